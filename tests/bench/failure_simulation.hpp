@@ -40,13 +40,11 @@ class FailureSimulation final : public balancer::GrantSink {
     std::vector<std::pair<double, double>> after_return;
   };
 
-  FailureSimulation(bool plain, Fault fault, std::uint64_t seed, std::optional<double> queued_time)
+  FailureSimulation(bool plain, Fault fault, std::uint64_t seed)
       : plain_(plain), fault_(fault), seed_(seed * 1000) {
     const auto policy = plain ? config::Policy::round_robin : config::Policy::least_queued_tokens;
     pool_ = balancer::Pool::make(policy, config::Pool{}.decode_weight, seed, plain ? nullptr : this);
-    balancer::PoolLimits limits;
-    if (queued_time) limits.queued_time = std::chrono::duration<double>(*queued_time);
-    pool_->set_limits(limits, moment(0));
+    pool_->set_limits({}, moment(0));
     const std::size_t count = fault == Fault::three_of_four ? 3 : 4;
     for (std::size_t i = 0; i < count; ++i) {
       servers_.emplace_back();

@@ -20,7 +20,6 @@ struct Options {
   std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
   std::uint64_t seeds = 9;
   std::vector<double> loads{0.5};
-  std::optional<double> queued_time;
 };
 
 struct Named {
@@ -86,7 +85,7 @@ int run(const Options& options) {
       for (const bool plain : {false, true}) {
         bench::FailureRuns runs;
         for (std::size_t s = 0; s < seeds.size(); ++s) {
-          FailureSimulation simulation(plain, named.fault, s + 1, options.queued_time);
+          FailureSimulation simulation(plain, named.fault, s + 1);
           runs.push_back(simulation.serve(seeds[s].requests, load * seeds[s].capacity));
         }
         print_row(named.name, plain ? "round robin" : "weir", runs);
@@ -106,8 +105,6 @@ int main(int argc, char** argv) {
   app.add_option("--load", options.loads, "Shares of what the four replicas can do together")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 10.0));
-  app.add_option("--queued-time", options.queued_time, "Each replica may hold so many seconds of its prefill")
-      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -86,13 +85,12 @@ inline double rate_of(std::span<const TracedRequest> requests) {
 
 struct Fleet {
   std::vector<lab::engine::EngineSettings> replicas;
-  bool kv_tokens_known = false;       ///< The pool knows the size of the replicas' KV caches.
-  std::optional<double> queued_time;  ///< A replica may hold so many seconds of its prefill; more waits in the pool.
+  bool kv_tokens_known = false;  ///< The pool knows the size of the replicas' KV caches.
 };
 
 /// Returns four default engines, of which the last runs at `slow_speed`.
 inline Fleet four_replicas(double slow_speed) {
-  Fleet fleet{std::vector<lab::engine::EngineSettings>(4), false, {}};
+  Fleet fleet{std::vector<lab::engine::EngineSettings>(4)};
   fleet.replicas.back().speed = slow_speed;
   return fleet;
 }
@@ -120,7 +118,6 @@ class FleetSimulation final : public balancer::GrantSink {
     balancer::PoolLimits limits;
     limits.queue = std::numeric_limits<std::size_t>::max();
     limits.queue_time = std::chrono::hours(1000);
-    if (fleet.queued_time) limits.queued_time = std::chrono::duration<double>(*fleet.queued_time);
     pool_->set_limits(limits, moment(0));
     std::vector<balancer::ReplicaSpec> specs;
     for (std::size_t i = 0; i < fleet.replicas.size(); ++i) {

@@ -23,7 +23,6 @@ struct Options {
   double decode_weight = config::Pool{}.decode_weight;
   double text_spread = bench::usual_text_spread;
   bool kv_tokens = false;
-  std::optional<double> queued_time;
   bool in_order = false;
   bool capacity = false;
 };
@@ -63,7 +62,6 @@ double median(const std::vector<double>& values) { return quantile(values, 0.5);
 Fleet fleet_of(const Options& options) {
   Fleet fleet = bench::four_replicas(options.slow_speed);
   fleet.kv_tokens_known = options.kv_tokens;
-  fleet.queued_time = options.queued_time;
   return fleet;
 }
 
@@ -171,9 +169,6 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
-  app.add_option("--queued-time", options.queued_time,
-                 "A replica may hold so many seconds of its prefill, at least 8192 tokens; more waits in the pool")
-      ->check(CLI::PositiveNumber);
   app.add_flag("--in-order", options.in_order, "Begin every run at the first entry of the trace");
   app.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
   CLI11_PARSE(app, argc, argv);
