@@ -140,7 +140,7 @@ net::Awaitable<bool> ClientConnection::await_room(exchange::ClientPace& pace, co
     if (loop_.shared.cutting.load(std::memory_order_relaxed)) break;
     const auto limit = pace.limit_hit(timed_out_at_, *channel_, settings.limits);
     if (!limit) continue;
-    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+    loop_.shard.limit_hits.add(*limit);
     break;
   }
   channel_->reset_on_close();
