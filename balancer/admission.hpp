@@ -84,9 +84,6 @@ struct PoolLimits {
   bool expects_replicas = false;
   std::optional<std::uint32_t> max_in_flight;  ///< Of all replicas together.
   std::optional<Tokens> max_queued_tokens;     ///< Of all replicas together, by their prefill_left.
-  /// A replica without a limit of its own may have so much queued as it prefills in this time, and at least
-  /// `least_queued_tokens`, once its rate is known. Nothing: as much as comes.
-  std::optional<std::chrono::duration<double>> queued_time;
 };
 
 /// The figures of a pool's queue that a scrape shows.

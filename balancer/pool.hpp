@@ -144,8 +144,6 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   static constexpr double slowest_prefill = 100;
   /// The same for the output of a request that is not streamed.
   static constexpr double slowest_decode = 20;
-  /// PoolLimits::queued_time gives no replica a lower limit.
-  static constexpr Tokens least_queued_tokens = 8192;
 
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed,
@@ -272,7 +270,6 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   void note_contexts();
   WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
   void look(bool for_queue);
-  std::optional<Tokens> queued_limit(const Replica& replica) const;
   ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
   bool pool_has_room(Tokens prompt) const;
   void gather_for(const WaitingRequest& request, WaitTicket ticket);

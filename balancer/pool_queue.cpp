@@ -98,13 +98,6 @@ void Pool::look(bool for_queue) {
   }
 }
 
-std::optional<Tokens> Pool::queued_limit(const Replica& replica) const {
-  if (replica.spec.max_queued_tokens || !limits_.queued_time) return replica.spec.max_queued_tokens;
-  const auto rate = replica.rates.prefill();
-  if (!rate) return std::nullopt;
-  return std::max(least_queued_tokens, static_cast<Tokens>(*rate * limits_.queued_time->count()));
-}
-
 std::optional<Tokens> Pool::context_of(const Replica& replica) {
   return replica.spec.max_context ? replica.spec.max_context : replica.told.max_context;
 }
@@ -130,7 +123,7 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.max_context = context_of(replica);
   view.longest_prompt = longest_prompt(replica.spec);
   view.max_in_flight = replica.spec.max_in_flight;
-  view.max_queued_tokens = queued_limit(replica);
+  view.max_queued_tokens = replica.spec.max_queued_tokens;
   return view;
 }
 

@@ -36,7 +36,7 @@ void AnswerTally::prefetch() const { metrics::prefetch(answer_.gaps.bins().data(
 void AnswerTally::unparsed(series::Unparsed why) {
   answer_.unparsed = true;
   for (Choice& one : choices_) one.count_known = false;  // The unread part may have brought tokens.
-  shard_.unparsed[static_cast<std::size_t>(why)].add();
+  shard_.unparsed.add(why);
 }
 
 void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& counts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,13 @@ class Counter {
 
  private:
   std::atomic<std::uint64_t> value_{0};
+};
+
+/// A counter for each value of an enum; `size` says how many it has. An index without a type serves those who count all.
+template <class Enum, std::size_t size>
+struct Counters : std::array<Counter, size> {
+  void add(Enum which, std::uint64_t n = 1) { (*this)[static_cast<std::size_t>(which)].add(n); }
+  std::uint64_t value(Enum which) const { return (*this)[static_cast<std::size_t>(which)].value(); }
 };
 
 /// Exact counts for the exported `le` bounds, in integers of the histogram's unit (nanoseconds, tokens, thousandths).

@@ -69,8 +69,8 @@ inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resum
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {
-  std::array<Counter, limit_names.size()> limit_hits;
-  std::array<Counter, denied_names.size()> denied;
+  Counters<Limit, limit_names.size()> limit_hits;
+  Counters<Denied, denied_names.size()> denied;
   Counter dropped_fields;  ///< Fields of requests that go to no replica, because their names have a `_`.
   /// It counts TLS handshakes that have ended: [side][result].
   std::array<std::array<Counter, tls_result_names.size()>, tls_side_names.size()> tls_handshakes;

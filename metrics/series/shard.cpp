@@ -80,7 +80,7 @@ void ReplicaShard::settle(const record::RequestRecord& record) {
 
   const bool could_tell = whole && generates(record.facts.api);
   if (could_tell || record.answer.token_source != TokenSource::none)
-    requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
+    requests_by_token_source.add(record.answer.token_source);
   const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
   requests[slot][static_cast<std::size_t>(record.facts.api)][record.facts.stream ? 1 : 0].add();
 }
@@ -158,7 +158,7 @@ void ReplicaShard::settle_reads(const record::RequestRecord& record) {
 void ReplicaShard::settle_slos(const record::RequestRecord& record) {
   for (const auto& counts : slo_requests) {
     if (const auto result = record::judge(counts->slo, record))
-      counts->results[static_cast<std::size_t>(*result)].add();
+      counts->results.add(*result);
   }
 }
 

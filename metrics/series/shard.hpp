@@ -83,10 +83,10 @@ class ReplicaShard {
   Counter client_blocked_events;  ///< Counts the token events that token_overhead leaves out, because their write was
                                   ///< not accepted at once.
   Counter output_tokens;
-  std::array<Counter, retry_names.size()> retries;
-  std::array<Counter, unparsed_names.size()> unparsed;
-  std::array<Counter, malformed_names.size()> malformed;
-  std::array<Counter, mirrored_names.size()> mirrored;  ///< Of a shadow's replicas, the first counts for all.
+  Counters<Retry, retry_names.size()> retries;
+  Counters<Unparsed, unparsed_names.size()> unparsed;
+  Counters<Malformed, malformed_names.size()> malformed;
+  Counters<Mirrored, mirrored_names.size()> mirrored;  ///< Of a shadow's replicas, the first counts for all.
   std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 
   // These are known at the end, and settle() writes them.
@@ -101,12 +101,12 @@ class ReplicaShard {
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
   struct SloCounts {
     config::Slo slo;
-    std::array<Counter, record::slo_result_names.size()> results{};
+    Counters<record::SloResult, record::slo_result_names.size()> results{};
   };
   std::vector<std::unique_ptr<SloCounts>> slo_requests;  ///< One for each objective of the pool, in order.
   /// Returns the counts of the objective of that name; zeros if there is none.
   std::span<const Counter> slo_results(std::string_view name) const;
-  std::array<Counter, token_source_names.size()> requests_by_token_source;
+  Counters<TokenSource, token_source_names.size()> requests_by_token_source;
 
   /// `client_abort` takes three slots, one for each phase: see outcome_slot.
   static constexpr std::size_t outcome_slots = outcome_names.size() + 2;

@@ -136,12 +136,11 @@ net::Awaitable<bool> ClientConnection::await_room(exchange::ClientPace& pace, co
   const bool fin_is_leaving = settings.server.half_close == config::HalfClose::abort;
   for (;;) {
     set_deadline(pace.next_look(settings.limits));
-    const auto ready = co_await wait_for(EPOLLOUT);
-    if (ready) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
+    if (co_await wait_for(EPOLLOUT)) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
     if (loop_.shared.cutting.load(std::memory_order_relaxed)) break;
     const auto limit = pace.limit_hit(timed_out_at_, *channel_, settings.limits);
     if (!limit) continue;
-    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+    loop_.shard.limit_hits.add(*limit);
     break;
   }
   channel_->reset_on_close();
@@ -162,8 +161,7 @@ net::Awaitable<bool> ClientConnection::write(std::string text, const config::Set
     }
     if (errno != EAGAIN && errno != EINTR) break;
     if (!std::exchange(owes, true)) pace.make().begin(Clock::now(), *channel_, settings.limits);
-    const auto room = co_await await_room(pace.make(), settings);
-    if (!room) break;
+    if (!co_await await_room(pace.make(), settings)) break;
   }
   set_deadline(Moment::max());
   co_return written == text.size();
@@ -174,8 +172,7 @@ net::Awaitable<void> ClientConnection::linger() {
   const auto end = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
     set_deadline(std::min<Moment>(end, Clock::now() + linger_silence));
-    const auto ready = co_await readable();
-    if (!ready) break;
+    if (!co_await readable()) break;
     std::span<char> bytes;
     if (read(bytes) == ReadResult::end) break;
     dropped += bytes.size();

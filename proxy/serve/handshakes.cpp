@@ -111,6 +111,6 @@ void Handshakes::give_up(All::iterator place) {
   lost_();
 }
 
-void Handshakes::count(Limit limit) { loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add(); }
+void Handshakes::count(Limit limit) { loop_.shard.limit_hits.add(limit); }
 
 }  // namespace weir::proxy::serve

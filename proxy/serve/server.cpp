@@ -231,7 +231,7 @@ void Server::place(net::UniqueFd socket) {
 void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit) {
   // A shard has one writer, its loop.
   asio::post(loops_.front()->context,
-             [&shard = loops_.front()->shard, limit] { shard.limit_hits[static_cast<std::size_t>(limit)].add(); });
+             [&shard = loops_.front()->shard, limit] { shard.limit_hits.add(limit); });
   rejected_clients_.add(std::move(client), snapshot.server_tls ? RejectedClients::Speaks::tls : RejectedClients::Speaks::http);
 }
 

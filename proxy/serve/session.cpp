@@ -316,7 +316,7 @@ bool Session::left_early(exchange::ClientRequest& request) {
 
 /// Answers a request that weir does not take, and closes.
 net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const RequestRefusal& refusal) {
-  if (refusal.limit) loop_.shard.limit_hits[static_cast<std::size_t>(*refusal.limit)].add();
+  if (refusal.limit) loop_.shard.limit_hits.add(*refusal.limit);
   received(request);
   const bool no_room = refusal.status == 503;
   exchange::record_unassigned(loop_, request, no_room ? Outcome::rejected : Outcome::bad_request, refusal.status);
@@ -344,8 +344,7 @@ net::Awaitable<bool> Session::stop(exchange::ClientRequest& request) {
 
 /// Answers a client whose address has too many requests under way, and closes.
 net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
-  constexpr auto limit = metrics::series::Limit::connections_per_address;
-  loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+  loop_.shard.limit_hits.add(metrics::series::Limit::connections_per_address);
   received(request);
   exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
   const auto own = too_many_of_an_address();
@@ -356,7 +355,7 @@ net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
 
 /// Answers a client that may not enter, and closes. None of its body has been read.
 net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::series::Denied why) {
-  loop_.shard.denied[static_cast<std::size_t>(why)].add();
+  loop_.shard.denied.add(why);
   request.facts.api = request.dialect;
   received(request);
   exchange::record_unassigned(loop_, request, Outcome::bad_request, 401);
@@ -371,9 +370,9 @@ std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest
                                                          const keys::KeySlot& place) {
   auto refusal = model_refusal(request);
   if (refusal) {
-    loop_.shard.denied[static_cast<std::size_t>(metrics::series::Denied::model)].add();
+    loop_.shard.denied.add(metrics::series::Denied::model);
   } else if (!place.got()) {
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::key)].add();
+    loop_.shard.limit_hits.add(metrics::series::Limit::key);
     refusal = key_busy_answer(*request.key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
   } else {
     return nullptr;

@@ -149,7 +149,6 @@ class WaitingStorm {
     limits.queue_bytes = 200 + below(2000);
     if (below(3) == 0) limits.max_in_flight = 1 + static_cast<std::uint32_t>(below(20));
     if (below(3) == 0) limits.max_queued_tokens = 1 + below(20'000);
-    if (below(2)) limits.queued_time = std::chrono::seconds(1);
     pool_->set_limits(limits, at(now_));
   }
 

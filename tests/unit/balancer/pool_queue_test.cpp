@@ -382,29 +382,6 @@ TEST_F(PoolQueue, NoAnswerCostsMoreThanSixteenTurns) {
   EXPECT_EQ(before, 16) << "the fifteen that go before it, and itself";
 }
 
-TEST_F(PoolQueue, AReplicaMayBeHeldAtWhatItPrefillsInATime) {
-  PoolLimits limits;
-  limits.queued_time = std::chrono::seconds(2);
-  begin({replica("a")}, limits);
-  std::vector<Lease> held;
-  for (int i = 0; i < 30; ++i) held.push_back(admit({"its rate is unknown", 1000}, 0));
-  double now = 0;
-  for (Lease& lease : held) lease.first_token(at(now += 0.1));  // That is 10,000 tokens a second.
-  const auto all_answered = [&] {
-    for (Lease& lease : held) answered(std::move(lease), now);
-    held.clear();
-  };
-  all_answered();
-  for (int i = 0; i < 19; ++i) held.push_back(admit({"20,000 in two seconds", 1000}, now));
-  wait({"too much", 2000}, now);
-  for (Lease& lease : held) lease.first_token(at(now += 10));
-  const Lease too_much = sink.take().second;
-  EXPECT_TRUE(too_much);
-  all_answered();
-  for (int i = 0; i < 6; ++i) held.push_back(admit({"it is slow now, and 8192 is the least", 1000}, now));
-  wait({"9000", 1000}, now);
-}
-
 TEST_F(PoolQueue, AnUnknownRateRefusesNobody) {
   begin({places("a", 1)});
   Lease first = admit({"first"}, 1);

@@ -193,7 +193,7 @@ TEST_P(Dialects, SkipAnEventBeyondTheLimitAndReadTheNext) {
     EXPECT_EQ(replay.answer().events, 3U) << step;
     EXPECT_EQ(replay.answer().token_events, 2U) << step;
     EXPECT_TRUE(replay.answer().unparsed) << step;
-    EXPECT_EQ(replay.shard.unparsed[static_cast<std::size_t>(series::Unparsed::event_too_long)].value(), 1U) << step;
+    EXPECT_EQ(replay.shard.unparsed.value(series::Unparsed::event_too_long), 1U) << step;
     EXPECT_TRUE(replay.forwarded == body) << step;
   }
 }

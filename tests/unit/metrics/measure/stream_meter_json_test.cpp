@@ -325,7 +325,7 @@ TEST(StreamMeterJson, MarksABrokenJsonAnswer) {
   for (const std::string body : {"{\"choices\":[}", "{} {}", "<html>", "{\"choices\":["}) {
     const auto replay = replayed(body, options_for(Api::openai_chat, BodyForm::json));
     EXPECT_TRUE(replay->answer().unparsed) << body;
-    EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(series::Unparsed::broken_json)].value(), 1U) << body;
+    EXPECT_EQ(replay->shard.unparsed.value(series::Unparsed::broken_json), 1U) << body;
     EXPECT_EQ(replay->forwarded, body);
   }
 }

@@ -392,7 +392,7 @@ TEST(StreamMeter, GoesOnBehindBrokenJson) {
     EXPECT_TRUE(replay->answer().unparsed) << broken;
     EXPECT_EQ(replay->answer().token_events, 1U) << broken;
     EXPECT_EQ(replay->answer().events, 3U) << broken;
-    EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(series::Unparsed::broken_json)].value(), 1U) << broken;
+    EXPECT_EQ(replay->shard.unparsed.value(series::Unparsed::broken_json), 1U) << broken;
   }
 }
 
@@ -412,7 +412,7 @@ TEST(StreamMeter, SkipsAnEventBeyondTheLimitAndReadsTheNext) {
       EXPECT_EQ(replay.answer().events, 4U) << step;
       EXPECT_EQ(replay.answer().token_events, 2U) << step;
       EXPECT_TRUE(replay.answer().unparsed) << step;
-      EXPECT_EQ(replay.shard.unparsed[static_cast<std::size_t>(series::Unparsed::event_too_long)].value(), 1U) << step;
+      EXPECT_EQ(replay.shard.unparsed.value(series::Unparsed::event_too_long), 1U) << step;
       EXPECT_TRUE(replay.forwarded == body) << step;
     }
   }
@@ -442,7 +442,7 @@ TEST(StreamMeter, SaysThatItCouldNotReadACodedBody) {
   options.coded = true;
   const auto replay = replayed(says("a") + done, options);
   EXPECT_TRUE(replay->answer().unparsed);
-  EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(series::Unparsed::coded_body)].value(), 1U);
+  EXPECT_EQ(replay->shard.unparsed.value(series::Unparsed::coded_body), 1U);
   EXPECT_EQ(replay->forwarded, says("a") + done);
 }
 

@@ -119,11 +119,11 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   shard.settle(record);
   shard.inter_chunk_latency.observe(1);
   shard.token_overhead.observe(1);
-  shard.retries[static_cast<std::size_t>(Retry::connect)].add();
-  shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].add();
-  shard.malformed[static_cast<std::size_t>(Malformed::chunks)].add();
+  shard.retries.add(Retry::connect);
+  shard.unparsed.add(Unparsed::broken_json);
+  shard.malformed.add(Malformed::chunks);
   shard.bytes[0].add(10);
-  shard.mirrored[static_cast<std::size_t>(Mirrored::behind)].add();
+  shard.mirrored.add(Mirrored::behind);
   gauges.shadow_active = 0;
   for (auto* counter : {&shard.itl_unknown_requests, &shard.coalesced_token_reads, &shard.itl_suspect_requests,
                         &shard.client_blocked_events, &shard.token_reads})

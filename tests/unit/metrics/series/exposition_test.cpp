@@ -321,10 +321,10 @@ TEST_F(ExpositionTest, ShowsWhatTheEngineToldAndNothingOfWhatItDidNot) {
 }
 
 TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
-  exposition.loop(0).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(2);
-  exposition.loop(1).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(3);
-  exposition.loop(0).denied[static_cast<std::size_t>(Denied::no_key)].add(3);
-  exposition.loop(1).denied[static_cast<std::size_t>(Denied::no_key)].add(4);
+  exposition.loop(0).limit_hits.add(Limit::request_body, 2);
+  exposition.loop(1).limit_hits.add(Limit::request_body, 3);
+  exposition.loop(0).denied.add(Denied::no_key, 3);
+  exposition.loop(1).denied.add(Denied::no_key, 4);
   exposition.loop(0).dropped_fields.add(2);
   exposition.loop(1).dropped_fields.add(6);
   exposition.loop(0).tls_handshakes[0][1].add(4);

@@ -148,7 +148,7 @@ TEST_F(ShadowDrops, WhatComesWhileTheMemoryForBuffersIsSpent) {
   EXPECT_EQ(counts(), (Counts{{"buffer_memory", 1}}));
   EXPECT_THAT(recorded(), ElementsAre("buffer_memory"));
   using metrics::series::Limit;
-  EXPECT_EQ(shadows.loop().shard.limit_hits[static_cast<std::size_t>(Limit::buffer_memory)].value(), 1u);
+  EXPECT_EQ(shadows.loop().shard.limit_hits.value(Limit::buffer_memory), 1u);
   others.set(buffers.limit() - net::BufferBudget::step);
   ask_and_mirror();
   EXPECT_EQ(counts(), (Counts{{"sent", 1}, {"buffer_memory", 1}}));

@@ -42,7 +42,7 @@ ScriptedProxy::Change with_keys(const ScriptedProxy::Change& more = {}) {
 }
 std::string bearer(const std::string& secret) { return "Authorization: Bearer " + secret + "\r\n"; }
 std::uint64_t denied(ScriptedProxy& proxy, Denied why) {
-  return proxy.loop.shard.denied[static_cast<std::size_t>(why)].value();
+  return proxy.loop.shard.denied.value(why);
 }
 boost::json::object line(ScriptedProxy& proxy, std::size_t index = 0) {
   const auto lines = proxy.log_lines();

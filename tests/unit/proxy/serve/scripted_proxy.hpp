@@ -164,10 +164,10 @@ class ScriptedProxy {
   fleet::Replica& replica(std::size_t index = 0) { return *snapshot->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
   std::uint64_t limit_hits(metrics::series::Limit limit) {
-    return loop.shard.limit_hits[static_cast<std::size_t>(limit)].value();
+    return loop.shard.limit_hits.value(limit);
   }
   std::uint64_t retries(metrics::series::Retry reason, std::size_t index = 0) {
-    return shard(index).retries[static_cast<std::size_t>(reason)].value();
+    return shard(index).retries.value(reason);
   }
 
   /// Returns the lines of the request log so far.
