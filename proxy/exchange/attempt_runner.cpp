@@ -31,7 +31,7 @@ net::Awaitable<void> AttemptRunner::run(Command command) {
     command = end_wait();
   }
   if (const auto limit = story_.limit_hit())
-    if (const auto hit = limit_of(*limit, pool_.settings)) count(*hit);
+    if (const auto hit = limit_of(*limit, pool_.settings)) loop_.shard.limit_hits.add(*hit);
 }
 
 /// Asks the pool for a replica. Returns nothing if the request has to wait.
@@ -178,7 +178,7 @@ void AttemptRunner::note(const story::AttemptOver& over, Moment now) {
     const int error = over.connect_error;
     if (over.connect_failure == story::ConnectFailure::local_shortage) {
       using metrics::series::Limit;
-      count(error == EMFILE || error == ENFILE ? Limit::descriptors : Limit::sockets);
+      loop_.shard.limit_hits.add(error == EMFILE || error == ENFILE ? Limit::descriptors : Limit::sockets);
       note_local_shortage(loop_.shared.local_shortages, error, now);
     } else if (!cutting()) {
       note_unconnected(replica(), error, now);
@@ -191,11 +191,7 @@ void AttemptRunner::note(const story::AttemptOver& over, Moment now) {
 
 /// Every repeat counts as the replica's that had a part in it.
 void AttemptRunner::count(const story::Story::Repeat& repeat) const {
-  replica_of(repeat.replica).series->shard(loop_.index).retries[static_cast<std::size_t>(repeat.reason)].add();
-}
-
-void AttemptRunner::count(metrics::series::Limit limit) const {
-  loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+  replica_of(repeat.replica).series->shard(loop_.index).retries.add(repeat.reason);
 }
 
 }  // namespace weir::proxy::exchange

@@ -82,7 +82,6 @@ class AttemptRunner final : Relay::Owner {
   story::Command over(story::AttemptOver over);
   void note(const story::AttemptOver& over, Moment now);
   void count(const story::Story::Repeat& repeat) const;
-  void count(metrics::series::Limit limit) const;
   metrics::wire::Ask wanted() const;
   bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
   const fleet::Replica& replica() const { return replica_of(story_.replica()); }

@@ -206,7 +206,7 @@ void Exchange::record(ExchangeEnd& end) {
     loop_.shared.shadows->client_left();
   }
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
-    series->shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
+    series->shard(loop_.index).unparsed.add(metrics::series::Unparsed::broken_request);
   request_.recorded = true;
   settle(loop_, *series, std::move(record));
 }
@@ -220,7 +220,7 @@ ExchangeEnd end_without_pool(Loop& loop, ClientRequest& request) {
   const bool broken = request.facts.api != metrics::Api::other && !request.facts.whole_json;
   if (broken) {
     auto& shard = loop.shared.exposition.unassigned().shard(loop.index);
-    shard.unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
+    shard.unparsed.add(metrics::series::Unparsed::broken_request);
   }
   record_unassigned(loop, request, Outcome::bad_request, end.own->status);
   return end;

@@ -107,7 +107,7 @@ void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,
                      std::unique_ptr<net::Channel> connection) {
   if (const auto chosen = connection->chosen()) where.address = *chosen;
   if (idle.put(replica, std::move(where), std::move(connection), std::chrono::steady_clock::now())) return;
-  shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::idle_upstream_connections)].add();
+  shard.limit_hits.add(metrics::series::Limit::idle_upstream_connections);
 }
 
 std::string Loop::new_id() {

@@ -330,7 +330,7 @@ void Relay::end_by_deadline(Moment now) {
   if (!pending_.empty()) {
     const auto limit = pace_.make().limit_hit(now, client_.channel(), limits_);
     if (!limit) return;
-    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+    loop_.shard.limit_hits.add(*limit);
     stood_still_ = true;
     return client_left();
   }

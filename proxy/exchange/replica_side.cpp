@@ -147,7 +147,7 @@ bool ReplicaSide::is_one_interim_too_many(std::size_t bytes) {
 
 /// Counts an answer that breaks HTTP/1.1, and gives it up.
 void ReplicaSide::malformed(Malformed why, Moment at, Progress& progress) {
-  shard_.malformed[static_cast<std::size_t>(why)].add();
+  shard_.malformed.add(why);
   broken(End::bad_framing, at, progress);
 }
 
@@ -209,7 +209,7 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
   }
   if (decoder_.finished()) {
     const bool surplus = decoded.consumed < bytes.size();
-    if (surplus) shard_.malformed[static_cast<std::size_t>(Malformed::surplus)].add();
+    if (surplus) shard_.malformed.add(Malformed::surplus);
     reusable_ = keep_alive_ && !surplus;
     return finish(End::whole, progress.body, at, progress);
   }

@@ -146,7 +146,7 @@ void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
     } else if (job->client_left->load(std::memory_order_relaxed) && !shadow->settings.finish) {
       drop(*job, *shadow, Mirrored::client_left);
     } else if (shared_.buffers.spent()) {
-      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::buffer_memory)].add();
+      loop_.shard.limit_hits.add(metrics::series::Limit::buffer_memory);
       drop(*job, *shadow, Mirrored::buffer_memory);
     } else if (waits) {
       drop(*job, *shadow, Mirrored::primary_waits);
@@ -197,7 +197,7 @@ net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror, balancer::Leas
 void Shadows::count(const Loop& on, const fleet::ShadowRuntime& shadow, Mirrored what) {
   const auto& replicas = shadow.pool->replicas;
   const auto& series = replicas.empty() ? shadow.pool->unassigned : replicas.front()->series;
-  series->shard(on.index).mirrored[static_cast<std::size_t>(what)].add();
+  series->shard(on.index).mirrored.add(what);
 }
 
 void Shadows::drop(Loop& on, const MirrorJob& job, const fleet::ShadowRuntime& shadow, Mirrored why) {
