@@ -16,7 +16,7 @@
 #include "lab/load/load.hpp"
 #include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
-#include "lab/sweep/knee.hpp"
+#include "lab/experiment/knee.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::commands {
@@ -117,7 +117,7 @@ void add_load_command(CLI::App& app, int& status) {
       "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
       "          weir-lab load --prefill-cost --input-range 250,3500\n"
       "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
-      std::string(sweep::knee_rule));
+      std::string(experiment::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <system_error>
 
-#include "config/secret.hpp"
 #include "config/nearest.hpp"
+#include "config/secret.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"

@@ -28,8 +28,6 @@ void print_row(std::ostream& out, const char* name, const std::vector<float>& va
 
 }  // namespace
 
-json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
-
 json::value json_of(const std::optional<Distribution>& d) {
   if (!d) return nullptr;
   return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},

@@ -27,8 +27,11 @@ struct Distribution {
 std::optional<Distribution> distribution(std::vector<float> values);
 
 /// null where there is nothing.
-boost::json::value json_of(const std::optional<double>& value);
 boost::json::value json_of(const std::optional<Distribution>& distribution);
+template <class Value>
+boost::json::value json_of(const std::optional<Value>& value) {
+  return value ? boost::json::value(*value) : boost::json::value(nullptr);
+}
 
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.
@@ -43,6 +46,7 @@ class Tally {
   std::uint64_t output_tokens() const { return output_tokens_; }
   std::optional<Distribution> ttft() const { return distribution(ttft_); }
   std::optional<Distribution> tpot() const { return distribution(tpot_); }
+  std::optional<Distribution> e2e() const { return distribution(e2e_); }
   const std::map<std::string, std::uint64_t>& errors() const { return errors_; }
   /// Returns one failure's own words, for the first kind that came.
   const std::string& example() const { return example_; }

@@ -1,17 +1,17 @@
-#include "lab/sweep/batch.hpp"
+#include "lab/experiment/batch.hpp"
 
 #include <algorithm>
 #include <limits>
 
-namespace weir::lab::sweep {
+namespace weir::lab::experiment {
 namespace {
 
-Prefill prefill_of(std::span<const load::Course> courses) {
-  Prefill prefill;
+BatchPhase prefill_of(std::span<const load::Course> courses) {
+  BatchPhase prefill;
   double begin = std::numeric_limits<double>::infinity(), end = -begin;
   for (const load::Course& course : courses) {
-    prefill.ttft.push_back(static_cast<float>(course.events.front() - course.sent));
-    prefill.tokens += course.prompt_tokens;
+    prefill.latency.push_back(static_cast<float>(course.events.front() - course.sent));
+    prefill.tokens += static_cast<double>(course.prompt_tokens);
     begin = std::min(begin, course.sent);
     end = std::max(end, course.events.front());
   }
@@ -37,7 +37,7 @@ Batch batch_of(std::span<const load::Course> courses) {
     batch.unsteady = Unsteady::not_together;
     return batch;
   }
-  Decode decode;
+  BatchPhase decode;
   decode.seconds = end - begin;
   for (const load::Course& course : courses) {
     const auto first = std::ranges::lower_bound(course.events, begin);
@@ -52,11 +52,11 @@ Batch batch_of(std::span<const load::Course> courses) {
     const double gaps = static_cast<double>(last - behind);
     decode.tokens += decode.seconds * course.tokens_per_event * gaps / (*(last - 1) - *first);
     for (auto event = behind; event != last; ++event) {
-      decode.per_token.push_back(static_cast<float>((*event - *(event - 1)) / course.tokens_per_event));
+      decode.latency.push_back(static_cast<float>((*event - *(event - 1)) / course.tokens_per_event));
     }
   }
   batch.decode = std::move(decode);
   return batch;
 }
 
-}  // namespace weir::lab::sweep
+}  // namespace weir::lab::experiment

@@ -1,8 +1,8 @@
-#include "lab/sweep/knee.hpp"
+#include "lab/experiment/knee.hpp"
 
 #include <algorithm>
 
-namespace weir::lab::sweep {
+namespace weir::lab::experiment {
 
 Knee knee_of(std::span<const Operation> operations) {
   if (operations.size() < 3) return {};
@@ -13,4 +13,4 @@ Knee knee_of(std::span<const Operation> operations) {
   return {Knee::State::found, best->concurrency};
 }
 
-}  // namespace weir::lab::sweep
+}  // namespace weir::lab::experiment

@@ -14,18 +14,13 @@
 
 #include "lab/load/course.hpp"
 
-namespace weir::lab::sweep {
+namespace weir::lab::experiment {
 
-struct Prefill {
-  std::vector<float> ttft;
-  double seconds = 0;  ///< It lasts from the first send to the last first token.
-  std::uint64_t tokens = 0;
-};
-
-struct Decode {
-  std::vector<float> per_token;  ///< The gaps between the events of the steady time, each divided by its tokens.
+/// One phase of a batch.
+struct BatchPhase {
+  std::vector<float> latency;  ///< The TTFT of each request, or the gaps between events, each divided by its tokens.
   double seconds = 0;
-  double tokens = 0;  ///< What the requests made in these seconds, each at the rate between its own events.
+  double tokens = 0;  ///< Of prompts, or what the requests made in these seconds, each at the rate between its events.
 };
 
 /// Why a batch has no decode.
@@ -40,12 +35,12 @@ enum class Unsteady : std::uint8_t {
 inline constexpr std::size_t least_events = 8;
 
 struct Batch {
-  Prefill prefill;
-  std::optional<Decode> decode;
+  BatchPhase prefill;
+  std::optional<BatchPhase> decode;
   Unsteady unsteady = Unsteady::no;
 };
 
 /// `courses` are those of all requests of one batch, and there is at least one.
 Batch batch_of(std::span<const load::Course> courses);
 
-}  // namespace weir::lab::sweep
+}  // namespace weir::lab::experiment

@@ -1,11 +1,11 @@
-#include "lab/users/objective.hpp"
+#include "lab/experiment/objective.hpp"
 
 #include <charconv>
 
 #include "config/show.hpp"
 #include "lab/load/course.hpp"
 
-namespace weir::lab::users {
+namespace weir::lab::experiment {
 namespace {
 
 std::optional<double>* threshold_of(Objective& objective, std::string_view key) {
@@ -53,4 +53,4 @@ bool meets(const Objective& objective, const load::Result& result) {
   return !objective.e2e || load::seconds_of(result.ended) - sent <= *objective.e2e;
 }
 
-}  // namespace weir::lab::users
+}  // namespace weir::lab::experiment

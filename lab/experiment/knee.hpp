@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace weir::lab::sweep {
+namespace weir::lab::experiment {
 
 struct Operation {
   std::uint64_t concurrency = 0;
@@ -37,4 +37,4 @@ inline constexpr std::string_view knee_rule =
     "The knee is the number at once with the greatest throughput / latency: beyond it, latency grows by a larger "
     "factor than throughput.";
 
-}  // namespace weir::lab::sweep
+}  // namespace weir::lab::experiment

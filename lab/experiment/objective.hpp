@@ -8,7 +8,7 @@
 #include "config/parsed.hpp"
 #include "lab/load/connection.hpp"
 
-namespace weir::lab::users {
+namespace weir::lab::experiment {
 
 /// Seconds. There is at least one.
 struct Objective {
@@ -22,4 +22,4 @@ config::Parsed<Objective> parse_objective(std::string_view text);
 /// have a TPOT meets that threshold.
 bool meets(const Objective& objective, const load::Result& result);
 
-}  // namespace weir::lab::users
+}  // namespace weir::lab::experiment
