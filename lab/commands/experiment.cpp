@@ -23,7 +23,7 @@ struct Options {
 };
 
 /// Opens the results file for more lines. A line that was cut short is ended first.
-std::ofstream opened(const std::string& path, bool afresh) {
+std::ofstream kept_in(const std::string& path, bool afresh) {
   bool cut = false;
   if (std::ifstream before(path, std::ios::binary | std::ios::ate); before && !afresh && before.tellg() > 0) {
     before.seekg(-1, std::ios::end);
@@ -72,7 +72,7 @@ int run_experiment(const Options& options) {
   asked.tell = [](const std::string& what) { std::cerr << what << '\n'; };
   return run_table(asked, [&] {
     Done done = done_before(plan, options.afresh);
-    results = opened(plan.results, options.afresh);
+    results = kept_in(plan.results, options.afresh);
     return std::make_unique<Rows>(plan, std::move(done), results, std::cerr, !options.files.log.empty());
   });
 }

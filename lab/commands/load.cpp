@@ -10,13 +10,13 @@
 #include <variant>
 #include <vector>
 
-#include "lab/commands/api_key.hpp"
+#include "config/secret.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
+#include "lab/experiment/knee.hpp"
 #include "lab/load/load.hpp"
 #include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
-#include "lab/experiment/knee.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::commands {
@@ -53,6 +53,15 @@ bool read_trace_file(const LoadOptions& options, load::WorkloadSettings& workloa
   }
   workload.trace = std::get<std::vector<load::TraceEntry>>(std::move(read));
   return true;
+}
+
+/// Reads a file that holds only a key. The sentence of a problem names the option and never shows the key.
+std::string read_api_key(const std::string& option, const std::string& path) {
+  auto read = config::SecretFile{"the replica's key"}(toml::value<std::string>(path));
+  if (const auto* problem = std::get_if<config::Problem>(&read)) {
+    throw CLI::ValidationError(option, "\"" + path + "\": " + problem->text);
+  }
+  return std::get<std::string>(std::move(read));
 }
 
 /// Options that others exclude or need.

@@ -1,16 +1,24 @@
 #include "lab/commands/run_table.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 
-#include "lab/commands/terminal.hpp"
 #include "lab/exit_status.hpp"
 #include "lab/load/ended_early.hpp"
 #include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
 
 namespace weir::lab::commands {
+namespace {
+
+/// True if standard output may have colours (https://no-color.org).
+bool coloured() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+}  // namespace
 
 int run_table(const TableRun& asked, const std::function<std::unique_ptr<experiment::Table>()>& table) {
   return exit_status(asked.command, [&] {

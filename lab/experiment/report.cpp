@@ -1,7 +1,5 @@
 #include "lab/experiment/report.hpp"
 
-#include "lab/chart/text_chart.hpp"
-
 namespace weir::lab::experiment {
 
 std::string as_text(const Report& report, bool coloured) {

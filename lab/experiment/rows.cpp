@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lab/load/failure.hpp"
 #include "lab/text.hpp"
 #include "metrics/compare/report/cells.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
@@ -267,7 +266,7 @@ void Rows::take(const Point& point, Ran ran) {
     failed_ = true;
     const std::string reason = !ran.problem.empty()  ? ran.problem
                                : ran.results.empty() ? "no request was sent"
-                                                     : load::failure_of(ran.results.front());
+                                                     : ran.results.front().failure();
     progress_ << "        " << row.url << " answered no request (" << reason << "); it is tried again next time\n";
     return;
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "lab/load/failure.hpp"
-
 namespace weir::lab::experiment {
 namespace {
 
@@ -47,14 +45,14 @@ BatchSize batch_size(std::uint64_t concurrency, std::span<const BatchResults> ba
       if (result.ok()) {
         auto course = load::course_of(result);
         course ? courses.push_back(std::move(*course)) : void(++size.without_token);
-      } else if (!load::was_ended(result)) {
+      } else if (!result.was_ended()) {
         ++size.failed;
-        if (size.failure.empty()) size.failure = load::failure_of(result);
+        if (size.failure.empty()) size.failure = result.failure();
       }
     }
     if (&results < batches.data() + warm_up) continue;
     if (courses.size() < concurrency) {
-      if (std::ranges::none_of(results, &load::was_ended)) ++size.left_out;
+      if (std::ranges::none_of(results, &load::Result::was_ended)) ++size.left_out;
       continue;
     }
     const Batch batch = batch_of(courses);

@@ -6,7 +6,6 @@
 
 #include "config/quantity.hpp"
 #include "lab/load/course.hpp"
-#include "lab/load/failure.hpp"
 #include "lab/text.hpp"
 #include "metrics/compare/report/cells.hpp"
 
@@ -160,7 +159,7 @@ Stage stage_of(std::uint64_t users, std::span<const load::Result> results, const
     if (!window.holds(load::seconds_of(result.started))) continue;
     stage.requests.add(result);
     if (objective && meets(*objective, result)) ++stage.good;
-    if (stage.failure.empty() && !result.ok() && !load::was_ended(result)) stage.failure = load::failure_of(result);
+    if (stage.failure.empty() && !result.ok() && !result.was_ended()) stage.failure = result.failure();
   }
   return stage;
 }

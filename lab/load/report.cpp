@@ -13,7 +13,7 @@ namespace json = boost::json;
 
 namespace {
 
-double seconds_between(Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds_between(Moment from, Moment to) { return metrics::seconds(to - from); }
 
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
   const auto d = distribution(values);
@@ -57,7 +57,7 @@ void Tally::add(const Result& result) {
   if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
   output_tokens_ += result.output_tokens();
   if (result.stream.first_token()) prompt_tokens_ += result.prompt_tokens();
-  if (result.outcome == "unfinished") {
+  if (result.was_ended()) {
     ++unfinished_;
     return;
   }

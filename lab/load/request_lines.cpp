@@ -12,7 +12,7 @@ using metrics::Outcome;
 
 Outcome outcome_of(const Result& result) {
   if (result.ok()) return result.stream.first_token() ? Outcome::ok : Outcome::ok_empty;
-  if (result.outcome == "unfinished") return Outcome::client_abort;
+  if (result.was_ended()) return Outcome::client_abort;
   if (result.outcome == "timeout") return Outcome::timeout;
   if (result.outcome == "truncated") return Outcome::truncated;
   if (result.outcome == "reset") return Outcome::upstream_reset;

@@ -5,7 +5,7 @@
 
 #include "lab/json_fields.hpp"
 #include "lab/text.hpp"
-#include "lab/utc.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 #include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/record/gap_sketch.hpp"
 
@@ -18,11 +18,11 @@ namespace {
 
 /// The gaps are ITL only if every event was one token, which is not so if the engine told that some held several.
 void read_gaps(const json::object& line, LogRow& row) {
-  const std::string source = text_of(line, "k_source");
-  const json::value* bins = line.if_contains("gap_bins");
-  if ((source != "settled" && source != "wire") || !bins || !bins->is_array()) return;
+  const std::string_view source = text_at(line, "k_source");
+  const json::array* bins = array_at(line, "gap_bins");
+  if ((source != "settled" && source != "wire") || !bins) return;
   std::uint64_t gaps = 0;
-  for (const json::value& bin : bins->get_array()) {
+  for (const json::value& bin : *bins) {
     const json::array* pair = bin.if_array();
     if (!pair || pair->size() != 2 || !pair->at(0).is_int64() || !pair->at(1).is_int64()) continue;
     row.gaps.emplace_back(static_cast<std::uint16_t>(pair->at(0).get_int64()),
@@ -60,11 +60,11 @@ void print_group(std::ostream& out, int width, const std::string& name, const Lo
 
 std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
   const auto line = object_of(text);
-  const auto begin = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
+  const auto begin = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
   readable = begin.has_value();
   if (!readable || text_of(*line, "role") != "primary") return std::nullopt;
   LogRow row;
-  row.begin = *begin;
+  row.begin = 1e-6 * static_cast<double>(*begin);
   row.replica = text_of(*line, "replica");
   row.config = text_of(*line, "config");
   row.outcome = text_of(*line, "outcome");

@@ -150,7 +150,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
 
 /// Returns a token's text between the quotes of a JSON string.
 std::string Answer::token_json(std::uint64_t index) const {
-  if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index).json);
+  if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index));
   const std::string in_quotes = quoted(plan_.text[index - 1]);
   return in_quotes.substr(1, in_quotes.size() - 2);
 }

@@ -5,7 +5,6 @@
 
 #include <numeric>
 
-#include "lab/chart/text_chart.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::lab::chart {

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "lab/load/request_lines.hpp"
-#include "lab/report/report_table.hpp"
 #include "lab/sim/truth.hpp"
 
 namespace weir::lab::report {

@@ -187,7 +187,7 @@ TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
   const std::string id = first.substr(first.find("chatcmpl-"), 41);
   const std::string envelope =
       R"(data: {"id":")" + id + R"(","object":"chat.completion.chunk","created":1779866853,"model":"m","choices":[)";
-  const std::string text(engine::answer_token(9, 1).json);
+  const std::string text(engine::answer_token(9, 1));
   EXPECT_EQ(
       first,
       chunked(
@@ -220,7 +220,7 @@ TEST(SimAnswer, AVllmLengthIsJoinedToTheLastTokenAndUsageComesOnlyIfAsked) {
       chunked(
           {R"(data: {"id":")" + id +
                R"(","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":")" +
-               std::string(engine::answer_token(9, 2).json) +
+               std::string(engine::answer_token(9, 2)) +
                R"(","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]})"
                "\n\n",
            "data: [DONE]\n\n"}) +
@@ -241,7 +241,7 @@ TEST(SimAnswer, ContinuousUsageCountsUpFromNought) {
 }
 
 TEST(SimAnswer, TheTokensOfOneStepAreOneVllmEventAndOneTgiEventEach) {
-  const auto text = [](std::uint64_t index) { return std::string(engine::answer_token(9, index).json); };
+  const auto text = [](std::uint64_t index) { return std::string(engine::answer_token(9, index)); };
   Request request = streaming(Route::completions);
   request.include_usage = request.continuous_usage = true;
   std::string step, end;
@@ -267,7 +267,7 @@ TEST(SimAnswer, ATgiStreamEndsInItsTextWithoutDone) {
   std::string first, last;
   answer.append_tokens(first, 1, 1);
   answer.append_tokens(last, 2, 2);
-  const std::string text(engine::answer_token(9, 1).json);
+  const std::string text(engine::answer_token(9, 1));
   EXPECT_EQ(first, chunked({R"(data:{"index":1,"token":{"id":1010,"text":")" + text +
                             R"(","logprob":-0.5,"special":false},"generated_text":null,"details":null})"
                             "\n\n"}));
@@ -296,7 +296,8 @@ TEST(SimAnswer, WholeAnswersAreJsonWithTheSameText) {
   Request request = streaming(Route::chat);
   request.stream = false;
   std::string text;
-  for (std::uint64_t i = 1; i < 40; ++i) text += engine::answer_token(9, i).text;
+  for (std::uint64_t i = 1; i < 40; ++i) text += engine::answer_token(9, i);
+  text = boost::json::parse('"' + text + '"').as_string();
   const auto chat = boost::json::parse(Answer(request, {40, true}, "m", 9, 1).whole());
   EXPECT_EQ(chat.at("choices").at(0).at("message").at("content").as_string(), text);
   EXPECT_EQ(chat.at("choices").at(0).at("finish_reason"), "stop");

@@ -7,7 +7,6 @@
 
 #include "lab/engine/words.hpp"
 #include "lab/tasks/number_words.hpp"
-#include "lab/tasks/sonnets.hpp"
 
 namespace weir::lab::tasks {
 namespace {

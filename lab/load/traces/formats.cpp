@@ -1,4 +1,4 @@
-#include "lab/load/traces/format.hpp"
+#include "lab/load/traces/formats.hpp"
 
 namespace weir::lab::load::traces {
 
