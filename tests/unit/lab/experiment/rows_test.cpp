@@ -126,8 +126,7 @@ TEST(Rows, KeepARepetitionOfWhichAnythingWasAnswered) {
   const auto ran = [](const std::vector<const char*>& outcomes, std::string problem = "", bool cut = false) {
     Ran ran;
     for (const char* const outcome : outcomes) {
-      ran.results.push_back(made_result({}));
-      ran.results.back().outcome = outcome;
+      ran.results.push_back(made_result({.outcome = outcome}));
       ran.all.add(ran.results.back());
     }
     ran.problem = std::move(problem);
@@ -169,11 +168,10 @@ TEST(Rows, AreWholeWhereTheUserEndedTheLastOne) {
 }
 
 TEST(Repetition, LastsFromTheFirstStartToTheLastEnd) {
-  auto failed = made_result({.sent = 1, .events = 2});
-  failed.outcome = "reset";
   load::Tally requests;
   for (const auto& result : {made_result({.sent = 2, .ttft = 0.5, .gap = 0.1, .events = 11}),
-                             made_result({.sent = 3, .ttft = 0.7, .gap = 0.1, .events = 11}), failed}) {
+                             made_result({.sent = 3, .ttft = 0.7, .gap = 0.1, .events = 11}),
+                             made_result({.sent = 1, .events = 2, .outcome = "reset"})}) {
     requests.add(result);
   }
   const auto measured = repetition_of(requests);

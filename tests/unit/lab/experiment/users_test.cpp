@@ -30,13 +30,11 @@ TEST(Objective, IsReadFromThresholds) {
 
 TEST(Objective, IsMetByEveryThreshold) {
   const auto result = made_result({.ttft = 0.5, .gap = 0.02, .events = 11});  // It ends after 0.72 s.
-  auto failed = made_result({});
-  failed.outcome = "timeout";
   EXPECT_TRUE(meets({0.6, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.4, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.6, 0.01, 0.8}, result));
   EXPECT_FALSE(meets({0.6, 0.03, 0.7}, result));
-  EXPECT_FALSE(meets({{}, {}, 1e6}, failed));
+  EXPECT_FALSE(meets({{}, {}, 1e6}, made_result({.outcome = "timeout"})));
   EXPECT_FALSE(meets({1e6, {}, {}}, made_result({.events = 0})));
   EXPECT_TRUE(meets({{}, 0.001, {}}, made_result({.events = 1}))) << "it has no TPOT";
 }
@@ -67,10 +65,11 @@ TEST(Stage, CountsTokensWhenTheyCame) {
 }
 
 TEST(Stage, CountsFailuresAsMissed) {
-  auto failed = made_result({.sent = 1.5}), cut = failed;
-  failed.outcome = "http_503";
-  cut.outcome = "unfinished";
-  const auto stage = stage_of(5, std::vector{cut, failed, made_result({.sent = 1.5})}, {1, 2}, Objective{1, {}, {}});
+  std::vector<load::Result> results;
+  for (const char* const outcome : {"unfinished", "http_503", "ok"}) {
+    results.push_back(made_result({.sent = 1.5, .outcome = outcome}));
+  }
+  const auto stage = stage_of(5, results, {1, 2}, Objective{1, {}, {}});
   EXPECT_EQ(stage.requests.failed(), 1u);
   EXPECT_EQ(stage.requests.unfinished(), 1u);
   EXPECT_EQ(stage.failure, "http_503");
@@ -137,9 +136,7 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
   std::vector stages{judged(50, 100, 100, 2), judged(100, 10, 100)};
   stages[0].output_tokens = 600;
   for (auto [outcome, count] : {std::pair("reset", 4), std::pair("unfinished", 7)}) {
-    auto other = made_result({});
-    other.outcome = outcome;
-    for (int i = 0; i < count; ++i) stages[1].requests.add(other);
+    for (int i = 0; i < count; ++i) stages[1].requests.add(made_result({.outcome = outcome}));
   }
   stages[0].own_delay = "this tool computed for 99 % of the time.";
   const auto json = boost::json::value(report_of(with_objective(), stages, true).json);

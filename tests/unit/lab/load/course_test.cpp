@@ -17,21 +17,13 @@ TEST(Course, FollowsTheMomentsOfTheStream) {
 }
 
 TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
-  const auto course = course_of(made_result({.events = 5, .output_tokens = 13}));
-  ASSERT_TRUE(course);
-  EXPECT_DOUBLE_EQ(course->tokens_per_event, 3);
+  const std::pair<Made, double> cases[]{
+      {{.events = 5, .output_tokens = 13}, 3},
+      {{.events = 10, .output_tokens = 11, .closed_empty = true}, 1},  // An empty event at the end is no speculation.
+      {{.events = 5, .output_tokens = 14, .closed_empty = true}, 3}};
+  for (const auto& [made, tokens] : cases) EXPECT_DOUBLE_EQ(course_of(made_result(made))->tokens_per_event, tokens);
+  EXPECT_FALSE(course_of(made_result({.events = 0}))) << "without a token there is none";
 }
-
-TEST(Course, AnEmptyEventAtTheEndIsNoSpeculation) {
-  const auto plain = course_of(made_result({.events = 10, .output_tokens = 11, .closed_empty = true}));
-  ASSERT_TRUE(plain);
-  EXPECT_EQ(plain->tokens_per_event, 1);
-  const auto drafted = course_of(made_result({.events = 5, .output_tokens = 14, .closed_empty = true}));
-  ASSERT_TRUE(drafted);
-  EXPECT_DOUBLE_EQ(drafted->tokens_per_event, 3);
-}
-
-TEST(Course, WithoutATokenIsNone) { EXPECT_FALSE(course_of(made_result({.events = 0}))); }
 
 }  // namespace
 }  // namespace weir::lab::load
