@@ -104,6 +104,9 @@ TEST(Rows, AskForWhatTheyAndTheFileSay) {
   }
   EXPECT_EQ(point.load.requests, 60u);
   EXPECT_FALSE(Told(two_rows()).rows.points()[0].load.ignore_eos);
+  std::ostringstream out;
+  EXPECT_FALSE(point.load.facts) << "nobody asked for them";
+  EXPECT_TRUE(Rows(plan, Done(2), out, out, true).points()[0].load.facts);
 }
 
 TEST(Rows, RunWhatIsNotDoneAndGoRound) {
