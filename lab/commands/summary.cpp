@@ -51,8 +51,9 @@ void print_others(const SummaryOptions& options, const report::LogGroup& all) {
     }
     rows.push_back(truth.observed("the engine itself"));
   }
-  rows.push_back({"weir, of the replicas", all.ok(), all.ttft(), all.itl(), all.tpot()});
-  rows.push_back({"weir, for the client", all.ok(), all.ttft_client(), all.itl(), all.tpot()});
+  const auto itl = all.itl(), tpot = load::distribution(all.tpot);
+  rows.push_back({"weir, of the replicas", all.ok, load::distribution(all.ttft), itl, tpot});
+  rows.push_back({"weir, for the client", all.ok, load::distribution(all.ttft_client), itl, tpot});
   std::optional<report::Observed> through, direct;
   if (!options.client.empty()) rows.push_back(*(through = read_client("the client itself", options.client)));
   if (!options.direct.empty()) rows.push_back(*(direct = read_client("a client without weir", options.direct)));
@@ -70,7 +71,7 @@ int run_summary(const SummaryOptions& options) {
   return exit_status("weir-lab summary", [&] {
     auto log = opened("the request log ", options.log);
     const report::LogSummary summary = report::read_log(log);
-    if (summary.all.ok() + summary.all.failed() + summary.all.aborted() == 0) {
+    if (summary.all.ok + summary.all.failed + summary.all.aborted == 0) {
       throw std::runtime_error(options.log + " holds no requests of primary replicas");
     }
     if (!options.observers_only) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lab/engine/engine_preset.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::engine {
 namespace {
@@ -16,8 +17,7 @@ const std::string group = "Engine (defaults resemble a 7B model on a mid-range G
 void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
-  char usual[32];
-  std::snprintf(usual, sizeof usual, "%g", static_cast<double>(time.count()) / unit);
+  const auto usual = format("%g", static_cast<double>(time.count()) / unit);
   command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most))->group(group);
 }
 

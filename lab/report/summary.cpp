@@ -49,10 +49,11 @@ void print_head(std::ostream& out, int width, std::string_view name) {
 }
 
 void print_group(std::ostream& out, int width, const std::string& name, const LogGroup& group, double elapsed) {
-  out << format("%-*s %7llu %7llu %7llu  ", width, name.c_str(), static_cast<unsigned long long>(group.ok()),
-                static_cast<unsigned long long>(group.failed()), static_cast<unsigned long long>(group.aborted()))
-      << p50_p95(group.ttft()) << ' ' << p50_p95(group.itl()) << ' ' << p50_p95(group.tpot())
-      << (elapsed > 0 ? format(" %9.1f", static_cast<double>(group.output_tokens()) / elapsed) : format(" %9s", "-"))
+  out << format("%-*s %7llu %7llu %7llu  ", width, name.c_str(), static_cast<unsigned long long>(group.ok),
+                static_cast<unsigned long long>(group.failed), static_cast<unsigned long long>(group.aborted))
+      << p50_p95(load::distribution(group.ttft)) << ' ' << p50_p95(group.itl()) << ' '
+      << p50_p95(load::distribution(group.tpot))
+      << (elapsed > 0 ? format(" %9.1f", static_cast<double>(group.output_tokens) / elapsed) : format(" %9s", "-"))
       << '\n';
 }
 
@@ -79,37 +80,37 @@ std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
 }
 
 void LogGroup::add(const LogRow& row) {
-  prompt_tokens_ += row.prompt_tokens;
-  output_tokens_ += row.output_tokens;
+  prompt_tokens += row.prompt_tokens;
+  output_tokens += row.output_tokens;
   if (row.outcome == "client_abort") {
-    ++aborted_;
+    ++aborted;
     return;
   }
   if (row.outcome != "ok" && row.outcome != "ok_empty") {
-    ++failed_;
+    ++failed;
     return;
   }
-  ++ok_;
+  ++ok;
   const auto keep = [](std::vector<float>& values, const std::optional<double>& v) {
     if (v) values.push_back(static_cast<float>(*v));
   };
-  keep(ttft_, row.ttft);
-  keep(ttft_client_, row.ttft_client);
-  keep(tpot_, row.tpot);
-  for (const auto& [bin, count] : row.gaps) gaps_[bin] += count;
+  keep(ttft, row.ttft);
+  keep(ttft_client, row.ttft_client);
+  keep(tpot, row.tpot);
+  for (const auto& [bin, count] : row.gaps) gaps[bin] += count;
 }
 
 std::optional<Distribution> LogGroup::itl() const {
   Distribution d;
   double sum = 0;
-  for (const auto& [bin, count] : gaps_) {
+  for (const auto& [bin, count] : gaps) {
     d.count += count;
     d.max = metrics::seconds(metrics::record::GapSketch::middle_of(bin));
     sum += d.max * static_cast<double>(count);
   }
   if (d.count == 0) return std::nullopt;
   d.mean = sum / static_cast<double>(d.count);
-  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps_, q); };
+  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps, q); };
   d.p50 = quantile(0.50);
   d.p90 = quantile(0.90);
   d.p95 = quantile(0.95);
@@ -158,8 +159,8 @@ void print_summary(std::ostream& out, const LogSummary& summary) {
   print_group(out, width, "all", summary.all, elapsed);
   if (elapsed > 0) {
     out << format("\n%.1f s, %.1f requests a minute, %.1f tokens/s with prompts\n", elapsed,
-                  60.0 * static_cast<double>(summary.all.ok()) / elapsed,
-                  static_cast<double>(summary.all.prompt_tokens() + summary.all.output_tokens()) / elapsed);
+                  60.0 * static_cast<double>(summary.all.ok) / elapsed,
+                  static_cast<double>(summary.all.prompt_tokens + summary.all.output_tokens) / elapsed);
   }
   if (summary.unreadable > 0) {
     out << format("%llu lines could not be read and are left out\n",

@@ -140,18 +140,18 @@ TEST(RequestLines, TakeTheOutcomesOfTheLog) {
     const char* outcome;
     unsigned status;
     const char* logged;
-  } cases[] = {{"ok", 200, "ok"},
-               {"connect", 0, "upstream_error"},
-               {"http_500", 500, "upstream_error"},
-               {"http_503", 503, "replica_refused"},
-               {"http_429", 429, "replica_refused"},
-               {"http_400", 400, "client_error"},
-               {"in_band", 200, "upstream_error"},
-               {"truncated", 200, "truncated"},
-               {"reset", 200, "upstream_reset"},
-               {"timeout", 0, "timeout"},
-               {"invalid", 200, "upstream_error"},
-               {"unfinished", 200, "client_abort"}};
+  } cases[]{{"ok", 200, "ok"},
+            {"connect", 0, "upstream_error"},
+            {"http_500", 500, "upstream_error"},
+            {"http_503", 503, "replica_refused"},
+            {"http_429", 429, "replica_refused"},
+            {"http_400", 400, "client_error"},
+            {"in_band", 200, "upstream_error"},
+            {"truncated", 200, "truncated"},
+            {"reset", 200, "upstream_reset"},
+            {"timeout", 0, "timeout"},
+            {"invalid", 200, "upstream_error"},
+            {"unfinished", 200, "client_abort"}};
   for (const auto& c : cases) {
     Result result = answered_with(3);
     result.outcome = c.outcome;
