@@ -125,9 +125,9 @@ void Connection::answered() {
     set("http_" + std::to_string(result_.status), std::string(result_.detail));
   } else if (!boost::beast::iequals(type.substr(0, 17), "text/event-stream")) {
     set("invalid", "expected text/event-stream, got \"" + std::string(type) + "\"");
-  } else if (!result_.stream.error().empty()) {
-    set("in_band", result_.stream.error());
-  } else if (!result_.stream.complete()) {
+  } else if (!result_.stream.error.empty()) {
+    set("in_band", result_.stream.error);
+  } else if (!result_.stream.complete) {
     set("truncated", "the stream ended without its end marker");
   }
   finish(read_at_);

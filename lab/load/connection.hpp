@@ -45,7 +45,7 @@ struct Result {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::optional<Moment> due;  ///< In an open load it was to begin then.
   Moment started{};           ///< Taken before connecting or, on a kept connection, before sending.
-  Moment ended{};    ///< The read that brought the end; of a failure, when it was found.
+  Moment ended{};             ///< The read that brought the end; of a failure, when it was found.
   StreamReader stream{Api::chat};
 
   bool ok() const { return outcome == "ok"; }
@@ -56,8 +56,8 @@ struct Result {
   /// Returns the moment from which latencies count. A load that is late would else leave out what its requests waited
   /// for it, and measure the less the worse it gets (coordinated omission).
   Moment begun() const { return due.value_or(started); }
-  std::uint64_t output_tokens() const { return stream.output_tokens().value_or(stream.token_events()); }
-  std::uint64_t prompt_tokens() const { return stream.prompt_tokens().value_or(prompt_target); }
+  std::uint64_t output_tokens() const { return stream.output_tokens.value_or(stream.token_events); }
+  std::uint64_t prompt_tokens() const { return stream.prompt_tokens.value_or(prompt_target); }
 };
 
 struct Outgoing {

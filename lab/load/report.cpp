@@ -56,7 +56,7 @@ void Tally::add(const Result& result) {
   if (!last_end_ || result.ended > *last_end_) last_end_ = result.ended;
   if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
   output_tokens_ += result.output_tokens();
-  if (result.stream.first_token()) prompt_tokens_ += result.prompt_tokens();
+  if (result.stream.first_token) prompt_tokens_ += result.prompt_tokens();
   if (result.was_ended()) {
     ++unfinished_;
     return;
@@ -69,11 +69,11 @@ void Tally::add(const Result& result) {
   }
   ++ok_;
   e2e_.push_back(static_cast<float>(seconds_between(result.begun(), result.ended)));
-  if (result.stream.first_token()) {
-    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token())));
+  if (result.stream.first_token) {
+    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token)));
   }
   if (const auto tpot = result.stream.tpot()) tpot_.push_back(static_cast<float>(*tpot));
-  itl_.insert(itl_.end(), result.stream.gaps().begin(), result.stream.gaps().end());
+  itl_.insert(itl_.end(), result.stream.gaps.begin(), result.stream.gaps.end());
 }
 
 double Tally::elapsed() const { return first_start_ ? seconds_between(*first_start_, *last_end_) : 0; }

@@ -115,54 +115,54 @@ Event read_event(std::string_view data, Api api) {
 }  // namespace
 
 void StreamReader::feed(std::string_view bytes, Moment at) {
-  ++reads_;
-  const std::uint64_t before = token_events_;
+  ++reads;
+  const std::uint64_t before = token_events;
   splitter_.feed(bytes, [&](std::string_view data) { event(data, at); });
-  if (token_events_ > before) ++token_reads_;
-  if (token_events_ > before + 1) ++coalesced_reads_;
+  if (token_events > before) ++token_reads;
+  if (token_events > before + 1) ++coalesced_reads;
 }
 
 void StreamReader::event(std::string_view data, Moment at) {
-  ++events_;
+  ++events;
   if (data == "[DONE]") {
-    complete_ = api_ != Api::tgi;
+    complete = api_ != Api::tgi;
     return;
   }
   if (data.empty()) return;
   Event seen = read_event(data, api_);
   if (!seen.error.empty()) {
-    if (error_.empty()) error_ = std::move(seen.error);
+    if (error.empty()) error = std::move(seen.error);
     return;
   }
   if (seen.token) token(at);
-  if (seen.token && !seen.reasoning && !first_output_) first_output_ = at;
-  if (seen.choice && !first_choice_) first_choice_ = at;
-  if (seen.choice) last_choice_ = at;
-  if (keep_text_) text_ += seen.text;
-  chars_ += seen.chars;
+  if (seen.token && !seen.reasoning && !first_output) first_output = at;
+  if (seen.choice && !first_choice) first_choice = at;
+  if (seen.choice) last_choice = at;
+  if (keep_text_) text += seen.text;
+  chars += seen.chars;
   if (!seen.finish_reason.empty()) {
-    finish_reason_ = std::move(seen.finish_reason);
-    closed_empty_ = seen.choice && !seen.token;
+    finish_reason = std::move(seen.finish_reason);
+    closed_empty = seen.choice && !seen.token;
   }
-  if (seen.prompt_tokens) prompt_tokens_ = seen.prompt_tokens;
-  if (seen.output_tokens) output_tokens_ = seen.output_tokens;
-  if (seen.cached_tokens) cached_tokens_ = seen.cached_tokens;
-  complete_ |= seen.ends;
+  if (seen.prompt_tokens) prompt_tokens = seen.prompt_tokens;
+  if (seen.output_tokens) output_tokens = seen.output_tokens;
+  if (seen.cached_tokens) cached_tokens = seen.cached_tokens;
+  complete |= seen.ends;
 }
 
 void StreamReader::token(Moment at) {
-  ++token_events_;
-  if (!first_token_) first_token_ = at;
-  if (last_token_) gaps_.push_back(std::chrono::duration<float>(at - *last_token_).count());
-  last_token_ = at;
+  ++token_events;
+  if (!first_token) first_token = at;
+  if (last_token) gaps.push_back(std::chrono::duration<float>(at - *last_token).count());
+  last_token = at;
 }
 
-std::optional<double> StreamReader::tpot() const {
-  if (!first_token_) return std::nullopt;
-  const std::uint64_t n = output_tokens_.value_or(token_events_);
-  const Moment end = output_tokens_ ? *last_choice_ : *last_token_;
-  if (n < 2 || end == *first_token_) return std::nullopt;
-  return std::chrono::duration<double>(end - *first_token_).count() / static_cast<double>(n - 1);
+std::optional<double> Stream::tpot() const {
+  if (!first_token) return std::nullopt;
+  const std::uint64_t n = output_tokens.value_or(token_events);
+  const Moment end = output_tokens ? *last_choice : *last_token;
+  if (n < 2 || end == *first_token) return std::nullopt;
+  return std::chrono::duration<double>(end - *first_token).count() / static_cast<double>(n - 1);
 }
 
 }  // namespace weir::lab::load
