@@ -127,8 +127,6 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
   return pieces;
 }
 
-std::span<const std::string_view> prompt_words() { return words; }
-
 std::string prompt_text(std::uint64_t tokens, Random& random) {
   std::string text;
   text.reserve(tokens * 5);

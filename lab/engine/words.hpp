@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +21,6 @@ std::uint64_t count_tokens(std::string_view text);
 
 /// Cuts a text into count_tokens() pieces, which together are the text. A single space goes with the piece behind it.
 std::vector<std::string_view> pieces_of(std::string_view text);
-
-/// Returns lower-case English words without punctuation.
-std::span<const std::string_view> prompt_words();
 
 /// Returns a text of words and sentences that count_tokens() counts as exactly `tokens`.
 std::string prompt_text(std::uint64_t tokens, Random& random);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "lab/load/course.hpp"
+#include "lab/load/ended_early.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
@@ -100,6 +102,39 @@ TEST(Report, TheTableNamesErrorsAndLeavesOutAnEarlyP99) {
   tally.print(more, tally.elapsed());
   EXPECT_THAT(more.str(), HasSubstr("TTFT          100.00    100.00    100.00    100.00    100.00       100\n"));
   EXPECT_THAT(more.str(), HasSubstr("Errors     timeout 1\n           first: timeout: no end within 5 s"));
+}
+
+TEST(EndedEarly, CountsAnswersThatTheirEngineSaysWereShorter) {
+  EndedEarly early;
+  const auto add = [&](const Made& made) {
+    Result result = made_result(made);
+    result.output_target = 5;
+    early.add(result);
+  };
+  // Those of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
+  for (const std::uint64_t told : {5u, 6u, 0u}) add({.output_tokens = told});
+  add({.output_tokens = 4, .outcome = "reset"});
+  EXPECT_EQ(early.warning(), std::nullopt);
+  add({.output_tokens = 4});
+  EXPECT_EQ(early.warning()->substr(0, 16), "1 of 3 answers h");
+}
+
+TEST(Course, FollowsTheMomentsOfTheStream) {
+  const auto course = course_of(made_result({.sent = 3, .ttft = 0.5, .gap = 0.02, .events = 5, .prompt_tokens = 77}));
+  ASSERT_TRUE(course);
+  EXPECT_NEAR(course->events.front() - course->sent, 0.5, 1e-6);
+  EXPECT_NEAR(course->events.back() - course->events.front(), 0.08, 1e-6);
+  EXPECT_EQ(course->prompt_tokens, 77u);
+  EXPECT_EQ(course->tokens_per_event, 1);
+}
+
+TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
+  const std::pair<Made, double> cases[]{
+      {{.events = 5, .output_tokens = 13}, 3},
+      {{.events = 10, .output_tokens = 11, .closed_empty = true}, 1},  // An empty event at the end is no speculation.
+      {{.events = 5, .output_tokens = 14, .closed_empty = true}, 3}};
+  for (const auto& [made, tokens] : cases) EXPECT_DOUBLE_EQ(course_of(made_result(made))->tokens_per_event, tokens);
+  EXPECT_FALSE(course_of(made_result({.events = 0}))) << "without a token there is none";
 }
 
 }  // namespace
