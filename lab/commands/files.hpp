@@ -1,4 +1,4 @@
-// Reads the files that commands are given. What cannot be read is a std::runtime_error with a sentence
+// Reads the files that commands are given. A file that cannot be read is a std::runtime_error with a sentence
 // (lab/exit_status.hpp).
 #pragma once
 

@@ -16,7 +16,7 @@
 
 namespace weir::lab::experiment {
 
-/// One phase of a batch.
+/// A phase of a batch.
 struct BatchPhase {
   std::vector<float> latency;  ///< The TTFT of each request, or the gaps between events, each divided by its tokens.
   double seconds = 0;

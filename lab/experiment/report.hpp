@@ -1,4 +1,4 @@
-// What an experiment says, for a terminal, for pages and for programs.
+// The report of an experiment, for a terminal, for pages and for programs.
 #pragma once
 
 #include <boost/json.hpp>

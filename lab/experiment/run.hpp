@@ -16,7 +16,7 @@
 
 namespace weir::lab::experiment {
 
-/// One load, in a row of a table.
+/// A load in a row of a table.
 struct Point {
   std::size_t row = 0;
   std::uint64_t number = 0;  ///< It counts the loads of its row, from 0.
@@ -25,7 +25,7 @@ struct Point {
   std::optional<load::LoadSettings> warm_up{};  ///< This load is sent before it; its results count nowhere.
 };
 
-/// What a load brought.
+/// The results of a load.
 struct Ran {
   std::vector<load::Result> results;
   load::Tally all;                         ///< The same, counted.

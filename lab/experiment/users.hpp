@@ -23,7 +23,7 @@ struct Window {
   bool holds(double moment) const { return moment >= from && moment < to; }
 };
 
-/// What so many users at once got.
+/// The figures of so many users at once.
 struct Stage {
   std::uint64_t users = 0;
   double seconds = 0;                    ///< The window's length; 0 if it was never reached.

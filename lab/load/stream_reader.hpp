@@ -37,7 +37,7 @@ class EventSplitter {
   bool first_line_ = true;
 };
 
-/// What was read of an answer.
+/// The figures of an answer, as far as it was read.
 struct Stream {
   bool complete = false;  ///< The end marker was seen: [DONE], or a TGI event with generated_text.
   std::string error;      ///< What an error event said; "" if there was none.
