@@ -55,7 +55,7 @@ TEST(Batch, DecodesInTheTimeInWhichAllDo) {
   for (const auto& [what, courses, seconds, tokens, gaps] : cases) {
     const auto batch = batch_of(courses);
     ASSERT_TRUE(batch.decode) << what;
-    EXPECT_NEAR(batch.decode->seconds, seconds, 0.051) << what;
+    EXPECT_NEAR(batch.decode->seconds, seconds, 1e-9) << what;
     EXPECT_NEAR(batch.decode->tokens, tokens, 1e-9) << what;
     EXPECT_THAT(batch.decode->latency, Each(FloatNear(0.1F, 1e-5F))) << what;
     EXPECT_THAT(batch.decode->latency, SizeIs(gaps)) << what;
