@@ -9,9 +9,29 @@
 
 namespace weir::lab {
 
-inline std::string text_of(const boost::json::object& object, std::string_view key) {
+inline const boost::json::object* object_at(const boost::json::object& object, std::string_view key) {
   const boost::json::value* v = object.if_contains(key);
-  return v && v->is_string() ? std::string(v->get_string()) : std::string();
+  return v ? v->if_object() : nullptr;
+}
+
+inline const boost::json::array* array_at(const boost::json::object& object, std::string_view key) {
+  const boost::json::value* v = object.if_contains(key);
+  return v ? v->if_array() : nullptr;
+}
+
+inline bool flag_at(const boost::json::object& object, std::string_view key) {
+  const boost::json::value* v = object.if_contains(key);
+  return v && v->is_bool() && v->get_bool();
+}
+
+/// Returns a text in place.
+inline std::string_view text_at(const boost::json::object& object, std::string_view key) {
+  const boost::json::value* v = object.if_contains(key);
+  return v && v->is_string() ? std::string_view(v->get_string()) : std::string_view();
+}
+
+inline std::string text_of(const boost::json::object& object, std::string_view key) {
+  return std::string(text_at(object, key));
 }
 
 inline std::optional<double> number_of(const boost::json::object& object, std::string_view key) {

@@ -44,4 +44,8 @@ std::vector<std::uint64_t> binned(const std::vector<float>& values, const std::v
 /// Returns a bar of one letter a bin, such as "▁▃█▂"; the highest bin has the full height, an empty one a blank.
 std::string bars(const std::vector<std::uint64_t>& counts);
 
+/// Draws points in letters, with the marks beside them and a legend if there is more than one series. Colours are only
+/// for a terminal. A chart without points is a sentence.
+std::string as_text(const Chart& chart, bool coloured);
+
 }  // namespace weir::lab::chart

@@ -1,4 +1,4 @@
-#include "lab/chart/text_chart.hpp"
+#include "lab/chart/chart.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,13 @@
 #include <limits>
 #include <string_view>
 
-#include "lab/figure.hpp"
+#include "metrics/compare/report/cells.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::lab::chart {
 namespace {
+
+using metrics::compare::report::short_number;
 
 constexpr std::size_t width = 64;
 constexpr std::size_t height = 14;
@@ -120,7 +122,7 @@ std::string as_text(const Chart& chart, bool coloured) {
     plot.put_mark(row, column, point.mark);
   });
 
-  const std::string top = figure(y.high), bottom = figure(y.low);
+  const std::string top = short_number(y.high), bottom = short_number(y.low);
   const std::size_t room = std::max(top.size(), bottom.size());
   const auto aligned = [room](std::string_view text) {
     return std::string(room - text.size(), ' ') + std::string(text);
@@ -132,7 +134,7 @@ std::string as_text(const Chart& chart, bool coloured) {
   }
   out += aligned("") + " └";
   for (std::size_t i = 0; i < width; ++i) out += "─";
-  const std::string left = figure(x.low), right = figure(x.high);
+  const std::string left = short_number(x.low), right = short_number(x.high);
   const auto label_width = static_cast<std::size_t>(std::ranges::count_if(chart.x_label, &metrics::begins_code_point));
   const std::size_t used = left.size() + label_width + right.size();
   const std::size_t gap = used < width ? (width - used) / 2 : 1;

@@ -10,13 +10,14 @@
 #include <variant>
 #include <vector>
 
-#include "lab/commands/api_key.hpp"
+#include "config/secret.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
+#include "lab/exit_status.hpp"
+#include "lab/experiment/knee.hpp"
 #include "lab/load/load.hpp"
 #include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
-#include "lab/sweep/knee.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::commands {
@@ -34,25 +35,27 @@ struct LoadOptions {
   std::size_t trace_limit = 0;
 };
 
-/// Reads the trace. If it cannot be used, returns false and writes a sentence on standard error.
-bool read_trace_file(const LoadOptions& options, load::WorkloadSettings& workload) {
+/// Throws std::invalid_argument with a sentence if the trace cannot be used.
+std::vector<load::TraceEntry> read_trace_file(const LoadOptions& options) {
   std::ifstream file(options.trace);
-  if (!file) {
-    std::cerr << "weir-lab load: cannot read the trace " << options.trace << "\n";
-    return false;
-  }
+  if (!file) throw std::invalid_argument("cannot read the trace " + options.trace);
   std::uint64_t left_out = 0;
   auto read = load::read_trace(file, options.trace_limit, &left_out);
-  if (const auto* wrong = std::get_if<std::string>(&read)) {
-    std::cerr << "weir-lab load: " << options.trace << ": " << *wrong << "\n";
-    return false;
-  }
+  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(options.trace + ": " + *wrong);
   if (left_out > 0) {
     std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
               << " left out, because the log does not tell how long they were\n";
   }
-  workload.trace = std::get<std::vector<load::TraceEntry>>(std::move(read));
-  return true;
+  return std::get<std::vector<load::TraceEntry>>(std::move(read));
+}
+
+/// Reads a file that holds only a key. The sentence of a problem names the option and never shows the key.
+std::string read_api_key(const std::string& option, const std::string& path) {
+  auto read = config::SecretFile{"the replica's key"}(toml::value<std::string>(path));
+  if (const auto* problem = std::get_if<config::Problem>(&read)) {
+    throw CLI::ValidationError(option, "\"" + path + "\": " + problem->text);
+  }
+  return std::get<std::string>(std::move(read));
 }
 
 /// Options that others exclude or need.
@@ -96,6 +99,46 @@ ExperimentOptions add_experiment_options(CLI::App& load, LoadOptions& options) {
   return {preset, batches, prefill};
 }
 
+/// Runs what the options ask for. Throws std::invalid_argument with a sentence where they do not go together.
+int run(LoadOptions& options, const CLI::App& load) {
+  const auto given = [&load](const char* option) { return load.count(option) > 0; };
+  load::LoadSettings& settings = options.settings;
+  load::WorkloadSettings& workload = settings.workload;
+  const bool series = is_series(options.series);
+  if (settings.ignore_eos && settings.api == load::Api::tgi) {
+    throw std::invalid_argument(std::string(load::tgi_cannot_ignore_eos) + "; leave out --ignore-eos");
+  }
+  settings.facts = !options.output.log.empty();
+  options.output.llmperf = settings.text = options.preset == "llmperf";
+  const bool tasks = options.output.llmperf || options.output.prefill_cost;
+  if (tasks) workload.text = load::Text::tasks;
+  settings.concurrency = options.series.concurrencies.front();
+  if (options.output.prefill_cost) {
+    const auto [least, most] = std::minmax(options.input_range.front(), options.input_range.back());
+    workload.input_range = {least, most};
+    workload.output_range = {16, 64};
+    settings.concurrency = 1;
+  }
+  if (!given("--usage")) settings.usage = tasks || settings.facts || series;
+  if (given("--rate")) workload.rate = options.rate;
+  if (given("--duration")) settings.duration = options.duration;
+  if (given("--trace")) {
+    workload.trace = read_trace_file(options);
+    workload.trace_arrivals = !given("--rate") && !given("--concurrency");
+  }
+  if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
+  if (series) {
+    workload.trace_arrivals = false;
+    const std::string refused = refused_in_series(load, options.series);
+    if (!refused.empty()) throw std::invalid_argument(refused);
+    return run_series(settings, options.output, options.series);
+  }
+  if (!options.series.html.empty()) {
+    throw std::invalid_argument("--html needs a sweep (--concurrency 1,2,4,8) or --users");
+  }
+  return load::run_load(settings, options.output);
+}
+
 }  // namespace
 
 void add_load_command(CLI::App& app, int& status) {
@@ -117,7 +160,7 @@ void add_load_command(CLI::App& app, int& status) {
       "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
       "          weir-lab load --prefill-cost --input-range 250,3500\n"
       "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
-      std::string(sweep::knee_rule));
+      std::string(experiment::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
@@ -125,10 +168,9 @@ void add_load_command(CLI::App& app, int& status) {
                                                                            {"completions", load::Api::completions},
                                                                            {"tgi", load::Api::tgi}})
                       .description(""));
-  CLI::Option* usage =
-      load->add_flag("--usage,!--no-usage", s.usage,
-                     "Ask for usage; else output tokens are counted by events. On by itself with --log, "
-                     "--preset, --prefill-cost, --users and a sweep");
+  load->add_flag("--usage,!--no-usage", s.usage,
+                 "Ask for usage; else output tokens are counted by events. On by itself with --log, "
+                 "--preset, --prefill-cost, --users and a sweep");
   load->add_flag("--ignore-eos", s.ignore_eos,
                  "Ask for answers of exactly so many tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI has none)");
   load->add_option_function<std::string>(
@@ -156,21 +198,19 @@ void add_load_command(CLI::App& app, int& status) {
                           ->check(CLI::Range(1e-6, 1e6))
                           ->excludes(concurrency)
                           ->group(arrivals);
-  CLI::Option* requests =
-      load->add_option("--requests", s.requests,
-                       "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
-          ->check(CLI::NonNegativeNumber)
-          ->group(arrivals);
+  load->add_option("--requests", s.requests,
+                   "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->group(arrivals);
   const auto read_duration = [options](const std::string& text) {
     options->duration = read_seconds("--duration", text);
     if (options->duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
   };
-  CLI::Option* duration =
-      load->add_option_function<std::string>("--duration", read_duration,
-                                             "Seconds, or a time such as 10m, after which nothing more is sent; what "
-                                             "runs may finish")
-          ->type_name("TIME")
-          ->group(arrivals);
+  load->add_option_function<std::string>("--duration", read_duration,
+                                         "Seconds, or a time such as 10m, after which nothing more is sent; what "
+                                         "runs may finish")
+      ->type_name("TIME")
+      ->group(arrivals);
   add_series_options(*load, options->series, concurrency, rate);
   batches->excludes(rate);
   prefill->excludes(rate)->excludes(concurrency);
@@ -208,16 +248,11 @@ void add_load_command(CLI::App& app, int& status) {
           ->group(traces);
   // Both have lengths of their own.
   for (CLI::Option* const option : drawn) option->excludes(trace)->excludes(prefill);
-  load->add_option("--trace-speed", w.trace_speed, "Divides the trace's times")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber)
-      ->needs(trace)
-      ->group(traces);
-  load->add_option("--trace-limit", options->trace_limit, "Entries to use, 0 = all")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
-      ->needs(trace)
-      ->group(traces);
+  const auto add_number = [&](const char* name, auto& number, const char* help, const CLI::Validator& within) {
+    load->add_option(name, number, help)->capture_default_str()->check(within)->needs(trace)->group(traces);
+  };
+  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", CLI::PositiveNumber);
+  add_number("--trace-limit", options->trace_limit, "Entries to use, 0 = all", CLI::NonNegativeNumber);
 
   const std::string output = "Output";
   load->add_option("--json", options->output.json,
@@ -231,53 +266,8 @@ void add_load_command(CLI::App& app, int& status) {
   load->add_option("--label", options->output.label, "config in those lines, by which `weir compare` tells sides apart")
       ->group(output);
 
-  load->callback([options, &status, load, concurrency, rate, requests, duration, trace, usage] {
-    load::LoadSettings& settings = options->settings;
-    load::WorkloadSettings& workload = settings.workload;
-    if (settings.ignore_eos && settings.api == load::Api::tgi) {
-      std::cerr << "weir-lab load: " << load::tgi_cannot_ignore_eos << "; leave out --ignore-eos\n";
-      status = 2;
-      return;
-    }
-    settings.facts = !options->output.log.empty();
-    options->output.llmperf = settings.text = options->preset == "llmperf";
-    const bool tasks = options->output.llmperf || options->output.prefill_cost;
-    if (tasks) workload.text = load::Text::tasks;
-    if (options->output.prefill_cost) {
-      const auto [least, most] = std::minmax(options->input_range.front(), options->input_range.back());
-      workload.input_range = {least, most};
-      workload.output_range = {16, 64};
-      settings.concurrency = 1;
-    }
-    if (usage->count() == 0) settings.usage = tasks || settings.facts || is_series(options->series);
-    if (rate->count() > 0) workload.rate = options->rate;
-    if (duration->count() > 0) settings.duration = options->duration;
-    if (trace->count() > 0) {
-      if (!read_trace_file(*options, workload)) {
-        status = 2;
-        return;
-      }
-      workload.trace_arrivals = rate->count() == 0 && concurrency->count() == 0;
-    }
-    if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
-    if (is_series(options->series)) {
-      workload.trace_arrivals = false;
-      if (const std::string refused = refused_in_series(*load, options->series); !refused.empty()) {
-        std::cerr << "weir-lab load: " << refused << "\n";
-        status = 2;
-        return;
-      }
-      status = run_series(settings, options->output, options->series);
-      return;
-    }
-    if (!options->series.html.empty()) {
-      std::cerr << "weir-lab load: --html needs a sweep (--concurrency 1,2,4,8) or --users\n";
-      status = 2;
-      return;
-    }
-    if (!options->output.prefill_cost) settings.concurrency = options->series.concurrencies.front();
-    status = load::run_load(settings, options->output);
-  });
+  load->callback(
+      [options, &status, load] { status = exit_status("weir-lab load", [&] { return run(*options, *load); }); });
 }
 
 }  // namespace weir::lab::commands

@@ -10,14 +10,9 @@
 
 #include "config/quantity.hpp"
 #include "config/show.hpp"
-#include "lab/commands/terminal.hpp"
-#include "lab/exit_status.hpp"
-#include "lab/load/ended_early.hpp"
-#include "lab/load/interrupt.hpp"
-#include "lab/load/request_lines.hpp"
-#include "lab/sink.hpp"
-#include "lab/sweep/report.hpp"
-#include "lab/users/report.hpp"
+#include "lab/commands/run_table.hpp"
+#include "lab/experiment/sweep.hpp"
+#include "lab/experiment/users.hpp"
 
 namespace weir::lab::commands {
 namespace {
@@ -31,46 +26,6 @@ std::vector<std::uint64_t> rising(std::vector<std::uint64_t> numbers) {
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
-}
-
-/// What one of the two measured, in all its forms.
-struct Told {
-  std::string text, html;
-  boost::json::object json;
-  bool any = false;  ///< Something was measured.
-};
-
-Told sweep_told(const load::LoadSettings& settings, const SeriesOptions& options, const load::Interrupt& interrupt,
-                const load::OnResult& on_result) {
-  sweep::SweepSettings sweep{settings, rising(options.concurrencies), options.runs};
-  const auto batches = sweep.warm_up + sweep.runs;
-  const auto on_batch = [batches](std::uint64_t concurrency, std::uint64_t batch) {
-    tell(std::to_string(concurrency) + " at once, batch " + std::to_string(batch + 1) + " of " +
-         std::to_string(batches) + (batch == 0 ? " (warm-up)" : ""));
-  };
-  const auto measured = sweep::run_sweep(sweep, interrupt, {on_result, on_batch});
-  const bool any = std::ranges::any_of(measured.points, [](const auto& point) { return point.prefill.has_value(); });
-  return {sweep::as_text(measured, sweep, coloured()),
-          chart::as_html("Sweep of " + settings.url, sweep::document_of(measured, sweep, false),
-                         sweep::figures_of(measured)),
-          sweep::as_json(measured, sweep), any};
-}
-
-Told users_told(const load::LoadSettings& settings, const SeriesOptions& options, const load::Interrupt& interrupt,
-                const load::OnResult& on_result) {
-  users::UsersSettings users;
-  users.load = settings;
-  users.load.ramp = options.ramp;
-  users.load.think = options.think;
-  users.users = rising(options.users);
-  if (settings.duration) users.duration = *settings.duration;
-  if (!options.slo.empty()) users.objective = std::get<users::Objective>(users::parse_objective(options.slo));
-  const auto on_stage = [](std::uint64_t number) { tell(std::to_string(number) + " users"); };
-  const auto measured = users::run_users(users, interrupt, {on_result, on_stage});
-  const bool any = std::ranges::any_of(measured.stages, [](const auto& stage) { return stage.ok > 0; });
-  return {users::as_text(measured, users, coloured()),
-          chart::as_html("Users of " + settings.url, users::document_of(measured, users), users::figures_of(measured)),
-          users::as_json(measured, users), any};
 }
 
 }  // namespace
@@ -116,7 +71,7 @@ void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* con
   load.add_option("--slo", options.slo, "Objective, such as ttft=1,tpot=0.05: says up to how many users meet it")
       ->needs(users)
       ->check([](const std::string& text) {
-        const auto read = users::parse_objective(text);
+        const auto read = experiment::parse_objective(text);
         const auto* problem = std::get_if<config::Problem>(&read);
         return problem ? problem->text : std::string();
       })
@@ -169,25 +124,20 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
 }
 
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
-  return exit_status("weir-lab load", [&] {
-    Sink json(output.json), log(output.log), html(options.html);
-    const load::Interrupt interrupt;
-    load::RequestLines lines(output.label);
-    load::EndedEarly early;
-    const auto on_result = [&](const load::Result& result) {
-      if (settings.ignore_eos) early.add(result);
-      if (log) log.stream() << lines.line(result) << '\n';
-    };
-    const Told told = options.users.empty() ? sweep_told(settings, options, interrupt, on_result)
-                                            : users_told(settings, options, interrupt, on_result);
-    if (json) json.stream() << boost::json::serialize(told.json) << '\n';
-    if (html) html.stream() << told.html;
-    if (!json.to_stdout() && !log.to_stdout() && !html.to_stdout()) std::cout << told.text;
-    const bool whole = json.flush() && log.flush() && html.flush() && std::cout.flush();
-    const bool written = said_unless(whole, "weir-lab load");
-    if (const auto warning = early.warning()) std::cerr << "weir-lab load: warning: " << *warning << "\n";
-    if (!told.any) std::cerr << "weir-lab load: nothing was measured; see the report for why\n";
-    return written && told.any ? 0 : 1;
+  const TableRun asked{
+      "weir-lab load", {output.json, output.log, options.html}, output.label, {}, settings.ignore_eos, &tell};
+  return run_table(asked, [&]() -> std::unique_ptr<experiment::Table> {
+    if (options.users.empty()) {
+      return std::make_unique<experiment::Sweep>(
+          experiment::SweepSettings{settings, rising(options.concurrencies), options.runs});
+    }
+    experiment::UsersSettings users{settings, rising(options.users), settings.duration.value_or(60), std::nullopt};
+    users.load.ramp = options.ramp;
+    users.load.think = options.think;
+    if (!options.slo.empty()) {
+      users.objective = std::get<experiment::Objective>(experiment::parse_objective(options.slo));
+    }
+    return std::make_unique<experiment::PeakUsers>(std::move(users));
   });
 }
 

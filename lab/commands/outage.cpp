@@ -1,12 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
 #include "lab/commands/commands.hpp"
-#include "lab/json_fields.hpp"
+#include "lab/commands/files.hpp"
+#include "lab/exit_status.hpp"
 #include "lab/report/outage.hpp"
 
 namespace weir::lab::commands {
@@ -18,21 +17,13 @@ struct OutageOptions {
 };
 
 int run_outage(OutageOptions& options) {
-  std::ifstream log(options.log), client(options.client), metrics(options.metrics);
-  for (const auto& [file, path] :
-       {std::pair(&log, options.log), std::pair(&client, options.client), std::pair(&metrics, options.metrics)}) {
-    if (*file) continue;
-    std::cerr << "weir-lab outage: cannot read " << path << "\n";
-    return 1;
-  }
-  const auto report = object_of(std::string(std::istreambuf_iterator<char>(client), {}));
-  if (!report) {
-    std::cerr << "weir-lab outage: " << options.client << " is no report of `weir-lab load --json`\n";
-    return 1;
-  }
-  report::read_outage(options.outage, log, *report, report::read_metrics_text(metrics));
-  report::print_outage(std::cout, options.outage);
-  return 0;
+  return exit_status("weir-lab outage", [&] {
+    auto log = opened("", options.log), client = opened("", options.client), metrics = opened("", options.metrics);
+    const auto report = report_in(std::move(client), options.client);
+    report::read_outage(options.outage, log, report, report::read_metrics_text(metrics));
+    report::print_outage(std::cout, options.outage);
+    return 0;
+  });
 }
 
 }  // namespace

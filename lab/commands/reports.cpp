@@ -1,37 +1,31 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lab/commands/commands.hpp"
-#include "lab/json_fields.hpp"
-#include "lab/report/report_table.hpp"
+#include "lab/commands/files.hpp"
+#include "lab/exit_status.hpp"
+#include "lab/report/observers.hpp"
 
 namespace weir::lab::commands {
 namespace {
 
 int run_reports(const std::vector<std::string>& named) {
-  std::vector<report::Observed> runs;
-  for (const std::string& argument : named) {
-    const std::size_t equals = argument.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      std::cerr << "weir-lab reports: expected NAME=FILE, got \"" << argument << "\"\n";
-      return 2;
+  return exit_status("weir-lab reports", [&] {
+    std::vector<report::Observed> runs;
+    for (const std::string& argument : named) {
+      const std::size_t equals = argument.find('=');
+      if (equals == 0 || equals == std::string::npos) {
+        throw std::invalid_argument("expected NAME=FILE, got \"" + argument + '"');
+      }
+      const std::string path = argument.substr(equals + 1);
+      runs.push_back(report::observed(argument.substr(0, equals), report_in(std::ifstream(path), path)));
     }
-    const std::string path = argument.substr(equals + 1);
-    std::ifstream file(path);
-    const auto report = object_of(std::string(std::istreambuf_iterator<char>(file), {}));
-    if (!report) {
-      std::cerr << "weir-lab reports: " << path << " is no report of `weir-lab load --json`\n";
-      return 1;
-    }
-    runs.push_back(report::observed(argument.substr(0, equals), *report));
-  }
-  report::print_reports(std::cout, runs);
-  return 0;
+    report::print_reports(std::cout, runs);
+    return 0;
+  });
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -9,7 +7,8 @@
 #include <vector>
 
 #include "lab/commands/commands.hpp"
-#include "lab/json_fields.hpp"
+#include "lab/commands/files.hpp"
+#include "lab/exit_status.hpp"
 #include "lab/report/observers.hpp"
 #include "lab/report/summary.hpp"
 
@@ -22,87 +21,66 @@ struct SummaryOptions {
   bool observers_only = false;
 };
 
-bool can_read(const std::ifstream& file, const char* what, const std::string& path) {
-  if (!file) std::cerr << "weir-lab summary: cannot read " << what << " " << path << "\n";
-  return file.good();
-}
-
-/// Reads what a client measured, from one report or from logs. If a file is neither, returns nothing and writes a
-/// sentence on standard error.
-std::optional<report::Observed> read_client(const std::string& who, const std::vector<std::string>& paths) {
+/// Returns what a client measured, from one report or from logs.
+report::Observed read_client(const std::string& who, const std::vector<std::string>& paths) {
   report::StreamTimes times;
   for (const std::string& path : paths) {
-    std::ifstream file(path);
-    if (!can_read(file, "the client's", path)) return std::nullopt;
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    const auto report = object_of(text);
-    if (report && report->contains("requests_ok")) {
+    auto file = opened("the client's ", path);
+    const std::string text = text_in(file);
+    if (const auto report = object_of(text); report && report->contains("requests_ok")) {
       if (paths.size() == 1) return report::observed(who, *report);
-      std::cerr << "weir-lab summary: reports cannot be joined; give one, or the logs of `weir-lab load --log`\n";
-      return std::nullopt;
+      throw std::runtime_error("reports cannot be joined; give one, or the logs of `weir-lab load --log`");
     }
     std::istringstream lines(text);
     times.read_load(lines);
   }
   report::Observed client = times.observed(who);
   if (client.requests > 0) return client;
-  std::cerr << "weir-lab summary: " << paths.front()
-            << " holds no report of `weir-lab load --json` and no ok request of"
-            << " `weir-lab load --log`\n";
-  return std::nullopt;
+  throw std::runtime_error(paths.front() + " holds no report of `weir-lab load --json` and no ok request of " +
+                           "`weir-lab load --log`");
 }
 
-/// Shows who else measured. If a file cannot be read, returns false and writes a sentence on standard error.
-bool print_others(const SummaryOptions& options, const report::LogGroup& all) {
+/// Shows who else measured.
+void print_others(const SummaryOptions& options, const report::LogGroup& all) {
   std::vector<report::Observed> rows;
   if (!options.truth.empty()) {
     report::StreamTimes truth;
     for (const std::string& path : options.truth) {
-      std::ifstream file(path);
-      if (!can_read(file, "the truth log", path)) return false;
+      auto file = opened("the truth log ", path);
       truth.read_truth(file);
     }
     rows.push_back(truth.observed("the engine itself"));
   }
-  rows.push_back({"weir, of the replicas", all.ok(), all.ttft(), all.itl(), all.tpot()});
-  rows.push_back({"weir, for the client", all.ok(), all.ttft_client(), all.itl(), all.tpot()});
+  const auto itl = all.itl(), tpot = load::distribution(all.tpot);
+  rows.push_back({"weir, of the replicas", all.ok, load::distribution(all.ttft), itl, tpot});
+  rows.push_back({"weir, for the client", all.ok, load::distribution(all.ttft_client), itl, tpot});
   std::optional<report::Observed> through, direct;
-  if (!options.client.empty()) {
-    through = read_client("the client itself", options.client);
-    if (!through) return false;
-    rows.push_back(*through);
-  }
-  if (!options.direct.empty()) {
-    direct = read_client("a client without weir", options.direct);
-    if (!direct) return false;
-    rows.push_back(*direct);
-  }
+  if (!options.client.empty()) rows.push_back(*(through = read_client("the client itself", options.client)));
+  if (!options.direct.empty()) rows.push_back(*(direct = read_client("a client without weir", options.direct)));
   if (rows.size() > 2) report::print_observers(std::cout, rows);
   if (through && direct) {
     std::cout << '\n';
     report::print_added(std::cout, *through, *direct);
   }
-  if (!options.metrics.empty()) {
-    std::ifstream file(options.metrics);
-    if (!can_read(file, "the metrics page", options.metrics)) return false;
-    if (const auto held = report::overhead(report::read_metrics_text(file))) report::print_overhead(std::cout, *held);
-  }
-  return true;
+  if (options.metrics.empty()) return;
+  auto file = opened("the metrics page ", options.metrics);
+  if (const auto held = report::overhead(report::read_metrics_text(file))) report::print_overhead(std::cout, *held);
 }
 
 int run_summary(const SummaryOptions& options) {
-  std::ifstream log(options.log);
-  if (!can_read(log, "the request log", options.log)) return 1;
-  const report::LogSummary summary = report::read_log(log);
-  if (summary.all.ok() + summary.all.failed() + summary.all.aborted() == 0) {
-    std::cerr << "weir-lab summary: " << options.log << " holds no requests of primary replicas\n";
-    return 1;
-  }
-  if (!options.observers_only) {
-    report::print_summary(std::cout, summary);
-    std::cout << '\n';
-  }
-  return print_others(options, summary.all) ? 0 : 1;
+  return exit_status("weir-lab summary", [&] {
+    auto log = opened("the request log ", options.log);
+    const report::LogSummary summary = report::read_log(log);
+    if (summary.all.ok + summary.all.failed + summary.all.aborted == 0) {
+      throw std::runtime_error(options.log + " holds no requests of primary replicas");
+    }
+    if (!options.observers_only) {
+      report::print_summary(std::cout, summary);
+      std::cout << '\n';
+    }
+    print_others(options, summary.all);
+    return 0;
+  });
 }
 
 }  // namespace

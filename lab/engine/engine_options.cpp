@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lab/engine/engine_preset.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::engine {
 namespace {
@@ -16,8 +17,7 @@ const std::string group = "Engine (defaults resemble a 7B model on a mid-range G
 void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
-  char usual[32];
-  std::snprintf(usual, sizeof usual, "%g", static_cast<double>(time.count()) / unit);
+  const auto usual = format("%g", static_cast<double>(time.count()) / unit);
   command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most))->group(group);
 }
 
@@ -32,57 +32,33 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
       ->check(CLI::IsMember(names))
       ->group(group);
 
-  command.add_option("--speed", settings.speed, "Divides every step time")
-      ->capture_default_str()
-      ->check(CLI::Range(1e-3, 1e6))
-      ->group(group);
+  const auto add = [&command](const char* name, auto& target, const char* help, auto least, auto most) {
+    command.add_option(name, target, help)->capture_default_str()->check(CLI::Range(least, most))->group(group);
+  };
+  add("--speed", settings.speed, "Divides every step time", 1e-3, 1e6);
   command.add_option("--batching", settings.batching, "continuous (default) or static")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
                                                                           {"static", Batching::static_batches}})
                       .description(""))
       ->group(group);
-  command.add_option("--max-batch", settings.max_batch, "Sequences that run at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000))
-      ->group(group);
-  command.add_option("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds")
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->group(group);
-  command.add_option("--prefill-budget", settings.prefill_budget, "Tokens of one step, decode included")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000'000))
-      ->group(group);
+  constexpr std::int64_t none = 0, one = 1;
+  add("--max-batch", settings.max_batch, "Sequences that run at a time", 1, 100'000);
+  add("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds", one, one << 40);
+  add("--prefill-budget", settings.prefill_budget, "Tokens of one step, decode included", 1, 10'000'000);
   add_time(command, "--step-ms", settings.step_base, 1e6, 60'000, "Milliseconds of every step");
   add_time(command, "--prefill-us", settings.per_prefill_token, 1e3, 1e6,
            "Microseconds more for each prompt token of a step");
   add_time(command, "--sequence-us", settings.per_decode_sequence, 1e3, 1e6,
            "Microseconds more for each decoded sequence of a step beyond --knee");
-  command.add_option("--knee", settings.knee, "Decoded sequences of a step that cost nothing more")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100'000))
-      ->group(group);
+  add("--knee", settings.knee, "Decoded sequences of a step that cost nothing more", 0, 100'000);
   add_time(command, "--kv-ns", settings.per_kv_token, 1, 1e6, "Nanoseconds more for each token in the KV cache");
-  command.add_option("--jitter", settings.jitter, "Share by which step times vary")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9))
-      ->group(group);
-  command
-      .add_option("--speculative-tokens", settings.speculative_tokens,
-                  "Tokens drafted for each sequence and step; what is accepted comes in one event")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 64))
-      ->group(group);
-  command
-      .add_option("--prefix-cache-tokens", settings.prefix_cache_tokens,
-                  "Tokens of earlier prompts that need no prefill where a prompt begins like one of them; 0 = no cache")
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
-      ->group(group);
-  command.add_option("--acceptance", settings.acceptance, "Probability that a drafted token is right")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
+  add("--jitter", settings.jitter, "Share by which step times vary", 0.0, 0.9);
+  add("--speculative-tokens", settings.speculative_tokens,
+      "Tokens drafted for each sequence and step; what is accepted comes in one event", 0, 64);
+  add("--prefix-cache-tokens", settings.prefix_cache_tokens,
+      "Tokens of earlier prompts that need no prefill where a prompt begins like one of them; 0 = no cache", none,
+      one << 30);
+  add("--acceptance", settings.acceptance, "Probability that a drafted token is right", 0.0, 1.0);
 }
 
 }  // namespace weir::lab::engine

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+
+#include "lab/text.hpp"
 
 namespace weir::lab::engine {
 namespace {
@@ -70,12 +71,10 @@ std::string describe_engine_presets() {
   std::string out =
       "preset   TTFT of 550 tokens   step of 1, 32, 64, 128 sequences   KV tokens   (simulated, 7B in 16 bit)\n";
   for (const EnginePreset& p : presets) {
-    char line[160];
     const auto step = [&p](std::uint32_t batch) { return in_ms(decode_step(p.settings, batch, 100)); };
-    std::snprintf(line, sizeof line, "%-8s %15.1f ms   %8.1f %6.1f %6.1f %6.1f ms   %12llu\n",
-                  std::string(p.name).c_str(), in_ms(time_to_first_token(p.settings, 550)), step(1), step(32), step(64),
-                  step(128), static_cast<unsigned long long>(p.settings.kv_tokens));
-    out += line;
+    out += format("%-8s %15.1f ms   %8.1f %6.1f %6.1f %6.1f ms   %12llu\n", std::string(p.name).c_str(),
+                  in_ms(time_to_first_token(p.settings, 550)), step(1), step(32), step(64), step(128),
+                  static_cast<unsigned long long>(p.settings.kv_tokens));
   }
   return out;
 }

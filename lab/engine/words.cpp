@@ -71,72 +71,13 @@ constexpr std::array<std::string_view, 160> words{
     "stream",      "the",    "through", "time",      "understand", "upstream",  "water"};
 
 // They are Latin, accents, Cyrillic, CJK and an emoji, and a quote and a line break, which JSON has to escape.
-constexpr std::array<AnswerToken, 64> answer_tokens{{
-    {" the", " the"},
-    {" river", " river"},
-    {" rises", " rises"},
-    {" in", " in"},
-    {" spring", " spring"},
-    {",", ","},
-    {" and", " and"},
-    {" a", " a"},
-    {" weir", " weir"},
-    {" lets", " lets"},
-    {" it", " it"},
-    {" through", " through"},
-    {".", "."},
-    {" Each", " Each"},
-    {" stone", " stone"},
-    {" was", " was"},
-    {" measured", " measured"},
-    {" twice", " twice"},
-    {" before", " before"},
-    {" water", " water"},
-    {" came", " came"},
-    {";", ";"},
-    {" nobody", " nobody"},
-    {" knew", " knew"},
-    {" how", " how"},
-    {" much", " much"},
-    {" would", " would"},
-    {" flow", " flow"},
-    {"\n", "\\n"},
-    {" On", " On"},
-    {" quiet", " quiet"},
-    {" days", " days"},
-    {" you", " you"},
-    {" can", " can"},
-    {" hear", " hear"},
-    {" fish", " fish"},
-    {" jump", " jump"},
-    {" \"", " \\\""},
-    {"usage", "usage"},
-    {"\":", "\\\":"},
-    {" level", " level"},
-    {" gauge", " gauge"},
-    {" reads", " reads"},
-    {" zero", " zero"},
-    {" café", " café"},
-    {" naïve", " naïve"},
-    {" Müller", " Müller"},
-    {" вода", " вода"},
-    {" река", " река"},
-    {"水", "水"},
-    {"河流", "河流"},
-    {" 🐟", " 🐟"},
-    {" from", " from"},
-    {" hill", " hill"},
-    {" to", " to"},
-    {" mill", " mill"},
-    {" its", " its"},
-    {" wheel", " wheel"},
-    {" turns", " turns"},
-    {" slowly", " slowly"},
-    {"ly", "ly"},
-    {"ing", "ing"},
-    {" 42", " 42"},
-    {" –", " –"},
-}};
+constexpr std::array<std::string_view, 64> answer_tokens{
+    " the",     " river", " rises",  " in",    " spring", ",",         " and",   " a",      " weir",  " lets",  " it",
+    " through", ".",      " Each",   " stone", " was",    " measured", " twice", " before", " water", " came",  ";",
+    " nobody",  " knew",  " how",    " much",  " would",  " flow",     "\\n",    " On",     " quiet", " days",  " you",
+    " can",     " hear",  " fish",   " jump",  " \\\"",   "usage",     "\\\":",  " level",  " gauge", " reads", " zero",
+    " café",    " naïve", " Müller", " вода",  " река",   "水",        "河流",   " 🐟",      " from",  " hill",  " to",
+    " mill",    " its",   " wheel",  " turns", " slowly", "ly",        "ing",    " 42",     " –"};
 
 }  // namespace
 
@@ -186,8 +127,6 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
   return pieces;
 }
 
-std::span<const std::string_view> prompt_words() { return words; }
-
 std::string prompt_text(std::uint64_t tokens, Random& random) {
   std::string text;
   text.reserve(tokens * 5);
@@ -210,7 +149,7 @@ std::string prompt_text(std::uint64_t tokens, Random& random) {
   return text;
 }
 
-AnswerToken answer_token(std::uint64_t seed, std::uint64_t index) {
+std::string_view answer_token(std::uint64_t seed, std::uint64_t index) {
   Random random(seed ^ (index * 0xd1342543de82ef95u));
   return answer_tokens[random.below(answer_tokens.size())];
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,20 +22,11 @@ std::uint64_t count_tokens(std::string_view text);
 /// Cuts a text into count_tokens() pieces, which together are the text. A single space goes with the piece behind it.
 std::vector<std::string_view> pieces_of(std::string_view text);
 
-/// Returns lower-case English words without punctuation.
-std::span<const std::string_view> prompt_words();
-
 /// Returns a text of words and sentences that count_tokens() counts as exactly `tokens`.
 std::string prompt_text(std::uint64_t tokens, Random& random);
 
-/// One token of an answer, as text and as it stands between the quotes of a JSON string.
-struct AnswerToken {
-  std::string_view text;
-  std::string_view json;
-};
-
-/// Returns the `index`-th token of the answer named by `seed`. It is never empty. Tokens are words and punctuation, and
-/// some are not ASCII.
-AnswerToken answer_token(std::uint64_t seed, std::uint64_t index);
+/// Returns the `index`-th token of the answer named by `seed`, as it stands between the quotes of a JSON string. It is
+/// never empty. Tokens are words and punctuation, and some are not ASCII.
+std::string_view answer_token(std::uint64_t seed, std::uint64_t index);
 
 }  // namespace weir::lab::engine

@@ -7,8 +7,9 @@
 #include <iterator>
 #include <system_error>
 
-#include "config/secret.hpp"
 #include "config/nearest.hpp"
+#include "config/nesting.hpp"
+#include "config/secret.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
@@ -230,6 +231,9 @@ class PlanReading {
 }  // namespace
 
 PlanResult read_plan(std::string_view toml, const std::string& file) {
+  if (auto deep = config::too_deep(toml)) {
+    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
+  }
   try {
     const toml::table root = toml::parse(toml, std::string_view(file));
     return PlanReading(root, file).read();

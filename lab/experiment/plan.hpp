@@ -22,6 +22,9 @@ struct Row {
   std::optional<double> cost_per_hour;
   std::string api_key{};  ///< It goes out as a bearer token; "" means none. No report, log or results file has it.
   bool operator==(const Row&) const = default;
+
+  /// Returns "H800, 8 at once".
+  std::string name() const { return label + ", " + std::to_string(concurrency) + " at once"; }
 };
 
 struct Plan {

@@ -1,13 +1,8 @@
 #include "lab/experiment/results.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <istream>
-#include <utility>
 
 #include "lab/json_fields.hpp"
-#include "lab/load/course.hpp"
-#include "lab/load/report.hpp"
 
 namespace weir::lab::experiment {
 namespace {
@@ -24,7 +19,7 @@ std::string identity(const Plan& plan, const Row& row) {
                   row.gpu,
                   row.engine,
                   row.concurrency,
-                  row.speculation ? json::value(*row.speculation) : json::value(nullptr),
+                  load::json_of(row.speculation),
                   plan.prompts,
                   lengths.input_tokens,
                   lengths.input_stddev,
@@ -35,55 +30,34 @@ std::string identity(const Plan& plan, const Row& row) {
   return json::serialize(all);
 }
 
-double median(std::vector<float> values) {
-  const auto found = load::distribution(std::move(values));
-  return found ? found->p50 : 0;
-}
+double median(const std::optional<load::Distribution>& of) { return of ? of->p50 : 0; }
 
 }  // namespace
 
-Repetition repetition_of(const std::vector<load::Result>& results) {
-  Repetition repetition;
-  std::vector<float> ttft, tpot, e2e;
-  double first = 0, last = 0;
-  for (const load::Result& result : results) {
-    const double sent = load::seconds_of(result.begun()), ended = load::seconds_of(result.ended);
-    first = &result == results.data() ? sent : std::min(first, sent);
-    last = &result == results.data() ? ended : std::max(last, ended);
-    repetition.output_tokens += result.output_tokens();
-    if (result.stream.first_token()) repetition.prompt_tokens += result.prompt_tokens();
-    if (!result.ok()) {
-      ++repetition.failed;
-      continue;
-    }
-    ++repetition.ok;
-    e2e.push_back(static_cast<float>(ended - sent));
-    if (const auto token = result.stream.first_token()) {
-      ttft.push_back(static_cast<float>(load::seconds_of(*token) - sent));
-    }
-    if (const auto per_token = result.stream.tpot()) tpot.push_back(static_cast<float>(*per_token));
-  }
-  repetition.seconds = last - first;
-  repetition.ttft = median(std::move(ttft));
-  repetition.tpot = median(std::move(tpot));
-  repetition.e2e = median(std::move(e2e));
-  return repetition;
+Repetition repetition_of(const load::Tally& requests) {
+  return {requests.ok(),
+          requests.failed(),
+          requests.elapsed(),
+          requests.prompt_tokens(),
+          requests.output_tokens(),
+          median(requests.ttft()),
+          median(requests.tpot()),
+          median(requests.e2e())};
 }
 
 std::string line_of(const Plan& plan, const Row& row, std::uint64_t number, const Repetition& repetition) {
-  return json::serialize(json::object{
-      {"v", 1},
-      {"row", identity(plan, row)},
-      {"repetition", number},
-      {"ok", repetition.ok},
-      {"failed", repetition.failed},
-      {"seconds", repetition.seconds},
-      {"prompt_tokens", repetition.prompt_tokens},
-      {"output_tokens", repetition.output_tokens},
-      {"ttft_p50_s", repetition.ttft},
-      {"tpot_p50_s", repetition.tpot},
-      {"e2e_p50_s", repetition.e2e},
-      {"own_delay", repetition.own_delay.empty() ? json::value(nullptr) : json::value(repetition.own_delay)}});
+  return json::serialize(json::object{{"v", 1},
+                                      {"row", identity(plan, row)},
+                                      {"repetition", number},
+                                      {"ok", repetition.ok},
+                                      {"failed", repetition.failed},
+                                      {"seconds", repetition.seconds},
+                                      {"prompt_tokens", repetition.prompt_tokens},
+                                      {"output_tokens", repetition.output_tokens},
+                                      {"ttft_p50_s", repetition.ttft},
+                                      {"tpot_p50_s", repetition.tpot},
+                                      {"e2e_p50_s", repetition.e2e},
+                                      {"own_delay", load::json_of(repetition.own_delay)}});
 }
 
 ResultsRead read_results(const Plan& plan, std::istream& lines) {
@@ -108,19 +82,25 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
       ++read.beyond;
       continue;
     }
-    Repetition repetition;
-    repetition.ok = count_of(line, "ok");
-    repetition.failed = count_of(line, "failed");
-    repetition.seconds = seconds;
-    repetition.prompt_tokens = count_of(line, "prompt_tokens");
-    repetition.output_tokens = count_of(line, "output_tokens");
-    repetition.ttft = number_of(line, "ttft_p50_s").value_or(0);
-    repetition.tpot = number_of(line, "tpot_p50_s").value_or(0);
-    repetition.e2e = number_of(line, "e2e_p50_s").value_or(0);
-    repetition.own_delay = text_of(line, "own_delay");
+    const auto seconds_at = [&](std::string_view key) { return number_of(line, key).value_or(0); };
+    Repetition repetition{count_of(line, "ok"),
+                          count_of(line, "failed"),
+                          seconds,
+                          count_of(line, "prompt_tokens"),
+                          count_of(line, "output_tokens"),
+                          seconds_at("ttft_p50_s"),
+                          seconds_at("tpot_p50_s"),
+                          seconds_at("e2e_p50_s")};
+    if (auto delay = text_of(line, "own_delay"); !delay.empty()) repetition.own_delay = std::move(delay);
     read.done[place->second][static_cast<std::uint64_t>(number)] = repetition;
   }
   return read;
+}
+
+std::uint64_t left(const Plan& plan, const Done& done) {
+  std::uint64_t runs = 0;
+  for (const auto& of_row : done) runs += plan.repeat - of_row.size();
+  return runs;
 }
 
 }  // namespace weir::lab::experiment

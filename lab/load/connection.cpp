@@ -15,17 +15,9 @@ Connection::Connection(asio::io_context& io, const asio::ip::tcp::endpoint& serv
     : socket_(io), server_(server), later_(later) {}
 
 void Connection::run(Outgoing outgoing, Done done) {
-  outgoing_ = std::move(outgoing);
+  bytes_ = std::move(outgoing.bytes);
+  result_ = std::move(outgoing.result);
   done_ = std::move(done);
-  result_ = Result{};
-  result_.request_id = outgoing_.request_id;
-  result_.number = outgoing_.number;
-  result_.prompt_target = outgoing_.prompt_target;
-  result_.output_target = outgoing_.output_target;
-  result_.bytes_in = outgoing_.body_bytes;
-  result_.facts = outgoing_.facts;
-  result_.due = outgoing_.due;
-  result_.stream = StreamReader(outgoing_.api, outgoing_.keep_text);
   result_.started = std::chrono::steady_clock::now();
   reused_ = open_;
   open_ ? exchange() : connect();
@@ -56,7 +48,7 @@ void Connection::exchange() {
   parser_->get().body().on_bytes = [this](std::string_view bytes) { on_body(bytes); };
   write_pending_ = true;
   result_.sent = std::chrono::steady_clock::now();
-  asio::async_write(socket_.tcp(), asio::buffer(outgoing_.bytes),
+  asio::async_write(socket_.tcp(), asio::buffer(bytes_),
                     [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
                       // If something went wrong, the read reports it; perhaps an answer is there.
                       if (mine == self->generation_) self->write_pending_ = false;
@@ -133,9 +125,9 @@ void Connection::answered() {
     set("http_" + std::to_string(result_.status), std::string(result_.detail));
   } else if (!boost::beast::iequals(type.substr(0, 17), "text/event-stream")) {
     set("invalid", "expected text/event-stream, got \"" + std::string(type) + "\"");
-  } else if (!result_.stream.error().empty()) {
-    set("in_band", result_.stream.error());
-  } else if (!result_.stream.complete()) {
+  } else if (!result_.stream.error.empty()) {
+    set("in_band", result_.stream.error);
+  } else if (!result_.stream.complete) {
     set("truncated", "the stream ended without its end marker");
   }
   finish(read_at_);

@@ -45,28 +45,24 @@ struct Result {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::optional<Moment> due;  ///< In an open load it was to begin then.
   Moment started{};           ///< Taken before connecting or, on a kept connection, before sending.
-  Moment ended{};    ///< The read that brought the end; of a failure, when it was found.
+  Moment ended{};             ///< The read that brought the end; of a failure, when it was found.
   StreamReader stream{Api::chat};
 
   bool ok() const { return outcome == "ok"; }
+  /// True if the user ended the load while the request ran. That is no failure.
+  bool was_ended() const { return outcome == "unfinished"; }
+  /// Returns a failure in a report's words: "http_503: busy".
+  std::string failure() const { return outcome + (detail.empty() ? "" : ": " + detail); }
   /// Returns the moment from which latencies count. A load that is late would else leave out what its requests waited
   /// for it, and measure the less the worse it gets (coordinated omission).
   Moment begun() const { return due.value_or(started); }
-  std::uint64_t output_tokens() const { return stream.output_tokens().value_or(stream.token_events()); }
-  std::uint64_t prompt_tokens() const { return stream.prompt_tokens().value_or(prompt_target); }
+  std::uint64_t output_tokens() const { return stream.output_tokens.value_or(stream.token_events); }
+  std::uint64_t prompt_tokens() const { return stream.prompt_tokens.value_or(prompt_target); }
 };
 
 struct Outgoing {
-  Api api = Api::chat;
-  std::string request_id;
   std::string bytes;  ///< They are head and body.
-  std::uint64_t number = 0;
-  std::uint64_t prompt_target = 0;
-  std::uint64_t output_target = 0;
-  std::uint64_t body_bytes = 0;
-  bool keep_text = false;  ///< The answer's text goes into the result.
-  std::shared_ptr<const metrics::wire::RequestFacts> facts;
-  std::optional<Moment> due{};
+  Result result{};    ///< As far as it is known before the request is sent, with the reader of the answer.
 };
 
 /// A Beast body that hands its bytes on in place.
@@ -148,7 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Later& later_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::response_parser<StreamBody>> parser_;
-  Outgoing outgoing_;
+  std::string bytes_;  ///< They are sent, once more if need be.
   Result result_;
   Done done_;
   Moment read_at_{};

@@ -88,9 +88,9 @@ std::string http_get(const std::string& url, std::chrono::seconds timeout) {
 std::vector<std::string> model_ids(const std::string& body) {
   std::vector<std::string> ids;
   const auto document = object_of(body);
-  const boost::json::value* data = document ? document->if_contains("data") : nullptr;
-  if (!data || !data->is_array()) return ids;
-  for (const boost::json::value& model : data->get_array()) {
+  const boost::json::array* data = document ? array_at(*document, "data") : nullptr;
+  if (!data) return ids;
+  for (const boost::json::value& model : *data) {
     if (!model.is_object()) continue;
     const std::string id = text_of(model.get_object(), "id");
     if (!id.empty()) ids.push_back(id);

@@ -18,7 +18,7 @@ void Llmperf::add(const Result& result, const tasks::Task& task) {
   if (const std::uint64_t tokens = result.output_tokens(); tokens > 0) {
     itl_.push_back(std::chrono::duration<float>(result.ended - result.started).count() / static_cast<float>(tokens));
   }
-  const tasks::Checked checked = tasks::check(task, result.stream.text());
+  const tasks::Checked checked = tasks::check(task, result.stream.text);
   ++checked_;
   if (checked.right_number) ++right_;
   lines_ += checked.lines;

@@ -20,6 +20,7 @@
 #include "lab/load/in_flight.hpp"
 #include "lab/load/target.hpp"
 #include "lab/net/first_that_connects.hpp"
+#include "lab/text.hpp"
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
 
@@ -102,7 +103,7 @@ class Runner {
     end_if_done();
     run_all();
     show_progress(true);
-    const double lasted = duration<double>(Clock::now() - begun_).count();
+    const double lasted = metrics::seconds(Clock::now() - begun_);
     if (lasted > 0) measured_.own.cpu_share = (cpu_seconds() - computed) / lasted;
     return std::move(measured_);
   }
@@ -116,36 +117,37 @@ class Runner {
     } while (io_.run_one() > 0);
   }
 
+  /// Returns the next request; where there is none the load ends with what runs.
   std::optional<Planned> plan() {
-    if (all_sent_ || (settings_.requests != 0 && sent_ >= settings_.requests)) return std::nullopt;
-    return workload_.next();
+    std::optional<Planned> planned;
+    if (!all_sent_ && (settings_.requests == 0 || sent_ < settings_.requests)) planned = workload_.next();
+    if (!planned) {
+      send_no_more();
+      end_if_done();
+    }
+    return planned;
   }
 
   void send_next() {
-    const auto planned = plan();
-    if (!planned) {
-      send_no_more();
-      return end_if_done();
-    }
-    send(*planned);
+    if (const auto planned = plan()) send(*planned);
   }
 
   void send(const Planned& planned, std::optional<Moment> due = {}) {
     ++sent_;
-    Outgoing outgoing;
-    outgoing.due = due;
-    outgoing.api = settings_.api;
-    outgoing.number = planned.number;
-    outgoing.prompt_target = planned.prompt_tokens;
-    outgoing.output_target = planned.output_tokens;
-    outgoing.keep_text = settings_.text;
-    outgoing.request_id = "load-" + std::to_string(settings_.workload.seed) + "-" + std::to_string(planned.number);
     const Wanted wanted{planned.output_tokens, settings_.usage, settings_.ignore_eos};
     const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned), wanted);
-    outgoing.bytes = head_ + "x-request-id: " + outgoing.request_id +
+    Outgoing outgoing;
+    Result& result = outgoing.result;
+    result.request_id = "load-" + std::to_string(settings_.workload.seed) + "-" + std::to_string(planned.number);
+    result.number = planned.number;
+    result.prompt_target = planned.prompt_tokens;
+    result.output_target = planned.output_tokens;
+    result.bytes_in = body.size();
+    if (settings_.facts) result.facts = std::make_shared<RequestFacts>(facts_of(body));
+    result.due = due;
+    result.stream = StreamReader(settings_.api, settings_.text);
+    outgoing.bytes = head_ + "x-request-id: " + result.request_id +
                      "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-    outgoing.body_bytes = body.size();
-    if (settings_.facts) outgoing.facts = std::make_shared<RequestFacts>(facts_of(body));
     std::shared_ptr<Connection> connection;
     if (idle_.empty()) {
       connection = std::make_shared<Connection>(io_, server_, later_);
@@ -160,10 +162,7 @@ class Runner {
 
   void wait_for_arrival() {
     const auto planned = plan();
-    if (!planned) {
-      send_no_more();
-      return end_if_done();
-    }
+    if (!planned) return;
     arrival_.expires_at(begun_ + metrics::ticks(std::chrono::duration<double>(planned->at)));
     arrival_.async_wait([this, next = *planned](error_code ec) {
       if (ec || all_sent_) return;
@@ -215,10 +214,10 @@ class Runner {
     if (workload_.open_loop() || all_sent_) return end_if_done();
     // After a failure it waits, so that the load does not flood a service that refuses everything.
     if (settings_.batches) {
-      if (busy_.empty() && in_turn_ == 0) send_batch(result.ok() ? 0 : duration<double>(tick).count());
+      if (busy_.empty() && in_turn_ == 0) send_batch(result.ok() ? 0 : metrics::seconds(tick));
       return;
     }
-    const double wait = std::max(settings_.think, result.ok() ? 0 : duration<double>(tick).count());
+    const double wait = std::max(settings_.think, result.ok() ? 0 : metrics::seconds(tick));
     wait > 0 ? send_after(wait) : send_next();
   }
 
@@ -251,10 +250,9 @@ class Runner {
     ticker_.async_wait([this](error_code ec) {
       if (ec) return;
       const Moment now = Clock::now();
-      const auto seconds_since = [now](Moment then) { return duration<double>(now - then).count(); };
-      if (settings_.duration && seconds_since(begun_) >= *settings_.duration) send_no_more();
-      fail_running("timeout", "no end within " + timeout_text(), [&](const Connection& connection) {
-        return seconds_since(connection.started()) > settings_.timeout;
+      if (settings_.duration && metrics::seconds(now - begun_) >= *settings_.duration) send_no_more();
+      fail_running("timeout", format("no end within %g s", settings_.timeout), [&](const Connection& connection) {
+        return metrics::seconds(now - connection.started()) > settings_.timeout;
       });
       if (interrupt_.seen() && !measured_.interrupted) {
         measured_.interrupted = true;
@@ -276,12 +274,6 @@ class Runner {
     });
   }
 
-  std::string timeout_text() const {
-    char text[32];
-    std::snprintf(text, sizeof text, "%g s", settings_.timeout);
-    return text;
-  }
-
   void show_progress(bool last) {
     if (!terminal_) return;
     if (last) {
@@ -289,7 +281,7 @@ class Runner {
       return;
     }
     if (++ticks_ % 5 != 0) return;
-    const double elapsed = duration<double>(Clock::now() - begun_).count();
+    const double elapsed = metrics::seconds(Clock::now() - begun_);
     std::fprintf(stderr, "\r\033[K%.0f s: %llu answered, %zu running, %llu failed, %.0f output tokens/s", elapsed,
                  static_cast<unsigned long long>(measured_.report.all.ok()), busy_.size(),
                  static_cast<unsigned long long>(measured_.report.all.failed()),

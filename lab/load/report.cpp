@@ -13,7 +13,7 @@ namespace json = boost::json;
 
 namespace {
 
-double seconds_between(Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds_between(Moment from, Moment to) { return metrics::seconds(to - from); }
 
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
   const auto d = distribution(values);
@@ -27,8 +27,6 @@ void print_row(std::ostream& out, const char* name, const std::vector<float>& va
 }
 
 }  // namespace
-
-json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
 
 json::value json_of(const std::optional<Distribution>& d) {
   if (!d) return nullptr;
@@ -58,8 +56,8 @@ void Tally::add(const Result& result) {
   if (!last_end_ || result.ended > *last_end_) last_end_ = result.ended;
   if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
   output_tokens_ += result.output_tokens();
-  if (result.stream.first_token()) prompt_tokens_ += result.prompt_tokens();
-  if (result.outcome == "unfinished") {
+  if (result.stream.first_token) prompt_tokens_ += result.prompt_tokens();
+  if (result.was_ended()) {
     ++unfinished_;
     return;
   }
@@ -71,11 +69,11 @@ void Tally::add(const Result& result) {
   }
   ++ok_;
   e2e_.push_back(static_cast<float>(seconds_between(result.begun(), result.ended)));
-  if (result.stream.first_token()) {
-    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token())));
+  if (result.stream.first_token) {
+    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token)));
   }
   if (const auto tpot = result.stream.tpot()) tpot_.push_back(static_cast<float>(*tpot));
-  itl_.insert(itl_.end(), result.stream.gaps().begin(), result.stream.gaps().end());
+  itl_.insert(itl_.end(), result.stream.gaps.begin(), result.stream.gaps.end());
 }
 
 double Tally::elapsed() const { return first_start_ ? seconds_between(*first_start_, *last_end_) : 0; }

@@ -27,8 +27,11 @@ struct Distribution {
 std::optional<Distribution> distribution(std::vector<float> values);
 
 /// null where there is nothing.
-boost::json::value json_of(const std::optional<double>& value);
 boost::json::value json_of(const std::optional<Distribution>& distribution);
+template <class Value>
+boost::json::value json_of(const std::optional<Value>& value) {
+  return value ? boost::json::value(*value) : boost::json::value(nullptr);
+}
 
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.
@@ -43,9 +46,7 @@ class Tally {
   std::uint64_t output_tokens() const { return output_tokens_; }
   std::optional<Distribution> ttft() const { return distribution(ttft_); }
   std::optional<Distribution> tpot() const { return distribution(tpot_); }
-  const std::map<std::string, std::uint64_t>& errors() const { return errors_; }
-  /// Returns one failure's own words, for the first kind that came.
-  const std::string& example() const { return example_; }
+  std::optional<Distribution> e2e() const { return distribution(e2e_); }
 
   /// Returns the seconds over which rates are taken: from the first start to the last end.
   double elapsed() const;
@@ -57,7 +58,7 @@ class Tally {
   std::uint64_t ok_ = 0, failed_ = 0, unfinished_ = 0;
   std::uint64_t prompt_tokens_ = 0, output_tokens_ = 0;
   std::map<std::string, std::uint64_t> errors_;
-  std::string example_;
+  std::string example_;  ///< The first failure in its own words.
   std::optional<Moment> first_start_, last_end_;
   std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< They are in seconds. `late_` has failed requests too.
 };

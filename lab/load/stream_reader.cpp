@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json.hpp>
 
+#include "lab/json_fields.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::lab::load {
@@ -24,12 +25,6 @@ struct Event {
   std::optional<std::uint64_t> prompt_tokens, output_tokens, cached_tokens;
 };
 
-std::string_view text_at(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  if (!v || !v->is_string()) return {};
-  return {v->get_string().data(), v->get_string().size()};
-}
-
 std::uint64_t code_points(std::string_view text) {
   return static_cast<std::uint64_t>(std::ranges::count_if(text, metrics::begins_code_point));
 }
@@ -38,11 +33,6 @@ void add_output(Event& event, std::string_view text) {
   event.text += text;
   event.chars += code_points(text);
   if (!text.empty()) event.token = true;
-}
-
-bool has_items(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  return v && v->is_array() && !v->get_array().empty();
 }
 
 std::optional<std::uint64_t> count(const json::object& object, std::string_view key) {
@@ -54,24 +44,23 @@ std::optional<std::uint64_t> count(const json::object& object, std::string_view 
 std::string error_text(const json::value& error) {
   if (error.is_string()) return error.get_string().c_str();
   const json::object* object = error.if_object();
-  const json::value* message = object ? object->if_contains("message") : nullptr;
-  return message && message->is_string() ? message->get_string().c_str() : json::serialize(error);
+  const bool told = object && object->contains("message") && object->at("message").is_string();
+  return told ? text_of(*object, "message") : json::serialize(error);
 }
 
 void read_openai(const json::object& root, Event& event) {
-  const json::value* choices = root.if_contains("choices");
-  if (choices && choices->is_array()) {
-    for (const json::value& c : choices->get_array()) {
+  if (const json::array* choices = array_at(root, "choices")) {
+    for (const json::value& c : *choices) {
       const json::object* choice = c.if_object();
       if (!choice) continue;
       event.choice = true;
       event.finish_reason = text_at(*choice, "finish_reason");
       add_output(event, text_at(*choice, "text"));
-      const json::value* d = choice->if_contains("delta");
-      const json::object* delta = d ? d->if_object() : nullptr;
+      const json::object* delta = object_at(*choice, "delta");
       if (!delta) continue;
       add_output(event, text_at(*delta, "content"));
-      event.token |= has_items(*delta, "tool_calls");
+      const json::array* tool_calls = array_at(*delta, "tool_calls");
+      event.token |= tool_calls && !tool_calls->empty();
       const std::uint64_t thought =
           code_points(text_at(*delta, "reasoning")) + code_points(text_at(*delta, "reasoning_content"));
       event.reasoning = thought > 0 && !event.token;
@@ -79,28 +68,23 @@ void read_openai(const json::object& root, Event& event) {
       event.chars += thought;
     }
   }
-  const json::value* u = root.if_contains("usage");
-  if (const json::object* usage = u ? u->if_object() : nullptr) {
+  if (const json::object* usage = object_at(root, "usage")) {
     event.prompt_tokens = count(*usage, "prompt_tokens");
     event.output_tokens = count(*usage, "completion_tokens");
-    const json::value* d = usage->if_contains("prompt_tokens_details");
-    if (const json::object* details = d ? d->if_object() : nullptr) {
+    if (const auto* details = object_at(*usage, "prompt_tokens_details")) {
       event.cached_tokens = count(*details, "cached_tokens");
     }
   }
 }
 
 void read_tgi(const json::object& root, Event& event) {
-  const json::value* token = root.if_contains("token");
-  event.choice = event.token = token != nullptr;
-  if (const json::object* object = token ? token->if_object() : nullptr) {
-    const json::value* special = object->if_contains("special");
-    if (!special || !special->is_bool() || !special->get_bool()) add_output(event, text_at(*object, "text"));
+  event.choice = event.token = root.contains("token");
+  if (const json::object* token = object_at(root, "token"); token && !flag_at(*token, "special")) {
+    add_output(event, text_at(*token, "text"));
   }
   const json::value* text = root.if_contains("generated_text");
   event.ends = text && text->is_string();
-  const json::value* d = root.if_contains("details");
-  if (const json::object* details = d ? d->if_object() : nullptr) {
+  if (const json::object* details = object_at(root, "details")) {
     event.prompt_tokens = count(*details, "input_length");
     event.output_tokens = count(*details, "generated_tokens");
     event.finish_reason = text_at(*details, "finish_reason");
@@ -131,54 +115,54 @@ Event read_event(std::string_view data, Api api) {
 }  // namespace
 
 void StreamReader::feed(std::string_view bytes, Moment at) {
-  ++reads_;
-  const std::uint64_t before = token_events_;
+  ++reads;
+  const std::uint64_t before = token_events;
   splitter_.feed(bytes, [&](std::string_view data) { event(data, at); });
-  if (token_events_ > before) ++token_reads_;
-  if (token_events_ > before + 1) ++coalesced_reads_;
+  if (token_events > before) ++token_reads;
+  if (token_events > before + 1) ++coalesced_reads;
 }
 
 void StreamReader::event(std::string_view data, Moment at) {
-  ++events_;
+  ++events;
   if (data == "[DONE]") {
-    complete_ = api_ != Api::tgi;
+    complete = api_ != Api::tgi;
     return;
   }
   if (data.empty()) return;
   Event seen = read_event(data, api_);
   if (!seen.error.empty()) {
-    if (error_.empty()) error_ = std::move(seen.error);
+    if (error.empty()) error = std::move(seen.error);
     return;
   }
   if (seen.token) token(at);
-  if (seen.token && !seen.reasoning && !first_output_) first_output_ = at;
-  if (seen.choice && !first_choice_) first_choice_ = at;
-  if (seen.choice) last_choice_ = at;
-  if (keep_text_) text_ += seen.text;
-  chars_ += seen.chars;
+  if (seen.token && !seen.reasoning && !first_output) first_output = at;
+  if (seen.choice && !first_choice) first_choice = at;
+  if (seen.choice) last_choice = at;
+  if (keep_text_) text += seen.text;
+  chars += seen.chars;
   if (!seen.finish_reason.empty()) {
-    finish_reason_ = std::move(seen.finish_reason);
-    closed_empty_ = seen.choice && !seen.token;
+    finish_reason = std::move(seen.finish_reason);
+    closed_empty = seen.choice && !seen.token;
   }
-  if (seen.prompt_tokens) prompt_tokens_ = seen.prompt_tokens;
-  if (seen.output_tokens) output_tokens_ = seen.output_tokens;
-  if (seen.cached_tokens) cached_tokens_ = seen.cached_tokens;
-  complete_ |= seen.ends;
+  if (seen.prompt_tokens) prompt_tokens = seen.prompt_tokens;
+  if (seen.output_tokens) output_tokens = seen.output_tokens;
+  if (seen.cached_tokens) cached_tokens = seen.cached_tokens;
+  complete |= seen.ends;
 }
 
 void StreamReader::token(Moment at) {
-  ++token_events_;
-  if (!first_token_) first_token_ = at;
-  if (last_token_) gaps_.push_back(std::chrono::duration<float>(at - *last_token_).count());
-  last_token_ = at;
+  ++token_events;
+  if (!first_token) first_token = at;
+  if (last_token) gaps.push_back(std::chrono::duration<float>(at - *last_token).count());
+  last_token = at;
 }
 
-std::optional<double> StreamReader::tpot() const {
-  if (!first_token_) return std::nullopt;
-  const std::uint64_t n = output_tokens_.value_or(token_events_);
-  const Moment end = output_tokens_ ? *last_choice_ : *last_token_;
-  if (n < 2 || end == *first_token_) return std::nullopt;
-  return std::chrono::duration<double>(end - *first_token_).count() / static_cast<double>(n - 1);
+std::optional<double> Stream::tpot() const {
+  if (!first_token) return std::nullopt;
+  const std::uint64_t n = output_tokens.value_or(token_events);
+  const Moment end = output_tokens ? *last_choice : *last_token;
+  if (n < 2 || end == *first_token) return std::nullopt;
+  return std::chrono::duration<double>(end - *first_token).count() / static_cast<double>(n - 1);
 }
 
 }  // namespace weir::lab::load

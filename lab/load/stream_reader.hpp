@@ -37,50 +37,35 @@ class EventSplitter {
   bool first_line_ = true;
 };
 
-class StreamReader {
+/// The figures of an answer, as far as it was read.
+struct Stream {
+  bool complete = false;  ///< The end marker was seen: [DONE], or a TGI event with generated_text.
+  std::string error;      ///< What an error event said; "" if there was none.
+  std::uint64_t token_events = 0;
+  std::optional<Moment> first_token, last_token;
+  std::optional<Moment> first_output;               ///< The first token came that is no reasoning.
+  std::optional<Moment> first_choice, last_choice;  ///< Events came that brought or ended output.
+  std::vector<float> gaps;                          ///< The seconds between token events.
+  std::optional<std::uint64_t> prompt_tokens, output_tokens, cached_tokens;
+  std::string text;         ///< The generated text, without reasoning; "" unless it was to be kept.
+  std::uint64_t chars = 0;  ///< So many code points were generated, reasoning included.
+  std::string finish_reason;
+  bool closed_empty = false;  ///< The event that ended the choice brought no text.
+  std::uint64_t events = 0, reads = 0;
+  std::uint64_t token_reads = 0, coalesced_reads = 0;  ///< So many reads brought token events, and several of them.
+
+  /// Returns (last - first) / (n - 1). With usage it is taken over n to the last choice, else over token events. It is
+  /// absent for one token.
+  std::optional<double> tpot() const;
+};
+
+class StreamReader : public Stream {
  public:
   /// With `keep_text` the text is kept; otherwise its characters are only counted.
   explicit StreamReader(Api api, bool keep_text = false) : api_(api), keep_text_(keep_text) {}
 
   /// Takes body bytes that were read at `at`; each call is a read.
   void feed(std::string_view bytes, Moment at);
-
-  /// True once the end marker was seen: [DONE], or a TGI event with generated_text.
-  bool complete() const { return complete_; }
-  /// Returns what an error event said; "" if there was none.
-  const std::string& error() const { return error_; }
-
-  std::uint64_t token_events() const { return token_events_; }
-  std::optional<Moment> first_token() const { return first_token_; }
-  std::optional<Moment> last_token() const { return last_token_; }
-  /// Returns when the last event that brought or ended output came.
-  std::optional<Moment> last_choice() const { return last_choice_; }
-  /// Returns the seconds between token events.
-  const std::vector<float>& gaps() const { return gaps_; }
-  std::optional<std::uint64_t> prompt_tokens() const { return prompt_tokens_; }
-  std::optional<std::uint64_t> output_tokens() const { return output_tokens_; }
-  std::optional<std::uint64_t> cached_tokens() const { return cached_tokens_; }
-
-  /// Returns the generated text, without reasoning; "" unless it was to be kept.
-  const std::string& text() const { return text_; }
-  /// Returns how many code points were generated, reasoning included.
-  std::uint64_t chars() const { return chars_; }
-  /// Returns "" if there was none.
-  const std::string& finish_reason() const { return finish_reason_; }
-  std::optional<Moment> first_choice() const { return first_choice_; }
-  /// Returns when the first token came that is no reasoning.
-  std::optional<Moment> first_output() const { return first_output_; }
-  std::uint64_t events() const { return events_; }
-  std::uint64_t reads() const { return reads_; }
-  /// Returns how many reads brought token events, and how many brought several.
-  std::uint64_t token_reads() const { return token_reads_; }
-  std::uint64_t coalesced_reads() const { return coalesced_reads_; }
-  /// True if the event that ended the choice brought no text.
-  bool closed_empty() const { return closed_empty_; }
-
-  /// Returns (last - first) / (n - 1). With usage it is taken over n to the last choice, else over token events. It is
-  /// absent for one token.
-  std::optional<double> tpot() const;
 
  private:
   void event(std::string_view data, Moment at);
@@ -89,16 +74,6 @@ class StreamReader {
   Api api_;
   bool keep_text_;
   EventSplitter splitter_;
-  bool complete_ = false;
-  std::string error_;
-  std::uint64_t token_events_ = 0;
-  std::optional<Moment> first_token_, last_token_, last_choice_;
-  std::vector<float> gaps_;
-  std::optional<std::uint64_t> prompt_tokens_, output_tokens_, cached_tokens_;
-  std::optional<Moment> first_choice_, first_output_;
-  std::string text_, finish_reason_;
-  std::uint64_t chars_ = 0, events_ = 0, reads_ = 0, token_reads_ = 0, coalesced_reads_ = 0;
-  bool closed_empty_ = false;
 };
 
 template <class OnData>

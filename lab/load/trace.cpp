@@ -1,8 +1,6 @@
 #include "lab/load/trace.hpp"
 
-#include "lab/load/traces/azure.hpp"
-#include "lab/load/traces/mooncake.hpp"
-#include "lab/load/traces/request_log.hpp"
+#include "lab/load/traces/formats.hpp"
 
 namespace weir::lab::load {
 namespace {

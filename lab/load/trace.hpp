@@ -1,7 +1,6 @@
 // Reads traces of real traffic: when requests came, how long they were, and what they had in common.
 //
-// The first line tells the format: Azure's CSV (lab/load/traces/azure.hpp), a request log of weir's (request_log.hpp),
-// or Mooncake's lines (mooncake.hpp).
+// The first line tells the format: Azure's CSV, a request log of weir's, or Mooncake's lines (lab/load/traces).
 #pragma once
 
 #include <cstddef>

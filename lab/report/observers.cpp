@@ -1,5 +1,6 @@
 #include "lab/report/observers.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -15,18 +16,12 @@ using load::Distribution;
 namespace {
 
 std::optional<Distribution> distribution_of(const json::object& report, std::string_view key) {
-  const json::value* v = report.if_contains(key);
-  const json::object* object = v ? v->if_object() : nullptr;
+  const json::object* object = object_at(report, key);
   if (!object) return std::nullopt;
-  Distribution d;
-  d.count = count_of(*object, "count");
-  d.mean = number_of(*object, "mean").value_or(0);
-  d.p50 = number_of(*object, "p50").value_or(0);
-  d.p90 = number_of(*object, "p90").value_or(0);
-  d.p95 = number_of(*object, "p95").value_or(0);
-  d.p99 = number_of(*object, "p99");
-  d.max = number_of(*object, "max").value_or(0);
-  return d;
+  const auto figure = [&](std::string_view name) { return number_of(*object, name).value_or(0); };
+  return Distribution{
+      count_of(*object, "count"), figure("mean"), figure("p50"), figure("p90"), figure("p95"), figure("max"),
+      number_of(*object, "p99")};
 }
 
 std::string mean_p50_p95(const std::optional<Distribution>& d) {
@@ -46,6 +41,22 @@ std::string added(const char* name, const std::optional<Distribution>& through,
   return format("%s %+.2f ms (%.2f with it, %.2f without)", name, difference, 1e3 * through->p50, 1e3 * direct->p50);
 }
 
+/// Prints "p99 against round_robin: least_requests -31 %, least_queued_tokens -52 %."
+void print_tails(std::ostream& out, const std::vector<Observed>& runs) {
+  std::size_t fewest = runs.front().ttft ? runs.front().ttft->count : 0;
+  for (const Observed& run : runs) fewest = std::min(fewest, run.ttft ? run.ttft->count : 0);
+  if (runs.size() < 2 || fewest == 0) return;
+  const bool p99 = std::ranges::all_of(runs, [](const Observed& run) { return run.ttft->p99.has_value(); });
+  const auto tail = [p99](const Observed& run) { return p99 ? *run.ttft->p99 : run.ttft->p95; };
+  out << (p99 ? "p99" : "p95") << " against " << runs.front().who << ":";
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    out << (i > 1 ? ", " : " ") << runs[i].who << format(" %+.0f %%", 100 * (tail(runs[i]) / tail(runs.front()) - 1));
+  }
+  const auto slowest = static_cast<unsigned long long>(std::ceil(static_cast<double>(fewest) * (p99 ? 0.01 : 0.05)));
+  out << format(". One run; behind each %s stand the %llu slowest of %zu requests.\n", p99 ? "p99" : "p95", slowest,
+                fewest);
+}
+
 }  // namespace
 
 void StreamTimes::add(double ttft, const std::optional<double>& tpot) {
@@ -58,9 +69,7 @@ void StreamTimes::read_truth(std::istream& in) {
   std::string text;
   while (std::getline(in, text)) {
     const auto line = object_of(text);
-    if (!line || text_of(*line, "status") != "finished") continue;
-    const json::value* stream = line->if_contains("stream");
-    if (!stream || !stream->is_bool() || !stream->get_bool()) continue;
+    if (!line || text_at(*line, "status") != "finished" || !flag_at(*line, "stream")) continue;
     const auto received = number_of(*line, "received_ns");
     const auto first = number_of(*line, "first_token_ns"), last = number_of(*line, "last_token_ns");
     if (!received || !first || !last) continue;
@@ -129,6 +138,23 @@ void print_overhead(std::ostream& out, const Overhead& o) {
       << duration(o.mean) << " on average,\n"
       << format("%31s", "") << "half of them " << at_most(o.half_within) << ", 99 % " << at_most(o.most_within)
       << ".\n";
+}
+
+void print_reports(std::ostream& out, const std::vector<Observed>& runs) {
+  int width = 8;
+  for (const Observed& run : runs) width = std::max(width, static_cast<int>(run.who.size()));
+  out << format("%-*s %9s %9s %9s %9s %9s %9s\n", width, "TTFT ms", "requests", "mean", "p50", "p95", "p99", "max");
+  for (const Observed& run : runs) {
+    out << format("%-*s %9llu", width, run.who.c_str(), static_cast<unsigned long long>(run.requests));
+    if (!run.ttft) {
+      out << format(" %9s %9s %9s %9s %9s\n", "-", "-", "-", "-", "-");
+      continue;
+    }
+    out << format(" %9.1f %9.1f %9.1f", 1e3 * run.ttft->mean, 1e3 * run.ttft->p50, 1e3 * run.ttft->p95)
+        << (run.ttft->p99 ? format(" %9.1f", 1e3 * *run.ttft->p99) : format(" %9s", "-"))
+        << format(" %9.1f\n", 1e3 * run.ttft->max);
+  }
+  if (!runs.empty()) print_tails(out, runs);
 }
 
 }  // namespace weir::lab::report

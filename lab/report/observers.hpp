@@ -61,4 +61,8 @@ void print_observers(std::ostream& out, const std::vector<Observed>& rows);
 void print_added(std::ostream& out, const Observed& through, const Observed& direct);
 void print_overhead(std::ostream& out, const Overhead& overhead);
 
+/// Prints the TTFT of several loads side by side, a row a run. Then it prints each tail against the first run's, with
+/// the number of requests behind it: p99, or p95 if a run has fewer than 100 requests.
+void print_reports(std::ostream& out, const std::vector<Observed>& runs);
+
 }  // namespace weir::lab::report

@@ -26,9 +26,8 @@ std::string list(const std::map<std::string, std::uint64_t>& counts) {
 void read_outage(Outage& outage, std::istream& request_log, const boost::json::object& report,
                  const MetricsText& metrics) {
   outage.ok = count_of(report, "requests_ok");
-  const boost::json::value* errors = report.if_contains("errors");
-  if (errors && errors->is_object()) {
-    for (const auto& [kind, n] : errors->get_object()) {
+  if (const auto* errors = object_at(report, "errors")) {
+    for (const auto& [kind, n] : *errors) {
       if (n.is_number()) outage.client[std::string(kind)] = n.to_number<std::uint64_t>();
     }
   }

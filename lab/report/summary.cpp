@@ -5,7 +5,7 @@
 
 #include "lab/json_fields.hpp"
 #include "lab/text.hpp"
-#include "lab/utc.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 #include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/record/gap_sketch.hpp"
 
@@ -18,11 +18,11 @@ namespace {
 
 /// The gaps are ITL only if every event was one token, which is not so if the engine told that some held several.
 void read_gaps(const json::object& line, LogRow& row) {
-  const std::string source = text_of(line, "k_source");
-  const json::value* bins = line.if_contains("gap_bins");
-  if ((source != "settled" && source != "wire") || !bins || !bins->is_array()) return;
+  const std::string_view source = text_at(line, "k_source");
+  const json::array* bins = array_at(line, "gap_bins");
+  if ((source != "settled" && source != "wire") || !bins) return;
   std::uint64_t gaps = 0;
-  for (const json::value& bin : bins->get_array()) {
+  for (const json::value& bin : *bins) {
     const json::array* pair = bin.if_array();
     if (!pair || pair->size() != 2 || !pair->at(0).is_int64() || !pair->at(1).is_int64()) continue;
     row.gaps.emplace_back(static_cast<std::uint16_t>(pair->at(0).get_int64()),
@@ -49,10 +49,11 @@ void print_head(std::ostream& out, int width, std::string_view name) {
 }
 
 void print_group(std::ostream& out, int width, const std::string& name, const LogGroup& group, double elapsed) {
-  out << format("%-*s %7llu %7llu %7llu  ", width, name.c_str(), static_cast<unsigned long long>(group.ok()),
-                static_cast<unsigned long long>(group.failed()), static_cast<unsigned long long>(group.aborted()))
-      << p50_p95(group.ttft()) << ' ' << p50_p95(group.itl()) << ' ' << p50_p95(group.tpot())
-      << (elapsed > 0 ? format(" %9.1f", static_cast<double>(group.output_tokens()) / elapsed) : format(" %9s", "-"))
+  out << format("%-*s %7llu %7llu %7llu  ", width, name.c_str(), static_cast<unsigned long long>(group.ok),
+                static_cast<unsigned long long>(group.failed), static_cast<unsigned long long>(group.aborted))
+      << p50_p95(load::distribution(group.ttft)) << ' ' << p50_p95(group.itl()) << ' '
+      << p50_p95(load::distribution(group.tpot))
+      << (elapsed > 0 ? format(" %9.1f", static_cast<double>(group.output_tokens) / elapsed) : format(" %9s", "-"))
       << '\n';
 }
 
@@ -60,11 +61,11 @@ void print_group(std::ostream& out, int width, const std::string& name, const Lo
 
 std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
   const auto line = object_of(text);
-  const auto begin = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
+  const auto begin = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
   readable = begin.has_value();
   if (!readable || text_of(*line, "role") != "primary") return std::nullopt;
   LogRow row;
-  row.begin = *begin;
+  row.begin = 1e-6 * static_cast<double>(*begin);
   row.replica = text_of(*line, "replica");
   row.config = text_of(*line, "config");
   row.outcome = text_of(*line, "outcome");
@@ -79,37 +80,37 @@ std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
 }
 
 void LogGroup::add(const LogRow& row) {
-  prompt_tokens_ += row.prompt_tokens;
-  output_tokens_ += row.output_tokens;
+  prompt_tokens += row.prompt_tokens;
+  output_tokens += row.output_tokens;
   if (row.outcome == "client_abort") {
-    ++aborted_;
+    ++aborted;
     return;
   }
   if (row.outcome != "ok" && row.outcome != "ok_empty") {
-    ++failed_;
+    ++failed;
     return;
   }
-  ++ok_;
+  ++ok;
   const auto keep = [](std::vector<float>& values, const std::optional<double>& v) {
     if (v) values.push_back(static_cast<float>(*v));
   };
-  keep(ttft_, row.ttft);
-  keep(ttft_client_, row.ttft_client);
-  keep(tpot_, row.tpot);
-  for (const auto& [bin, count] : row.gaps) gaps_[bin] += count;
+  keep(ttft, row.ttft);
+  keep(ttft_client, row.ttft_client);
+  keep(tpot, row.tpot);
+  for (const auto& [bin, count] : row.gaps) gaps[bin] += count;
 }
 
 std::optional<Distribution> LogGroup::itl() const {
   Distribution d;
   double sum = 0;
-  for (const auto& [bin, count] : gaps_) {
+  for (const auto& [bin, count] : gaps) {
     d.count += count;
     d.max = metrics::seconds(metrics::record::GapSketch::middle_of(bin));
     sum += d.max * static_cast<double>(count);
   }
   if (d.count == 0) return std::nullopt;
   d.mean = sum / static_cast<double>(d.count);
-  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps_, q); };
+  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps, q); };
   d.p50 = quantile(0.50);
   d.p90 = quantile(0.90);
   d.p95 = quantile(0.95);
@@ -158,8 +159,8 @@ void print_summary(std::ostream& out, const LogSummary& summary) {
   print_group(out, width, "all", summary.all, elapsed);
   if (elapsed > 0) {
     out << format("\n%.1f s, %.1f requests a minute, %.1f tokens/s with prompts\n", elapsed,
-                  60.0 * static_cast<double>(summary.all.ok()) / elapsed,
-                  static_cast<double>(summary.all.prompt_tokens() + summary.all.output_tokens()) / elapsed);
+                  60.0 * static_cast<double>(summary.all.ok) / elapsed,
+                  static_cast<double>(summary.all.prompt_tokens + summary.all.output_tokens) / elapsed);
   }
   if (summary.unreadable > 0) {
     out << format("%llu lines could not be read and are left out\n",

@@ -34,24 +34,14 @@ struct LogRow {
 std::optional<LogRow> read_log_line(std::string_view line, bool& readable);
 
 /// Holds the requests of one replica, one configuration, or all.
-class LogGroup {
- public:
+struct LogGroup {
+  std::uint64_t ok = 0, failed = 0, aborted = 0, prompt_tokens = 0, output_tokens = 0;
+  std::vector<float> ttft, ttft_client, tpot;
+  std::map<std::uint16_t, std::uint64_t> gaps;
+
   void add(const LogRow& row);
-  std::uint64_t ok() const { return ok_; }
-  std::uint64_t failed() const { return failed_; }
-  std::uint64_t aborted() const { return aborted_; }
-  std::uint64_t output_tokens() const { return output_tokens_; }
-  std::uint64_t prompt_tokens() const { return prompt_tokens_; }
-  std::optional<load::Distribution> ttft() const { return load::distribution(ttft_); }
-  std::optional<load::Distribution> ttft_client() const { return load::distribution(ttft_client_); }
-  std::optional<load::Distribution> tpot() const { return load::distribution(tpot_); }
   /// The sketches give it, right to 1.6 %.
   std::optional<load::Distribution> itl() const;
-
- private:
-  std::uint64_t ok_ = 0, failed_ = 0, aborted_ = 0, prompt_tokens_ = 0, output_tokens_ = 0;
-  std::vector<float> ttft_, ttft_client_, tpot_;
-  std::map<std::uint16_t, std::uint64_t> gaps_;
 };
 
 struct LogSummary {

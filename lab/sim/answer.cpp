@@ -5,23 +5,17 @@
 #include <charconv>
 
 #include "lab/engine/words.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::sim {
 namespace {
-
-std::string hex(std::uint64_t value, std::size_t digits) {
-  static constexpr std::string_view alphabet = "0123456789abcdef";
-  std::string out(digits, '0');
-  for (std::size_t i = digits; i > 0; --i, value >>= 4) out[i - 1] = alphabet[value & 15u];
-  return out;
-}
 
 std::string quoted(std::string_view text) { return boost::json::serialize(boost::json::string(text)); }
 
 std::string hex_id(std::uint64_t seed) {
   engine::Random random(seed);
-  const std::uint64_t high = random.next();
-  return hex(high, 16) + hex(random.next(), 16);
+  const unsigned long long high = random.next(), low = random.next();
+  return format("%016llx%016llx", high, low);
 }
 
 }  // namespace
@@ -150,7 +144,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
 
 /// Returns a token's text between the quotes of a JSON string.
 std::string Answer::token_json(std::uint64_t index) const {
-  if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index).json);
+  if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index));
   const std::string in_quotes = quoted(plan_.text[index - 1]);
   return in_quotes.substr(1, in_quotes.size() - 2);
 }

@@ -9,22 +9,13 @@
 
 #include "lab/engine/prefix_cache.hpp"
 #include "lab/engine/words.hpp"
+#include "lab/json_fields.hpp"
 #include "lab/tasks/task.hpp"
 
 namespace weir::lab::sim {
 namespace {
 
 namespace json = boost::json;
-
-bool flag(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  return v && v->is_bool() && v->get_bool();
-}
-
-const json::object* object_at(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  return v ? v->if_object() : nullptr;
-}
 
 /// Gathers a prompt as its parts are read.
 class Prompt {
@@ -74,12 +65,10 @@ std::optional<Refusal> read_count(const json::object& object, std::string_view k
 }
 
 std::optional<Refusal> read_messages(const json::object& body, Prompt& prompt) {
-  const json::value* messages = body.if_contains("messages");
-  if (!messages || !messages->is_array() || messages->get_array().empty()) {
-    return Refusal{400, "messages must be a list with at least one message"};
-  }
+  const json::array* messages = array_at(body, "messages");
+  if (!messages || messages->empty()) return Refusal{400, "messages must be a list with at least one message"};
   prompt.add_template(tokens_per_chat);
-  for (const json::value& m : messages->get_array()) {
+  for (const json::value& m : *messages) {
     if (!m.is_object()) return Refusal{400, "every message must be an object"};
     prompt.add_template(tokens_per_message);
     const json::value* content = m.get_object().if_contains("content");
@@ -88,16 +77,13 @@ std::optional<Refusal> read_messages(const json::object& body, Prompt& prompt) {
       prompt.add_text(*text);
     } else if (const json::array* parts = content->if_array()) {
       for (const json::value& part : *parts) {
-        const json::object* p = part.if_object();
-        const json::value* t = p ? p->if_contains("text") : nullptr;
-        if (t && t->is_string()) prompt.add_text(t->get_string());
+        if (const json::object* p = part.if_object()) prompt.add_text(text_at(*p, "text"));
       }
     } else {
       return Refusal{400, "content must be a string or a list of parts"};
     }
   }
-  const json::value* tools = body.if_contains("tools");
-  if (tools && tools->is_array()) prompt.add_text(json::serialize(*tools));
+  if (const json::array* tools = array_at(body, "tools")) prompt.add_text(json::serialize(*tools));
   return std::nullopt;
 }
 
@@ -128,12 +114,12 @@ std::optional<Refusal> read_openai(const json::object& body, Request& request, P
   if (auto refusal = read_count(body, "n", n)) return refusal;
   if (n.value_or(1) != 1)
     return Refusal{400, "n must be 1: a simulated replica gives one choice, got " + std::to_string(*n)};
-  request.stream = flag(body, "stream");
-  request.ignore_eos = flag(body, "ignore_eos");
+  request.stream = flag_at(body, "stream");
+  request.ignore_eos = flag_at(body, "ignore_eos");
   if (const json::object* options = object_at(body, "stream_options")) {
     if (!request.stream) return Refusal{400, "stream_options can only be defined when stream is true"};
-    request.include_usage = flag(*options, "include_usage");
-    request.continuous_usage = request.include_usage && flag(*options, "continuous_usage_stats");
+    request.include_usage = flag_at(*options, "include_usage");
+    request.continuous_usage = request.include_usage && flag_at(*options, "continuous_usage_stats");
   }
   if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
   if (request.route == Route::completions) {
@@ -152,7 +138,7 @@ std::optional<Refusal> read_tgi(const json::object& body, Request& request, Prom
   prompt.add_text(inputs->get_string());
   const json::object* parameters = object_at(body, "parameters");
   if (!parameters) return std::nullopt;
-  request.details = flag(*parameters, "details");
+  request.details = flag_at(*parameters, "details");
   auto refusal = read_count(*parameters, "max_new_tokens", request.max_tokens);
   if (refusal) refusal->status = 422;
   return refusal;

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "lab/text.hpp"
+
 namespace weir::lab::sim {
 namespace {
 
@@ -21,11 +23,7 @@ constexpr std::array<std::uint64_t, 19> per_token_bounds{
 
 std::uint64_t positive(std::chrono::nanoseconds d) { return d.count() > 0 ? static_cast<std::uint64_t>(d.count()) : 0; }
 
-std::string seconds_text(std::uint64_t nanoseconds) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.9g", static_cast<double>(nanoseconds) / 1e9);
-  return text.data();
-}
+std::string seconds_text(std::uint64_t nanoseconds) { return format("%.9g", static_cast<double>(nanoseconds) / 1e9); }
 
 class Page {
  public:
@@ -70,11 +68,7 @@ std::string label_value(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
+    out += c == '\n' ? "\\n" : std::string(1, c);
   }
   return out;
 }
@@ -100,10 +94,12 @@ std::string truth_line(const Truth& truth) {
 }
 
 Ledger::Ledger(const std::string& path)
-    : to_stdout_(path == "-"), time_to_first_token_(first_token_bounds), time_per_output_token_(per_token_bounds) {
-  if (path.empty() || to_stdout_) return;
+    : time_to_first_token_(first_token_bounds), time_per_output_token_(per_token_bounds) {
+  if (path == "-") log_ = &std::cout;
+  if (path.empty() || log_) return;
   file_.open(path, std::ios::app);
   if (!file_) throw std::runtime_error("cannot open the log " + path + ": " + std::strerror(errno));
+  log_ = &file_;
 }
 
 void Ledger::tokens(const Truth& truth, std::uint64_t made) {
@@ -118,10 +114,8 @@ void Ledger::add(const Truth& truth) {
   if (truth.stream && truth.status == Status::finished && truth.output_tokens > 1) {
     time_per_output_token_.observe(positive(*truth.last_token - *truth.first_token) / (truth.output_tokens - 1));
   }
-  if (file_.is_open())
-    file_ << truth_line(truth) << std::endl;  // The line is flushed, because a test reads it while
-                                              // the replica runs.
-  if (to_stdout_) std::cout << truth_line(truth) << std::endl;
+  // The line is flushed, because a test reads it while the replica runs.
+  if (log_) *log_ << truth_line(truth) << std::endl;
 }
 
 std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view model, bool tgi) const {

@@ -52,7 +52,7 @@ class Ledger {
 
  private:
   std::ofstream file_;
-  bool to_stdout_ = false;
+  std::ostream* log_ = nullptr;  ///< It is nothing without a log.
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
   std::array<std::uint64_t, 3> requests_{};  ///< It is indexed by Status.

@@ -8,9 +8,11 @@
 
 #include "lab/engine/words.hpp"
 #include "lab/tasks/number_words.hpp"
-#include "lab/tasks/sonnets.hpp"
 
 namespace weir::lab::tasks {
+
+extern const std::string_view sonnets_text;  ///< The build makes it of sonnets.txt.
+
 namespace {
 
 // The number comes first, so that no two prompts begin alike and a prefix cache finds nothing.
@@ -86,6 +88,15 @@ std::string_view cut(std::string_view line, std::uint64_t tokens) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> sonnet_lines() {
+  static const std::vector<std::string_view> lines = [] {
+    std::vector<std::string_view> out;
+    for (std::string_view left = sonnets_text; !left.empty();) out.push_back(take_line(left));
+    return out;
+  }();
+  return lines;
+}
 
 Task make_task(std::uint64_t prompt_tokens, std::uint64_t output_tokens, engine::Random random) {
   Task task;

@@ -6,13 +6,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "lab/engine/random.hpp"
 
 namespace weir::lab::tasks {
+
+/// Returns lines of thirteen of Shakespeare's sonnets (18, 29, 30, 33, 55, 60, 65, 71, 73, 104, 106, 116 and 130), in
+/// the public domain. No line is empty, and no two are alike. sonnets.txt is part of the program.
+std::span<const std::string_view> sonnet_lines();
 
 struct Task {
   std::string prompt;

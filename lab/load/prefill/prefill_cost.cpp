@@ -37,14 +37,14 @@ json::value interval_of(const Slope& slope) {
 
 std::optional<Point> point_of(const Result& result) {
   const StreamReader& stream = result.stream;
-  if (!result.ok() || !stream.first_token()) return std::nullopt;
+  if (!result.ok() || !stream.first_token) return std::nullopt;
   const auto seconds = [](Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); };
   const std::uint64_t prompt = result.prompt_tokens();
   Point point;
-  point.uncached_tokens = static_cast<double>(prompt - std::min(prompt, stream.cached_tokens().value_or(0)));
-  point.ttft = seconds(result.started, *stream.first_token());
+  point.uncached_tokens = static_cast<double>(prompt - std::min(prompt, stream.cached_tokens.value_or(0)));
+  point.ttft = seconds(result.started, *stream.first_token);
   point.more_tokens = static_cast<double>(std::max<std::uint64_t>(1, result.output_tokens()) - 1);
-  point.decode = seconds(*stream.first_token(), *stream.last_choice());
+  point.decode = seconds(*stream.first_token, *stream.last_choice);
   return point;
 }
 

@@ -1,69 +1,42 @@
-#include "lab/load/traces/azure.hpp"
-
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <optional>
+
+#include "lab/load/traces/formats.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
 namespace {
 
-/// Takes a number from the front of `text`, and `after` behind it ('\0' means that the text must end there).
-template <class Number>
-bool take(std::string_view& text, Number& number, char after) {
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (ec != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (after == '\0') return text.empty();
-  if (text.empty() || text.front() != after) return false;
-  text.remove_prefix(1);
-  return true;
+/// Takes what stands before the next comma from the front of `text`.
+std::string_view take(std::string_view& text) {
+  const std::string_view taken = text.substr(0, text.find(','));
+  text.remove_prefix(std::min(text.size(), taken.size() + 1));
+  return taken;
 }
 
-struct Line {
-  std::chrono::nanoseconds at{};  ///< It is the time since 1970.
-  TraceEntry entry;
-};
-
-/// Reads a line such as "2023-11-16 18:17:03.9799600,4808,10".
-std::optional<Line> read_line(std::string_view text) {
-  int year = 0;
-  unsigned month = 0, day = 0;
-  int hour = 0, minute = 0;
-  double second = 0;
-  Line line;
-  if (!take(text, year, '-') || !take(text, month, '-') || !take(text, day, ' ')) return std::nullopt;
-  if (!take(text, hour, ':') || !take(text, minute, ':') || !take(text, second, ',')) return std::nullopt;
-  if (!take(text, line.entry.prompt_tokens, ',') || !take(text, line.entry.output_tokens, '\0')) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  // Nanoseconds since 1970 hold the years up to 2262.
-  if (!date.ok() || year < 1970 || year > 2200 || hour < 0 || hour > 23 || minute < 0 || minute > 59) {
-    return std::nullopt;
-  }
-  if (!(second >= 0 && second < 61)) return std::nullopt;
-  if (static_cast<double>(std::max(line.entry.prompt_tokens, line.entry.output_tokens)) > most_tokens) {
-    return std::nullopt;
-  }
-  line.at = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-            std::chrono::nanoseconds(static_cast<std::int64_t>(second * 1e9 + 0.5));
-  line.entry.prompt_tokens = std::max<std::uint64_t>(1, line.entry.prompt_tokens);
-  line.entry.output_tokens = std::max<std::uint64_t>(1, line.entry.output_tokens);
-  return line;
+std::optional<std::uint64_t> tokens_in(std::string_view text) {
+  std::uint64_t tokens = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+  if (ec != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (static_cast<double>(tokens) > most_tokens) return std::nullopt;
+  return std::max<std::uint64_t>(1, tokens);
 }
 
 }  // namespace
 
 Trace read_azure(std::istream& in, std::size_t limit) {
-  std::optional<std::chrono::nanoseconds> first;
+  std::optional<std::int64_t> first;
   // The line of the columns has been read, and stands here as an empty one.
   return read_lines(in, "", limit, true, [&first](std::string_view text) -> Entry {
-    auto line = read_line(text);
-    if (!line) {
+    std::string_view rest = text;
+    const auto at = metrics::compare::samples::parse_rfc3339(std::string(take(rest)) + 'Z');
+    const auto prompt = tokens_in(take(rest)), output = tokens_in(rest);
+    if (!at || !prompt || !output) {
       return "expected YYYY-MM-DD HH:MM:SS.fraction,prompt tokens,output tokens, got \"" + std::string(text) + "\"";
     }
-    if (!first) first = line->at;
-    line->entry.at = std::chrono::duration<double>(line->at - *first).count();
-    return std::move(line->entry);
+    if (!first) first = *at;
+    return TraceEntry{static_cast<double>(*at - *first) / 1e6, *prompt, *output};
   });
 }
 

@@ -1,9 +1,8 @@
-#include "lab/load/traces/mooncake.hpp"
-
 #include <algorithm>
 #include <optional>
 
 #include "lab/json_fields.hpp"
+#include "lab/load/traces/formats.hpp"
 
 namespace weir::lab::load::traces {
 namespace {

@@ -1,12 +1,11 @@
-#include "lab/load/traces/request_log.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <unordered_map>
 
 #include "lab/json_fields.hpp"
-#include "lab/utc.hpp"
+#include "lab/load/traces/formats.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
 namespace {
@@ -85,7 +84,7 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
   std::vector<Logged> log;
   const auto read = [&](std::string_view text) -> Entry {
     const auto line = object_of(text);
-    const auto at = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
+    const auto at = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
     const auto expected = [&](const char* what) {
       return std::string("expected a line of weir's request log with ") + what + ", got \"" +
              std::string(text.substr(0, 100)) + "\"";
@@ -104,8 +103,8 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     if (std::max(*prompt, *output) > most_tokens) return expected("lengths of at most 10000000 tokens");
     // A turn has a message of its own at least, so there are no more turns than tokens.
     const double turn = std::min(first_positive(*line, {"turn"}).value_or(1), most_tokens);
-    log.push_back({*at, static_cast<std::uint64_t>(*prompt), static_cast<std::uint64_t>(*output),
-                   static_cast<std::uint64_t>(turn), group_of(*line)});
+    log.push_back({1e-6 * static_cast<double>(*at), static_cast<std::uint64_t>(*prompt),
+                   static_cast<std::uint64_t>(*output), static_cast<std::uint64_t>(turn), group_of(*line)});
     return std::monostate();
   };
   Trace trace = read_lines(in, std::move(first_line), 0, false, read);

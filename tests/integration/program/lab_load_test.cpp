@@ -210,6 +210,15 @@ TEST(LabLoad, AnEngineThatDoesNotKnowIgnoreEosIsTold) {
     words.push_back("--ignore-eos");
     EXPECT_THAT(run(words).output, HasSubstr("2 of 2 answers " + told)) << how[0];
   }
+  const TemporaryDirectory folder;
+  const auto file = folder.path() / "cards.toml";
+  write_file(
+      file, "repeat = 1\n[prompts]\ncount = 2\noutput_tokens = 5\nignore_eos = true\n[[run]]\nlabel = \"a\"\nurl = \"" +
+                replica.url() + "\"\nconcurrency = [1, 2]\n");
+  const auto said = run({WEIR_LAB_PROGRAM, "experiment", file}).output;
+  for (const auto* const row : {"warning: a, 1 at once: 2 of 2 answers ", "warning: a, 2 at once: 2 of 2 answers "}) {
+    EXPECT_THAT(said, HasSubstr(row + told));
+  }
 }
 
 TEST(LabLoad, AKeyGoesOutAndIntoNoReport) {

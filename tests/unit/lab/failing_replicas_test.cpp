@@ -27,12 +27,17 @@ std::vector<FaultRun> runs_with(Fault kind, std::uint64_t seeds) {
   return runs;
 }
 
-/// No request fails of which nothing has reached its client.
-void expect_none_lost(const std::vector<FaultRun>& runs) {
+/// No request fails of which nothing has reached its client, but one in 10,000 where another replica's opinion has to be
+/// asked: that takes a retry from the budget, which has three where little is in flight.
+void expect_none_lost(const std::vector<FaultRun>& runs, bool asks_opinions) {
+  std::size_t failed = 0, requests = 0;
   for (const auto& run : runs) {
+    failed += run.results.failed;
+    requests += run.results.requests.size();
     EXPECT_GT(run.results.requests.size(), 1000u);
-    EXPECT_EQ(run.results.failed + run.results.refused + run.stuck, 0u);
+    EXPECT_EQ(run.results.refused + run.stuck, 0u);
   }
+  EXPECT_LE(failed * 10'000, asks_opinions ? requests : 0);
 }
 
 double longest_until_out(const std::vector<FaultRun>& runs) {
@@ -43,55 +48,41 @@ double longest_until_out(const std::vector<FaultRun>& runs) {
 
 double p99_by_that_before(const std::vector<FaultRun>& runs) { return p99_ttft(runs, fault + 10, back) / p99_ttft(runs, 20, fault); }
 
-TEST(FailingReplicas, AKilledOneIsOutAfterASecondAndReturnsSlowly) {
-  const auto runs = runs_with(Fault::kill, many);
-  expect_none_lost(runs);
-  EXPECT_LE(longest_until_out(runs), 1);
-  EXPECT_LE(p99_by_that_before(runs), 1.2);
-  EXPECT_LE(highest_after_return(runs), 1.5);
-}
+struct Promise {
+  const char* name;
+  Fault fault;
+  std::uint64_t seeds;
+  double longest_until_out;  ///< 5 s of silence, and the time-out of a probe, after its next request, where it hangs.
+  double p99_by_that_before, after_return;
+};
 
-TEST(FailingReplicas, AHungOneIsOutAfterItsProbesTimeOutAndReturnsSlowly) {
-  const auto runs = runs_with(Fault::hang, many);
-  expect_none_lost(runs);
-  EXPECT_LE(longest_until_out(runs), 16) << "5 s of silence, and the time-out of a probe, after its next request";
-  EXPECT_LE(p99_by_that_before(runs), 1.2);
-  EXPECT_LE(highest_after_return(runs), 1.5);
-}
+class FailingReplicas : public testing::TestWithParam<Promise> {};
 
-TEST(FailingReplicas, OneAtHalfSpeedHasNoMoreThanItsShareAfterHalfAMinute) {
-  const auto runs = runs_with(Fault::half_speed, many);
-  expect_none_lost(runs);
-  for (const auto& run : runs) EXPECT_LE(run.share_of_ill, 0.5 / 3.5);
-  EXPECT_LE(p99_by_that_before(runs), 1.2);
-  EXPECT_LE(highest_after_return(runs), 1.5);
-}
+constexpr double any = 1e9;
 
-// A second opinion takes a retry from the budget, which has three where little is in flight.
-TEST(FailingReplicas, OneWithAWrongModelIsOutAndHardlyAnyClientSeesIt) {
-  const auto runs = runs_with(Fault::wrong_model, many);
-  std::size_t failed = 0, requests = 0;
+/// A replica that failed is out soon, tails stay as they were, and it returns slowly. Of one that flaps only what had
+/// begun is broken off. One at half speed is not put out.
+TEST_P(FailingReplicas, LoseNothingAndAreOutSoonAndReturnSlowly) {
+  const Promise& promise = GetParam();
+  const auto runs = runs_with(promise.fault, promise.seeds);
+  expect_none_lost(runs, promise.fault == Fault::wrong_model);
+  if (promise.longest_until_out < any) EXPECT_LE(longest_until_out(runs), promise.longest_until_out);
+  if (promise.p99_by_that_before < any) EXPECT_LE(p99_by_that_before(runs), promise.p99_by_that_before);
+  if (promise.after_return < any) EXPECT_LE(highest_after_return(runs), promise.after_return);
   for (const auto& run : runs) {
-    failed += run.results.failed;
-    requests += run.results.requests.size();
-    EXPECT_EQ(run.results.refused + run.stuck, 0u);
+    if (promise.fault == Fault::half_speed) EXPECT_LE(run.share_of_ill, 0.5 / 3.5) << "no more than its share";
+    if (promise.fault == Fault::rolling_restart) EXPECT_EQ(run.results.broken, 0u);
   }
-  EXPECT_LE(failed * 10'000, requests);
-  EXPECT_LE(longest_until_out(runs), 30);
-  EXPECT_LE(highest_after_return(runs), 1.5);
 }
 
-TEST(FailingReplicas, OneThatFlapsBreaksOffOnlyWhatHadBegun) {
-  const auto runs = runs_with(Fault::flap, few);
-  expect_none_lost(runs);
-  EXPECT_LE(longest_until_out(runs), 1);
-}
-
-TEST(FailingReplicas, ARollingRestartBreaksOffNothing) {
-  const auto runs = runs_with(Fault::rolling_restart, few);
-  expect_none_lost(runs);
-  for (const auto& run : runs) EXPECT_EQ(run.results.broken, 0u);
-}
+INSTANTIATE_TEST_SUITE_P(Faults, FailingReplicas,
+                         testing::Values(Promise{"killed", Fault::kill, many, 1, 1.2, 1.5},
+                                         Promise{"hung", Fault::hang, many, 16, 1.2, 1.5},
+                                         Promise{"at_half_speed", Fault::half_speed, many, any, 1.2, 1.5},
+                                         Promise{"with_a_wrong_model", Fault::wrong_model, many, 30, any, 1.5},
+                                         Promise{"that_flap", Fault::flap, few, 1, any, any},
+                                         Promise{"restarted_in_turn", Fault::rolling_restart, few, any, any, any}),
+                         [](const auto& promise) { return promise.param.name; });
 
 }  // namespace
 }  // namespace weir::lab::plan

@@ -5,7 +5,6 @@
 
 #include <numeric>
 
-#include "lab/chart/text_chart.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::lab::chart {
@@ -47,11 +46,8 @@ Chart two_points() {
 
 TEST(Edges, GrowByOneFactorAndHoldBothEnds) {
   EXPECT_THAT(logarithmic_edges(1, 8, 3), ElementsAre(1, testing::DoubleEq(2), testing::DoubleEq(4), 8));
-}
-
-TEST(Edges, OfEqualValuesStillHaveAWidth) {
   const auto edges = logarithmic_edges(5, 5, 4);
-  ASSERT_EQ(edges.size(), 5u);
+  ASSERT_EQ(edges.size(), 5u) << "those of equal values still have a width";
   EXPECT_LT(edges.front(), 5);
   EXPECT_GT(edges.back(), 5);
 }
@@ -92,14 +88,10 @@ TEST(TextChart, IsNoWiderThanATerminalAndHasColoursOnlyThere) {
   EXPECT_THAT(as_text(chart, false), HasSubstr("● decode   ○ other"));
 }
 
-TEST(TextChart, WithoutPointsIsASentence) {
+TEST(TextChart, OfOnePointOrAtZeroIsDrawnAndWithoutPointsIsASentence) {
   auto chart = two_points();
   chart.series[0].points.clear();
   EXPECT_EQ(as_text(chart, false), "Decode\nThere is nothing to draw.\n");
-}
-
-TEST(TextChart, OfOnePointOrAtZeroIsDrawn) {
-  auto chart = two_points();
   for (const double at : {0.0, 7.0}) {
     chart.series[0].points = {{at, at, "8", ""}};
     EXPECT_THAT(as_text(chart, false), HasSubstr("●8"));

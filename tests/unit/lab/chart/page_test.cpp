@@ -42,11 +42,7 @@ TEST(ChartPage, HoldsWordsAndChartsAsData) {
   EXPECT_EQ(charts.at(0).at("series").at(0).at("points").at(0).at("mark"), "32");
   EXPECT_EQ(charts.at(1).at("kind"), "bars");
   EXPECT_EQ(charts.at(1).at("series").at(0).at("counts"), (json::array{3, 0}));
-}
-
-TEST(ChartPage, DrawsEachKindOfChartThatItHolds) {
-  const auto data = data_of(page("h800"));
-  for (const auto& chart : data.at("charts").at("decode").as_array()) {
+  for (const auto& chart : charts.as_array()) {
     const std::string kind(chart.at("kind").as_string());
     EXPECT_THAT(std::string(metrics::compare::page::assets::described_js), HasSubstr("function " + kind + "(")) << kind;
   }

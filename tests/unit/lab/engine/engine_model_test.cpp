@@ -13,15 +13,33 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Returns settings whose step times are round numbers and do not vary.
-EngineSettings plain() {
+/// Returns settings whose step times are round numbers and do not vary, with a change.
+template <class Change>
+EngineSettings plain(const Change& change) {
   EngineSettings s;
   s.step_base = nanoseconds(1'000'000);
   s.per_prefill_token = nanoseconds(1'000);
   s.per_decode_sequence = nanoseconds(10'000);
   s.per_kv_token = nanoseconds(100);
   s.jitter = 0;
+  change(s);
   return s;
+}
+EngineSettings plain() {
+  return plain([](EngineSettings&) {});
+}
+
+/// Returns a model with these sequences.
+EngineModel with(const EngineSettings& settings, const std::vector<Sequence>& sequences) {
+  EngineModel engine(settings, 1);
+  for (const Sequence& sequence : sequences) EXPECT_TRUE(engine.submit(sequence));
+  return engine;
+}
+
+/// Makes a step whose tokens do not matter.
+void step(EngineModel& engine) {
+  engine.begin_step();
+  engine.end_step();
 }
 
 struct Seen {
@@ -41,8 +59,7 @@ std::vector<Seen> run_dry(EngineModel& engine, nanoseconds from = nanoseconds(0)
 }
 
 TEST(EngineModel, OneRequestTakesAPrefillStepAndOneDecodeStepAToken) {
-  EngineModel engine(plain(), 1);
-  ASSERT_TRUE(engine.submit({7, 100, 3}));
+  EngineModel engine = with(plain(), {{7, 100, 3}});
   // Prefill takes 1 ms + 100 us; then a step takes 1 ms + 10 us + 0.1 us a resident token.
   EXPECT_THAT(run_dry(engine),
               ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false}}, Seen{nanoseconds(2'120'100), {7, 2, false}},
@@ -65,10 +82,7 @@ TEST(EngineModel, RefusesWhatCanNeverRun) {
 }
 
 TEST(EngineModel, ALongPromptIsPrefilledInPiecesWhileOthersDecode) {
-  EngineSettings s = plain();
-  s.prefill_budget = 100;
-  EngineModel engine(s, 1);
-  engine.submit({1, 50, 10});
+  EngineModel engine = with(plain([](auto& s) { s.prefill_budget = 100; }), {{1, 50, 10}});
   ASSERT_TRUE(engine.begin_step());
   EXPECT_EQ(engine.last_step_prefill_tokens(), 50u);
   engine.end_step();
@@ -97,18 +111,13 @@ TEST(EngineModel, PromptsAreServedInTheOrderTheyCame) {
 }
 
 TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
-  EngineSettings s = plain();
-  s.kv_tokens = 100;
-  EngineModel engine(s, 1);
-  engine.submit({1, 60, 2});
-  engine.submit({2, 60, 2});
-  engine.submit({3, 10, 2});  // It would fit, but does not overtake.
+  // It would fit, but does not overtake.
+  EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{1, 60, 2}, {2, 60, 2}, {3, 10, 2}});
   engine.begin_step();
   EXPECT_EQ(engine.running(), 1u);
   EXPECT_EQ(engine.waiting(), 2u);
   engine.end_step();
-  engine.begin_step();
-  engine.end_step();
+  step(engine);
   engine.begin_step();
   EXPECT_EQ(engine.running(), 2u);
   engine.end_step();
@@ -137,13 +146,11 @@ TEST(EngineModel, AbortFreesMemoryAndPlaceAtOnce) {
 }
 
 TEST(EngineModel, AStaticBatchEndsBeforeTheNextBegins) {
-  EngineSettings s = plain();
-  s.batching = Batching::static_batches;
-  s.max_batch = 2;
-  EngineModel engine(s, 1);
-  engine.submit({1, 10, 1});
-  engine.submit({2, 10, 3});
-  engine.submit({3, 10, 1});
+  EngineModel engine = with(plain([](auto& s) {
+                              s.batching = Batching::static_batches;
+                              s.max_batch = 2;
+                            }),
+                            {{1, 10, 1}, {2, 10, 3}, {3, 10, 1}});
   std::vector<std::vector<SequenceId>> steps;
   std::vector<std::uint64_t> reserved;
   while (engine.begin_step()) {
@@ -157,29 +164,24 @@ TEST(EngineModel, AStaticBatchEndsBeforeTheNextBegins) {
 }
 
 TEST(EngineModel, AStaticBatchPaysForItsFinishedSequences) {
-  EngineSettings s = plain();
-  s.batching = Batching::static_batches;
-  s.per_kv_token = nanoseconds(0);
-  EngineModel engine(s, 1);
-  engine.submit({1, 10, 1});
-  engine.submit({2, 10, 2});
-  engine.begin_step();
-  engine.end_step();
+  EngineModel engine = with(plain([](auto& s) {
+                              s.batching = Batching::static_batches;
+                              s.per_kv_token = nanoseconds(0);
+                            }),
+                            {{1, 10, 1}, {2, 10, 2}});
+  step(engine);
   EXPECT_EQ(engine.begin_step(), nanoseconds(1'020'000));
   engine.end_step();
   EXPECT_EQ(engine.begin_step(), std::nullopt);
 }
 
 TEST(EngineModel, AStaticBatchWhoseLastSequenceIsAbortedGivesWay) {
-  EngineSettings s = plain();
-  s.batching = Batching::static_batches;
-  s.max_batch = 2;
-  EngineModel engine(s, 1);
-  engine.submit({1, 10, 1});
-  engine.submit({2, 10, 50});
-  engine.submit({3, 10, 1});
-  engine.begin_step();
-  engine.end_step();
+  EngineModel engine = with(plain([](auto& s) {
+                              s.batching = Batching::static_batches;
+                              s.max_batch = 2;
+                            }),
+                            {{1, 10, 1}, {2, 10, 50}, {3, 10, 1}});
+  step(engine);
   engine.abort(2);
   ASSERT_TRUE(engine.begin_step());
   EXPECT_EQ(engine.end_step()[0].id, 3u);
@@ -192,20 +194,19 @@ TEST(EngineModel, DecodedSequencesUpToTheKneeAreFree) {
   for (const std::uint32_t batch : {1u, 4u, 5u, 9u}) {
     EngineModel engine(s, 1);
     for (SequenceId id = 1; id <= batch; ++id) engine.submit({id, 10, 2});
-    engine.begin_step();
-    engine.end_step();
+    step(engine);
     const std::uint32_t beyond = batch > 4 ? batch - 4 : 0;
     EXPECT_EQ(engine.begin_step(), nanoseconds(1'000'000 + 10'000 * beyond)) << batch;
   }
 }
 
 TEST(EngineModel, DraftsThatAreAllRightComeInOneEvent) {
-  EngineSettings s = plain();
-  s.per_kv_token = nanoseconds(0);
-  s.speculative_tokens = 3;
-  s.acceptance = 1;
-  EngineModel engine(s, 1);
-  engine.submit({7, 100, 10});
+  EngineModel engine = with(plain([](auto& s) {
+                              s.per_kv_token = nanoseconds(0);
+                              s.speculative_tokens = 3;
+                              s.acceptance = 1;
+                            }),
+                            {{7, 100, 10}});
   // Every decode step computes four tokens; the last one needs a single token more.
   EXPECT_THAT(
       run_dry(engine),

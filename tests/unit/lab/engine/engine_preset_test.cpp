@@ -27,15 +27,12 @@ void expect_rising(const std::vector<std::string_view>& names, const Figure& fig
   }
 }
 
-TEST(EnginePreset, TimeToFirstTokenHasTheOrderOfTheCards) {
+TEST(EnginePreset, TimesHaveTheOrderOfTheCards) {
   for (const std::uint64_t prompt : {200u, 550u, 2'000u, 8'000u}) {
     expect_rising(
         {"h800", "a800", "4090", "h20"}, [&](const EngineSettings& s) { return ms(time_to_first_token(s, prompt)); },
         "prompt of " + std::to_string(prompt));
   }
-}
-
-TEST(EnginePreset, TimePerOutputTokenHasTheOrderOfTheCards) {
   for (const std::uint32_t batch : {1u, 8u, 32u, 64u, 128u}) {
     expect_rising(
         {"h800", "a800", "h20", "4090"}, [&](const EngineSettings& s) { return ms(decode_step(s, batch, 500)); },
@@ -73,13 +70,9 @@ EngineSettings parsed(const std::string& arguments) {
   return settings;
 }
 
-TEST(EngineOptions, WithoutAnyAreTheDefaults) {
-  const EngineSettings usual, s = parsed("");
-  EXPECT_EQ(s.step_base, usual.step_base);
-  EXPECT_EQ(s.knee, usual.knee);
-}
-
 TEST(EngineOptions, OverrideThePresetWhereverItStands) {
+  EXPECT_EQ(parsed("").step_base, EngineSettings().step_base);
+  EXPECT_EQ(parsed("").knee, EngineSettings().knee);
   const EngineSettings h20 = preset("h20");
   for (const std::string line : {"--preset h20 --step-ms 2.5 --knee 3 --max-batch 9 --speculative-tokens 4",
                                  "--max-batch 9 --knee 3 --speculative-tokens 4 --step-ms 2.5 --preset h20"}) {
@@ -91,9 +84,6 @@ TEST(EngineOptions, OverrideThePresetWhereverItStands) {
     EXPECT_EQ(s.per_prefill_token, h20.per_prefill_token);
     EXPECT_EQ(s.kv_tokens, h20.kv_tokens);
   }
-}
-
-TEST(EngineOptions, RefuseACardTheyDoNotKnow) {
   EXPECT_FALSE(engine_preset("h900"));
   EXPECT_THROW(parsed("--preset h900"), CLI::ParseError);
 }

@@ -44,12 +44,9 @@ TEST(PrefixCache, FindsWhatAPromptSharesWithAnEarlierOne) {
   EXPECT_EQ(cache.find(blocks_of(100, 50, 1)), 96u);
   EXPECT_EQ(cache.find(blocks_of(100, 50, 2)), 48u) << "50 tokens are three blocks and a part of one";
   EXPECT_EQ(cache.find(blocks_of(100, 0, 3)), 0u);
-}
-
-TEST(PrefixCache, OfNoTokensKeepsNothing) {
-  PrefixCache cache(0);
-  cache.keep(blocks_of(100, 50, 1));
-  EXPECT_EQ(cache.find(blocks_of(100, 50, 1)), 0u);
+  PrefixCache none(0);
+  none.keep(blocks_of(100, 50, 1));
+  EXPECT_EQ(none.find(blocks_of(100, 50, 1)), 0u);
 }
 
 TEST(PrefixCache, ForgetsWhatWasUsedLongestAgoFromItsEnd) {

@@ -108,6 +108,7 @@ TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
       {"[prompts]\ncount = 0\n" + one_run, {"[prompts] count = 0"}},
       {"repeat = 0\n" + one_run, {":1:10: repeat = 0"}},
       {"[[run]\n", {"cards.toml:1:", "syntax error"}},
+      {"a = " + std::string(50'000, '['), {"cards.toml:1:", "nested"}},
   };
   for (const auto& [toml, says] : cases) {
     const auto errors = errors_of(toml);

@@ -60,7 +60,7 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->outcome, "ok") << ended->detail;
   EXPECT_LE(ended->ended, read);
-  EXPECT_EQ(ended->ended, ended->stream.first_token()) << "the last read brought both";
+  EXPECT_EQ(ended->ended, ended->stream.first_token) << "the last read brought both";
 }
 
 }  // namespace

@@ -44,9 +44,7 @@ TEST(Llmperf, SharesOfRightAnswersAreOfSuccessfulRequests) {
   Llmperf llmperf;
   EXPECT_FALSE(llmperf.right_share());
   EXPECT_FALSE(llmperf.lines_share());
-  for (int i = 0; i < 98; ++i) llmperf.add(answered(0), task());
-  llmperf.add(answered(1), task());
-  llmperf.add(answered(1), task());
+  for (int i = 0; i < 100; ++i) llmperf.add(answered(i < 98 ? 0 : 1), task());
   Result failed = answered(1);
   failed.outcome = "reset";
   llmperf.add(failed, task());
@@ -61,10 +59,7 @@ TEST(Llmperf, SharesOfRightAnswersAreOfSuccessfulRequests) {
 
 TEST(Llmperf, WarnsBelow97Percent) {
   Llmperf llmperf;
-  for (int i = 0; i < 96; ++i) llmperf.add(answered(0), task());
-  llmperf.add(answered(1), task());
-  llmperf.add(answered(1), task());
-  llmperf.add(answered(1), task());
+  for (int i = 0; i < 99; ++i) llmperf.add(answered(i < 96 ? 0 : 1), task());
   EXPECT_NEAR(*llmperf.right_share(), 96 / 99.0, 1e-9);
   EXPECT_THAT(llmperf.warning().value_or(""), HasSubstr("only 96.97 % of the numbers were right"));
   llmperf.add(answered(0), task());

@@ -14,6 +14,8 @@ struct Made {
   std::uint64_t prompt_tokens = 100;
   std::uint64_t output_tokens = 0;  ///< 0: usage says nothing.
   bool closed_empty = false;        ///< An event without text ends the answer.
+  std::uint64_t cached_tokens = 0;  ///< 0: usage says nothing of them.
+  std::string outcome = "ok", replica{};
 };
 
 constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
@@ -24,6 +26,8 @@ inline Moment moment(double seconds) {
 
 inline Result made_result(const Made& made) {
   Result result;
+  result.outcome = made.outcome;
+  result.replica = made.replica;
   result.started = moment(made.sent);
   result.prompt_target = made.prompt_tokens;
   double at = made.sent + made.ttft;
@@ -35,9 +39,14 @@ inline Result made_result(const Made& made) {
     result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", moment(at));
   }
   if (made.output_tokens > 0) {
-    result.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
-                           ",\"completion_tokens\":" + std::to_string(made.output_tokens) + "}}\n\n",
-                       moment(at));
+    result.stream.feed(
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
+            ",\"completion_tokens\":" + std::to_string(made.output_tokens) +
+            (made.cached_tokens > 0
+                 ? ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(made.cached_tokens) + "}"
+                 : "") +
+            "}}\n\n",
+        moment(at));
   }
   result.stream.feed("data: [DONE]\n\n", moment(at));
   result.ended = moment(at);

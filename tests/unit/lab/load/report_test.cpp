@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "lab/load/course.hpp"
+#include "lab/load/ended_early.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
@@ -58,28 +60,15 @@ TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {
   EXPECT_DOUBLE_EQ(d->max, 100);
 }
 
-/// Returns a stream of `tokens` events, `gap` ms apart, the first one 100 ms after the start.
-Result streamed(std::string outcome, int start, int tokens, int gap, std::string replica = "") {
-  Result r;
-  r.request_id = "load-1-0";
-  r.outcome = std::move(outcome);
-  r.replica = std::move(replica);
-  r.prompt_target = 50;
-  r.started = at(start);
-  for (int i = 0; i < tokens; ++i) {
-    r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", at(start + 100 + i * gap));
-  }
-  r.ended = at(start + 100 + tokens * gap);
-  return r;
-}
-
 TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
   Report report;
-  report.add(streamed("ok", 0, 10, 20, "gpu0"));
-  report.add(streamed("ok", 1000, 10, 40, "gpu1"));
-  report.add(streamed("truncated", 0, 3, 1000, "gpu0"));
-  report.add(streamed("http_503", 0, 0, 0));
-  report.add(streamed("unfinished", 0, 5, 500));
+  for (const Made& made :
+       {Made{.gap = 0.02, .events = 10, .replica = "gpu0"},
+        Made{.sent = 1, .gap = 0.04, .events = 10, .replica = "gpu1"},
+        Made{.gap = 1, .events = 3, .outcome = "truncated", .replica = "gpu0"},
+        Made{.events = 0, .outcome = "http_503"}, Made{.gap = 0.5, .events = 5, .outcome = "unfinished"}}) {
+    report.add(made_result(made));
+  }
   EXPECT_EQ(report.all.ok(), 2u);
   EXPECT_EQ(report.all.failed(), 2u);
   EXPECT_EQ(report.all.unfinished(), 1u);
@@ -91,7 +80,7 @@ TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
   EXPECT_NEAR(json.at("tpot_s").at("mean").as_double(), 0.03, 1e-6);
   EXPECT_NEAR(json.at("elapsed_s").as_double(), 3.1, 1e-9);
   EXPECT_NEAR(json.at("output_tokens_per_second").as_double(), 28 / 3.1, 1e-6);
-  EXPECT_NEAR(json.at("total_tokens_per_second").as_double(), (28 + 4 * 50) / 3.1, 1e-6);
+  EXPECT_NEAR(json.at("total_tokens_per_second").as_double(), (28 + 4 * 100) / 3.1, 1e-6);
   EXPECT_TRUE(json.at("ttft_s").at("p99").is_null());
   EXPECT_EQ(json.at("replicas").as_object().size(), 2u);
   EXPECT_NEAR(json.at("replicas").at("gpu1").at("itl_s").at("p50").as_double(), 0.04, 1e-6);
@@ -99,20 +88,53 @@ TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
 
 TEST(Report, TheTableNamesErrorsAndLeavesOutAnEarlyP99) {
   Tally tally;
-  for (int i = 0; i < 99; ++i) tally.add(streamed("ok", i, 1, 0));
+  for (int i = 0; i < 99; ++i) tally.add(made_result({.gap = 0, .events = 1}));
   std::ostringstream few;
   tally.print(few, tally.elapsed());
   EXPECT_THAT(few.str(), HasSubstr("99 ok, 0 failed"));
   EXPECT_THAT(few.str(), HasSubstr("TTFT          100.00    100.00    100.00    100.00         -        99\n"));
   EXPECT_THAT(few.str(), Not(HasSubstr("Errors")));
-  tally.add(streamed("ok", 0, 1, 0));
-  Result failed = streamed("timeout", 0, 0, 0);
+  tally.add(made_result({.gap = 0, .events = 1}));
+  Result failed = made_result({.events = 0, .outcome = "timeout"});
   failed.detail = "no end within 5 s";
   tally.add(failed);
   std::ostringstream more;
   tally.print(more, tally.elapsed());
   EXPECT_THAT(more.str(), HasSubstr("TTFT          100.00    100.00    100.00    100.00    100.00       100\n"));
   EXPECT_THAT(more.str(), HasSubstr("Errors     timeout 1\n           first: timeout: no end within 5 s"));
+}
+
+TEST(EndedEarly, CountsAnswersThatTheirEngineSaysWereShorter) {
+  EndedEarly early;
+  const auto add = [&](const Made& made) {
+    Result result = made_result(made);
+    result.output_target = 5;
+    early.add(result);
+  };
+  // Those of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
+  for (const std::uint64_t told : {5u, 6u, 0u}) add({.output_tokens = told});
+  add({.output_tokens = 4, .outcome = "reset"});
+  EXPECT_EQ(early.warning(), std::nullopt);
+  add({.output_tokens = 4});
+  EXPECT_EQ(early.warning()->substr(0, 16), "1 of 3 answers h");
+}
+
+TEST(Course, FollowsTheMomentsOfTheStream) {
+  const auto course = course_of(made_result({.sent = 3, .ttft = 0.5, .gap = 0.02, .events = 5, .prompt_tokens = 77}));
+  ASSERT_TRUE(course);
+  EXPECT_NEAR(course->events.front() - course->sent, 0.5, 1e-6);
+  EXPECT_NEAR(course->events.back() - course->events.front(), 0.08, 1e-6);
+  EXPECT_EQ(course->prompt_tokens, 77u);
+  EXPECT_EQ(course->tokens_per_event, 1);
+}
+
+TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
+  const std::pair<Made, double> cases[]{
+      {{.events = 5, .output_tokens = 13}, 3},
+      {{.events = 10, .output_tokens = 11, .closed_empty = true}, 1},  // An empty event at the end is no speculation.
+      {{.events = 5, .output_tokens = 14, .closed_empty = true}, 3}};
+  for (const auto& [made, tokens] : cases) EXPECT_DOUBLE_EQ(course_of(made_result(made))->tokens_per_event, tokens);
+  EXPECT_FALSE(course_of(made_result({.events = 0}))) << "without a token there is none";
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
   StreamReader reader(Api::chat);
   reader.feed(event(R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]})"),
               at(10));
-  EXPECT_FALSE(reader.first_token());
+  EXPECT_FALSE(reader.first_token);
   reader.feed(event(R"({"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]})"), at(20));
   reader.feed(
       event(
@@ -65,16 +65,16 @@ TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
       at(35));
   reader.feed(event(R"({"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}]})"), at(50));
   reader.feed(event(R"({"choices":[],"usage":{"prompt_tokens":31,"total_tokens":34,"completion_tokens":3}})"), at(90));
-  EXPECT_FALSE(reader.complete());
+  EXPECT_FALSE(reader.complete);
   reader.feed("data: [DONE]\n\n", at(90));
-  EXPECT_TRUE(reader.complete());
-  EXPECT_EQ(reader.token_events(), 2u);
-  EXPECT_EQ(reader.first_token(), at(20));
-  EXPECT_EQ(reader.last_token(), at(35));
-  EXPECT_EQ(reader.last_choice(), at(50));
-  EXPECT_EQ(reader.prompt_tokens(), 31u);
-  EXPECT_EQ(reader.output_tokens(), 3u);
-  EXPECT_THAT(reader.gaps(), ElementsAre(testing::FloatEq(0.015f)));
+  EXPECT_TRUE(reader.complete);
+  EXPECT_EQ(reader.token_events, 2u);
+  EXPECT_EQ(reader.first_token, at(20));
+  EXPECT_EQ(reader.last_token, at(35));
+  EXPECT_EQ(reader.last_choice, at(50));
+  EXPECT_EQ(reader.prompt_tokens, 31u);
+  EXPECT_EQ(reader.output_tokens, 3u);
+  EXPECT_THAT(reader.gaps, ElementsAre(testing::FloatEq(0.015f)));
   EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // It is (50 - 20) / (3 - 1).
 }
 
@@ -83,8 +83,8 @@ TEST(StreamReader, WithoutUsageTokensAreEvents) {
   for (int i = 0; i < 5; ++i)
     reader.feed(event(R"({"choices":[{"index":0,"text":" w","finish_reason":null}]})"), at(20 * i));
   reader.feed(event(R"({"choices":[{"index":0,"text":"","finish_reason":"stop"}]})"), at(100));
-  EXPECT_EQ(reader.token_events(), 5u);
-  EXPECT_EQ(reader.output_tokens(), std::nullopt);
+  EXPECT_EQ(reader.token_events, 5u);
+  EXPECT_EQ(reader.output_tokens, std::nullopt);
   EXPECT_DOUBLE_EQ(*reader.tpot(), 0.020);
 }
 
@@ -95,7 +95,7 @@ TEST(StreamReader, ReasoningAndToolCallsAreTokens) {
                   event(R"({"choices":[{"delta":{"tool_calls":[{"index":0}]}}]})") +
                   event(R"({"choices":[{"delta":{"reasoning_content":null,"content":null}}],"usage":null})"),
               at(1));
-  EXPECT_EQ(reader.token_events(), 3u);
+  EXPECT_EQ(reader.token_events, 3u);
 }
 
 TEST(StreamReader, ReadsTgiToItsLastEvent) {
@@ -105,15 +105,15 @@ TEST(StreamReader, ReadsTgiToItsLastEvent) {
       R"(data:{"index":1,"token":{"id":1,"text":" a","special":false},"generated_text":null,"details":null})"
       "\n\n",
       at(5));
-  EXPECT_FALSE(reader.complete());
+  EXPECT_FALSE(reader.complete);
   reader.feed(
       R"(data:{"index":2,"token":{"id":2,"text":"<e>","special":true},"generated_text":" a","details":{"generated_tokens":2,"input_length":6}})"
       "\n\n",
       at(9));
-  EXPECT_TRUE(reader.complete());
-  EXPECT_EQ(reader.token_events(), 2u);
-  EXPECT_EQ(reader.output_tokens(), 2u);
-  EXPECT_EQ(reader.prompt_tokens(), 6u);
+  EXPECT_TRUE(reader.complete);
+  EXPECT_EQ(reader.token_events, 2u);
+  EXPECT_EQ(reader.output_tokens, 2u);
+  EXPECT_EQ(reader.prompt_tokens, 6u);
 }
 
 TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
@@ -132,7 +132,7 @@ TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
     StreamReader reader(c.api);
     reader.feed(event(c.json), at(1));
     reader.feed("data: [DONE]\n\n", at(1));
-    EXPECT_EQ(reader.error(), c.says);
+    EXPECT_EQ(reader.error, c.says);
   }
 }
 
@@ -167,11 +167,11 @@ TEST(StreamReader, CountsWhatTheSimulatedReplicaSaysAtEverySplit) {
         StreamReader reader(api);
         for (std::size_t i = 0; i < body.size(); i += piece)
           reader.feed(std::string_view(body).substr(i, piece), at(1));
-        ASSERT_TRUE(reader.complete());
-        ASSERT_EQ(reader.error(), "");
-        ASSERT_EQ(reader.output_tokens(), 12u);
-        ASSERT_EQ(reader.prompt_tokens(), 40u);
-        ASSERT_EQ(reader.token_events(), by_stop && api != Api::tgi ? 11u : 12u);
+        ASSERT_TRUE(reader.complete);
+        ASSERT_EQ(reader.error, "");
+        ASSERT_EQ(reader.output_tokens, 12u);
+        ASSERT_EQ(reader.prompt_tokens, 40u);
+        ASSERT_EQ(reader.token_events, by_stop && api != Api::tgi ? 11u : 12u);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "lab/engine/words.hpp"
+#include "lab/load/shape.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -60,31 +61,25 @@ TEST(Workload, PoissonArrivalsComeAtTheRateAndAsIrregularly) {
   EXPECT_NEAR(deviation, 0.125, 0.004);
 }
 
-TEST(Workload, ATraceGivesItsArrivalsScaledAndEnds) {
+TEST(Workload, ATraceGivesItsArrivalsScaledAndEndsOrOnlyItsLengthsAndBeginsAgain) {
   WorkloadSettings settings;
   settings.trace = {{0, 10, 1}, {3, 20, 2}};
+  Workload lengths(settings);
   settings.trace_arrivals = true;
   settings.trace_speed = 2;
-  Workload workload(settings);
-  EXPECT_TRUE(workload.open_loop());
-  EXPECT_EQ(workload.next()->prompt_tokens, 10u);
-  const auto second = workload.next();
-  EXPECT_EQ(second->output_tokens, 2u);
-  EXPECT_DOUBLE_EQ(second->at, 1.5);
-  EXPECT_EQ(workload.next(), std::nullopt);
-}
-
-TEST(Workload, ATraceOfLengthsOnlyBeginsAgain) {
-  WorkloadSettings settings;
-  settings.trace = {{0, 10, 1}, {3, 20, 2}};
-  Workload workload(settings);
-  EXPECT_FALSE(workload.open_loop());
-  workload.next();
-  workload.next();
-  const auto third = workload.next();
+  Workload arrivals(settings);
+  EXPECT_TRUE(arrivals.open_loop());
+  EXPECT_FALSE(lengths.open_loop());
+  for (Workload* workload : {&arrivals, &lengths}) {
+    EXPECT_EQ(workload->next()->prompt_tokens, 10u);
+    const auto second = workload->next();
+    EXPECT_EQ(second->output_tokens, 2u);
+    EXPECT_DOUBLE_EQ(second->at, workload == &arrivals ? 1.5 : 0);
+  }
+  EXPECT_EQ(arrivals.next(), std::nullopt);
+  const auto third = lengths.next();
   EXPECT_EQ(third->prompt_tokens, 10u);
   EXPECT_EQ(third->number, 2u);
-  EXPECT_EQ(third->at, 0);
 }
 
 TEST(Workload, PromptsHaveTheirLengthAndFollowFromTheSeed) {
@@ -143,6 +138,14 @@ TEST(Workload, TasksCanBeToldAgainFromTheirNumber) {
   const Planned second = *workload.next();
   EXPECT_EQ(workload.messages(second), std::vector<std::string>{task_of(4, second).prompt});
   EXPECT_TRUE(tasks::is_task(workload.messages(second).front()));
+}
+
+TEST(Shape, IsKnownByItsNameAndDescribedWithItsLengths) {
+  ASSERT_TRUE(shape("rag"));
+  EXPECT_EQ(shape("rag")->input_tokens, 3000);
+  EXPECT_EQ(shape("rag")->output_tokens, 200);
+  EXPECT_FALSE(shape("ragg"));
+  EXPECT_THAT(describe_shapes(), testing::HasSubstr(": rag 3000 in and 200 out, chat 500 in and 250 out, agent 8000"));
 }
 
 TEST(RequestBody, SpeaksEachApi) {

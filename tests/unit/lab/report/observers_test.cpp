@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "lab/load/request_lines.hpp"
-#include "lab/report/report_table.hpp"
 #include "lab/sim/truth.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::report {
 namespace {
@@ -47,15 +47,9 @@ TEST(StreamTimes, GivesTheEnginesOwnTimesOfFinishedStreams) {
 }
 
 TEST(StreamTimes, GivesAClientsTimesOfItsOkRequests) {
-  load::Result ok;
-  ok.started = load::Moment(std::chrono::seconds(1));
-  for (const int ms : {100, 120, 140}) {
-    ok.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
-                   ok.started + std::chrono::milliseconds(ms));
-  }
-  ok.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n", ok.started);
-  ok.ended = ok.started + std::chrono::seconds(1);
-  load::Result failed = ok;
+  const load::Made made{.sent = 1, .ttft = 0.1, .gap = 0.02, .events = 3, .output_tokens = 3};
+  const auto ok = load::made_result(made);
+  auto failed = ok;
   failed.outcome = "reset";
   load::RequestLines lines("");
   std::istringstream in(lines.line(ok) + "\n" + lines.line(failed) + "\nnonsense\n");

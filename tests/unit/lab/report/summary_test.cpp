@@ -36,15 +36,15 @@ TEST(LogSummary, GroupsByReplicaAndByConfiguration) {
   std::istringstream in(ok_line("00.5", "gpu0", "a", 100) + ok_line("01", "gpu1", "a", 200) +
                         ok_line("08.5", "gpu2", "b", 400));
   const LogSummary summary = read_log(in);
-  EXPECT_EQ(summary.all.ok(), 3u);
+  EXPECT_EQ(summary.all.ok, 3u);
   EXPECT_EQ(summary.replicas.size(), 3u);
-  EXPECT_EQ(summary.configs.at("a").ok(), 2u);
+  EXPECT_EQ(summary.configs.at("a").ok, 2u);
   EXPECT_DOUBLE_EQ(summary.elapsed(), 10);
-  EXPECT_NEAR(summary.configs.at("a").ttft()->p50, 0.150, 1e-6);
-  EXPECT_NEAR(summary.configs.at("a").ttft_client()->p50, 0.151, 1e-6);
+  EXPECT_NEAR(load::distribution(summary.configs.at("a").ttft)->p50, 0.150, 1e-6);
+  EXPECT_NEAR(load::distribution(summary.configs.at("a").ttft_client)->p50, 0.151, 1e-6);
   EXPECT_NEAR(summary.all.itl()->mean, 0.020, 0.020 * 0.016);
   EXPECT_EQ(summary.all.itl()->count, 147u);
-  EXPECT_EQ(summary.all.output_tokens(), 150u);
+  EXPECT_EQ(summary.all.output_tokens, 150u);
 }
 
 TEST(LogSummary, GapsBetweenEventsOfSeveralTokensAreNoItl) {
@@ -69,11 +69,11 @@ TEST(LogSummary, FailuresAndAbortsAreCountedApartFromLatencies) {
       log_line("2026-11-21T07:00:01Z", "gpu0", "a", R"("outcome":"client_abort","ttft_s":9,"output_tokens":null)") +
       log_line("2026-11-21T07:00:01Z", "", "", R"("outcome":"rejected","ttft_s":null)"));
   const LogSummary summary = read_log(in);
-  EXPECT_EQ(summary.all.ok(), 1u);
-  EXPECT_EQ(summary.all.failed(), 2u);
-  EXPECT_EQ(summary.all.aborted(), 1u);
-  EXPECT_EQ(summary.all.ttft()->count, 1u);
-  EXPECT_EQ(summary.all.output_tokens(), 57u) << "tokens of failures count";
+  EXPECT_EQ(summary.all.ok, 1u);
+  EXPECT_EQ(summary.all.failed, 2u);
+  EXPECT_EQ(summary.all.aborted, 1u);
+  EXPECT_EQ(load::distribution(summary.all.ttft)->count, 1u);
+  EXPECT_EQ(summary.all.output_tokens, 57u) << "tokens of failures count";
 }
 
 TEST(LogSummary, GapsOfUnknownTokensAreNoInterTokenLatency) {
@@ -88,7 +88,7 @@ TEST(LogSummary, SkipsShadowsAndCountsWhatItCannotRead) {
                         "{\"time\":\"2026-11-21T07:00:00Z\",\"role\":\"shadow\",\"outcome\":\"ok\"}\n" +
                         "nonsense\n{\"time\":\"yesterday\",\"role\":\"primary\"}\n{\"v\":1,\"time\":\"2026-11");
   const LogSummary summary = read_log(in);
-  EXPECT_EQ(summary.all.ok(), 1u);
+  EXPECT_EQ(summary.all.ok, 1u);
   EXPECT_EQ(summary.unreadable, 2u) << "the last line is still being written";
 }
 

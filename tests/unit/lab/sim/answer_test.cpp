@@ -147,28 +147,34 @@ TEST(SimAnswerPlan, HasTheLengthAskedForAndBothEnds) {
   EXPECT_FALSE(plan_answer(request, random).by_stop);
 }
 
+/// Returns what an answer appends for these tokens.
+std::string tokens_of(const Answer& answer, std::uint64_t first, std::uint64_t last) {
+  std::string out;
+  answer.append_tokens(out, first, last);
+  return out;
+}
+
 std::string chunked(std::initializer_list<std::string> payloads) {
   std::string out;
   for (const std::string& p : payloads) append_chunk(out, p);
   return out;
 }
 
-Request streaming(Route route) {
+Request streaming(Route route, bool usage = false, bool continuous = false) {
   Request request;
   request.route = route;
   request.stream = true;
+  request.include_usage = usage;
+  request.continuous_usage = continuous;
   request.prompt_tokens = 31;
   return request;
 }
 
 TEST(SimAnswer, TellsCachedTokensAtTheEndAlone) {
-  Request request = streaming(Route::chat);
-  request.include_usage = request.continuous_usage = true;
+  const Request request = streaming(Route::chat, true, true);
   Answer answer(request, {2, false}, "m", 9, 1779866853);
   answer.cached(16);
-  std::string begin, end;
-  answer.append_tokens(begin, 1, 1);
-  answer.append_tokens(end, 2, 2);
+  const std::string begin = tokens_of(answer, 1, 1), end = tokens_of(answer, 2, 2);
   EXPECT_THAT(begin, testing::Not(HasSubstr("cached_tokens")));
   const std::string usage =
       R"("usage":{"prompt_tokens":31,"total_tokens":33,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}})";
@@ -178,16 +184,13 @@ TEST(SimAnswer, TellsCachedTokensAtTheEndAlone) {
 }
 
 TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
-  Request request = streaming(Route::chat);
-  request.include_usage = true;
+  const Request request = streaming(Route::chat, true);
   const Answer answer(request, {2, true}, "m", 9, 1779866853);
-  std::string first, last;
-  answer.append_tokens(first, 1, 1);
-  answer.append_tokens(last, 2, 2);
+  const std::string first = tokens_of(answer, 1, 1), last = tokens_of(answer, 2, 2);
   const std::string id = first.substr(first.find("chatcmpl-"), 41);
   const std::string envelope =
       R"(data: {"id":")" + id + R"(","object":"chat.completion.chunk","created":1779866853,"model":"m","choices":[)";
-  const std::string text(engine::answer_token(9, 1).json);
+  const std::string text(engine::answer_token(9, 1));
   EXPECT_EQ(
       first,
       chunked(
@@ -212,15 +215,14 @@ TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
 
 TEST(SimAnswer, AVllmLengthIsJoinedToTheLastTokenAndUsageComesOnlyIfAsked) {
   const Answer answer(streaming(Route::completions), {2, false}, "m", 9, 1);
-  std::string last;
-  answer.append_tokens(last, 2, 2);
+  const std::string last = tokens_of(answer, 2, 2);
   const std::string id = last.substr(last.find("cmpl-"), 37);
   EXPECT_EQ(
       last,
       chunked(
           {R"(data: {"id":")" + id +
                R"(","object":"text_completion","created":1,"model":"m","choices":[{"index":0,"text":")" +
-               std::string(engine::answer_token(9, 2).json) +
+               std::string(engine::answer_token(9, 2)) +
                R"(","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]})"
                "\n\n",
            "data: [DONE]\n\n"}) +
@@ -228,12 +230,9 @@ TEST(SimAnswer, AVllmLengthIsJoinedToTheLastTokenAndUsageComesOnlyIfAsked) {
 }
 
 TEST(SimAnswer, ContinuousUsageCountsUpFromNought) {
-  Request request = streaming(Route::chat);
-  request.include_usage = request.continuous_usage = true;
+  const Request request = streaming(Route::chat, true, true);
   const Answer answer(request, {5, false}, "m", 9, 1);
-  std::string first, second;
-  answer.append_tokens(first, 1, 1);
-  answer.append_tokens(second, 2, 2);
+  const std::string first = tokens_of(answer, 1, 1), second = tokens_of(answer, 2, 2);
   EXPECT_THAT(first,
               HasSubstr(R"("usage":{"prompt_tokens":31,"total_tokens":31,"completion_tokens":0},"prompt_token_ids")"));
   EXPECT_THAT(first, HasSubstr(R"("usage":{"prompt_tokens":31,"total_tokens":32,"completion_tokens":1}})"));
@@ -241,20 +240,16 @@ TEST(SimAnswer, ContinuousUsageCountsUpFromNought) {
 }
 
 TEST(SimAnswer, TheTokensOfOneStepAreOneVllmEventAndOneTgiEventEach) {
-  const auto text = [](std::uint64_t index) { return std::string(engine::answer_token(9, index).json); };
-  Request request = streaming(Route::completions);
-  request.include_usage = request.continuous_usage = true;
-  std::string step, end;
+  const auto text = [](std::uint64_t index) { return std::string(engine::answer_token(9, index)); };
+  const Request request = streaming(Route::completions, true, true);
   const Answer vllm(request, {6, true}, "m", 9, 1);
-  vllm.append_tokens(step, 2, 4);
-  vllm.append_tokens(end, 5, 6);
+  const std::string step = tokens_of(vllm, 2, 4), end = tokens_of(vllm, 5, 6);
   EXPECT_THAT(step, HasSubstr(R"("text":")" + text(2) + text(3) + text(4) + R"(",)"));
   EXPECT_THAT(step, HasSubstr(R"("completion_tokens":4}})"));
   EXPECT_EQ(step.find("data: "), step.rfind("data: "));
   EXPECT_THAT(end, HasSubstr(R"("text":")" + text(5) + R"(","logprobs":null,"finish_reason":"stop")"));
   EXPECT_THAT(end, HasSubstr(R"("choices":[],"usage":{"prompt_tokens":31,"total_tokens":37,"completion_tokens":6})"));
-  std::string tgi;
-  Answer(streaming(Route::tgi_generate_stream), {6, true}, "m", 9, 1).append_tokens(tgi, 2, 4);
+  const auto tgi = tokens_of(Answer(streaming(Route::tgi_generate_stream), {6, true}, "m", 9, 1), 2, 4);
   for (const std::uint64_t index : {2u, 3u, 4u}) {
     EXPECT_THAT(tgi, HasSubstr(R"(data:{"index":)" + std::to_string(index) + ","));
   }
@@ -264,10 +259,8 @@ TEST(SimAnswer, ATgiStreamEndsInItsTextWithoutDone) {
   Request request = streaming(Route::tgi_generate_stream);
   request.details = true;
   const Answer answer(request, {2, true}, "m", 9, 1);
-  std::string first, last;
-  answer.append_tokens(first, 1, 1);
-  answer.append_tokens(last, 2, 2);
-  const std::string text(engine::answer_token(9, 1).json);
+  const std::string first = tokens_of(answer, 1, 1), last = tokens_of(answer, 2, 2);
+  const std::string text(engine::answer_token(9, 1));
   EXPECT_EQ(first, chunked({R"(data:{"index":1,"token":{"id":1010,"text":")" + text +
                             R"(","logprob":-0.5,"special":false},"generated_text":null,"details":null})"
                             "\n\n"}));
@@ -296,7 +289,8 @@ TEST(SimAnswer, WholeAnswersAreJsonWithTheSameText) {
   Request request = streaming(Route::chat);
   request.stream = false;
   std::string text;
-  for (std::uint64_t i = 1; i < 40; ++i) text += engine::answer_token(9, i).text;
+  for (std::uint64_t i = 1; i < 40; ++i) text += engine::answer_token(9, i);
+  text = boost::json::parse('"' + text + '"').as_string();
   const auto chat = boost::json::parse(Answer(request, {40, true}, "m", 9, 1).whole());
   EXPECT_EQ(chat.at("choices").at(0).at("message").at("content").as_string(), text);
   EXPECT_EQ(chat.at("choices").at(0).at("finish_reason"), "stop");

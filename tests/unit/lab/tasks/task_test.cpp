@@ -7,29 +7,22 @@
 
 #include "lab/engine/words.hpp"
 #include "lab/tasks/number_words.hpp"
-#include "lab/tasks/sonnets.hpp"
 
 namespace weir::lab::tasks {
 namespace {
 
 TEST(NumberWords, AreEnglish) {
-  const struct {
-    std::uint64_t number;
-    const char* words;
-  } cases[] = {{0, "zero"},
-               {7, "seven"},
-               {13, "thirteen"},
-               {20, "twenty"},
-               {42, "forty-two"},
-               {100, "one hundred"},
-               {999, "nine hundred ninety-nine"},
-               {1'000, "one thousand"},
-               {402'091, "four hundred two thousand ninety-one"},
-               {12'000'003, "twelve million three"}};
-  for (const auto& c : cases) EXPECT_EQ(in_words(c.number), c.words);
-}
-
-TEST(NumberWords, AreReadAsTheyAreWritten) {
+  const std::pair<std::uint64_t, const char*> cases[]{{0, "zero"},
+                                                      {7, "seven"},
+                                                      {13, "thirteen"},
+                                                      {20, "twenty"},
+                                                      {42, "forty-two"},
+                                                      {100, "one hundred"},
+                                                      {999, "nine hundred ninety-nine"},
+                                                      {1'000, "one thousand"},
+                                                      {402'091, "four hundred two thousand ninety-one"},
+                                                      {12'000'003, "twelve million three"}};
+  for (const auto& [number, words] : cases) EXPECT_EQ(in_words(number), words);
   engine::Random random(1);
   for (int i = 0; i < 2'000; ++i) {
     const std::uint64_t number = random.below(most_in_words + 1) >> random.below(30);
@@ -108,23 +101,20 @@ Task small_task() {
 }
 
 TEST(Check, TakesTheNumberFromTheFirstLine) {
-  const struct {
-    const char* answer;
-    bool right;
-  } cases[] = {{"402091", true},
-               {"402,091\nSo do", true},
-               {"402 091", true},
-               {"\n  402091\n", true},
-               {"The number is 402091.", true},
-               {"**402091**", true},
-               {"402092", false},
-               {"4020911", false},
-               {"402 and 091", false},
-               {"1. 402091", false},
-               {"So do our minutes prioritize to their end;\n402091", false},
-               {"", false},
-               {"99999999999999999999402091", false}};
-  for (const auto& c : cases) EXPECT_EQ(check(small_task(), c.answer).right_number, c.right) << c.answer;
+  const std::pair<const char*, bool> cases[]{{"402091", true},
+                                             {"402,091\nSo do", true},
+                                             {"402 091", true},
+                                             {"\n  402091\n", true},
+                                             {"The number is 402091.", true},
+                                             {"**402091**", true},
+                                             {"402092", false},
+                                             {"4020911", false},
+                                             {"402 and 091", false},
+                                             {"1. 402091", false},
+                                             {"So do our minutes prioritize to their end;\n402091", false},
+                                             {"", false},
+                                             {"99999999999999999999402091", false}};
+  for (const auto& [answer, right] : cases) EXPECT_EQ(check(small_task(), answer).right_number, right) << answer;
 }
 
 TEST(Check, CountsTheLinesThatWereInThePrompt) {

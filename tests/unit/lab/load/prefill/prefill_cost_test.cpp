@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "lab/engine/random.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load::prefill {
 namespace {
@@ -42,6 +43,11 @@ TEST(PrefillCost, FindsTheSlopesWithTheirIntervals) {
   EXPECT_NEAR(cost->per_output_token->ms.value, 18, 1e-6);
   EXPECT_LT(cost->short_prompts->requests, 25u);
   EXPECT_THAT(printed(points(60, 0.005)), HasSubstr("An output token takes as long as 17"));
+  const auto json = json_of(cost);
+  EXPECT_NEAR(json.at("ms_per_1000_tokens").as_double(), 105, 3);
+  EXPECT_LT(json.at("interval").at(0).as_double(), 105);
+  EXPECT_GT(json.at("interval").at(1).as_double(), 105);
+  EXPECT_EQ(json.at("hidden"), false);
 }
 
 TEST(PrefillCost, TheIntervalHoldsTheTruthInNineteenOfTwentyRuns) {
@@ -76,26 +82,9 @@ TEST(PrefillCost, IsUnknownWithoutAnythingToCompare) {
   EXPECT_TRUE(json_of(std::nullopt).is_null());
 }
 
-TEST(PrefillCost, HasTheKeysThatProgramsRead) {
-  const auto json = json_of(cost_of(points(60, 0.005)));
-  EXPECT_NEAR(json.at("ms_per_1000_tokens").as_double(), 105, 3);
-  EXPECT_LT(json.at("interval").at(0).as_double(), 105);
-  EXPECT_GT(json.at("interval").at(1).as_double(), 105);
-  EXPECT_EQ(json.at("hidden"), false);
-}
-
 TEST(PointOf, LeavesOutWhatWasCached) {
-  Result result;
-  const auto at = [](int ms) { return Moment(std::chrono::milliseconds(ms)); };
-  result.started = at(0);
-  result.stream = StreamReader(Api::chat);
-  for (const int ms : {100, 120, 140}) {
-    result.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", at(ms));
-  }
-  result.stream.feed(
-      "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":3,"
-      "\"prompt_tokens_details\":{\"cached_tokens\":128}}}\n\n",
-      at(140));
+  auto result = made_result(
+      {.ttft = 0.1, .gap = 0.02, .events = 3, .prompt_tokens = 500, .output_tokens = 3, .cached_tokens = 128});
   const auto point = point_of(result);
   ASSERT_TRUE(point);
   EXPECT_EQ(point->uncached_tokens, 372);

@@ -52,56 +52,36 @@ TEST(Trace, OfAnUnknownFormatSaysWhichThereAre) {
   }
 }
 
+const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+
 TEST(AzureTrace, ReadsTimesAsSecondsSinceTheFirst) {
-  std::istringstream in(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-      "2023-11-16 23:59:59.5000000,374,44\n"
-      "2023-11-17 00:00:01.0000000,396,109\r\n"
-      "\n"
-      "2023-11-17 00:00:01.2500000,0,0\n");
-  const auto read = read_trace(in, 0);
-  ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
-  EXPECT_EQ(std::get<Entries>(read), (Entries{{0, 374, 44}, {1.5, 396, 109}, {1.75, 1, 1}}));
+  EXPECT_EQ(entries_of(azure + "2023-11-16 23:59:59.5000000,374,44\n2023-11-17 00:00:01.0000000,396,109\r\n\n" +
+                       "2023-11-17 00:00:01.2500000,0,0\n"),
+            (Entries{{0, 374, 44}, {1.5, 396, 109}, {1.75, 1, 1}}));
 }
 
 TEST(AzureTrace, NamesTheLineThatIsWrong) {
-  const std::string head = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,1,1\n";
-  const struct {
-    std::string text, names;
-  } cases[] = {
-      {head + "2023-11-16 18:15:47,1\n", "line 3"},
-      {head + "2023-11-16 18:15:47,1,1,1\n", "line 3"},
-      {head + "2023-13-16 18:15:47,1,1\n", "line 3"},
-      {head + "2023-11-16 18:15:47,-1,1\n", "line 3"},
-      {head + "yesterday,1,1\n", "line 3"},
-      {head + "2023-11-16 18:15:nan,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:inf,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:1e300,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:-1,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:2000000000:47,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 2000000000:15:47,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "30000-11-16 18:15:47,1,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:47,10000001,1\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:47,1,10000001\n", "line 3: expected YYYY-MM-DD"},
-      {head + "2023-11-16 18:15:45,1,1\n", "before"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "no entries"},
-  };
-  for (const auto& c : cases) {
-    std::istringstream in(c.text);
-    const auto read = read_trace(in, 0);
-    ASSERT_TRUE(std::holds_alternative<std::string>(read)) << c.text;
-    EXPECT_THAT(std::get<std::string>(read), testing::HasSubstr(c.names));
+  const std::string good = azure + "2023-11-16 18:15:46.5,1,1\n";
+  for (const std::string bad :
+       {"2023-11-16 18:15:47,1", "2023-11-16 18:15:47,1,1,1", "2023-13-16 18:15:47,1,1", "2023-11-16 18:15:47,-1,1",
+        "yesterday,1,1", "2023-11-16 18:15:nan,1,1", "2023-11-16 18:15:inf,1,1", "2023-11-16 18:15:1e300,1,1",
+        "2023-11-16 18:15:-1,1,1", "2023-11-16 18:2000000000:47,1,1", "2023-11-16 2000000000:15:47,1,1",
+        "30000-11-16 18:15:47,1,1", "2023-11-16 18:15:47,10000001,1", "2023-11-16 18:15:47,1,10000001"}) {
+    EXPECT_THAT(error_of(good + bad + "\n"), HasSubstr("line 3: expected YYYY-MM-DD")) << bad;
   }
+  EXPECT_THAT(error_of(good + "2023-11-16 18:15:45,1,1\n"), HasSubstr("line 3: its time is before"));
+  EXPECT_THAT(error_of(azure), HasSubstr("no entries"));
 }
 
 TEST(AzureTrace, ReadsRealTraces) {
-  std::ifstream conv(WEIR_TEST_DATA "/traces/conv.csv"), code(WEIR_TEST_DATA "/traces/code.csv");
-  const auto first = read_trace(conv, 0), second = read_trace(code, 100);
-  ASSERT_TRUE(std::holds_alternative<Entries>(first)) << std::get<std::string>(first);
-  ASSERT_TRUE(std::holds_alternative<Entries>(second)) << std::get<std::string>(second);
-  EXPECT_EQ(std::get<Entries>(first).size(), 2000u);
-  EXPECT_EQ(std::get<Entries>(second).size(), 100u);
-  EXPECT_NEAR(std::get<Entries>(first)[1].at, 4.314579, 1e-6);
+  const auto file = [](const std::string& name) {
+    std::ifstream in(WEIR_TEST_DATA "/traces/" + name);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const Entries conversations = entries_of(file("conv.csv"));
+  EXPECT_EQ(conversations.size(), 2000u);
+  EXPECT_EQ(entries_of(file("code.csv"), 100).size(), 100u);
+  EXPECT_NEAR(conversations[1].at, 4.314579, 1e-6);
 }
 
 std::string mooncake(int ms, int input, int output, const std::string& ids) {
@@ -144,17 +124,6 @@ TEST(MooncakeTrace, HasOtherTextsEachTimeItBeginsAgain) {
   EXPECT_EQ(again.substr(0, 1000), sent(trace, 3).front().substr(0, 1000)) << "within a pass the prefix is shared";
 }
 
-TEST(MooncakeTrace, LengthsAndTimesThatCannotBeAreRefused) {
-  const auto line = [](const std::string& at, const std::string& input, const std::string& output) {
-    return "{\"timestamp\": " + at + ", \"input_length\": " + input + ", \"output_length\": " + output + "}\n";
-  };
-  for (const std::string& bad : {line("6", "1e300", "1"), line("6", "1", "1e300"), line("6", "10000001", "1"),
-                                 line("1e300", "1", "1"), line("1e999", "1", "1"), line("-1e300", "1", "1")}) {
-    EXPECT_THAT(error_of(mooncake(5, 1, 1, "[1]") + bad), HasSubstr("line 2: expected {\"timestamp\"")) << bad;
-  }
-  EXPECT_EQ(entries_of(line("6", "10000000", "1")).front().prompt_tokens, 10'000'000u);
-}
-
 TEST(MooncakeTrace, PromptsHaveTheirLengthWhateverTheirBlocks) {
   const Entries trace = entries_of(mooncake(0, 700, 1, "[]") + mooncake(0, 700, 1, "[5]") + mooncake(0, 700, 1, "[5]") +
                                    mooncake(0, 700, 1, "[6, 7, 8, 9]"));
@@ -163,12 +132,18 @@ TEST(MooncakeTrace, PromptsHaveTheirLengthWhateverTheirBlocks) {
 }
 
 TEST(MooncakeTrace, NamesTheLineThatIsWrong) {
+  const auto line = [](const std::string& at, const std::string& input, const std::string& output) {
+    return "{\"timestamp\": " + at + ", \"input_length\": " + input + ", \"output_length\": " + output + "}\n";
+  };
   const std::string good = mooncake(5, 1, 1, "[1]");
   for (const std::string& bad :
        {std::string("nonsense\n"), mooncake(6, -1, 1, "[1]"), mooncake(6, 1, 1, "7"), mooncake(6, 1, 1, "[\"a\"]"),
-        std::string("{\"timestamp\": 6, \"input_length\": 3}\n"), mooncake(4, 1, 1, "[1]")}) {
-    EXPECT_THAT(error_of(good + bad), HasSubstr("line 2: ")) << bad;
+        std::string("{\"timestamp\": 6, \"input_length\": 3}\n"), line("6", "1e300", "1"), line("6", "1", "1e300"),
+        line("6", "10000001", "1"), line("1e300", "1", "1"), line("1e999", "1", "1"), line("-1e300", "1", "1")}) {
+    EXPECT_THAT(error_of(good + bad), HasSubstr("line 2: expected {\"timestamp\"")) << bad;
   }
+  EXPECT_THAT(error_of(good + mooncake(4, 1, 1, "[1]")), HasSubstr("line 2: its time is before"));
+  EXPECT_EQ(entries_of(line("6", "10000000", "1")).front().prompt_tokens, 10'000'000u);
 }
 
 std::string logged(double second, const std::string& more) {

@@ -1,0 +1,79 @@
+// A sweep measures a service batch by batch, at one number of requests after another.
+//
+// It follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each
+// at a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has ended; the
+// first batches of each size are a warm-up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/experiment/batch.hpp"
+#include "lab/experiment/knee.hpp"
+#include "lab/experiment/run.hpp"
+
+namespace weir::lab::experiment {
+
+/// One phase over all batches of a size.
+struct Phase {
+  std::vector<float> latency;       ///< TTFT of each request, or the seconds of each decoded token.
+  double tokens_per_second = 0;     ///< All batches' tokens over all batches' time in this phase.
+  double slowest = 0, fastest = 0;  ///< The rates of single batches lie between these.
+  double batch_seconds = 0;         ///< The mean time of this phase in a batch.
+};
+
+/// What the batches of one size measured together: a point of the chart.
+struct BatchSize {
+  std::uint64_t concurrency = 0;
+  std::uint64_t batches = 0;         ///< They were measured, and every request of theirs was answered.
+  std::uint64_t left_out = 0;        ///< In these batches a request failed or had no token; they are in no figure.
+  std::uint64_t failed = 0;          ///< So many requests failed, with those of the warm-up.
+  std::uint64_t without_token = 0;   ///< So many answers ended well and had no token.
+  std::string failure;               ///< The first failure's own words; "" if there was none.
+  std::uint64_t steady = 0;          ///< So many of `batches` had a time in which all of the batch decoded.
+  Unsteady unsteady = Unsteady::no;  ///< Why the others had none, by the last of them.
+  std::optional<Phase> prefill, decode;
+  std::optional<std::string> own_delay;  ///< The load tool itself was too slow in a batch, by its own words.
+};
+
+using BatchResults = std::vector<load::Result>;
+
+/// The first `warm_up` batches are in no figure, and so is a batch that is not whole.
+BatchSize batch_size(std::uint64_t concurrency, std::span<const BatchResults> batches, std::size_t warm_up);
+
+/// Returns a phase's points as the knee takes them: the mean latency and the throughput. The mean does not change where
+/// tokens come in pairs, because somebody on their way was busy; the median does. `phase` is
+/// &BatchSize::prefill or &BatchSize::decode.
+std::vector<Operation> operations_of(std::span<const BatchSize> sizes, std::optional<Phase> BatchSize::*phase);
+
+struct SweepSettings {
+  load::LoadSettings load;  ///< Of it the URL, what is asked for, and the mean lengths count: all requests are alike.
+  std::vector<std::uint64_t> concurrencies;
+  std::uint64_t runs = 5;  ///< So many batches of each size are measured.
+  std::uint64_t warm_up = 1;
+};
+
+class Sweep final : public Table {
+ public:
+  explicit Sweep(SweepSettings settings) : settings_(std::move(settings)) {}
+  std::vector<Point> points() const override;
+  void take(const Point& point, Ran ran) override;
+  Report report(bool cut) const override;
+
+ private:
+  struct Row {
+    std::vector<BatchResults> batches;
+    std::optional<std::string> own_delay;
+  };
+  SweepSettings settings_;
+  std::vector<Row> rows_;  ///< They are those of the first concurrencies.
+};
+
+/// Has a heading for each phase ("prefill", "decode"), its table, where its knee lies, latency against throughput, and
+/// the histograms of at most six numbers at once. The JSON is {"sweep": [...], "knee": {...}, ...}.
+Report report_of(const SweepSettings& settings, std::span<const BatchSize> sizes, bool cut);
+
+}  // namespace weir::lab::experiment

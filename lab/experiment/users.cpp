@@ -1,0 +1,207 @@
+#include "lab/experiment/users.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "config/quantity.hpp"
+#include "lab/load/course.hpp"
+#include "lab/text.hpp"
+#include "metrics/compare/report/cells.hpp"
+
+namespace weir::lab::experiment {
+namespace {
+
+namespace json = boost::json;
+using load::Distribution;
+using metrics::compare::report::short_number;
+
+double tokens_within(const load::Course& course, const Window& window) {
+  double tokens = 0;
+  for (std::size_t i = 0; i < course.events.size(); ++i) {
+    if (window.holds(course.events[i])) tokens += i == 0 ? 1 : course.tokens_per_event;
+  }
+  return tokens;
+}
+
+/// Returns the seconds from the first user's start to the last one's.
+double ramp_of(const UsersSettings& settings, std::uint64_t users) {
+  return settings.load.ramp > 0 ? static_cast<double>(users - 1) / settings.load.ramp : 0;
+}
+
+std::string text_of(const Objective& objective) {
+  std::string text;
+  for (const auto& [name, threshold] :
+       {std::pair("TTFT", objective.ttft), std::pair("TPOT", objective.tpot), std::pair("E2E", objective.e2e)}) {
+    if (threshold) text += (text.empty() ? "" : ", ") + format("%s %g s", name, *threshold);
+  }
+  return text;
+}
+
+std::string peak_sentence(std::span<const Stage> stages, const Objective& objective) {
+  const std::string what = "the objective (" + text_of(objective) + ", met by at least 99 % of the requests)";
+  const auto most = peak_users(stages);
+  if (!most) return "No number of users meets " + what + ".";
+  const std::string peak = counted(*most, "user") + " at once";
+  if (*most == stages.back().users) return peak + " still meet " + what + ". More were not tried.";
+  return peak + " is the highest number that still meets " + what + ".";
+}
+
+chart::Chart chart_of(std::span<const Stage> stages) {
+  chart::Chart drawn{"E2E against throughput",
+                     "A point for each number of users, which stands beside it.",
+                     "median E2E, s",
+                     "output tokens/s",
+                     {{"users", {}}}};
+  for (const Stage& stage : stages) {
+    const auto e2e = stage.requests.e2e();
+    if (!e2e) continue;
+    const double rate = stage.output_tokens_per_second();
+    drawn.series[0].points.push_back(
+        {e2e->p50, rate, std::to_string(stage.users),
+         counted(stage.users, "user") + ": " + short_number(e2e->p50) + " s, " + short_number(rate) + " tokens/s"});
+  }
+  return drawn;
+}
+
+void add_table(Document& document, std::span<const Stage> stages, bool judged) {
+  metrics::compare::report::Table table;
+  table.header = {"users", "answered", "failed", "requests/min", "tokens/s", "TTFT p50 ms",
+                  "p95",   "TPOT p50", "p95",    "E2E p50",      "p95"};
+  if (judged) table.header.emplace_back("met %");
+  for (const Stage& stage : stages) {
+    auto& row = table.rows.emplace_back(std::vector{
+        std::to_string(stage.users), std::to_string(stage.requests.ok()), std::to_string(stage.requests.failed()),
+        short_number(stage.requests_per_minute()), short_number(stage.output_tokens_per_second())});
+    for (const auto& latency : {stage.requests.ttft(), stage.requests.tpot(), stage.requests.e2e()}) {
+      row.push_back(latency ? short_number(1e3 * latency->p50) : "-");
+      row.push_back(latency ? short_number(1e3 * latency->p95) : "-");
+    }
+    if (judged) row.push_back(stage.attainment() ? format("%.1f", 100 * *stage.attainment()) : "-");
+  }
+  document.table(std::move(table));
+}
+
+void add_problems(Document& document, std::span<const Stage> stages, bool judged) {
+  for (const Stage& stage : stages) {
+    const std::string who = counted(stage.users, "user") + ": ";
+    if (stage.seconds <= 0) document.item(who + "the load was ended before all of them were there.");
+    if (const std::uint64_t unfinished = stage.requests.unfinished(); unfinished > 0) {
+      document.item(who + counted(unfinished, "request") + " had no end yet when the load was ended, and " +
+                    (unfinished == 1 ? "is" : "are") + " in no figure but that of the tokens.");
+    }
+    if (stage.own_delay) document.item(who + *stage.own_delay);
+    if (stage.requests.failed() > 0) document.item(who + "the first failure was " + stage.failure + ".");
+    if (judged && stage.seconds > 0 && stage.judged() < 100) {
+      document.item(who + "one request in " + std::to_string(stage.judged()) +
+                    " is more than 1 %, so that a single one decides; a longer --duration gives more of them.");
+    }
+  }
+}
+
+Document document_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
+  Document document;
+  const auto& load = settings.load;
+  document.paragraph((load.ramp > 0 ? "Users start at " + short_number(load.ramp) + " a second"
+                                    : std::string("All users start at once")) +
+                     "; each sends, waits for the answer, thinks for " +
+                     config::format_duration(config::Seconds(load.think)) + (load.think > 0 ? "" : " s") +
+                     ", and sends again. Measured are the requests that were sent while all users were there, for " +
+                     config::format_duration(config::Seconds(settings.duration)) +
+                     ". What was sent before is left out as a warm-up; Locust counts it.");
+  if (cut) document.paragraph("The load was ended by its user; this is what was measured until then.");
+  document.heading("Users", "users");
+  add_table(document, stages, settings.objective.has_value());
+  if (settings.objective && !stages.empty()) document.paragraph(peak_sentence(stages, *settings.objective));
+  add_problems(document, stages, settings.objective.has_value());
+  return document;
+}
+
+json::object json_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
+  json::array rows;
+  for (const Stage& stage : stages) {
+    const load::Tally& requests = stage.requests;
+    rows.push_back({{"users", stage.users},
+                    {"seconds", stage.seconds},
+                    {"requests_ok", requests.ok()},
+                    {"failed", requests.failed()},
+                    {"unfinished", requests.unfinished()},
+                    {"requests_per_minute", stage.requests_per_minute()},
+                    {"output_tokens_per_second", stage.output_tokens_per_second()},
+                    {"ttft_s", load::json_of(requests.ttft())},
+                    {"tpot_s", load::json_of(requests.tpot())},
+                    {"e2e_s", load::json_of(requests.e2e())},
+                    {"slo_attainment", load::json_of(settings.objective ? stage.attainment() : std::nullopt)},
+                    {"own_delay", load::json_of(stage.own_delay)}});
+  }
+  return {{"users", std::move(rows)},
+          {"peak_users", load::json_of(settings.objective ? peak_users(stages) : std::nullopt)},
+          {"ramp_per_second", settings.load.ramp},
+          {"think_s", settings.load.think},
+          {"interrupted", cut}};
+}
+
+}  // namespace
+
+std::optional<double> Stage::attainment() const {
+  if (judged() == 0) return std::nullopt;
+  return static_cast<double>(good) / static_cast<double>(judged());
+}
+
+Stage stage_of(std::uint64_t users, std::span<const load::Result> results, const Window& window,
+               const std::optional<Objective>& objective) {
+  Stage stage;
+  stage.users = users;
+  if (window.seconds() <= 0) return stage;
+  stage.seconds = window.seconds();
+  for (const load::Result& result : results) {
+    if (const auto course = load::course_of(result)) stage.output_tokens += tokens_within(*course, window);
+    if (!window.holds(load::seconds_of(result.started))) continue;
+    stage.requests.add(result);
+    if (objective && meets(*objective, result)) ++stage.good;
+    if (stage.failure.empty() && !result.ok() && !result.was_ended()) stage.failure = result.failure();
+  }
+  return stage;
+}
+
+std::optional<std::uint64_t> peak_users(std::span<const Stage> stages) {
+  std::optional<std::uint64_t> peak;
+  for (const Stage& stage : stages) {
+    if (stage.attainment().value_or(0) < least_attainment) break;
+    peak = stage.users;
+  }
+  return peak;
+}
+
+std::vector<Point> PeakUsers::points() const {
+  std::vector<Point> points;
+  for (const std::uint64_t users : settings_.users) {
+    Point& point = points.emplace_back(Point{points.size(), 0, std::to_string(users) + " users", settings_.load});
+    point.load.concurrency = users;
+    point.load.requests = 0;
+    point.load.duration = ramp_of(settings_, users) + settings_.duration;
+    point.load.workload.seed += 100'000 * users;
+  }
+  return points;
+}
+
+void PeakUsers::take(const Point& point, Ran ran) {
+  if (!ran.problem.empty()) throw std::runtime_error(ran.problem);
+  const std::uint64_t users = point.load.concurrency;
+  const Window window{ran.begun + ramp_of(settings_, users), std::min(ran.begun + *point.load.duration, ran.ended)};
+  stages_.push_back(stage_of(users, ran.results, window, settings_.objective));
+  stages_.back().own_delay = std::move(ran.own_delay);
+}
+
+Report PeakUsers::report(bool cut) const { return report_of(settings_, stages_, cut); }
+
+Report report_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
+  const Document document = document_of(settings, stages, cut);
+  Report report{"Users of " + settings.load.url, document, document, {{"users", {chart_of(stages)}}}};
+  report.json = json_of(settings, stages, cut);
+  report.whole = std::ranges::any_of(stages, [](const Stage& stage) { return stage.requests.ok() > 0; });
+  if (!report.whole) report.notes.emplace_back("nothing was measured; see the report for why");
+  return report;
+}
+
+}  // namespace weir::lab::experiment

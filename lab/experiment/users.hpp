@@ -1,0 +1,76 @@
+// Peak users: how many users at once a service bears, found as Locust does it.
+//
+// Users start at so many a second. Each sends a request, waits for its answer, thinks, and sends again. A stage is
+// measured from the moment at which all of its users are there, for the time that was asked for. Locust counts from the
+// first user's start.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/experiment/objective.hpp"
+#include "lab/experiment/run.hpp"
+
+namespace weir::lab::experiment {
+
+/// The time over which a stage is measured, in seconds of the monotonic clock.
+struct Window {
+  double from = 0, to = 0;
+  double seconds() const { return to - from; }
+  bool holds(double moment) const { return moment >= from && moment < to; }
+};
+
+/// The figures of so many users at once.
+struct Stage {
+  std::uint64_t users = 0;
+  double seconds = 0;                    ///< The window's length; 0 if it was never reached.
+  load::Tally requests;                  ///< Those that were sent within the window.
+  std::uint64_t good = 0;                ///< So many of them met the objective.
+  std::string failure;                   ///< The first failure's own words; "" if there was none.
+  std::optional<std::string> own_delay;  ///< The load tool itself was too slow, by its own words.
+  double output_tokens = 0;              ///< Those that came within the window, whenever their requests were sent.
+
+  double output_tokens_per_second() const { return seconds > 0 ? output_tokens / seconds : 0; }
+  double requests_per_minute() const { return seconds > 0 ? 60 * static_cast<double>(requests.ok()) / seconds : 0; }
+  std::uint64_t judged() const { return requests.ok() + requests.failed(); }
+  /// Returns the share of answered and failed requests that met the objective; nothing without any.
+  std::optional<double> attainment() const;
+};
+
+/// `good` counts only with an objective.
+Stage stage_of(std::uint64_t users, std::span<const load::Result> results, const Window& window,
+               const std::optional<Objective>& objective);
+
+/// A stage meets the objective if so large a share of its requests does.
+inline constexpr double least_attainment = 0.99;
+
+/// Returns the highest number of users up to which every stage met the objective; nothing if the first did not.
+/// `stages` are in order of users.
+std::optional<std::uint64_t> peak_users(std::span<const Stage> stages);
+
+struct UsersSettings {
+  load::LoadSettings load;           ///< Its concurrency, requests and duration do not count.
+  std::vector<std::uint64_t> users;  ///< In rising order.
+  double duration = 60;              ///< A stage is measured for so many seconds.
+  std::optional<Objective> objective;
+};
+
+class PeakUsers final : public Table {
+ public:
+  explicit PeakUsers(UsersSettings settings) : settings_(std::move(settings)) {}
+  std::vector<Point> points() const override;
+  void take(const Point& point, Ran ran) override;
+  Report report(bool cut) const override;
+
+ private:
+  UsersSettings settings_;
+  std::vector<Stage> stages_;
+};
+
+/// The JSON is {"users": [...], "peak_users": 100, ...}.
+Report report_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut);
+
+}  // namespace weir::lab::experiment

@@ -1,0 +1,53 @@
+// The formats of traces, and what their readers have in common.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lab/load/trace.hpp"
+
+namespace weir::lab::load::traces {
+
+/// Entries, or a sentence that says what is wrong.
+using Trace = std::variant<std::vector<TraceEntry>, std::string>;
+
+/// What a reader makes of one line: an entry; nothing, if it has none; or a sentence that goes on behind "line N: ".
+using Entry = std::variant<std::monostate, TraceEntry, std::string>;
+
+/// Reads line by line, the first of which has been taken already, until there are `limit` entries (0 means all). Blank
+/// lines are skipped. With `in_order`, an entry before the one above it is an error.
+Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in_order,
+                 const std::function<Entry(std::string_view)>& read);
+
+/// A prompt or an answer of more tokens is a mistake in the file.
+inline constexpr double most_tokens = 1e7;
+
+/// Takes the line break's carriage return away.
+void trim(std::string& line);
+
+/// Azure's traces of LLM inference (AzurePublicDataset) are a CSV of arrivals and lengths: lines such as
+/// "2023-11-16 18:17:03.9799600,4808,10" behind the line of the columns.
+inline constexpr std::string_view azure_columns = "TIMESTAMP,ContextTokens,GeneratedTokens";
+Trace read_azure(std::istream& in, std::size_t limit);
+
+/// Mooncake's traces have a JSON object a line with `timestamp` (milliseconds), `input_length`, `output_length` and
+/// `hash_ids`, one for each 512 tokens of the prompt. The same id is the same text behind the same text, so that
+/// prompts share prefixes as those of the trace did.
+bool is_mooncake(std::string_view first_line);
+Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit);
+
+/// A request log of weir's, or of `weir-lab load --log`: arrivals, lengths and turns of what was served once. It holds
+/// no texts, so prompts are made up. Those of one conversation (`group`) begin alike: each turn says again what the
+/// turns before it said, and how long their answers were. A shadow's lines are no arrivals and are left out. The lines
+/// stand in the order in which requests ended; they are put into that of their arrivals. Lines that tell no lengths are
+/// counted in `left_out`.
+bool is_request_log(std::string_view first_line);
+Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, std::uint64_t& left_out);
+
+}  // namespace weir::lab::load::traces
