@@ -4,13 +4,16 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proxy/control/admin_token.hpp"
@@ -39,23 +42,17 @@ constexpr std::chrono::seconds request_time{5};
 constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
 
-constexpr std::string_view reload_path = "/-/reload", replicas_path = "/api/replicas", settings_path = "/api/settings",
-                           compare_path = "/api/compare";
-
 /// A request to an operator's listener, taken apart.
 struct Asked {
   Asked(const Request& request, AdminScope scope);
 
   bool reads = false;     ///< It is a GET or a HEAD.
   bool may_list = false;  ///< The listener answers /api/.
-  std::string_view path, query;
+  std::string_view path, query, body;
   Sender sender;
   std::vector<std::string_view> authorization;
   /// True if the answer tells what only operators may know. What the metrics listener tells too is open.
   bool reads_api() const { return reads && may_list && path.starts_with("/api/"); }
-  bool is_change() const {
-    return may_list && (path == reload_path || is_drain_path(path) || is_shadow_path(path) || is_bypass_path(path));
-  }
 };
 
 /// The doors of the admin listener, by its settings. A page of another site, brought here by DNS rebinding or by a
@@ -78,7 +75,8 @@ class Doors {
 Asked::Asked(const Request& request, AdminScope scope)
     : reads(request.method() == http::verb::get || request.method() == http::verb::head),
       may_list(scope == AdminScope::admin),
-      path(request.target().data(), request.target().size()) {
+      path(request.target().data(), request.target().size()),
+      body(request.body()) {
   const auto mark = path.find('?');
   if (mark != path.npos) query = path.substr(mark + 1);
   path = path.substr(0, mark);
@@ -93,20 +91,13 @@ Asked::Asked(const Request& request, AdminScope scope)
 
 void put(Response& response, ApiAnswer answer) {
   response.result(answer.status);
-  response.set(http::field::content_type, "application/json");
+  response.set(http::field::content_type, answer.content_type);
   response.body() = std::move(answer.body);
-}
-
-void refuse_method(Response& response, std::string_view allowed) {
-  response.result(http::status::method_not_allowed);
-  response.set(http::field::allow, boost::beast::string_view(allowed.data(), allowed.size()));
-  response.body() = "only " + std::string(allowed) + " is answered here\n";
 }
 
 Response begin_answer(const Request& request) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
-  response.set(http::field::content_type, "text/plain; charset=utf-8");
   return response;
 }
 
@@ -128,67 +119,131 @@ void refuse_without_token(Response& response) {
                           "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
 }
 
-void read(Response& response, const Asked& asked, const fleet::Snapshot& snapshot, const AdminSources& weir) {
-  if (asked.path == "/metrics") {
-    response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
-    response.body() = weir.exposition.text();
-  } else if (asked.path == "/-/healthy") {
-    response.body() = "healthy\n";
-  } else if (asked.path == "/-/ready") {
-    const auto why_not = weir.why_not_ready();
-    if (!why_not.empty()) response.result(http::status::service_unavailable);
-    response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
-  } else if (asked.may_list && asked.path == replicas_path) {
-    const auto now = std::chrono::steady_clock::now();
-    put(response, replicas_answer(snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing()));
-  } else if (asked.may_list && asked.path == settings_path) {
-    put(response, settings_answer(weir.reload.settings()));
-  } else if (asked.is_change()) {
-    refuse_method(response, "POST");
-  } else {
-    response.result(http::status::not_found);
-    response.body() =
-        asked.may_list
-            ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare, and by POST "
-              "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on "
-              "/api/shadow/NAME/off /api/bypass/on /api/bypass/off\n"
-            : "known here: /metrics /-/healthy /-/ready\n";
+/// What an answer is made from.
+struct Call {
+  const Asked& asked;
+  std::string_view name;  ///< What stands in place of the route's NAME.
+  const fleet::Snapshot& snapshot;
+  AdminSources& weir;
+};
+
+using Answering = net::Awaitable<ApiAnswer>;
+
+struct Route {
+  AdminScope scope;  ///< The admin listener serves what the metrics listener serves, too.
+  bool changes;      ///< It takes POST, and looks at who sends it; others take GET and HEAD.
+  std::string_view path;
+  Answering (*answer)(Call);
+
+  /// Returns what stands in place of NAME, "" in a path without it; nothing if this is another path.
+  std::optional<std::string_view> match(std::string_view asked) const {
+    const auto name = path.find("NAME");
+    if (name == path.npos) return asked == path ? std::optional<std::string_view>("") : std::nullopt;
+    const auto before = path.substr(0, name), behind = path.substr(name + 4);
+    if (asked.size() < before.size() + behind.size() || !asked.starts_with(before) || !asked.ends_with(behind))
+      return std::nullopt;
+    return asked.substr(before.size(), asked.size() - before.size() - behind.size());
   }
+};
+
+ApiAnswer plain(std::string body, unsigned status = 200) {
+  return {status, std::move(body), "text/plain; charset=utf-8"};
+}
+
+template <bool drains>
+Answering drain(Call call) {
+  const auto now = std::chrono::steady_clock::now();
+  co_return drain_answer(call.weir.fleet, call.name, drains, call.asked.body, now);
+}
+
+template <bool on>
+Answering shadow(Call call) {
+  co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::system_clock::now());
+}
+
+template <bool on>
+Answering bypass(Call call) {
+  co_return bypass_answer(call.weir.bypass, on);
+}
+
+constexpr Route routes[] = {
+    {AdminScope::metrics, false, "/metrics",
+     [](Call call) -> Answering {
+       co_return ApiAnswer{200, call.weir.exposition.text(), "text/plain; version=0.0.4; charset=utf-8"};
+     }},
+    {AdminScope::metrics, false, "/-/healthy", [](Call) -> Answering { co_return plain("healthy\n"); }},
+    {AdminScope::metrics, false, "/-/ready",
+     [](Call call) -> Answering {
+       const auto why_not = call.weir.why_not_ready();
+       co_return why_not.empty() ? plain("ready\n") : plain("not ready: " + why_not + "\n", 503);
+     }},
+    {AdminScope::admin, false, "/api/replicas",
+     [](Call call) -> Answering {
+       auto& weir = call.weir;
+       const auto now = std::chrono::steady_clock::now();
+       co_return replicas_answer(call.snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing());
+     }},
+    {AdminScope::admin, false, "/api/settings",
+     [](Call call) -> Answering { co_return settings_answer(call.weir.reload.settings()); }},
+    {AdminScope::admin, false, "/api/compare",
+     [](Call call) -> Answering {
+       auto& slow = call.weir.slow_answers;
+       if (slow.is_full())
+         co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
+       co_return *co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot),
+                                     net::use_awaitable);
+     }},
+    {AdminScope::admin, true, "/-/reload",
+     [](Call call) -> Answering {
+       co_return reload_answer(*co_await call.weir.reload.run("POST /-/reload", net::use_awaitable));
+     }},
+    {AdminScope::admin, true, "/api/replicas/NAME/drain", drain<true>},
+    {AdminScope::admin, true, "/api/replicas/NAME/undrain", drain<false>},
+    {AdminScope::admin, true, "/api/shadow/NAME/on", shadow<true>},
+    {AdminScope::admin, true, "/api/shadow/NAME/off", shadow<false>},
+    {AdminScope::admin, true, "/api/bypass/on", bypass<true>},
+    {AdminScope::admin, true, "/api/bypass/off", bypass<false>},
+};
+
+bool is_served(const Route& route, AdminScope scope) {
+  return scope == AdminScope::admin || route.scope == AdminScope::metrics;
+}
+
+ApiAnswer unknown_path(AdminScope scope) {
+  std::string known = "known here:";
+  bool changes = false;
+  for (const auto& route : routes) {
+    if (!is_served(route, scope)) continue;
+    if (route.changes && !std::exchange(changes, true)) known += ", and by POST";
+    known.append(" ").append(route.path);
+  }
+  return plain(known + "\n", 404);
 }
 
 net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
   auto response = begin_answer(request);
   const Asked asked(request, scope);
-  const std::string by = "POST /-/reload";
   const auto snapshot = weir.fleet.snapshot();
   const Doors doors(asked, snapshot->settings.admin);
+  std::optional<std::string_view> name;
+  const auto* const route = std::ranges::find_if(
+      routes, [&](const Route& one) { return is_served(one, scope) && (name = one.match(asked.path)); });
+  const bool known = route != std::end(routes);
+  const bool changes = known && route->changes;
   if (doors.lacks_token()) {
     refuse_without_token(response);
   } else if (const auto strange = doors.why_not_read(); asked.reads_api() && !strange.empty()) {
     put(response, api_error(403, "strange_host", strange));
-  } else if (asked.reads && asked.may_list && asked.path == compare_path) {
-    if (weir.slow_answers.is_full()) {
-      put(response, api_error(503, "busy", "other comparisons are being made; ask again in some seconds"));
-    } else {
-      auto make = comparison(asked.query, weir.history, *snapshot);
-      const auto made = co_await weir.slow_answers.make(make, net::use_awaitable);
-      put(response, *made);
-    }
-  } else if (asked.reads) {
-    read(response, asked, *snapshot, weir);
-  } else if (!asked.is_change() || request.method() != http::verb::post) {
-    refuse_method(response, asked.is_change() ? "POST" : "GET, HEAD");
-  } else if (const auto why_not = doors.why_no_change(); !why_not.empty()) {
+  } else if (!known && asked.reads) {
+    put(response, unknown_path(scope));
+  } else if (changes ? request.method() != http::verb::post : !asked.reads) {
+    const std::string allowed = changes ? "POST" : "GET, HEAD";
+    response.set(http::field::allow, allowed);
+    put(response, plain("only " + allowed + " is answered here\n", 405));
+  } else if (const auto why_not = doors.why_no_change(); changes && !why_not.empty()) {
     put(response, api_error(403, "not_allowed", why_not));
-  } else if (asked.path == reload_path) {
-    const auto result = co_await weir.reload.run(by, net::use_awaitable);
-    put(response, reload_answer(*result));
-  } else if (is_bypass_path(asked.path)) {
-    put(response, bypass_answer(weir.bypass, asked.path));
-  } else if (is_shadow_path(asked.path)) {
-    put(response, shadow_answer(*snapshot, asked.path, weir.history, std::chrono::system_clock::now()));
   } else {
-    put(response, drain_answer(weir.fleet, asked.path, request.body(), std::chrono::steady_clock::now()));
+    put(response, co_await route->answer({asked, *name, *snapshot, weir}));
   }
   finish_answer(request, response);
   co_return response;
@@ -199,8 +254,7 @@ net::Awaitable<void> await_next(Stream& stream, boost::beast::flat_buffer& buffe
   auto token = asio::redirect_error(net::use_awaitable, error);
   const auto room = buffer.prepare(512);
   stream.expires_after(idle_time);
-  const auto length = co_await stream.async_read_some(room, token);
-  buffer.commit(length);
+  buffer.commit(co_await stream.async_read_some(room, token));
 }
 
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {

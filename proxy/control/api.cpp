@@ -11,8 +11,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view replica_path = "/api/replicas/", drain_end = "/drain", undrain_end = "/undrain";
-
 ApiAnswer answer_of(const json::object& object, unsigned status = 200) {
   return {status, json::serialize(object) + "\n"};
 }
@@ -156,17 +154,9 @@ ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& median
   return answer_of(outer);
 }
 
-bool is_drain_path(std::string_view path) {
-  if (!path.starts_with(replica_path)) return false;
-  const auto rest = path.substr(replica_path.size());
-  return rest.ends_with(drain_end) || rest.ends_with(undrain_end);
-}
-
-ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body, metrics::Moment now) {
-  const bool drains = path.ends_with(drain_end);
-  path.remove_prefix(replica_path.size());
-  path.remove_suffix((drains ? drain_end : undrain_end).size());
-  const std::string name(path);
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view replica, bool drains, std::string_view body,
+                       metrics::Moment now) {
+  const std::string name(replica);
   const auto force = forced(body);
   if (!force)
     return api_error(400, "bad_body",

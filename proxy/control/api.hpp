@@ -16,6 +16,7 @@ namespace weir::proxy::control {
 struct ApiAnswer {
   unsigned status = 200;
   std::string body;
+  std::string content_type = "application/json";
 };
 
 /// {"error":{"message","type","code"}}
@@ -23,13 +24,13 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
 
 /// Returns the state of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
 /// itself stands.
-ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now, bool bypassed = false,
-                          const Standing& standing = {});
+ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now,
+                          bool bypassed = false, const Standing& standing = {});
 
-/// Drains a replica, or ends that; one that is ejected comes back then, on probation. `path` is
-/// /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON object which may have "force".
-ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body, metrics::Moment now);
-bool is_drain_path(std::string_view path);
+/// Drains a replica, or ends that; one that is ejected comes back then, on probation. The body is empty or a JSON
+/// object which may have "force".
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view name, bool drains, std::string_view body,
+                       metrics::Moment now);
 
 /// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets,
 /// and which of them the command line set.

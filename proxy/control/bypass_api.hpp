@@ -13,11 +13,8 @@ inline constexpr std::string_view bypass_is_on =
     "BYPASS is on: requests are relayed as they are, no usage is asked for, no answer is read, nothing is mirrored; "
     "TTFT, ITL and token counts of these requests are missing; `weir bypass off` ends it";
 
-/// True for /api/bypass/on and /api/bypass/off.
-bool is_bypass_path(std::string_view path);
-
 /// Switches it, and says so in the log. What is under way goes on as it began. The answer is
 /// {"bypass":true,"changed":true}.
-ApiAnswer bypass_answer(std::atomic<bool>& bypass, std::string_view path);
+ApiAnswer bypass_answer(std::atomic<bool>& bypass, bool on);
 
 }  // namespace weir::proxy::control

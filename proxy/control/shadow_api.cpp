@@ -11,38 +11,29 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view shadow_path = "/api/shadow/", on_end = "/on", off_end = "/off";
-
 std::int64_t microseconds(std::chrono::system_clock::time_point moment) {
   return std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch()).count();
 }
 
 }  // namespace
 
-bool is_shadow_path(std::string_view path) {
-  return path.starts_with(shadow_path) && (path.ends_with(on_end) || path.ends_with(off_end));
-}
-
-ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view path, History& history,
+ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
                         std::chrono::system_clock::time_point now) {
-  const bool on = path.ends_with(on_end);
-  path.remove_prefix(shadow_path.size());
-  path.remove_suffix((on ? on_end : off_end).size());
   const auto found =
-      std::ranges::find_if(snapshot.shadows, [path](const auto& one) { return one->settings.name == path; });
+      std::ranges::find_if(snapshot.shadows, [name](const auto& one) { return one->settings.name == name; });
   if (found == snapshot.shadows.end())
     return api_error(404, "unknown_shadow",
-                     "no shadow is named '" + std::string(path) + "'; GET /api/replicas lists them");
+                     "no shadow is named '" + std::string(name) + "'; GET /api/replicas lists them");
   auto& state = *(*found)->state;
   const bool changed = state.on.load() != on;
   if (changed && on) {
     state.began = metrics::Moment::max();
     state.finished = 0;
-    history.begin_anew(path, microseconds(now));
+    history.begin_anew(name, microseconds(now));
   }
   state.on = on;
-  if (changed) spdlog::info("shadow '{}' is {}", path, on ? "on" : "off");
-  const json::object done{{"name", std::string(path)}, {"on", on}, {"changed", changed}};
+  if (changed) spdlog::info("shadow '{}' is {}", name, on ? "on" : "off");
+  const json::object done{{"name", std::string(name)}, {"on", on}, {"changed", changed}};
   return {200, json::serialize(done) + "\n"};
 }
 

@@ -15,12 +15,9 @@
 
 namespace weir::proxy::control {
 
-/// True for /api/shadow/NAME/on and .../off.
-bool is_shadow_path(std::string_view path);
-
 /// Switches a shadow on or off. One that is switched on begins anew: stop_after, max_pairs and the warm-up count from
 /// then.
-ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view path, History& history,
+ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
                         std::chrono::system_clock::time_point now);
 
 /// After a reload: a shadow that gets other requests, or runs elsewhere, is cold again.

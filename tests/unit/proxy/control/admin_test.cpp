@@ -74,7 +74,13 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&, const auto&) { return std::vector<std::string>(); },
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
-  AdminSources sources{exposition, fleet, reload, history, slow_answers, bypass, [] { return std::string(); },
+  AdminSources sources{exposition,
+                       fleet,
+                       reload,
+                       history,
+                       slow_answers,
+                       bypass,
+                       [] { return std::string(); },
                        [] { return Standing(); }};
 };
 
@@ -103,6 +109,60 @@ TEST_F(AdminConnections, WithRequestsAheadOfTheirAnswersEndAfterOne) {
     }
   }
   EXPECT_EQ(sources.metrics_places->taken() + sources.admin_places->taken(), 0u);
+}
+
+/// The status of the answer to a request, and its body.
+struct AdminAnswer {
+  std::string status, body, allowed;
+};
+
+class AdminRoutes : public AdminConnections {
+ protected:
+  AdminAnswer ask(const std::string& method, const std::string& path, AdminScope scope = AdminScope::admin) {
+    auto one = connect(scope);
+    one.sends(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
+    run(one);
+    AdminAnswer answered{one.got.substr(9, 3), one.got.substr(one.got.find("\r\n\r\n") + 4), ""};
+    if (const auto allow = one.got.find("Allow: "); allow != one.got.npos)
+      answered.allowed = one.got.substr(allow + 7, one.got.find("\r\n", allow) - allow - 7);
+    return answered;
+  }
+};
+
+TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
+  EXPECT_EQ(ask("GET", "/metric").body,
+            "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare, and by POST /-/reload "
+            "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
+            "/api/bypass/on /api/bypass/off\n");
+  EXPECT_EQ(ask("GET", "/api/replicas", AdminScope::metrics).body, "known here: /metrics /-/healthy /-/ready\n");
+}
+
+TEST_F(AdminRoutes, TakeTheirMethods) {
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings"}) {
+    EXPECT_EQ(ask("GET", path).status, "200") << path;
+    EXPECT_EQ(ask("HEAD", path).body, "") << path;
+    EXPECT_EQ(ask("POST", path).status, "405") << path;
+    EXPECT_EQ(ask("POST", path).allowed, "GET, HEAD") << path;
+  }
+  for (const auto* path :
+       {"/api/bypass/on", "/api/bypass/off", "/api/shadow/a/on", "/api/replicas/a/drain", "/-/reload"})
+    for (const auto* method : {"GET", "PUT"}) {
+      EXPECT_EQ(ask(method, path).status, "405") << path;
+      EXPECT_EQ(ask(method, path).allowed, "POST") << path;
+      EXPECT_EQ(ask(method, path, AdminScope::metrics).status, *method == 'G' ? "404" : "405") << path;
+    }
+  EXPECT_EQ(ask("POST", "/api/bypass/on").body, "{\"bypass\":true,\"changed\":true}\n");
+  EXPECT_EQ(ask("POST", "/api/bypass/off").body, "{\"bypass\":false,\"changed\":true}\n");
+  for (const auto* other : {"/api/bypass", "/api/bypass/", "/api/bypass/ON", "/api/bypass/on/", "/-/reload/"})
+    EXPECT_EQ(ask("GET", other).status, "404") << other;
+}
+
+TEST_F(AdminRoutes, FindTheNameBetweenTheirParts) {
+  EXPECT_THAT(ask("POST", "/api/shadow/candidate/on").body, HasSubstr("no shadow is named 'candidate'"));
+  EXPECT_THAT(ask("POST", "/api/shadow//off").body, HasSubstr("no shadow is named ''"));
+  EXPECT_THAT(ask("POST", "/api/replicas/a/b/drain").body, HasSubstr("no replica is named 'a/b'"));
+  for (const auto* other : {"/api/shadow/on", "/api/shadow/off", "/api/replicas/drain", "/api/replicas/undrain"})
+    EXPECT_EQ(ask("GET", other).status, "404") << other;
 }
 
 }  // namespace

@@ -31,7 +31,10 @@ class Api : public ::testing::Test {
     all.pools = {pool};
     return all;
   }
-  ApiAnswer ask(const std::string& path, const std::string& body = "") { return drain_answer(fleet, path, body, now); }
+  ApiAnswer drain(const std::string& name, const std::string& body = "") {
+    return drain_answer(fleet, name, true, body, now);
+  }
+  ApiAnswer undrain(const std::string& name) { return drain_answer(fleet, name, false, "", now); }
 
   const metrics::Moment now = std::chrono::steady_clock::now();
   metrics::series::Exposition exposition{1, {"test", "test"}};
@@ -41,17 +44,16 @@ class Api : public ::testing::Test {
 };
 
 TEST_F(Api, DrainsAndUndrains) {
-  EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
-  EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
+  EXPECT_EQ(drain("a").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
+  EXPECT_EQ(drain("a", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
   const auto listed = replicas_answer(*fleet.snapshot(), Medians(history, now), now);
   const auto parsed = boost::json::parse(listed.body);
   const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
   EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
-  EXPECT_EQ(ask("/api/replicas/a/undrain").body,
-            R"({"changed":true,"name":"a","draining":false,"pardoned":false,"state":"starting",)"
-            R"("reason":"it drains no more"})"
-            "\n");
+  EXPECT_EQ(undrain("a").body, R"({"changed":true,"name":"a","draining":false,"pardoned":false,"state":"starting",)"
+                               R"("reason":"it drains no more"})"
+                               "\n");
 }
 
 TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
@@ -60,8 +62,8 @@ TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
   for (const bool drained : {false, true}) {
     for (int i = 0; i < 10; ++i) pool.balancer->report(pool.replicas[0]->key, balancer::Sign::failed, now);
     ASSERT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::ejected);
-    if (drained) ask("/api/replicas/a/drain");
-    const auto told = boost::json::parse(ask("/api/replicas/a/undrain").body);
+    if (drained) drain("a");
+    const auto told = boost::json::parse(undrain("a").body);
     EXPECT_EQ(told.at("pardoned").as_bool(), true);
     EXPECT_EQ(told.at("state").as_string(), "starting");
     EXPECT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::starting);
@@ -72,7 +74,7 @@ TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
   const auto snapshot = fleet.snapshot();
   const auto& pool = *snapshot->pools[0];
   pool.balancer->report(pool.replicas[0]->key, balancer::Sign::probe_refused, now);
-  const auto told = boost::json::parse(ask("/api/replicas/a/undrain").body);
+  const auto told = boost::json::parse(undrain("a").body);
   EXPECT_EQ(told.at("pardoned").as_bool(), false);
   EXPECT_EQ(told.at("state").as_string(), "down");
   EXPECT_EQ(told.at("reason").as_string(), "it refuses connections");
@@ -111,22 +113,20 @@ TEST_F(Api, ShowsTheMediansOfTheLastRecords) {
 }
 
 TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {
-  ask("/api/replicas/a/drain");
+  drain("a");
   for (const auto* body : {"", "{}", R"({"force":false})"}) {
-    const auto refused = ask("/api/replicas/b/drain", body);
+    const auto refused = drain("b", body);
     EXPECT_EQ(refused.status, 409u);
     EXPECT_THAT(error_message({refused.status, refused.body}), HasSubstr("'b' is the last replica of its pool"));
   }
-  EXPECT_EQ(ask("/api/replicas/b/drain", R"({"force":true})").status, 200u);
+  EXPECT_EQ(drain("b", R"({"force":true})").status, 200u);
 }
 
 TEST_F(Api, RefusesOtherNamesAndBodies) {
-  for (const auto* path :
-       {"/api/replicas/c/drain", "/api/replicas//drain", "/api/replicas/a/b/drain", "/api/replicas/a%00/drain"})
-    EXPECT_EQ(ask(path).status, 404u) << path;
+  for (const auto* name : {"c", "", "a/b", "a%00"}) EXPECT_EQ(drain(name).status, 404u) << name;
   for (const auto* body : {"[]", "1", "{", "{\"force\":1}", "{\"farce\":true}", "{\"force\":true} x", "force=true"})
-    EXPECT_EQ(ask("/api/replicas/a/drain", body).status, 400u) << body;
-  EXPECT_THAT(ask("/api/replicas/a/undrain").body, HasSubstr("{\"changed\":false,\"name\":\"a\",\"draining\":false,"));
+    EXPECT_EQ(drain("a", body).status, 400u) << body;
+  EXPECT_THAT(undrain("a").body, HasSubstr("{\"changed\":false,\"name\":\"a\",\"draining\":false,"));
 }
 
 TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {

@@ -143,16 +143,16 @@ TEST_F(CompareApi, WhatARemovedReplicaHeldIsNotAskedOfTheOthers) {
 TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   const auto shadow = twin("candidate", "cand0");
   set_shadows({shadow});
-  const auto switched = [&](const std::string& way) {
+  const auto switched = [&](bool on) {
     const std::chrono::system_clock::time_point now{std::chrono::seconds(700)};
-    EXPECT_EQ(shadow_answer(*snapshot, "/api/shadow/candidate/" + way, history, now).status, 200u);
+    EXPECT_EQ(shadow_answer(*snapshot, "candidate", on, history, now).status, 200u);
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
-  switched("on");
+  switched(true);
   EXPECT_EQ(pairs(), 900) << "it was on";
-  switched("off");
+  switched(false);
   EXPECT_EQ(pairs(), 900);
-  switched("on");
+  switched(true);
   EXPECT_EQ(pairs(), 0) << "it has not been sent anything since";
   for (int i = requests; i < requests + 610; ++i) add(i);
   EXPECT_EQ(pairs(), 10) << "the last ten seconds";
