@@ -31,18 +31,17 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, 
     co_return page;
   }
   PageReader reader(page, longest);
-  ReplicaAnswer answer(reader, Clock::now());
+  ReplicaAnswer answer(reader, stream.sent());
   std::vector<char> buffer(page_read_size + metrics::measure::StreamMeter::padding);
   const std::span<char> into(buffer.data(), page_read_size);
   for (std::optional<QuestionResult> end; !end;) {
-    const auto size = co_await stream.read(into);
-    const auto now = Clock::now();
-    if (size == 0)
-      end = answer.closed(now);
-    else if (size < 0)
+    const auto read = co_await stream.read(into);
+    if (read.size == 0)
+      end = answer.closed(read.at);
+    else if (read.size < 0)
       end = QuestionResult{QuestionEnd::failed, stream.failure()};
     else
-      end = answer.arrived(into.first(static_cast<std::size_t>(size)), now);
+      end = answer.arrived(into.first(static_cast<std::size_t>(read.size)), read.at);
     if (end) page.why_none = std::move(end->why);
   }
   co_return page;

@@ -127,8 +127,8 @@ net::Awaitable<Probed> probe(std::shared_ptr<const Replica> replica, config::Hea
   std::vector<char> buffer(probe_read_size + metrics::measure::StreamMeter::padding);
   const std::span<char> into(buffer.data(), probe_read_size);
   while (reader.status == 0) {
-    const auto size = co_await stream.read(into);
-    if (size <= 0 || answer.arrived(into.first(static_cast<std::size_t>(size)), Clock::now())) break;
+    const auto read = co_await stream.read(into);
+    if (read.size <= 0 || answer.arrived(into.first(static_cast<std::size_t>(read.size)), read.at)) break;
   }
   if (const int refused = stream.refusal()) co_return probed_by_connecting(*replica, refused);
   co_return probed_by_status(*replica, settings.path, reader.status);

@@ -1,5 +1,5 @@
 // A request of weir's own to a replica, and its answer as it comes. The probe and the model directory use it. It has no
-// I/O and no clock, because the probe blocks and the directory does not.
+// I/O and no clock.
 //
 // It is not on the data path, yet heads go through the same gate and bodies through the same decoder as there.
 #pragma once

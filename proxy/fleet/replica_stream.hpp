@@ -1,6 +1,8 @@
-// A connection of weir's own to a replica, plain or TLS, for what is asked beside the data path: probes, pages, models.
+// A connection of weir's own to a replica, plain or TLS, for what is asked beside the data path: probes, pages, models,
+// and `weir check --probe`.
 //
-// It is Asio's, because the control thread has no poller. Its moments are those of the reads.
+// Its channel is one of the data path's: addresses race, TLS is bounded and arrivals are stamped in one way. All
+// streams of a context share a poller, which lives as long as the context.
 #pragma once
 
 #include <chrono>
@@ -10,40 +12,65 @@
 #include <string>
 #include <string_view>
 
+#include "config/settings.hpp"
+#include "metrics/moment.hpp"
 #include "proxy/net/address.hpp"
+#include "proxy/net/arrival.hpp"
 #include "proxy/net/awaitable.hpp"
+#include "proxy/net/channel.hpp"
+#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 
-class ReplicaStream {
+class ReplicaStream final : net::Watcher {
  public:
   /// All that it does has `limit` together; then its operations fail. On the context's thread.
   ReplicaStream(const boost::asio::io_context::executor_type& executor, net::Destination to,
-                std::chrono::steady_clock::duration limit);
+                std::chrono::steady_clock::duration limit, config::ReadClock clock = config::ReadClock::read);
   ~ReplicaStream();
   ReplicaStream(const ReplicaStream&) = delete;
   ReplicaStream& operator=(const ReplicaStream&) = delete;
+  /// Gives what follows a limit of its own, from now on.
+  void set_limit(std::chrono::steady_clock::duration limit);
 
   /// Connects to the first of its addresses that takes a connection, with the handshake. Returns 0 or an error as for
   /// net::connect_error_text().
   net::Awaitable<int> connect();
-  /// Returns which of them it is, once it is connected.
-  std::optional<net::Address> chosen() const;
+  /// Returns which of several addresses it is, once it is connected.
+  std::optional<net::Address> chosen() const { return channel_ ? channel_->chosen() : std::nullopt; }
   /// Returns false if that failed.
   net::Awaitable<bool> write(std::string_view bytes);
-  /// Returns how many bytes have come; 0 at the end, -1 if that failed. An end of TLS without a close_notify is a
-  /// failure, and so are tls::Socket::most_in_all records in a row without a byte.
-  net::Awaitable<std::ptrdiff_t> read(std::span<char> into);
+  /// Returns when the first byte was written: before the call, because over loopback an answer can be stamped before it
+  /// returns.
+  metrics::Moment sent() const { return sent_; }
+  /// Returns how many bytes have come, and when; 0 at the end, -1 if that failed. An end of TLS without a close_notify
+  /// is a failure, and so are tls::Socket::most_in_all records in a row without a byte.
+  net::Awaitable<net::Channel::Read> read(std::span<char> into);
+  /// True if an operation failed by the limit.
+  bool timed_out() const { return timed_out_; }
   /// Returns why the replica refused weir, if that is why read() failed: see net::Channel::refusal().
-  int refusal() const;
+  int refusal() const { return channel_ ? channel_->refusal() : 0; }
+  /// Returns the system's word for why write() or read() failed.
+  std::string error_text() const;
   /// Returns why write() or read() failed, as a clause: "it did not come within 5 s".
   std::string failure() const;
 
  private:
-  net::Awaitable<int> connect_plain();
+  net::Awaitable<bool> wait(std::uint32_t events, metrics::Moment until);
+  bool is_too_late();
+  void ready(std::uint32_t tag, std::uint32_t events) override;
+  void prefetch(std::uint32_t, int) const override {}
 
-  struct Streams;
-  const std::unique_ptr<Streams> streams_;
+  boost::asio::io_context& context_;
+  const net::Destination to_;
+  std::chrono::steady_clock::duration limit_;
+  metrics::Moment deadline_, sent_{};
+  net::Timer timer_;  ///< Cancelled when an event has come.
+  const net::ArrivalClock clock_;
+  std::unique_ptr<net::Channel> channel_;
+  std::uint32_t came_ = 0;  ///< These of epoll's events have come since somebody waited for them.
+  int error_ = 0;
+  bool has_read_ = false, timed_out_ = false;
 };
 
 }  // namespace weir::proxy::fleet

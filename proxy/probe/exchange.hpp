@@ -1,8 +1,5 @@
 // Sends one request to a replica and reads its answer, on a connection of its own. It blocks, and each step has a time
-// limit.
-//
-// Only the probe uses it; it is not on the data path. Its moments come from the same clock as there, so that the probe
-// measures what weir would measure.
+// limit. Its moments come from the same clock as the data path's, so that the probe measures what weir would measure.
 #pragma once
 
 #include <chrono>

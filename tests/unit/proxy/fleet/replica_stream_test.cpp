@@ -27,12 +27,11 @@ class StreamOfAReplica : public testing::Test {
     stream.emplace(context.get_executor(), net::Destination(listener.endpoint, std::move(target)), seconds(60));
     const auto work = [](ReplicaStream& its, std::optional<int>& error, std::vector<std::ptrdiff_t>& reads,
                          std::span<char> into) -> net::Awaitable<void> {
-      const auto connecting = co_await its.connect();
-      error = connecting;
+      error = co_await its.connect();
       for (;;) {
-        const auto size = co_await its.read(into);
-        reads.push_back(size);
-        if (size <= 0) co_return;
+        const auto read = co_await its.read(into);
+        reads.push_back(read.size);
+        if (read.size <= 0) co_return;
       }
     };
     boost::asio::co_spawn(context, work(*stream, connected, got, buffer), boost::asio::detached);
