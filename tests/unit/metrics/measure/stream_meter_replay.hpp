@@ -1,11 +1,11 @@
-// Plays bodies to a StreamMeter in pieces and writes, as text, all that came of it.
+// Plays bodies to a StreamMeter in pieces and writes, as JSON, all that came of it.
 #pragma once
 
+#include <boost/json.hpp>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -47,11 +47,12 @@ class Buffer {
 /// A meter with a shard, fed from buffers that are gone after each call.
 class Replay {
  public:
-  explicit Replay(const StreamMeter::Options& options) : meter(options, shard) {}
+  explicit Replay(const StreamMeter::Options& options) : form(options.form), meter(options, shard) {}
 
   StreamMeter::Read feed(std::string_view bytes, Moment at) {
     const Buffer buffer(bytes);
     StreamMeter::Read read = meter.arrived(buffer.span(), at);
+    unread |= read.unread;
     for (const std::string_view span : read.forward) forwarded += span;
     read.forward = {};
     return read;
@@ -61,9 +62,11 @@ class Replay {
   }
   const record::Answer& answer() const { return meter.answer(); }
 
+  BodyForm form;
   series::ReplicaShard shard;
   StreamMeter meter;
   std::string forwarded;
+  bool unread = false;  // Some read brought what could not be read.
 };
 
 inline StreamMeter::Options options_for(Api api, BodyForm form = BodyForm::sse) {
@@ -92,57 +95,15 @@ inline std::unique_ptr<Replay> replayed(const std::string& body,
   return replay;
 }
 
-inline std::string words(const std::optional<Moment>& m) { return m ? std::to_string((*m - start).count()) : "-"; }
-inline std::string words(const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "-"; }
-
-inline std::string words(const std::optional<double>& x) { return x ? std::to_string(*x) : "-"; }
-
-inline std::string words(const wire::EngineFigures& e) {
-  return "queue " + words(e.queue) + " prefill " + words(e.prefill) + " ttft " + words(e.ttft) + " decode " +
-         words(e.decode) + " total " + words(e.total) + " a token " + words(e.time_per_token) + " drafts " +
-         words(e.draft_tokens) + " " + words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " +
-         words(e.output_tokens);
-}
-
-inline std::string words(const series::Histogram& h) {
-  std::string text = "sum " + std::to_string(h.sum());
-  for (std::size_t i = 0; i <= h.bounds().size(); ++i) {
-    if (h.bucket(i) > 0) text += " " + std::to_string(i) + ":" + std::to_string(h.bucket(i));
-  }
-  return text;
-}
 inline std::uint64_t count(const series::Histogram& h) {
   std::uint64_t n = 0;
   for (std::size_t i = 0; i <= h.bounds().size(); ++i) n += h.bucket(i);
   return n;
 }
 
-inline std::string words(const record::Answer& a) {
-  std::ostringstream s;
-  s << "tC " << words(a.first_choice) << " t1 " << words(a.first_token) << " tO " << words(a.first_output) << " tL "
-    << words(a.last_choice) << " tE " << words(a.end) << "\nevents " << a.events << " reads " << a.reads << " tokens "
-    << a.token_events << (a.token_events_in_different_reads ? " apart" : "") << "\nprompt " << words(a.prompt_tokens)
-    << " cached " << words(a.cached_tokens) << " n " << words(a.output_tokens) << " n1 " << words(a.first_output_tokens)
-    << " counted " << a.counted_tokens << " " << name_of(a.token_source) << " " << name_of(a.tokens_per_event)
-    << "\ngaps";
-  for (const auto& bin : a.gaps.bins()) s << " " << bin.index << ":" << bin.count;
-  s << "\nfinish " << a.finish_reason << " complete " << name_of(a.complete) << (a.in_band_error ? " error" : "")
-    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(*a.engine);
-  return s.str();
-}
-
-/// Returns everything that a replay leaves behind.
-inline std::string words(const Replay& replay) {
-  std::string text = words(replay.answer()) + "\nttft " + words(replay.shard.time_to_first_token) + "\nclient " +
-                     words(replay.shard.client_time_to_first_token) + "\nitl " +
-                     words(replay.shard.inter_token_latency) + "\nicl " + words(replay.shard.inter_chunk_latency) +
-                     "\nout " + std::to_string(replay.shard.output_tokens.value()) + "\nunparsed";
-  for (const series::Counter& counter : replay.shard.unparsed) text += " " + std::to_string(counter.value());
-  text += replay.meter.has_event() ? "\nevent" : "\nnone";
-  text += replay.meter.refused() ? " refused" : "";
-  text += replay.meter.complete() ? " complete" : "";
-  return text + "\n" + replay.forwarded;
-}
+/// Returns all that a replay leaves behind but the bytes it forwarded. A member that has its usual value is left out,
+/// and so is what follows from others. Moments are milliseconds from `start`, sums of gaps are nanoseconds.
+boost::json::object seen(const Replay& replay);
 
 /// Returns one chunk of an OpenAI chat stream: `rest` follows the choices.
 inline std::string chunk(const std::string& choices, const std::string& rest = "") {
