@@ -170,11 +170,11 @@ std::string outcome(const Case& of, const StreamMeter::Options& options, std::st
   }
   replay.end(of.whole, of.framed);
   const Fingerprint& print = *replay.answer().fingerprint;
-  std::string text = json::serialize(seen(replay)) + "\nreads " + std::to_string(replay.answer().reads) + " said";
+  std::string text = words(replay) + "\nsaid";
   for (const std::uint64_t part : {print.text.hash, print.text.bytes, print.reasoning.hash})
     text += " " + std::to_string(part);
   for (const Fingerprint::Call& call : print.calls) text += " " + std::to_string(call.name ^ call.arguments);
-  return text + "\n" + replay.forwarded;
+  return text;
 }
 
 class StreamCases : public testing::TestWithParam<std::filesystem::path> {
