@@ -91,6 +91,14 @@ Case recorded(const std::filesystem::path& stream) {
   return one;
 }
 
+/// A line of an event stream is an event: a blank line follows it. <LF> says that none does, <EOF> that not even a line
+/// end.
+std::string text_of(const std::string& line, bool event) {
+  if (line.ends_with("<EOF>")) return line.substr(0, line.size() - 5);
+  if (line.ends_with("<LF>")) return line.substr(0, line.size() - 4) + "\n";
+  return line + (event ? "\n\n" : "\n");
+}
+
 /// Short streams stand behind one another in a file of theme: "=== name {given}", the body, ">>> forwarded" and what is
 /// forwarded where that is not the body, "--- {expected}".
 std::vector<Case> cases_of(const std::filesystem::path& file) {
@@ -113,7 +121,7 @@ std::vector<Case> cases_of(const std::filesystem::path& file) {
       if (block == &all.back().body) all.back().forwarded = all.back().body;
       take_expected(all.back(), json::parse(line.substr(4)).as_object());
     } else {
-      *block += line.ends_with("<EOF>") ? line.substr(0, line.size() - 5) : line + "\n";
+      *block += text_of(line, all.back().options.form == BodyForm::sse);
     }
   }
   return all;
