@@ -81,20 +81,25 @@ std::vector<ClientKey> with_first(Settings& settings, const std::function<void(C
 /// A line of the file, and what it changes. So each key is read into the field that the difference tells of.
 struct Line {
   std::string line, said;
+  std::string before = "";  ///< The line stands in place of this one.
 
   /// Returns a file with this line in the table that the difference names.
-  std::string file() const {
-    if (said.starts_with("pool chat: replica gpu0: ")) return one_pool + line;
-    std::string text = one_pool;
+  std::string file() const { return file_with(line); }
+  std::string file_with(const std::string& text) const {
+    if (said.starts_with("pool chat: replica gpu0: ")) return one_pool + text;
+    if (said.starts_with("slo fast: ")) return one_pool + "[[slo]]\nname = 'fast'\npool = 'chat'\n" + text;
+    if (said.starts_with("shadow fp8: "))
+      return one_pool + "[[shadow]]\nname = 'fp8'\nof = 'chat'\nreplica = [{ name = 'c', url = 'http://c' }]\n" + text;
     const std::string pool = "name = \"chat\"\n";
-    return said.starts_with("pool chat: ") ? text.insert(text.find(pool) + pool.size(), line + "\n") : line + "\n" + text;
+    std::string all = one_pool;
+    return said.starts_with("pool chat: ") ? all.insert(all.find(pool) + pool.size(), text + "\n") : text + "\n" + all;
   }
 };
 
 class EachLine : public ::testing::TestWithParam<Line> {};
 
 TEST_P(EachLine, IsReadAndSaid) {
-  const auto before = settings_in(one_pool), after = settings_in(GetParam().file());
+  const auto before = settings_in(GetParam().file_with(GetParam().before)), after = settings_in(GetParam().file());
   EXPECT_THAT(difference(before, after), ElementsAre(GetParam().said));
   EXPECT_THAT(difference(after, before), ::testing::SizeIs(1)) << "and the way back";
 }
@@ -177,7 +182,23 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"max_queued_tokens = 7", "pool chat: replica gpu0: max_queued_tokens none -> 7"},
     Line{"inject_usage = false", "pool chat: replica gpu0: inject_usage none -> false"},
     Line{"inject_continuous_usage = true", "pool chat: replica gpu0: inject_continuous_usage none -> true"},
-    Line{"api_key = 'k'", "pool chat: replica gpu0: api_key none -> hidden"}));
+    Line{"api_key = 'k'", "pool chat: replica gpu0: api_key none -> hidden"},
+    Line{"e2e = 9\nttft_client = 1", "slo fast: ttft_client none -> 1 s", "e2e = 9"},
+    Line{"e2e = 9\nttft = '800ms'", "slo fast: ttft none -> 0.8 s", "e2e = 9"},
+    Line{"e2e = 9", "slo fast: tpot 0.05 s -> none", "e2e = 9\ntpot = 0.05"},
+    Line{"ttft = 1\ne2e = '10m'", "slo fast: e2e none -> 600 s", "ttft = 1"},
+    Line{"sample = 0.5", "shadow fp8: sample 0.1 -> 0.5", "sample = 0.1"},
+    Line{"sample = 0.1\nkey = 'request'", "shadow fp8: key conversation -> request", "sample = 0.1"},
+    Line{"sample = 0.1\nkey = 'header:x-session'", "shadow fp8: key conversation -> header:x-session", "sample = 0.1"},
+    Line{"twin = 'gpu0'\ncontrol = true", "shadow fp8: control false -> true", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nmax_in_flight = 3", "shadow fp8: max_in_flight 64 -> 3", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nmax_queued_tokens = 3", "shadow fp8: max_queued_tokens 200000 -> 3", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\non_client_abort = 'finish'", "shadow fp8: on_client_abort follow -> finish", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nstop_after = '2h'", "shadow fp8: stop_after none -> 7200 s", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nmax_pairs = 9", "shadow fp8: max_pairs none -> 9", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nexclude_keys = '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'", "shadow fp8: exclude_keys [] -> [01234567...]", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nset = { model = 'm\"8', seed = 3, temperature = 0.5, logprobs = false }", "shadow fp8: set [] -> [logprobs = false, model = \"m\\\"8\", seed = 3, temperature = 0.5]", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nforward_auth = true", "shadow fp8: forward_auth false -> true", "twin = 'gpu0'"}));
 
 #define KEY_SAID(change, text) \
   Change{[](Settings& s) { s.server.keys = with_first(s, [](ClientKey& key) { key.change; }); }, text}
@@ -218,25 +239,9 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.pools.pop_back(), "pool code (replica gpu2) removed"),
     SAID(s.slos[0].name = "f", "slo f added; slo fast removed"),
     SAID(s.slos[0].pool = "code", "slo fast: pool chat -> code"),
-    SAID(s.slos[0].ttft_client = Seconds(1), "slo fast: ttft_client none -> 1 s"),
-    SAID(s.slos[0].ttft = Seconds(1), "slo fast: ttft none -> 1 s"),
-    SAID(s.slos[0].tpot.reset(), "slo fast: tpot 0.05 s -> none"),
-    SAID(s.slos[0].e2e = Seconds(1), "slo fast: e2e none -> 1 s"),
     SAID(s.shadows[0].name = "f", "shadow f (replica cand0) added; shadow fp8 (replica cand0) removed"),
     SAID(s.shadows[0].of = "code", "shadow fp8: of chat -> code"),
     SAID(s.shadows[0].twin = "gpu1", "shadow fp8: twin gpu0 -> gpu1"),
-    SAID(s.shadows[0].control = true, "shadow fp8: control false -> true"),
-    SAID(s.shadows[0].sample = 0.1, "shadow fp8: sample none -> 0.1"),
-    SAID(s.shadows[0].key.what = Shadow::SampleBy::What::request, "shadow fp8: key conversation -> request"),
-    SAID((s.shadows[0].key = {Shadow::SampleBy::What::header, "x-session"}), "shadow fp8: key conversation -> header:x-session"),
-    SAID(s.shadows[0].max_in_flight = 3, "shadow fp8: max_in_flight 64 -> 3"),
-    SAID(s.shadows[0].max_queued_tokens = 3, "shadow fp8: max_queued_tokens 200000 -> 3"),
-    SAID(s.shadows[0].finish = true, "shadow fp8: on_client_abort follow -> finish"),
-    SAID(s.shadows[0].stop_after = Seconds(60), "shadow fp8: stop_after none -> 60 s"),
-    SAID(s.shadows[0].max_pairs = 9, "shadow fp8: max_pairs none -> 9"),
-    SAID((s.shadows[0].exclude_keys = {"0123456789ab", "abcdefabcdef"}), "shadow fp8: exclude_keys [] -> [01234567..., abcdefab...]"),
-    SAID((s.shadows[0].set = {{"model", "\"m8\""}}), "shadow fp8: set [] -> [model = \"m8\"]"),
-    SAID(s.shadows[0].forward_auth = true, "shadow fp8: forward_auth false -> true"),
     SAID(s.shadows[0].health.path = "/h", "shadow fp8: health.path /health -> /h"),
     SAID(s.shadows[0].engine.metrics_path = "/m", "shadow fp8: engine.metrics_path /metrics -> /m"),
     SAID(s.shadows[0].replicas[0].weight = 2, "shadow fp8: replica cand0: weight 1 -> 2"),

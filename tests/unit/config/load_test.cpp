@@ -45,8 +45,8 @@ TEST(Load, CarriageReturnsAndAByteOrderMarkAreNoMatter) {
   EXPECT_EQ(settings_in(text), defaults_with_one_pool());
 }
 
-/// The keys of [server], [metrics], [admin], [log], [limits], [measure] and [discovery], and those of pools and
-/// replicas: EachLine (difference_test.cpp).
+/// The keys of [server], [metrics], [admin], [log], [limits], [measure] and [discovery], and those of pools,
+/// replicas, objectives and shadows: EachLine (difference_test.cpp).
 TEST(Load, EveryKeyReachesItsField) {
   const auto settings = settings_in(R"(
 [engine]
@@ -68,13 +68,6 @@ interval = 9
 timeout = "3s"
 up_after = 2
 [[slo]]
-name = "interactive"
-pool = "rest"
-ttft_client = 1
-ttft = "800ms"
-tpot = 0.05
-e2e = "30s"
-[[slo]]
 name = "batch"
 pool = "chat"
 e2e = "10m"
@@ -82,21 +75,11 @@ e2e = "10m"
 name = "fp8"
 of = "chat"
 twin = "gpu0"
-control = true
-max_in_flight = 5
-max_queued_tokens = 6
-on_client_abort = "finish"
-stop_after = "2h"
-max_pairs = 7
-exclude_keys = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-set = { model = "m\"8", seed = 3, temperature = 0.5, logprobs = false }
-forward_auth = true
 replica = [{ name = "cand0", url = "http://10.0.0.8" }]
 [[shadow]]
 name = "share"
 of = "rest"
 sample = 0.25
-key = "header:x-session"
 [[shadow.replica]]
 name = "cand1"
 url = "http://10.0.0.8"
@@ -151,8 +134,7 @@ policy = "random"
   expected.pools = {
       {"chat", {"a", "b"}, Policy::least_queued_tokens, 0.05, {gpu0}, of_chat, {}, {}, {}, engine_of_chat},
       {"rest", {}, Policy::random, 0.05, {gpu1}, of_file, {}, {}, {}, engine_of_file}};
-  expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
-                   {"batch", "chat", {}, {}, {}, Seconds{600}}};
+  expected.slos = {{"batch", "chat", {}, {}, {}, Seconds{600}}};
   Replica cand0, cand1;
   cand0.name = cand0.config = "cand0";
   cand1.name = cand1.config = "cand1";
@@ -161,18 +143,10 @@ policy = "random"
   fp8.name = "fp8";
   fp8.of = "chat";
   fp8.twin = "gpu0";
-  fp8.control = fp8.finish = fp8.forward_auth = true;
-  fp8.max_in_flight = 5;
-  fp8.max_queued_tokens = 6;
-  fp8.stop_after = Seconds{7200};
-  fp8.max_pairs = 7;
-  fp8.exclude_keys = {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
-  fp8.set = {{"logprobs", "false"}, {"model", R"("m\"8")"}, {"seed", "3"}, {"temperature", "0.5"}};
   fp8.replicas = {cand0};
   share.name = "share";
   share.of = "rest";
   share.sample = 0.25;
-  share.key = {Shadow::SampleBy::What::header, "x-session"};
   share.replicas = {cand1};
   fp8.health = share.health = of_file;
   fp8.engine = share.engine = engine_of_file;
