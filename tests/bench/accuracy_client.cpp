@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/bench/relay_sockets.hpp"
+#include "tests/http.hpp"
 
 namespace {
 
@@ -28,24 +29,14 @@ struct Stream {
   std::string model;
   std::uint64_t tokens = 0, start = 0;  ///< It is to start then.
   int fd = -1;
-  std::string unread;  ///< It holds a head, or framing and payload that are not yet whole.
+  std::string unread;  ///< It holds a head that is not yet whole.
   std::string events;  ///< It holds the payload of an event that is not yet whole.
-  bool in_body = false, whole = false;
+  weir::tests::BodyReader body{weir::tests::BodyReader::Framing::chunked, 0, weir::tests::BodyReader::Sizes::any};
+  bool in_body = false;
   std::uint64_t sent = 0, first_byte = 0, first_chunk = 0, last_chunk = 0, chunks = 0;
   std::uint64_t first_content = 0, last_content = 0;
   bool comment = false;
 };
-
-/// Takes the framing off what has come. Returns false while more is to come.
-bool next_chunk(std::string& unread, std::string& payload) {
-  const auto line = unread.find("\r\n");
-  if (line == std::string::npos) return false;
-  const auto size = std::strtoul(unread.c_str(), nullptr, 16);
-  if (unread.size() < line + 2 + size + 2) return false;
-  payload = unread.substr(line + 2, size);
-  unread.erase(0, line + 2 + size + 2);
-  return true;
-}
 
 void event(Stream& of, std::string_view text, std::uint64_t at) {
   constexpr std::string_view content = R"("content":")";
@@ -61,16 +52,12 @@ void event(Stream& of, std::string_view text, std::uint64_t at) {
 }
 
 void read_body(Stream& of, std::uint64_t at) {
-  for (std::string payload; !of.whole && next_chunk(of.unread, payload);) {
-    if (payload.empty()) {
-      of.whole = true;
-      return;
-    }
+  of.body.read(std::exchange(of.unread, {}), [&](std::string_view payload) {
     if (of.first_byte == 0) of.first_byte = at;
     of.events.append(payload);
     for (std::size_t end; (end = of.events.find("\n\n")) != std::string::npos; of.events.erase(0, end + 2))
       event(of, std::string_view(of.events).substr(0, end), at);
-  }
+  });
 }
 
 /// Returns false once nothing more is to come.
@@ -82,14 +69,14 @@ bool readable(Stream& of) {
   if (size <= 0) return false;
   of.unread.append(bytes.data(), static_cast<std::size_t>(size));
   if (!of.in_body) {
-    const auto end = of.unread.find("\r\n\r\n");
-    if (end == std::string::npos) return true;
+    const auto head = weir::tests::head_size(of.unread);
+    if (!head) return true;
     if (!of.unread.starts_with("HTTP/1.1 200")) return false;
-    of.unread.erase(0, end + 4);
+    of.unread.erase(0, *head);
     of.in_body = true;
   }
   read_body(of, at);
-  return !of.whole;
+  return !of.body.whole();
 }
 
 void open(Stream& of, std::uint16_t port) {
@@ -162,7 +149,7 @@ std::size_t write_log(const std::vector<Stream>& streams, const char* path) {
   const auto whole = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::size_t broken = 0;
   for (const auto& one : streams) {
-    if (!one.whole) ++broken;
+    if (!one.body.whole()) ++broken;
     std::fprintf(log,
                  R"({"model":"%s","sent":%llu,"first_byte":%llu,"first_chunk":%llu,"last_chunk":%llu,"chunks":%llu,)"
                  R"("first_content":%llu,"last_content":%llu,"comment":%s})"

@@ -7,61 +7,33 @@
 #include <string_view>
 
 #include "tests/bench/relay_sockets.hpp"
+#include "tests/http.hpp"
 
 namespace weir::bench {
 
-/// Takes chunked framing off and finds stamps, byte by byte over any split.
+/// Takes chunked framing off and finds stamps, over any split.
 class StampedStream {
  public:
   template <class Stamp>
   void read(std::string_view bytes, Stamp&& stamp) {
-    while (!bytes.empty() && state_ != State::whole) {
-      if (state_ == State::chunk) {
-        const auto part = bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size())));
-        payload(part, stamp);
-        bytes.remove_prefix(part.size());
-        left_ -= part.size();
-        if (left_ == 0) state_ = State::chunk_end;
-      } else {
-        framing(bytes.front());
-        bytes.remove_prefix(1);
-      }
-    }
+    if (!in_body_) bytes = head(bytes);
+    body_.read(bytes, [&](std::string_view part) { payload(part, stamp); });
   }
-  bool whole() const { return state_ == State::whole; }
+  bool whole() const { return body_.whole(); }
   bool accepted() const { return status_ok_; }
   std::uint64_t tokens() const { return tokens_; }
 
  private:
-  enum class State { head, size, chunk, chunk_end, last, whole };
-
-  void framing(char c) {
-    switch (state_) {
-      case State::head:
-        head_ += c;
-        if (head_.ends_with("\r\n\r\n")) {
-          status_ok_ = head_.starts_with("HTTP/1.1 200");
-          head_ = {};
-          state_ = State::size;
-        }
-        return;
-      case State::size:
-        if (c == '\n') {
-          state_ = left_ == 0 ? State::last : State::chunk;
-        } else if (c != '\r') {
-          left_ = left_ * 16 + static_cast<std::uint64_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-        }
-        return;
-      case State::chunk_end:
-        if (c == '\n') state_ = State::size;
-        return;
-      case State::last:
-        if (c == '\n') state_ = State::whole;
-        return;
-      case State::chunk:
-      case State::whole:
-        return;
-    }
+  /// Returns what stands behind the head.
+  std::string_view head(std::string_view bytes) {
+    const auto before = head_.size();
+    head_ += bytes;
+    const auto size = tests::head_size(head_);
+    if (!size) return {};
+    status_ok_ = head_.starts_with("HTTP/1.1 200");
+    in_body_ = true;
+    head_ = {};
+    return bytes.substr(*size - before);
   }
 
   template <class Stamp>
@@ -85,10 +57,10 @@ class StampedStream {
     }
   }
 
-  State state_ = State::head;
   std::string head_;
-  std::uint64_t left_ = 0, stamp_ = 0, tokens_ = 0;
-  bool in_stamp_ = false, status_ok_ = false;
+  tests::BodyReader body_{tests::BodyReader::Framing::chunked, 0, tests::BodyReader::Sizes::any};
+  std::uint64_t stamp_ = 0, tokens_ = 0;
+  bool in_body_ = false, in_stamp_ = false, status_ok_ = false;
 };
 
 }  // namespace weir::bench

@@ -17,26 +17,6 @@ using namespace integration;
 constexpr std::chrono::milliseconds between_looks{20};
 constexpr std::size_t announced = 1000;  ///< The length of a body that is never sent whole.
 
-std::size_t end_of_head(const std::string& bytes) {
-  const auto end = bytes.find("\r\n\r\n");
-  return end == bytes.npos ? end : end + 4;
-}
-
-/// Takes the chunks apart. Returns whether the last one is there.
-bool take_chunks(std::string_view bytes, std::string& body) {
-  for (;;) {
-    const auto end = bytes.find("\r\n");
-    if (end == bytes.npos) return false;
-    std::size_t size = 0;
-    std::from_chars(bytes.data(), bytes.data() + end, size, 16);
-    bytes.remove_prefix(end + 2);
-    if (size == 0) return bytes.starts_with("\r\n");
-    body += bytes.substr(0, size);
-    if (bytes.size() < size + 2) return false;
-    bytes.remove_prefix(size + 2);
-  }
-}
-
 }  // namespace
 
 std::string Request::bytes() const {
@@ -70,10 +50,11 @@ void Client::run(std::uint16_t port) {
       if (size == 0) break;
       const std::lock_guard lock(mutex_);
       got_.append(some.data(), size);
-      if (status_ != 0 || end_of_head(got_) == got_.npos) continue;
-      const auto head = parse_head(got_.substr(0, end_of_head(got_)));
+      const auto end = tests::head_size(got_);
+      if (status_ != 0 || !end) continue;
+      const auto head = parse_head(got_.substr(0, *end));
       replica_ = head.field("x-weir-replica").value_or("");
-      status_ = static_cast<unsigned>(std::stoul(head.start_line.substr(9, 3)));
+      status_ = head.status();
     }
     if (leaves_) socket.reset();
   } catch (const std::exception&) {  // The peer has gone: what came before counts.
@@ -90,16 +71,11 @@ Answer Client::answer() const {
   Answer answer{.status = status_, .replica = {}, .head = {}, .body = {}};
   if (answer.status == 0) return answer;
   const std::lock_guard lock(mutex_);
-  const auto begin = end_of_head(got_);
-  answer.head = got_.substr(0, begin);
-  const auto head = parse_head(answer.head);
+  auto read = tests::read_answer(got_);
+  answer.head = read.head->bytes;
+  answer.body = std::move(read.body);
+  answer.whole = read.whole;
   answer.replica = replica_;
-  if (const auto length = head.field("content-length")) {
-    answer.body = got_.substr(begin);
-    answer.whole = answer.body.size() == std::stoul(*length);
-  } else {
-    answer.whole = take_chunks(std::string_view(got_).substr(begin), answer.body);
-  }
   return answer;
 }
 

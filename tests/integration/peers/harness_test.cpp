@@ -50,9 +50,9 @@ TEST(Harness, ChunksAreReadStrictly) {
     exchange.close();
   });
   for (const auto* broken : {"3;ext\r\nabc\r\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n",
-                             "\r\nabc\r\n", "3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n"})
+                             "\r\nabc\r\n", "03\r\nabc\r\n0\r\n\r\n", "A\r\n0123456789\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n"})
     EXPECT_THROW(fetch(replica.port(), post("/", broken)), NotHttp) << broken;
-  EXPECT_EQ(fetch(replica.port(), post("/", "A\r\n0123456789\r\n0\r\n\r\n")).body, "0123456789");
+  EXPECT_EQ(fetch(replica.port(), post("/", "a\r\n0123456789\r\n0\r\n\r\n")).body, "0123456789");
 }
 
 TEST(Harness, OneByteAtATimeIsTheSameAnswer) {

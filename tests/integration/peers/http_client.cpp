@@ -8,10 +8,8 @@ Response HttpClient::response_head(std::string_view method) {
   auto head = reader_.head();
   if (!head) throw PeerGone("the connection was closed without an answer");
   Response response;
-  const auto& line = head->start_line;
-  if (line.size() < 12 || !line.starts_with("HTTP/1.") || line[8] != ' ') throw NotHttp("not a status line: " + line);
-  response.version = line.substr(0, 8);
-  response.status = static_cast<unsigned>(std::stoul(line.substr(9, 3)));
+  response.status = head->status();
+  response.version = head->start_line.substr(0, 8);
   const bool bodiless = method == "HEAD" || response.status < 200 || response.status == 204 || response.status == 304;
   if (bodiless)
     reader_.no_body();

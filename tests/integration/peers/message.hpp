@@ -1,37 +1,18 @@
-// Reads HTTP/1 messages as bytes: it keeps heads verbatim and takes the framing of bodies at its word. It is stricter
-// than any real peer (a chunk extension, a trailer or a bare LF is an error), so that whatever weir sends must be
-// canonical.
+// Reads HTTP/1 messages from a socket, by the strict rules of tests/http.hpp.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
+#include "tests/http.hpp"
 #include "tests/integration/peers/socket.hpp"
 
 namespace weir::integration {
 
-/// The peer sent bytes that are no HTTP/1 message in canonical form.
-struct NotHttp : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-struct Head {
-  std::string bytes;       ///< It is the head as received, blank line included.
-  std::string start_line;  ///< It is the first line, without CRLF.
-  std::vector<std::pair<std::string, std::string>> fields;
-
-  /// Returns the value of the only field of this name, compared without case; absent if there is none. Throws NotHttp
-  /// if there are two.
-  std::optional<std::string> field(std::string_view name) const;
-  bool has(std::string_view name) const { return field(name).has_value(); }
-};
-
-Head parse_head(std::string bytes);
+using tests::Head;
+using tests::NotHttp;
+using tests::parse_head;
 
 /// Says how a body ended.
 enum class BodyEnd {
@@ -50,8 +31,8 @@ class MessageReader {
   /// Returns the next head; absent if the peer closed before its first byte. Throws PeerGone, TimedOut, NotHttp.
   std::optional<Head> head();
 
-  void body_by_fields(const Head& head, bool close_delimited);  ///< The framing is Content-Length, chunked, or (if
-                                                                ///< allowed) the close.
+  /// The framing is Content-Length, chunked, or (if allowed) the close.
+  void body_by_fields(const Head& head, bool close_delimited);
   void no_body() { end_ = BodyEnd::whole; }
 
   /// Appends at least one more byte of the body to `body`, or ends. Returns false when the body has ended.
@@ -63,16 +44,12 @@ class MessageReader {
   const std::string& left_over() const { return buffer_; }
 
  private:
-  enum class Framing { length, chunked, close };
   bool fill();  ///< Returns false on FIN; throws PeerGone on RST.
-  bool take_chunked(std::string& body);
 
   Socket* socket_;
   std::size_t most_ = 64 * 1024;
   std::string buffer_;
-  Framing framing_ = Framing::length;
-  std::uint64_t left_ = 0;  ///< It counts bytes of the body (length) or of the chunk.
-  bool in_chunk_ = false;
+  tests::BodyReader body_;
   BodyEnd end_ = BodyEnd::whole;
 };
 

@@ -108,12 +108,6 @@ std::string sse_head(std::string_view fields) {
          std::string(fields) + "\r\n";
 }
 
-std::string chunk(std::string_view bytes) {
-  char size[20];
-  std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
-  return size + std::string(bytes) + "\r\n";
-}
-
 std::string answer(std::string_view status, std::string_view body, std::string_view type, std::string_view fields) {
   return "HTTP/1.1 " + std::string(status) + "\r\ncontent-type: " + std::string(type) + "\r\n" + std::string(fields) +
          "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);

@@ -40,8 +40,8 @@ inline constexpr std::string_view vllm_error =
 
 /// Returns the head of an event stream with chunked framing; `fields` are whole lines with CRLF.
 std::string sse_head(std::string_view fields = "");
-std::string chunk(std::string_view bytes);
-inline constexpr std::string_view last_chunk = "0\r\n\r\n";
+using tests::chunk;
+using tests::last_chunk;
 /// Returns a whole answer with Content-Length.
 std::string answer(std::string_view status, std::string_view body, std::string_view type = "application/json",
                    std::string_view fields = "");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lab/sim/answer.hpp"
+#include "tests/http.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
@@ -141,14 +142,8 @@ std::string body_of(const sim::Answer& answer, std::uint64_t tokens) {
   std::string framed;
   for (std::uint64_t i = 1; i <= tokens; ++i) answer.append_tokens(framed, i, i);
   std::string body;
-  std::string_view left = framed;
-  while (true) {
-    const std::size_t size = std::stoul(std::string(left.substr(0, left.find("\r\n"))), nullptr, 16);
-    left.remove_prefix(left.find("\r\n") + 2);
-    body += left.substr(0, size);
-    if (size == 0) return body;
-    left.remove_prefix(size + 2);
-  }
+  tests::BodyReader(tests::BodyReader::Framing::chunked).read(framed, body);
+  return body;
 }
 
 TEST(StreamReader, CountsWhatTheSimulatedReplicaSaysAtEverySplit) {

@@ -16,43 +16,6 @@ std::string message_delta(const std::string& counts) {
   return R"(data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},)" + anthropic_usage(counts) + "}\n\n";
 }
 
-struct PromptCase {
-  const char* what;
-  std::string start, delta;
-  std::optional<std::uint64_t> prompt, cached;
-
-  friend void PrintTo(const PromptCase& one, std::ostream* out) { *out << one.what; }
-};
-
-const PromptCase prompt_cases[] = {
-    {"the delta tells the uncached part anew", R"("input_tokens":10,"cache_read_input_tokens":1000)",
-     R"("input_tokens":10,"output_tokens":3)", 1010, 1000},
-    {"the delta tells every part", R"("input_tokens":1,"cache_creation_input_tokens":0,"cache_read_input_tokens":0)",
-     R"("input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000)", 3210, 3000},
-    {"the delta tells the cache alone", R"("input_tokens":10)", R"("cache_read_input_tokens":30)", 40, 30},
-    {"the delta tells nothing of the prompt", R"("input_tokens":10,"cache_creation_input_tokens":5)",
-     R"("output_tokens":3)", 15, std::nullopt},
-    {"the delta has blanks", R"("input_tokens":10,"cache_read_input_tokens":30)",
-     R"("input_tokens":0,"cache_read_input_tokens":0)", 40, 30},
-    {"the start has blanks", R"("input_tokens":0)", R"("input_tokens":12)", 12, std::nullopt},
-    {"the delta is null where the start is not", R"("input_tokens":10,"cache_read_input_tokens":0)",
-     R"("input_tokens":null,"cache_read_input_tokens":null)", 10, 0},
-    {"the uncached part is never told", R"("cache_read_input_tokens":30)", R"("output_tokens":3)", std::nullopt, 30},
-};
-
-class AnthropicPrompt : public testing::TestWithParam<PromptCase> {};
-
-TEST_P(AnthropicPrompt, IsTheSumOfWhatWasToldLastOfEachPart) {
-  const PromptCase& one = GetParam();
-  const std::string message_stop = "data: {\"type\":\"message_stop\"}\n\n";
-  const auto replay =
-      replayed(message_start(one.start) + message_delta(one.delta) + message_stop, options_for(anthropic));
-  EXPECT_EQ(replay->answer().prompt_tokens, one.prompt);
-  EXPECT_EQ(replay->answer().cached_tokens, one.cached);
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, AnthropicPrompt, testing::ValuesIn(prompt_cases));
-
 /// Returns the members that `dice` picks of the given ones, with counts of 0 to 12.
 std::string some_of(std::mt19937& dice, std::initializer_list<const char*> names) {
   std::string text;
@@ -77,8 +40,8 @@ std::string timings(std::mt19937& dice) {
 std::string random_event(Api api, std::mt19937& dice) {
   switch (api) {
     case Api::anthropic_messages: {
-      const std::string counts = some_of(
-          dice, {"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"});
+      const std::string counts =
+          some_of(dice, {"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"});
       return dice() % 2 == 0 ? message_start(counts) : message_delta(counts);
     }
     case Api::openai_chat:
@@ -119,8 +82,7 @@ TEST(PromptCount, OfAWholeAnswerIsNeverBelowItsCachedPart) {
   for (int answer = 0; answer < 500; ++answer) {
     const bool of_openai = dice() % 2 == 0;
     const std::string usage =
-        of_openai ? openai_usage(dice)
-                  : anthropic_usage(some_of(dice, {"input_tokens", "cache_read_input_tokens"}));
+        of_openai ? openai_usage(dice) : anthropic_usage(some_of(dice, {"input_tokens", "cache_read_input_tokens"}));
     const std::string body = R"({"choices":[{"message":{"content":"a"}}],)" + usage + "}";
     Replay replay(options_for(of_openai ? chat : anthropic, BodyForm::json));
     replay.feed(body, ms(1));

@@ -1,11 +1,12 @@
-// Plays bodies to a StreamMeter in pieces and writes, as text, all that came of it.
+// Plays bodies to a StreamMeter in pieces and writes, as JSON, all that came of it.
 #pragma once
 
+#include <boost/json.hpp>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -47,11 +48,12 @@ class Buffer {
 /// A meter with a shard, fed from buffers that are gone after each call.
 class Replay {
  public:
-  explicit Replay(const StreamMeter::Options& options) : meter(options, shard) {}
+  explicit Replay(const StreamMeter::Options& options) : form(options.form), meter(options, shard) {}
 
   StreamMeter::Read feed(std::string_view bytes, Moment at) {
     const Buffer buffer(bytes);
     StreamMeter::Read read = meter.arrived(buffer.span(), at);
+    unread |= read.unread;
     for (const std::string_view span : read.forward) forwarded += span;
     read.forward = {};
     return read;
@@ -61,9 +63,11 @@ class Replay {
   }
   const record::Answer& answer() const { return meter.answer(); }
 
+  BodyForm form;
   series::ReplicaShard shard;
   StreamMeter meter;
   std::string forwarded;
+  bool unread = false;  // Some read brought what could not be read.
 };
 
 inline StreamMeter::Options options_for(Api api, BodyForm form = BodyForm::sse) {
@@ -92,56 +96,150 @@ inline std::unique_ptr<Replay> replayed(const std::string& body,
   return replay;
 }
 
-inline std::string words(const std::optional<Moment>& m) { return m ? std::to_string((*m - start).count()) : "-"; }
-inline std::string words(const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "-"; }
-
-inline std::string words(const std::optional<double>& x) { return x ? std::to_string(*x) : "-"; }
-
-inline std::string words(const wire::EngineFigures& e) {
-  return "queue " + words(e.queue) + " prefill " + words(e.prefill) + " ttft " + words(e.ttft) + " decode " +
-         words(e.decode) + " total " + words(e.total) + " a token " + words(e.time_per_token) + " drafts " +
-         words(e.draft_tokens) + " " + words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " +
-         words(e.output_tokens);
-}
-
-inline std::string words(const series::Histogram& h) {
-  std::string text = "sum " + std::to_string(h.sum());
-  for (std::size_t i = 0; i <= h.bounds().size(); ++i) {
-    if (h.bucket(i) > 0) text += " " + std::to_string(i) + ":" + std::to_string(h.bucket(i));
-  }
-  return text;
-}
 inline std::uint64_t count(const series::Histogram& h) {
   std::uint64_t n = 0;
   for (std::size_t i = 0; i <= h.bounds().size(); ++i) n += h.bucket(i);
   return n;
 }
 
-inline std::string words(const record::Answer& a) {
-  std::ostringstream s;
-  s << "tC " << words(a.first_choice) << " t1 " << words(a.first_token) << " tO " << words(a.first_output) << " tL "
-    << words(a.last_choice) << " tE " << words(a.end) << "\nevents " << a.events << " reads " << a.reads << " tokens "
-    << a.token_events << (a.token_events_in_different_reads ? " apart" : "") << "\nprompt " << words(a.prompt_tokens)
-    << " cached " << words(a.cached_tokens) << " n " << words(a.output_tokens) << " n1 " << words(a.first_output_tokens)
-    << " counted " << a.counted_tokens << " " << name_of(a.token_source) << " " << name_of(a.tokens_per_event)
-    << "\ngaps";
-  for (const auto& bin : a.gaps.bins()) s << " " << bin.index << ":" << bin.count;
-  s << "\nfinish " << a.finish_reason << " complete " << name_of(a.complete) << (a.in_band_error ? " error" : "")
-    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(*a.engine);
-  return s.str();
+/// An object whose members are set only where they say something.
+class Members {
+ public:
+  void number(std::string_view name, std::uint64_t n) {
+    if (n > 0) object_[name] = n;
+  }
+  void number(std::string_view name, const std::optional<std::uint64_t>& n) {
+    if (n) object_[name] = *n;
+  }
+  void moment(std::string_view name, const std::optional<Moment>& at) {
+    if (at) object_[name] = milliseconds(*at);
+  }
+  void seconds(std::string_view name, const std::optional<double>& s) {
+    if (s) object_[name] = std::llround(*s * 1e9);
+  }
+  void flag(std::string_view name, bool on) {
+    if (on) object_[name] = true;
+  }
+  void word(std::string_view name, std::string_view word) {
+    if (!word.empty()) object_[name] = word;
+  }
+  void gaps(std::string_view name, const series::Histogram& of) {
+    if (count(of) > 0) object_[name] = {count(of), of.sum()};
+  }
+  template <class Value>
+  void any(std::string_view name, Value&& value) {
+    if (!value.empty()) object_[name] = std::forward<Value>(value);
+  }
+  boost::json::object take() { return std::move(object_); }
+
+  static std::int64_t milliseconds(Moment at) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(at - start).count();
+  }
+
+ private:
+  boost::json::object object_;
+};
+
+inline boost::json::object figures(const wire::EngineFigures& said) {
+  Members to;
+  to.seconds("queue", said.queue);
+  to.seconds("prefill", said.prefill);
+  to.seconds("ttft", said.ttft);
+  to.seconds("decode", said.decode);
+  to.seconds("total", said.total);
+  to.seconds("time_per_token", said.time_per_token);
+  to.number("draft_tokens", said.draft_tokens);
+  to.number("draft_accepted_tokens", said.draft_accepted_tokens);
+  to.number("prompt_tokens", said.prompt_tokens);
+  to.number("output_tokens", said.output_tokens);
+  return to.take();
 }
 
-/// Returns everything that a replay leaves behind.
+inline boost::json::array choices_of(const record::Answer& of) {
+  boost::json::array all;
+  for (const record::ChoiceTimes& one : of.choices) {
+    all.push_back(
+        {Members::milliseconds(one.first_token), Members::milliseconds(one.last), one.first_tokens, one.tokens});
+  }
+  return all;
+}
+
+/// Returns all that an answer says. A member that has its usual value is left out. Moments are milliseconds from
+/// `start`.
+inline Members members_of(const record::Answer& a) {
+  Members to;
+  to.number("events", a.events);
+  to.moment("first_choice", a.first_choice);
+  to.moment("first_token", a.first_token);
+  to.moment("first_output", a.first_output);
+  to.moment("last_choice", a.last_choice);
+  to.number("token_events", a.token_events);
+  to.number("chars", a.output_chars);
+  to.number("prompt_tokens", a.prompt_tokens);
+  to.number("cached_tokens", a.cached_tokens);
+  to.number("output_tokens", a.output_tokens);
+  to.word("source", a.token_source == TokenSource::none ? "" : name_of(a.token_source));
+  to.number("first_output_tokens", a.first_output_tokens);
+  if (a.counted_tokens != a.output_tokens.value_or(a.token_events)) {
+    to.number("counted_tokens", std::optional(a.counted_tokens));
+  }
+  to.word("per_event", a.tokens_per_event == TokensPerEvent::unknown ? "" : name_of(a.tokens_per_event));
+  to.any("choices", choices_of(a));
+  to.word("finish_reason", a.finish_reason);
+  to.word("complete", a.complete == Completeness::none ? "" : name_of(a.complete));
+  to.flag("error", a.in_band_error);
+  to.flag("timed", a.timed);
+  to.any("engine", figures(*a.engine));
+  if (a.coalesced_reads > 0) to.any("coalesced", boost::json::array{a.coalesced_reads, a.coalesced_token_events});
+  if (a.token_reads != a.token_events) to.number("token_reads", a.token_reads);
+  return to;
+}
+inline std::string words(const record::Answer& a) {
+  return boost::json::serialize(members_of(a).take()) + " reads " + std::to_string(a.reads);
+}
+
+inline boost::json::object unparsed(const series::ReplicaShard& shard) {
+  Members to;
+  for (std::size_t i = 0; i < shard.unparsed.size(); ++i) {
+    to.number(series::unparsed_names[i], shard.unparsed[i].value());
+  }
+  return to.take();
+}
+
+/// The first token is observed once, from both origins.
+inline bool first_token_observed(const Replay& replay) {
+  const auto& at = replay.answer().first_token;
+  const series::ReplicaShard& shard = replay.shard;
+  const auto since = [&](Moment origin) { return at ? static_cast<std::uint64_t>((*at - origin).count()) : 0; };
+  return count(shard.time_to_first_token) == (at ? 1U : 0U) &&
+         count(shard.client_time_to_first_token) == (at ? 1U : 0U) &&
+         shard.time_to_first_token.sum() == since(ms(-60)) && shard.client_time_to_first_token.sum() == since(ms(-100));
+}
+
+/// Returns all that a replay leaves behind but the bytes it forwarded. Sums of gaps are nanoseconds.
+inline boost::json::object seen(const Replay& replay) {
+  const record::Answer& a = replay.answer();
+  Members to = members_of(a);
+  to.gaps("chunk_gaps", replay.shard.inter_chunk_latency);
+  to.gaps("token_gaps", replay.shard.inter_token_latency);
+  to.flag("refused", replay.meter.refused());
+  to.flag("overloaded", replay.meter.overloaded());
+  to.any("unparsed", unparsed(replay.shard));
+  to.flag("unread", replay.unread && replay.form != BodyForm::json && replay.form != BodyForm::opaque);
+  // These follow from what stands above.
+  to.flag("no event", !replay.meter.has_event() && a.events > 0);
+  const bool marker = replay.form == BodyForm::json ? !a.unparsed : a.complete == Completeness::marker;
+  to.flag("end unsaid", replay.meter.complete() != marker);
+  to.flag("first token not observed", !first_token_observed(replay));
+  to.flag("gaps differ", a.gaps.count() != count(replay.shard.inter_chunk_latency));
+  to.flag("output differs", replay.shard.output_tokens.value() != a.counted_tokens);
+  to.flag("unparsed differs", a.unparsed != !unparsed(replay.shard).empty());
+  return to.take();
+}
+
 inline std::string words(const Replay& replay) {
-  std::string text = words(replay.answer()) + "\nttft " + words(replay.shard.time_to_first_token) + "\nclient " +
-                     words(replay.shard.client_time_to_first_token) + "\nitl " +
-                     words(replay.shard.inter_token_latency) + "\nicl " + words(replay.shard.inter_chunk_latency) +
-                     "\nout " + std::to_string(replay.shard.output_tokens.value()) + "\nunparsed";
-  for (const series::Counter& counter : replay.shard.unparsed) text += " " + std::to_string(counter.value());
-  text += replay.meter.has_event() ? "\nevent" : "\nnone";
-  text += replay.meter.refused() ? " refused" : "";
-  text += replay.meter.complete() ? " complete" : "";
-  return text + "\n" + replay.forwarded;
+  return boost::json::serialize(seen(replay)) + " reads " + std::to_string(replay.answer().reads) + "\n" +
+         replay.forwarded;
 }
 
 /// Returns one chunk of an OpenAI chat stream: `rest` follows the choices.

@@ -18,6 +18,7 @@
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/exchange/answer_handler.hpp"
+#include "tests/http.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -50,27 +51,15 @@ struct Seen {
 
 inline Seen read_chunked(std::string head, std::string_view rest) {
   Seen seen{std::move(head), "", false};
-  while (!rest.empty()) {
-    const auto line = rest.find("\r\n");
-    const auto digits = rest.substr(0, line);
-    if (line == std::string_view::npos || digits.empty() ||
-        digits.find_first_not_of("0123456789abcdef") != std::string_view::npos || (digits[0] == '0' && line > 1)) {
-      ADD_FAILURE() << "no size of a chunk: " << rest;
-      return seen;
-    }
-    const auto size = std::stoul(std::string(digits), nullptr, 16);
-    rest.remove_prefix(line + 2);
-    if (rest.size() < size + 2 || rest.substr(size, 2) != "\r\n") {
-      ADD_FAILURE() << "a chunk that is not whole: " << rest;
-      return seen;
-    }
-    seen.body.append(rest.substr(0, size));
-    rest.remove_prefix(size + 2);
-    if (size != 0) continue;
-    seen.whole = true;
-    EXPECT_EQ(rest, "") << "behind the last chunk";
-    break;
+  tests::BodyReader reader(tests::BodyReader::Framing::chunked);
+  try {
+    rest = reader.read(rest, seen.body);
+    EXPECT_TRUE(reader.whole() || reader.between_chunks()) << "a chunk that is not whole: " << seen.body;
+  } catch (const tests::NotHttp& error) {
+    ADD_FAILURE() << error.what() << ": " << rest;
   }
+  seen.whole = reader.whole();
+  EXPECT_TRUE(!seen.whole || rest.empty()) << "behind the last chunk: " << rest;
   return seen;
 }
 
@@ -248,12 +237,8 @@ inline std::string answer(const std::string& status, const std::string& body,
   return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +
          "\r\n\r\n" + body;
 }
-inline std::string chunk(std::string_view bytes) {
-  std::array<char, 20> size{};
-  std::snprintf(size.data(), size.size(), "%zx\r\n", bytes.size());
-  return size.data() + std::string(bytes) + "\r\n";
-}
-inline const std::string last_chunk = "0\r\n\r\n";
+using tests::chunk;
+inline const std::string last_chunk(tests::last_chunk);
 
 inline std::string token(const std::string& text) {
   return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text +

@@ -20,6 +20,7 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/unique_fd.hpp"
 #include "proxy/serve/session.hpp"
+#include "tests/http.hpp"
 #include "tests/unit/proxy/net/scripted_channel.hpp"
 
 namespace weir::proxy::serve {
@@ -40,48 +41,22 @@ struct ClientView {
 
 inline ClientView read_answer(std::string_view bytes) {
   ClientView view;
-  const auto end = bytes.find("\r\n\r\n");
-  if (end == std::string_view::npos) return view;
-  view.head = bytes.substr(0, end + 4);
-  view.status = static_cast<unsigned>(std::stoul(view.head.substr(9, 3)));
-  bytes.remove_prefix(end + 4);
-  if (const auto length = view.head.find("Content-Length: "); length != std::string::npos) {
-    const auto size = std::stoul(view.head.substr(length + 16));
-    view.body = bytes.substr(0, size);
-    view.whole = view.body.size() == size;
-    view.rest = bytes.substr(view.body.size());
-  } else if (view.head.find("Transfer-Encoding: chunked") != std::string::npos) {
-    while (!view.whole) {
-      const auto line = bytes.find("\r\n");
-      if (line == std::string_view::npos) break;
-      const auto size = std::stoul(std::string(bytes.substr(0, line)), nullptr, 16);
-      bytes.remove_prefix(line + 2);
-      view.body += bytes.substr(0, size);
-      if (bytes.size() < size + 2) break;
-      bytes.remove_prefix(size + 2);
-      view.whole = size == 0;
-    }
-    if (view.whole) view.rest = bytes;
-  } else {
-    view.body = bytes;
-    view.until_close = true;
-  }
+  const auto read = tests::read_answer(bytes);
+  if (!read.head) return view;
+  view.status = read.head->status();
+  view.head = read.head->bytes;
+  view.body = read.body;
+  view.whole = read.whole;
+  view.until_close = read.until_close;
+  view.rest = read.rest;
   return view;
 }
 
 /// Counts the whole requests in `bytes`, each with a Content-Length or no body.
 inline std::size_t whole_requests(std::string_view bytes) {
   std::size_t count = 0;
-  for (;;) {
-    const auto end = bytes.find("\r\n\r\n");
-    if (end == std::string_view::npos) return count;
-    const auto head = bytes.substr(0, end + 4);
-    const auto length = head.find("Content-Length: ");
-    const auto size = length == std::string_view::npos ? 0 : std::stoul(std::string(head.substr(length + 16, 12)));
-    if (bytes.size() < end + 4 + size) return count;
-    bytes.remove_prefix(end + 4 + size);
-    ++count;
-  }
+  for (auto read = tests::read_request(bytes); read.whole; read = tests::read_request(read.rest)) ++count;
+  return count;
 }
 
 class ScriptedProxy {
@@ -343,11 +318,7 @@ inline std::string event(const std::string& text) {
   return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text + R"("},"finish_reason":null}]})" +
          "\n\n";
 }
-inline std::string chunk_of(std::string_view bytes) {
-  std::array<char, 24> size{};
-  std::snprintf(size.data(), size.size(), "%zx\r\n", bytes.size());
-  return size.data() + std::string(bytes) + "\r\n";
-}
+inline std::string chunk_of(std::string_view bytes) { return tests::chunk(bytes); }
 inline const std::string stream_head =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 inline const std::string stream_end =
