@@ -35,15 +35,15 @@ PlacementRequest Story::placement() const {
 Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
   if (at_the_head_ && !deadline_) deadline_ = now + shared_.queue_time;
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
-  if (const auto reason = std::exchange(repeats_for_, std::nullopt)) repeat_ = {replica(), *reason};
+  repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
   begin({lease.subject(), lease.key(), &usage, lease.doubted()}, std::move(lease), now);
   return Command::connect;
 }
 
 void Story::begin(const ReplicaRef& replica, Lease lease, Moment now) {
-  // The list keeps its beginning and its end.
-  if (attempts_.size() == most_attempts_listed) attempts_.pop_back();
+  // The list keeps its beginning, and the last two.
+  if (attempts_.size() == most_attempts_listed) attempts_.erase(attempts_.end() - 2);
   attempts_.push_back({.replica = replica, .started = now});
   lease_ = std::move(lease);
   ++made_;
@@ -75,6 +75,17 @@ Command Story::client_left(Moment now) {
 Command Story::cut_in_queue(Moment now) {
   cut();
   return reached_a_replica() ? end(now) : end_unserved(Told::stopping, Outcome::rejected, now);
+}
+
+std::optional<Story::Repeat> Story::take_repeat() {
+  if (!std::exchange(repeats_, false)) return std::nullopt;
+  const auto& before = *(attempts_.end() - 2);
+  return Repeat{before.replica, *before.why};
+}
+
+const ReplicaRef* Story::told_replica() const {
+  if (!tells_replica_) return nullptr;
+  return told_ == Told::kept_error ? &best_->replica : &replica();
 }
 
 bool Story::may_reuse_connection() const { return request_.may_go_twice && connected_to_ != replica().key.serial; }
@@ -133,15 +144,15 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
   replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
   last_ = std::make_unique<AttemptOver>(std::move(over));
-  told_replica_ = replica();
+  tells_replica_ = true;
   return done(Told::relayed, now);
 }
 
 /// The request goes to the same replica once more, under the same lease and at nobody's expense.
 Command Story::send_again(Lease lease, Retry reason, Moment now) {
   attempts_.back().why = reason;
+  repeats_ = true;
   const auto again = replica();
-  repeat_ = {again, reason};
   begin(again, std::move(lease), now);
   return Command::connect;
 }
@@ -173,10 +184,8 @@ Command Story::error_came(AttemptOver over, Moment now) {
   const auto reason = over.retry_reason;
   const bool keeps = over.kept != nullptr, no_room = has_no_room(over);
   keep_in_short(over);
-  if (keeps && (!best_ || rank_of(over) > rank_of(*best_))) {
-    best_ = std::make_unique<AttemptOver>(std::move(over));
-    best_replica_ = replica();
-  }
+  if (keeps && (!best_ || rank_of(over) > rank_of(best_->over)))
+    best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(asks_another_, std::nullopt);
   if (settled ? *settled : asks_another(status, now)) return ask_another(reason);
   return keeps && no_room && may_wait() ? wait(now) : end(now);
@@ -235,15 +244,14 @@ Command Story::wait(Moment now) {
 /// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error of
 /// weir's own about the last replica.
 Command Story::end(Moment now) {
-  told_replica_ = replica();
+  tells_replica_ = true;
   if (best_) {
-    const bool another_answered = replica().key.serial != best_replica_->key.serial;
-    if (is_to_blame(*best_replica_, best_->status, another_answered, now))
-      best_->verdict = {Outcome::replica_refused, {}, Blame::replica};
-    last_ = std::move(best_);
-    told_replica_ = *best_replica_;
+    const bool another_answered = replica().key.serial != best_->replica.key.serial;
+    if (is_to_blame(best_->replica, best_->over.status, another_answered, now))
+      best_->over.verdict = {Outcome::replica_refused, {}, Blame::replica};
+    *last_ = std::move(best_->over);
+    return done(Told::kept_error, now);
   }
-  if (last_->kept) return done(Told::kept_error, now);
   if (last_->end == End::unconnected) return done(Told::unconnected, now);
   if (last_->verdict.outcome == Outcome::rejected && cutting_) return done(Told::stopping, now);
   return done(suspect() ? Told::suspect : Told::failed, now);
@@ -251,7 +259,7 @@ Command Story::end(Moment now) {
 
 /// Ends a request that no replica works on.
 Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
-  if (reached_a_replica()) told_replica_ = replica();
+  tells_replica_ = reached_a_replica();
   last_ = std::make_unique<AttemptOver>();
   last_->verdict.outcome = outcome;
   return done(told, now);

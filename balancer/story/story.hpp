@@ -115,7 +115,7 @@ class Story {
     ReplicaRef replica;
     metrics::Retry reason;
   };
-  std::optional<Repeat> take_repeat() { return std::exchange(repeat_, std::nullopt); }
+  std::optional<Repeat> take_repeat();
   /// Two replicas were lost while they worked on the request.
   bool suspect() const { return lost_ >= most_lost; }
   /// Returns whose limit kept the request from a replica, once it has ended; nothing if none did.
@@ -127,7 +127,7 @@ class Story {
   /// The attempt that told() is about. Blank if there is none.
   AttemptOver& over() { return *last_; }
   /// The replica of that attempt; null if the request reached none.
-  const ReplicaRef* told_replica() const { return told_replica_ ? &*told_replica_ : nullptr; }
+  const ReplicaRef* told_replica() const;
   const Refused& refusal() const { return refusal_; }
   /// Adds all that the story knows to a record that has what the client asked. Takes the answer from over().
   void complete(metrics::record::RequestRecord& record, Moment now);
@@ -175,8 +175,11 @@ class Story {
   std::vector<Serial> tried_;
   // These are apart, because every request in flight holds these members, and few have an attempt to keep.
   std::unique_ptr<AttemptOver> last_;  ///< The last attempt, in short; at the end, the one whose answer is told.
-  std::unique_ptr<AttemptOver> best_;  ///< The replica's error that tells the client most so far.
-  std::optional<ReplicaRef> told_replica_, best_replica_;
+  struct Kept {
+    AttemptOver over;
+    ReplicaRef replica;
+  };
+  std::unique_ptr<Kept> best_;  ///< The replica's error that tells the client most so far.
   /// The first replica whose refusal another one is asked about.
   struct Doubted {
     ReplicaKey key;
@@ -186,7 +189,6 @@ class Story {
   /// Whether another replica is to be asked, if that was settled before the attempt ended.
   std::optional<bool> asks_another_;
   std::optional<metrics::Retry> repeats_for_;  ///< What the repeat will count for.
-  std::optional<Repeat> repeat_;
   std::optional<Moment> deadline_;  ///< A request that waited waits no longer than this.
   std::optional<std::uint64_t> prompt_estimate_;
   std::optional<Refused::Reason> limit_hit_;
@@ -201,6 +203,8 @@ class Story {
   Told told_ = Told::nothing;
   bool at_the_head_ = false;  ///< The request goes before those that never had a replica.
   bool holds_retry_ = false, any_retry_ = false, cutting_ = false;
+  bool repeats_ = false;          ///< The attempt that begins repeats the one before.
+  bool tells_replica_ = false;    ///< told() is about a replica.
 };
 
 }  // namespace weir::balancer::story

@@ -73,26 +73,45 @@ Command AttemptRunner::end_wait() {
   }
 }
 
-// What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
-// lasts.
+/// What an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever stands in the
+/// coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
+struct AttemptRunner::Running {
+  [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
+      : handler(runner.options(connection.reused), runner.story_.take_lease(),
+                runner.replica().series->shard(runner.loop_.index)),
+        relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
+              std::move(outgoing.spans), handler, runner.limits_, runner),
+        body_size(outgoing.body_size) {
+    runner.handler_ = &handler;
+  }
+
+  AnswerHandler handler;
+  Relay relay;
+  const std::uint64_t body_size;
+};
+
 net::Awaitable<Command> AttemptRunner::attempt() {
   auto connection = connect();
   if (!connection.channel) co_return not_begun(connection.error);
+  Running running(*this, std::move(connection), prepare());
+  co_await running.relay.run(net::use_awaitable);
+  co_return ended(running);
+}
+
+/// Makes what goes out.
+Outgoing AttemptRunner::prepare() {
   sender_.begins(replica());
   auto outgoing = sender_.outgoing(replica(), wanted());
-  const auto body_size = outgoing.body_size;
   asked_ = outgoing.asked;
-  auto& shard = replica().series->shard(loop_.index);
-  AnswerHandler handler(options(connection.reused), story_.take_lease(), shard);
-  handler_ = &handler;
-  Relay relay(loop_, client_, *replica().state, std::move(connection.channel), connection.reused,
-              std::move(outgoing.spans), handler, limits_, *this);
-  co_await relay.run(net::use_awaitable);
-  if (handler.sent_at()) shard.bytes[0].add(body_size);
-  auto result = relay.take_result();
-  if (auto left = relay.take_connection())
-    loop_.keep_idle(*replica().state, std::move(connected_to_), std::move(left));
-  co_return over(std::move(result));
+  return outgoing;
+}
+
+Command AttemptRunner::ended(Running& running) {
+  auto& state = *replica().state;
+  if (running.handler.sent_at()) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
+  auto result = running.relay.take_result();
+  if (auto left = running.relay.take_connection()) loop_.keep_idle(state, std::move(connected_to_), std::move(left));
+  return over(std::move(result));
 }
 
 /// Returns what the replica is asked to report in addition.

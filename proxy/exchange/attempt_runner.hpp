@@ -75,8 +75,11 @@ class AttemptRunner final : Relay::Owner {
   std::optional<story::Command> ask();
   story::Command leased(balancer::Lease lease);
   story::Command end_wait();
+  struct Running;
   net::Awaitable<story::Command> attempt();
-  story::Command not_begun(int error);
+  Outgoing prepare();
+  [[gnu::noinline]] story::Command ended(Running& running);
+  [[gnu::noinline]] story::Command not_begun(int error);
   Connection connect();
   AnswerHandler::Options options(bool reused);
   story::Command over(story::AttemptOver over);
