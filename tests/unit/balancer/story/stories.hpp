@@ -20,16 +20,17 @@ using metrics::Outcome;
 using metrics::Retry;
 
 /// An attempt that ended with nothing of an answer.
-inline AttemptOver broken(End end = End::reset) {
+inline AttemptOver broken(End end = End::reset, std::optional<Retry> why = Retry::reset) {
   AttemptOver over;
   over.end = end;
   over.sent = at(0);
-  over.verdict = {end == End::timed_out ? Outcome::timeout
-                  : end == End::cut     ? Outcome::rejected
-                                        : Outcome::upstream_reset,
+  over.verdict = {end == End::timed_out     ? Outcome::timeout
+                  : end == End::cut         ? Outcome::rejected
+                  : end == End::bad_framing ? Outcome::upstream_error
+                                            : Outcome::upstream_reset,
                   {},
                   end == End::cut ? Blame::weir : Blame::replica};
-  over.retry_reason = end == End::cut ? Retry::drain : Retry::reset;
+  over.retry_reason = end == End::cut ? Retry::drain : why;
   return over;
 }
 
@@ -66,6 +67,15 @@ inline AttemptOver unconnected(ConnectFailure failure) {
   AttemptOver over;
   over.end = End::unconnected;
   over.connect_failure = failure;
+  return over;
+}
+
+/// An attempt of which only the end matters.
+inline AttemptOver ended_by(End end, Reply reply = Reply::none) {
+  AttemptOver over;
+  over.end = end;
+  over.reply = reply;
+  if (end == End::client_left) over.verdict.outcome = Outcome::client_abort;
   return over;
 }
 
@@ -135,6 +145,21 @@ class Stories final : public GrantSink {
   }
   void grant(std::vector<Granted> some) noexcept override {
     for (auto& one : some) granted.push_back(std::move(one));
+  }
+
+  /// How many retries the budget has left.
+  int retries_left() {
+    int count = 0;
+    while (budget.take()) ++count;
+    for (int i = 0; i < count; ++i) budget.give_back();
+    return count;
+  }
+  /// No story has left anything in the books.
+  void expect_rest() {
+    expect_idle(*pool, specs.size(), now + std::chrono::hours(1));
+    EXPECT_EQ(pool->queue(now).waiting, 0u);
+    budget.set_share(1);
+    EXPECT_EQ(retries_left(), 3);
   }
 
   ReplicaKey key(ReplicaIndex replica) const { return pool->key(replica); }
