@@ -51,24 +51,6 @@ void ask_badly_and_well(const WeirUnderTest& weir, Answers& answers) {
   EXPECT_EQ(answers.harmed, 0);
 }
 
-TEST(Blame, RequestsThatNoReplicaCanAnswerPutNoneOutThoughTheRetryBudgetIsSpent) {
-  const auto script = vllm_chat(3);
-  const auto plays = [&](Exchange& exchange) {
-    if (exchange.request().body.find("broken") == std::string::npos) return play(exchange, script);
-    exchange.send(answer("500 Internal Server Error", R"({"error":{"message":"cannot"}})"));
-  };
-  ScriptedReplica a(plays), b(plays), c(plays);
-  WeirUnderTest weir(pool_of({&a, &b, &c}));
-  Answers answers;
-  ask_badly_and_well(weir, answers);
-  const auto page = weir.metrics_after(static_cast<std::size_t>(answers.told) + static_cast<std::size_t>(answers.good));
-  const auto opinions = page.sum("weir_retries_total", {{"reason", "status"}});
-  EXPECT_GT(opinions, 0);
-  EXPECT_LT(opinions, answers.told) << "the budget was spent";
-  EXPECT_EQ(page.sum("weir_replica_state", {{"state", "up"}}), 3);
-  EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected")));
-}
-
 TEST(Blame, OneClientsFloodOfRequestsThatNoReplicaCanAnswerEjectsNobodyWhateverTheRetryBudgetIs) {
   const auto script = vllm_chat(3);
   const auto plays = [&](Exchange& exchange) {

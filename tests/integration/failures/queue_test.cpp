@@ -2,11 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -104,60 +102,6 @@ TEST(Queue, WhileTheOnlyReplicaIsGoneRequestsWaitAndAreAllAnswered) {
   expect_idle_soon(weir);
 }
 
-TEST(Queue, AReplicasOwnRefusalIsWaitedOut) {
-  const auto script = vllm_chat(3);
-  std::atomic<unsigned> requests{0};
-  ScriptedReplica replica([&](Exchange& exchange) {
-    if (++requests > 2) return play(exchange, script);
-    exchange.send(answer("503 Service Unavailable", "{}", "application/json", "Retry-After: 1\r\n"));
-  });
-  WeirUnderTest weir(with_a_queue(pool_of({&replica})));
-  const auto got = fetch(weir.port(), post(chat, chat_body()));
-  EXPECT_EQ(got.status, 200u);
-  EXPECT_EQ(got.body, script.body(false));
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "status"}}), 2);
-  const auto line = weir.log_lines(1).front();
-  EXPECT_EQ(member(line, "attempt"), "3");
-  EXPECT_GT(line.at("wait_s").to_number<double>(), 1.5);
-}
-
-TEST(Queue, AnOverloadInsideA200IsWaitedOutToo) {
-  const auto script = tgi_stream(5);
-  std::atomic<unsigned> requests{0};
-  ScriptedReplica replica([&](Exchange& exchange) {
-    if (++requests > 1) return play(exchange, script);
-    exchange.send(sse_head() + chunk(tgi_overloaded) + std::string(last_chunk));
-  });
-  WeirUnderTest weir(with_a_queue(pool_of({&replica})));
-  EXPECT_EQ(fetch(weir.port(), post("/generate_stream", tgi_body())).body, script.body(false));
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "in_band_error"}}), 1);
-}
-
-/// A repeat is counted when it is sent. While no replica has room for it, its client may leave.
-TEST(Queue, ARepeatThatNoReplicaTookIsNotCounted) {
-  const auto script = vllm_chat(3);
-  Event over;
-  Progress held;
-  const auto serve = [&](Exchange& exchange) {
-    if (!exchange.request().head.has("x-hold")) return exchange.reset();
-    held.add(1);
-    over.wait("the other client to leave");
-    play(exchange, script);
-  };
-  ScriptedReplica one(serve), other(serve);
-  WeirUnderTest weir(one_at_a_time(pool_of({&one, &other})));
-  HttpClient holder(weir.port()), client(weir.port());
-  holder.send(post(chat, chat_body(), "X-Hold: 1\r\n"));
-  held.wait_for(1, "the first request at a replica");
-  client.send(post(chat, chat_body()));
-  wait_for_waiting(weir, 1);
-  client.close();
-  const auto metrics = weir.metrics_after(1);
-  EXPECT_EQ(metrics.sum("weir_retries_total"), weir.log_lines(1).front().at("attempt").to_number<double>() - 1);
-  over.set();
-  EXPECT_EQ(holder.response().body, script.body(false));
-}
-
 /// The only replica dies with its requests and comes back: none of them is lost.
 TEST(Queue, WhatTheOnlyReplicaLosesWaitsUntilItIsBack) {
   const auto script = vllm_chat(3);
@@ -197,30 +141,6 @@ TEST(Queue, AtItsDeadlineARequestIsToldWhenToComeBack) {
   EXPECT_EQ(weir.metrics_after(1).sum("weir_limit_hits_total", {{"limit", "queue_time"}}), 1);
 }
 
-TEST(Queue, AClientThatLeavesItIsCountedAndNothingElse) {
-  Event go_on;
-  ScriptedReplica replica([&](Exchange& exchange) {
-    go_on.wait("the test to go on");
-    play(exchange, vllm_chat(3));
-  });
-  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
-  Clients clients(weir);
-  clients.ask();
-  replica.wait_for_requests(1);
-  for (const bool reset : {false, true}) {
-    auto& leaves = clients.ask();
-    wait_for_waiting(weir, 1);
-    reset ? leaves.reset() : leaves.close();
-    wait_for_waiting(weir, 0);
-  }
-  go_on.set();
-  EXPECT_EQ(clients[0].response().status, 200u);
-  const auto metrics = weir.metrics_after(3);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_abort"}, {"phase", "queue"}, {"replica", ""}}), 2);
-  EXPECT_EQ(replica.requests().size(), 1u);
-  expect_idle_soon(weir);
-}
-
 TEST(Queue, ADrainLetsItsRequestsGoOn) {
   const auto script = vllm_chat(3);
   Event go_on;
@@ -239,35 +159,6 @@ TEST(Queue, ADrainLetsItsRequestsGoOn) {
   go_on.set();
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
   stopped.get();
-}
-
-TEST(Queue, OneWhoSendsALotDoesNotHoldUpOneWhoSendsLittle) {
-  const auto script = vllm_chat(3);
-  const std::string long_prompt(12'000, 'x');
-  Event go_on;
-  std::mutex mutex;
-  std::vector<std::string> order;
-  ScriptedReplica replica([&](Exchange& exchange) {
-    {
-      const std::lock_guard lock(mutex);
-      order.push_back(exchange.request().head.field("authorization").value_or(""));
-    }
-    go_on.wait("the test to go on");
-    play(exchange, script);
-  });
-  auto settings = one_at_a_time(pool_of({&replica}));
-  settings.pools[0].more.insert({"fair_by", "\"header:authorization\""});
-  WeirUnderTest weir(settings);
-  Clients clients(weir);
-  for (int i = 0; i < 12; ++i) clients.ask("Authorization: heavy\r\n", chat_body(long_prompt));
-  wait_for_waiting(weir, 11);
-  clients.ask("Authorization: light\r\n", chat_body(long_prompt));
-  wait_for_waiting(weir, 12);
-  go_on.set();
-  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
-  const std::lock_guard lock(mutex);
-  const auto turn = std::ranges::find(order, "light") - order.begin();
-  EXPECT_LE(turn, 4) << "of 13";
 }
 
 /// A replica hangs while others work, and does not answer its probe either: what waits on it goes elsewhere, at no cost
@@ -291,27 +182,6 @@ TEST(Queue, WhatWaitsOnAHungReplicaGoesElsewhere) {
   EXPECT_LT(Clock::now() - begun, soon);
   const auto metrics = weir.metrics_after(8);
   EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "hung"}, {"replica", "r0"}}), 4);
-  expect_idle_soon(weir);
-}
-
-/// An engine dies with all that it has: none of it has reached a client, and none of it is lost.
-TEST(Queue, WhatWaitsOnAReplicaThatDiesGoesElsewhere) {
-  const auto script = vllm_chat(3);
-  Event dies;
-  ScriptedReplica mortal([&](Exchange& exchange) {
-    dies.wait("the test to go on");
-    exchange.reset();
-  });
-  ScriptedReplica works([&](Exchange& exchange) { play(exchange, script); });
-  WeirUnderTest weir(with_a_queue(pool_of({&mortal, &works})));
-  Clients clients(weir);
-  for (int i = 0; i < 24; ++i) clients.ask();
-  mortal.wait_for_requests(12);
-  dies.set();
-  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
-  const auto metrics = weir.metrics_after(24);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}}), 24);
-  EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "reset"}, {"replica", "r0"}}), 12);
   expect_idle_soon(weir);
 }
 

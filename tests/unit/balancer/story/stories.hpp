@@ -43,9 +43,9 @@ inline AttemptOver error(unsigned status, bool kept = true) {
   over.sent = at(0);
   over.accepted = kept;
   over.retry_reason = Retry::status;
-  over.verdict.outcome = is_full(status) ? Outcome::replica_refused
-                         : status < 500  ? Outcome::client_error
-                                         : Outcome::upstream_error;
+  over.verdict.outcome = is_full(status)               ? Outcome::replica_refused
+                         : refuses_the_request(status) ? Outcome::client_error
+                                                       : Outcome::upstream_error;
   over.verdict.blame = blame_of(over.verdict.outcome, status);
   if (kept) over.kept = std::make_shared<std::string>(std::to_string(status));
   return over;
@@ -101,7 +101,7 @@ class Stories final : public GrantSink {
     return request;
   }
   std::unique_ptr<Story> begin(Story::Request request = inference()) {
-    request.caller.client = ++clients;  // Each request comes from another client.
+    if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     const Story::Shared shared{*pool, budget, opinions, queues, std::chrono::seconds(30)};
     return std::make_unique<Story>(shared, std::move(request));
   }
@@ -116,6 +116,28 @@ class Stories final : public GrantSink {
     }
     if (auto* admitted = std::get_if<Admitted>(&offered)) return leased(story, std::move(admitted->lease));
     return story.refused(std::get<Refused>(offered), now);
+  }
+  /// Plays a story to its end: replicas answer with these statuses, and 0 breaks off within an answer. Returns what the
+  /// client gets.
+  template <class Statuses>
+  unsigned play(const Statuses& status_of, Story::Request request = inference()) {
+    now += std::chrono::milliseconds(20);
+    const auto story = begin(std::move(request));
+    for (auto next = *ask(*story); next == Command::connect;) {
+      const unsigned status = status_of(story->replica().key.index);
+      const bool doubtful = story->replica().doubted && refuses_the_request(status);
+      const bool keeps = status >= 500 || is_full(status) || needs_second_opinion(status) || doubtful;
+      if (!keeps) story->answer_accepted(status, false, now);
+      auto result = status == 0 ? broken() : keeps ? error(status) : answer_of(status);
+      if (status == 0) result.reply = Reply::relayed;
+      next = over(*story, std::move(result));
+      if (next == Command::ask_pool) next = *ask(*story);
+    }
+    retries += story->attempts().size() - 1;
+    metrics::record::RequestRecord record;
+    story->complete(record, now);
+    outcome = record.outcome;
+    return story->over().status;
   }
   Command leased(Story& story, Lease lease) {
     auto& learned = *usage[lease.key().index];
@@ -179,6 +201,9 @@ class Stories final : public GrantSink {
   std::shared_ptr<Pool> pool;
   std::vector<Granted> granted;
   std::uint64_t clients = 0;
+  // Of the stories that were played to their end:
+  std::size_t retries = 0;
+  Outcome outcome = Outcome::ok;  ///< The last one's.
   const bool queues;
 };
 

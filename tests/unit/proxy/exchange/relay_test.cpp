@@ -64,17 +64,6 @@ TEST(Connect, ThatIsRefusedIs502) {
   }
 }
 
-TEST(Connect, ThatFailsLetsAnotherReplicaAnswerAtNoCostToTheBudget) {
-  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.retry_budget = 0; });
-  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
-  proxy.plan[1] = {says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_EQ(read_answer(client->got).status, 200u);
-  EXPECT_EQ(proxy.retries(Retry::connect), 1u);
-}
-
 TEST(Connect, ForWantOfADescriptorIsNoFailureOfTheReplica) {
   ScriptedProxy proxy;
   proxy.refuses_at_once[0] = EMFILE;
@@ -337,20 +326,6 @@ TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
   auto& budget = proxy.fleet.retries();
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.take()) << i;
   EXPECT_FALSE(budget.take());
-}
-
-TEST(AnswerIn, HoldsARetryUntilItFlows) {
-  ScriptedProxy proxy(2);
-  proxy.plan[0] = {says(whole_answer("503 Busy", "{}"))};
-  proxy.plan[1] = {[](net::Peer&) {}};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(budget.take());
-  EXPECT_FALSE(budget.take());
-  client->breaks();
-  proxy.run();
-  EXPECT_TRUE(budget.take());
 }
 
 TEST(AnswerIn, IsReadToItsEndAfterAHangUp) {

@@ -36,19 +36,6 @@ TEST(FirstTokenTimeOut, LetsAnotherReplicaAnswerAtNoCostToTheBudget) {
   }
 }
 
-TEST(FirstTokenTimeOut, IsToldWhereNoOtherReplicaIsLeft) {
-  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.first_token = config::Seconds(5); });
-  proxy.plan.fill({gives_nothing});
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  proxy.tick_in(5.1);
-  EXPECT_EQ(client->got, "");
-  proxy.tick_in(10.2);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
-  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"timeout")")));
-}
-
 TEST(WholeAnswerTimeOut, IsNotTriedElsewhere) {
   ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.whole_answer = config::Seconds(5); });
   proxy.plan.fill({gives_nothing});
