@@ -82,26 +82,6 @@ TEST(Queue, AFullReplicaIsWaitedFor) {
   expect_idle_soon(weir);
 }
 
-TEST(Queue, WhileTheOnlyReplicaIsGoneRequestsWaitAndAreAllAnswered) {
-  const auto script = vllm_chat(3);
-  const auto port = free_port();
-  WeirSettings settings{
-      .pools = {{.name = "chat", .replicas = {{.name = "r0", .url = "http://127.0.0.1:" + std::to_string(port)}}}}};
-  WeirUnderTest weir(with_a_queue(settings));
-  Clients clients(weir);
-  for (int i = 0; i < 20; ++i) clients.ask();
-  wait_for_waiting(weir, 20);
-  ScriptedReplica late([&](Exchange& exchange) { play(exchange, script); },
-                       ScriptedReplica::ModelsQuestion::answered_unseen, port);
-  for (std::size_t i = 0; i < clients.size(); ++i) {
-    const auto got = clients[i].response();
-    EXPECT_EQ(got.status, 200u);
-    EXPECT_EQ(got.body, script.body(false));
-  }
-  EXPECT_EQ(weir.metrics_after(20).sum("weir_requests_total", {{"outcome", "ok"}}), 20);
-  expect_idle_soon(weir);
-}
-
 /// The only replica dies with its requests and comes back: none of them is lost.
 TEST(Queue, WhatTheOnlyReplicaLosesWaitsUntilItIsBack) {
   const auto script = vllm_chat(3);
@@ -123,42 +103,6 @@ TEST(Queue, WhatTheOnlyReplicaLosesWaitsUntilItIsBack) {
   for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
   EXPECT_EQ(weir.metrics_after(8).sum("weir_requests_total", {{"outcome", "ok"}}), 8);
   expect_idle_soon(weir);
-}
-
-TEST(Queue, AtItsDeadlineARequestIsToldWhenToComeBack) {
-  ScriptedReplica replica([](Exchange& exchange) { exchange.wait_for_close(); });
-  auto settings = one_at_a_time(pool_of({&replica}));
-  settings.pools[0].more.insert({"queue_time", "\"300ms\""});
-  WeirUnderTest weir(settings);
-  Clients clients(weir);
-  clients.ask();
-  replica.wait_for_requests(1);
-  const auto got = fetch(weir.port(), post(chat, chat_body()));
-  expect_error(got, 429, "overloaded_error", "overloaded");
-  const auto milliseconds = std::stoi(got.head.field("retry-after-ms").value_or("0"));
-  EXPECT_GE(milliseconds, 1000);
-  EXPECT_EQ(std::stoi(got.head.field("retry-after").value_or("0")), (milliseconds + 999) / 1000);
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_limit_hits_total", {{"limit", "queue_time"}}), 1);
-}
-
-TEST(Queue, ADrainLetsItsRequestsGoOn) {
-  const auto script = vllm_chat(3);
-  Event go_on;
-  ScriptedReplica replica([&](Exchange& exchange) {
-    go_on.wait("the test to go on");
-    play(exchange, script);
-  });
-  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
-  Clients clients(weir);
-  clients.ask();
-  replica.wait_for_requests(1);
-  clients.ask();
-  wait_for_waiting(weir, 1);
-  auto stopped = std::async(std::launch::async, [&weir] { weir.stop(); });
-  weir.wait_until_said("draining");
-  go_on.set();
-  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
-  stopped.get();
 }
 
 /// A replica hangs while others work, and does not answer its probe either: what waits on it goes elsewhere, at no cost
@@ -183,22 +127,6 @@ TEST(Queue, WhatWaitsOnAHungReplicaGoesElsewhere) {
   const auto metrics = weir.metrics_after(8);
   EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "hung"}, {"replica", "r0"}}), 4);
   expect_idle_soon(weir);
-}
-
-TEST(Suspect, IsARequestThatEndsReplicaAfterReplica) {
-  std::list<ScriptedReplica> replicas;
-  for (int i = 0; i < 3; ++i) replicas.emplace_back([](Exchange& exchange) { exchange.reset(); });
-  WeirSettings settings{.pools = {{.name = "chat", .replicas = {}}}};
-  for (const auto& replica : replicas)
-    settings.pools[0].replicas.push_back({.name = "r" + std::to_string(replica.port()), .url = replica.url()});
-  WeirUnderTest weir(with_a_queue(settings));
-  expect_error(fetch(weir.port(), post(chat, chat_body())), 502, "upstream_error", "replica_lost");
-  std::size_t requests = 0;
-  for (const auto& replica : replicas) requests += replica.requests().size();
-  EXPECT_EQ(requests, 2u);
-  const auto line = weir.log_lines(1).front();
-  EXPECT_EQ(member(line, "suspect"), "true");
-  weir.wait_until_said("request " + member(line, "id") + " may end replicas");
 }
 
 }  // namespace

@@ -64,25 +64,5 @@ TEST(KeptAnswer, AKeptAnswerKeepsTheConnectionAndAnHttp10ClientGetsItWholeToo) {
   EXPECT_EQ(fetch(weir.port(), old).body, "busy");
 }
 
-TEST(SecondOpinion, AnUnknownModelIsTheClientsErrorAndAskedAboutOnce) {
-  ScriptedReplica r0(always(answer("404 Not Found", unknown_model))),
-      r1(always(answer("404 Not Found", unknown_model)));
-  auto settings = pool_of({&r0, &r1});
-  settings.pools[0].more = {{"models", R"(["typo", "another typo"])"}};
-  WeirUnderTest weir(settings);
-
-  for (int i = 0; i < 10; ++i) {
-    const auto got = fetch(weir.port(), post(chat, chat_body("Say something.", "typo")));
-    EXPECT_EQ(got.status, 404u);
-    EXPECT_EQ(got.body, unknown_model);
-  }
-  EXPECT_EQ(r0.requests().size() + r1.requests().size(), 11u) << "one request had a second opinion";
-  const auto metrics = weir.metrics_after(10);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_error"}}), 10);
-  EXPECT_EQ(metrics.sum("weir_retries_total"), 1);
-  fetch(weir.port(), post(chat, chat_body("Say something.", "another typo")));
-  EXPECT_EQ(r0.requests().size() + r1.requests().size(), 13u) << "of another model nothing is known";
-}
-
 }  // namespace
 }  // namespace weir::integration

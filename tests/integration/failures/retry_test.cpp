@@ -21,22 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Retry, ATgiThatAnswers200AndThenRefusesIsReplacedByAnotherOne) {
-  const auto script = tgi_stream(5);
-  std::atomic<unsigned> requests{0};
-  const auto overloaded_once = [&](Exchange& exchange) {
-    if (++requests == 1) return exchange.send(sse_head() + chunk(tgi_overloaded) + std::string(last_chunk));
-    play(exchange, script);
-  };
-  ScriptedReplica first(overloaded_once), second(overloaded_once);
-  WeirUnderTest weir(pool_of({&first, &second}));
-
-  EXPECT_EQ(fetch(weir.port(), post("/generate_stream", tgi_body())).body, script.body(false));
-  const auto metrics = weir.metrics_after(1);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}}), 1);
-  EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "in_band_error"}}), 1);
-}
-
 TEST(Retry, AReplicaThatDoesNotKnowUsageGetsTheOriginalOnceAndNoInjectionAfterwards) {
   auto script = vllm_chat(4);
   ScriptedReplica replica([&](Exchange& exchange) {
@@ -135,16 +119,6 @@ TEST(Retry, AGetOnAnInferenceRouteIsForwardedOnceAndChargedNoTokens) {
     EXPECT_EQ(member(line, "api"), "other");
     EXPECT_EQ(member(line, "prompt_tokens_estimate"), "0");
   }
-}
-
-TEST(Retry, APostThatIsNoInferenceIsForwardedOnce) {
-  const auto fails = [](Exchange& exchange) { exchange.send(answer("500 x", "{}")); };
-  ScriptedReplica r0(fails), r1(fails);
-  auto settings = pool_of({&r0, &r1});
-  settings.server = {{"paths", R"(["default", "/v1/load_lora_adapter"])"}};
-  WeirUnderTest weir(settings);
-  EXPECT_EQ(fetch(weir.port(), post("/v1/load_lora_adapter", "{}")).status, 500u);
-  EXPECT_EQ(r0.requests().size() + r1.requests().size(), 1u);
 }
 
 TEST(Retry, AReplicaThatFailsFastDoesNotDrawTheTraffic) {

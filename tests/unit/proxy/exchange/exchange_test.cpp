@@ -90,9 +90,11 @@ TEST(UsageOption, IsTakenWellOnlyWhereTheAnswerIsGood) {
   proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 404 "));
   client->got.clear();
+  Said said;
   client->says(post(chat(true)));
   proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(said.take(), HasSubstr("replica 'gpu0' refuses stream_options"));
   EXPECT_EQ(proxy.retries(Retry::injection_refused), 1u);
 }
 

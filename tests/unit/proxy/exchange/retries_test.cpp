@@ -186,14 +186,30 @@ TEST(Suspect, IsARequestThatTwoReplicasBrokeOffWith) {
   for (const auto how : {breaks, ends}) {
     ScriptedProxy proxy(4);
     proxy.plan.fill({how});
+    Said said;
     const auto client = proxy.client(post(chat(true)));
     proxy.run();
+    EXPECT_THAT(said.take(), HasSubstr("may end replicas: for the second time one broke off"));
     EXPECT_THAT(client->got,
                 AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("now 'gpu1'"), HasSubstr("for the second time")));
     EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
     EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("suspect":true)"), HasSubstr(R"("attempt":2)"))));
     proxy.expect_at_rest();
   }
+}
+
+TEST(Suspect, IsNotOneWhoseReplicasWeirCutAtTheEndOfTheirDrain) {
+  ScriptedProxy proxy(4);
+  for (std::size_t i = 0; i < 2; ++i)
+    proxy.plan[i] = {[&proxy, i](net::Peer& replica) {
+      proxy.replica(i).state->cut = true;
+      replica.breaks();
+    }};
+  proxy.plan[2] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("suspect":false)")));
 }
 
 /// An engine that dies at once leaves an idle connection without a byte, as if that had grown old. That it refuses the
