@@ -74,11 +74,8 @@ TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedg
 INSTANTIATE_TEST_SUITE_P(
     Phases, ClientLeaves,
     ::testing::Values(Departure{"before_the_head_by_close", false, 0, Leaving::close, "prefill"},
-                      Departure{"before_the_head_by_reset", false, 0, Leaving::reset, "prefill"},
                       Departure{"before_the_first_event_by_close", true, 0, Leaving::close, "prefill"},
-                      Departure{"before_the_first_event_by_reset", true, 0, Leaving::reset, "prefill"},
                       Departure{"after_the_role_by_close", true, 1, Leaving::close, "prefill"},
-                      Departure{"in_mid_stream_by_close", true, 4, Leaving::close, "decode"},
                       Departure{"in_mid_stream_by_reset", true, 4, Leaving::reset, "decode"}),
     [](const auto& test) { return test.param.name; });
 

@@ -48,27 +48,6 @@ TEST(Retry, AReplicaThatDoesNotKnowUsageGetsTheOriginalOnceAndNoInjectionAfterwa
   weir.wait_until_said("replica 'r0' refuses stream_options");
 }
 
-TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
-  const auto script = vllm_chat(3);
-  for (const std::size_t burst : {8u, 16u, 32u, 64u}) {
-    ScriptedReplica live([&](Exchange& exchange) { play(exchange, script); });
-    auto leaves = std::make_unique<ScriptedReplica>([&](Exchange& exchange) { play(exchange, script); });
-    auto settings = pool_of({&live, leaves.get()});
-    settings.health = {{"interval", "\"1h\""}};
-    WeirUnderTest weir(settings);
-    leaves->wait_for_probes(1);
-    leaves.reset();
-
-    std::vector<std::unique_ptr<HttpClient>> clients;
-    for (std::size_t i = 0; i < burst; ++i) clients.push_back(std::make_unique<HttpClient>(weir.port()));
-    for (auto& client : clients) client->send(post(chat, chat_body()));
-    for (auto& client : clients) EXPECT_EQ(client->response().body, script.body(false));
-    const auto metrics = weir.metrics_after(burst);
-    EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"replica", "r0"}}), burst);
-    EXPECT_GE(metrics.sum("weir_retries_total", {{"reason", "connect"}, {"replica", "r1"}}), 1);
-  }
-}
-
 TEST(Retry, WantOfADescriptorIsToldFromARefusedConnection) {
   const auto answers = [](Exchange& exchange) { exchange.send(answer("200 OK", vllm_whole_chat(2))); };
   ScriptedReplica first(answers), second(answers);
