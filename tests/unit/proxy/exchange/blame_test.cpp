@@ -8,6 +8,8 @@
 namespace weir::proxy::serve {
 namespace {
 
+const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
+
 class Blamed : public testing::Test {
  protected:
   static balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
@@ -40,6 +42,29 @@ TEST_F(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
     EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
     EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
     EXPECT_EQ(proxy.snapshot->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+  }
+}
+
+// Without a retry no second replica is asked whose fault an error is.
+TEST_F(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
+  const std::string broken_off = stream_head + chunk_of(event("a"));
+  for (const double budget : {0.0, 0.2}) {
+    for (const bool breaks_off : {false, true}) {
+      ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+      proxy.plan.fill({[&](net::Peer& peer) {
+        if (!peer.got.ends_with(bad_body)) return peer.says(whole_answer("200 OK", completion));
+        peer.says(breaks_off ? broken_off : whole_answer("500 Broken", "{}"));
+        if (breaks_off) peer.ends();
+      }});
+      for (int i = 0; i < 60; ++i) {
+        proxy.address = {9};
+        for (int each = 0; i % 20 == 0 && each < 3; ++each) EXPECT_EQ(asks(proxy, chat(false)), 200u);
+        proxy.address = {6};
+        asks(proxy, bad_body);
+      }
+      for (std::size_t replica = 0; replica < 3; ++replica)
+        EXPECT_EQ(state(proxy, replica), balancer::ReplicaState::up) << replica << ", " << budget << breaks_off;
+    }
   }
 }
 

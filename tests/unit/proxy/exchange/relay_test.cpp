@@ -316,19 +316,6 @@ TEST(AnswerIn, GoesBeforeOthersOnceItFlows) {
   EXPECT_THAT(prioritized, ElementsAre(false, true));
 }
 
-TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
-  ScriptedProxy proxy(2);
-  proxy.plan[0] = {says(whole_answer("503 Busy", "{}"))};
-  proxy.plan[1] = {says(stream_head + chunk_of(event("a")))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
-  EXPECT_FALSE(read_answer(client->got).whole);
-  auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.take()) << i;
-  EXPECT_FALSE(budget.take());
-}
-
 TEST(AnswerIn, IsReadToItsEndAfterAHangUp) {
   ScriptedProxy proxy;
   proxy.plan[0] = {[](net::Peer& replica) {

@@ -118,10 +118,6 @@ class Lost : public testing::Test {
     static_cast<void>(pool().take_changes(Clock::now() + metrics::ticks(config::Seconds(seconds))));
     proxy.run();
   }
-  void expect_waiting(const net::Peer& client) {
-    EXPECT_EQ(client.got, "");
-    EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
-  }
   ScriptedProxy proxy{1, with_a_queue()};
 };
 
@@ -144,22 +140,6 @@ TEST_F(Lost, ItsRequestWaitsAndIsSentAgain) {
   }
 }
 
-TEST_F(Lost, ItsRequestWaitsUntilItIsUpAgain) {
-  proxy.plan[0] = {breaks, says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
-  passes(1.1);
-  EXPECT_EQ(proxy.connections[0].size(), 2u);
-  passes(20);
-  EXPECT_EQ(proxy.connections[0].size(), 2u) << "it refuses connections";
-  expect_waiting(*client);
-  proxy.on_connect[0] = nullptr;
-  pool().report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::seconds(25));
-  proxy.run();
-  EXPECT_TRUE(read_answer(client->got).whole);
-}
-
 TEST_F(Lost, TwiceItsRequestIsSuspectAndWaitsNoMore) {
   proxy.plan[0] = {breaks};
   const auto client = proxy.client(post(chat(true)));
@@ -168,17 +148,6 @@ TEST_F(Lost, TwiceItsRequestIsSuspectAndWaitsNoMore) {
   EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("for the second time")));
   EXPECT_THAT(asked(proxy), ElementsAre(2, 0, 0, 0));
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("suspect":true)")));
-  proxy.expect_at_rest();
-}
-
-TEST_F(Lost, AtTheDeadlineTheClientIsToldSo) {
-  proxy.plan[0] = {breaks};
-  proxy.client(post(chat(true)));  // It takes the replica out of the way of the next.
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  pool().report(proxy.replica().key, balancer::Sign::refused, Clock::now());
-  proxy.tick_in(61);
-  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("'gpu0' broke off")));
   proxy.expect_at_rest();
 }
 
