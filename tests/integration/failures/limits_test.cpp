@@ -1,4 +1,4 @@
-// A replica is late, a client is slow, or everybody is busy, and weir keeps its limits of time and room.
+// A client is slow, and weir keeps its limits of time and room: what only the kernel's buffers show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

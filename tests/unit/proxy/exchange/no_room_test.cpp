@@ -135,6 +135,23 @@ TEST_F(NoRoomSaid, IsNotWhatAnotherErrorInsideA200Says) {
   EXPECT_EQ(pool().queue(Clock::now()).waiting, 0u);
 }
 
+/// Another replica has it at once, so that it waits nowhere: it looks at its deadline itself.
+TEST(NoRoom, OfOneReplicaAfterTheOtherIsToldOnceTheQueuesTimeIsOver) {
+  for (const double time : {0.0, 30.0}) {
+    ScriptedProxy proxy(2, [time](config::Settings& settings) {
+      settings.limits.retry_budget = 0;
+      settings.pools.front().queue.requests = 256;
+      settings.pools.front().queue.time = config::Seconds(time);
+    });
+    proxy.plan.fill({says(whole_answer("429 Too Many", R"({"error":"full"})"))});
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+    EXPECT_EQ(read_answer(client->got).body, time == 0 ? R"({"error":"full"})" : "");
+    EXPECT_EQ(proxy.limit_hits(Limit::queue_time), time == 0 ? 1u : 0u);
+  }
+}
+
 /// The only replica refuses connections.
 TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; });
