@@ -6,7 +6,6 @@
 #include <iostream>
 #include <thread>
 
-#include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 #include "tests/integration/peers/words.hpp"
