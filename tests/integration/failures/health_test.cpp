@@ -173,8 +173,8 @@ TEST_F(Health, FailuresInARowEjectAReplica) {
   ScriptedReplica broken([](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); });
   WeirUnderTest weir(probed_often(pool_of({&good, &broken})));
   for (int i = 0; i < 12; ++i) EXPECT_EQ(who_answers(weir), "r0");
+  ASSERT_EQ(broken.requests().size(), 5u) << weir.output();
   weir.wait_until_said("replica 'r1' is ejected, it was up: 5 requests in a row failed, so it is out for 10 s");
-  EXPECT_EQ(broken.requests().size(), 5u);
 }
 
 }  // namespace
