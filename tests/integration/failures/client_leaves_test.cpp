@@ -2,7 +2,6 @@
 // what was lost.
 #include <gtest/gtest.h>
 
-#include <future>
 
 #include "tests/integration/peers/leaving.hpp"
 #include "tests/integration/peers/streams.hpp"
@@ -75,41 +74,10 @@ TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedg
 INSTANTIATE_TEST_SUITE_P(
     Phases, ClientLeaves,
     ::testing::Values(Departure{"before_the_head_by_close", false, 0, Leaving::close, "prefill"},
-                      Departure{"before_the_head_by_reset", false, 0, Leaving::reset, "prefill"},
                       Departure{"before_the_first_event_by_close", true, 0, Leaving::close, "prefill"},
-                      Departure{"before_the_first_event_by_reset", true, 0, Leaving::reset, "prefill"},
                       Departure{"after_the_role_by_close", true, 1, Leaving::close, "prefill"},
-                      Departure{"in_mid_stream_by_close", true, 4, Leaving::close, "decode"},
                       Departure{"in_mid_stream_by_reset", true, 4, Leaving::reset, "decode"}),
     [](const auto& test) { return test.param.name; });
-
-TEST(ClientLeaves, AWholeAnswerThatNobodyWaitsForIsGivenUp) {
-  std::promise<void> closed;
-  ScriptedReplica replica([&](Exchange& exchange) {
-    exchange.wait_for_close();
-    closed.set_value();
-  });
-  WeirUnderTest weir(pool_of({&replica}));
-
-  HttpClient client(weir.port());
-  client.send(post(chat, whole_chat_body()));
-  replica.wait_for_requests(1);
-  client.close();
-  value_of(closed, "weir to close the replica's connection");
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
-}
-
-TEST(ClientLeaves, InTheMiddleOfItsRequestNothingIsSentToAReplica) {
-  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
-  WeirUnderTest weir(pool_of({&replica}));
-
-  HttpClient client(weir.port());
-  const auto request = post(chat, whole_chat_body());
-  client.send(request.substr(0, request.size() - 5));
-  client.close();
-  expect_idle(weir.metrics_after(1));
-  EXPECT_EQ(replica.connections(), 0u);
-}
 
 }  // namespace
 }  // namespace weir::integration

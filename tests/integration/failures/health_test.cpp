@@ -173,29 +173,8 @@ TEST_F(Health, FailuresInARowEjectAReplica) {
   ScriptedReplica broken([](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); });
   WeirUnderTest weir(probed_often(pool_of({&good, &broken})));
   for (int i = 0; i < 12; ++i) EXPECT_EQ(who_answers(weir), "r0");
+  ASSERT_EQ(broken.requests().size(), 5u) << weir.output();
   weir.wait_until_said("replica 'r1' is ejected, it was up: 5 requests in a row failed, so it is out for 10 s");
-  EXPECT_EQ(broken.requests().size(), 5u);
-}
-
-TEST_F(Health, AnErrorThatEveryReplicaRepeatsIsTheRequestsFault) {
-  const auto errs = [](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); };
-  ScriptedReplica one(errs), two(errs);
-  WeirUnderTest weir(probed_often(pool_of({&one, &two})));
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 500u);
-  const auto page = weir.metrics_after(12);
-  EXPECT_TRUE(is(page, "r0", "up"));
-  EXPECT_TRUE(is(page, "r1", "up"));
-}
-
-TEST_F(Health, AFullReplicaIsLeftAloneForAsLongAsItSays) {
-  ScriptedReplica good(plays());
-  ScriptedReplica busy([](Exchange& exchange) {
-    exchange.send("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 2\r\n\r\n{}");
-  });
-  WeirUnderTest weir(probed_often(pool_of({&good, &busy})));
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(who_answers(weir), "r0");
-  EXPECT_EQ(busy.requests().size(), 1u);
-  EXPECT_TRUE(is(weir.metrics_after(8), "r1", "up")) << "full is not ill";
 }
 
 }  // namespace

@@ -36,35 +36,6 @@ TEST(Http, AConnectionIsKeptForManyRequestsOfAllKinds) {
   EXPECT_EQ(replica.connections(), 1u) << "and so is the one to the replica";
 }
 
-TEST(Http, PipelinedRequestsAreAnsweredInOrder) {
-  const auto script = vllm_chat(3);
-  ScriptedReplica replica(echo_or_stream(script));
-  WeirUnderTest weir(pool_of({&replica}));
-
-  HttpClient client(weir.port());
-  client.send(post(chat, chat_body()) + post(chat, whole_chat_body("a")) + post(chat, whole_chat_body("four")));
-  EXPECT_EQ(client.response().body, script.body(false));
-  EXPECT_EQ(client.response().body, vllm_whole_chat(whole_chat_body("a").size()));
-  EXPECT_EQ(client.response().body, vllm_whole_chat(whole_chat_body("four").size()));
-  EXPECT_EQ(weir.metrics_after(3).sum("weir_requests_total", {{"outcome", "ok"}}), 3);
-}
-
-TEST(Http, AnOldClientGetsAStreamWithoutChunksThatEndsWithTheConnection) {
-  const auto script = vllm_chat(4);
-  ScriptedReplica replica(echo_or_stream(script));
-  WeirUnderTest weir(pool_of({&replica}));
-
-  HttpClient client(weir.port());
-  auto request = post(chat, chat_body());
-  request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
-  const auto got = client.exchange(request);
-  EXPECT_EQ(got.status, 200u);
-  EXPECT_FALSE(got.head.has("transfer-encoding"));
-  EXPECT_EQ(got.body, script.body(false));
-  EXPECT_EQ(got.end, BodyEnd::close);
-  EXPECT_EQ(replica.only_request().version, "HTTP/1.1");
-}
-
 TEST(Http, AClientThatWantsTheConnectionClosedGetsItClosed) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));

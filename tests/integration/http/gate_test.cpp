@@ -91,44 +91,6 @@ TEST(Http, RequestsThatCouldBeReadInTwoWaysAreRefusedAndTheConnectionEnds) {
             std::size(ambiguous));
 }
 
-TEST(Http, AnswersThatCouldBeReadInTwoWaysAre502) {
-  const std::string answers[]{
-      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
-      "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nxx",
-      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-      "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\n{}",
-      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-      "HTTP/1.1 200 OK\r\nX-Long: " + std::string(300'000, 'x') + "\r\n\r\n",
-  };
-  ScriptedReplica replica([&](Exchange& exchange) {
-    exchange.send(answers[exchange.request().number - 1]);
-    exchange.wait_for_close();
-    exchange.close();
-  });
-  WeirUnderTest weir(pool_of({&replica}));
-
-  for (std::size_t i = 0; i < std::size(answers); ++i) {
-    const auto got = fetch(weir.port(), post(chat, whole_chat_body()));
-    expect_error(got, 502, "upstream_error");
-  }
-  EXPECT_EQ(replica.connections(), std::size(answers)) << "each of these connections dies";
-}
-
-TEST(Http, InterimAnswersAreSkippedAndBytesBehindAnAnswerReachNobody) {
-  ScriptedReplica replica([](Exchange& exchange) {
-    exchange.send("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n");
-    exchange.send(answer("200 OK", "{\"n\":" + std::to_string(exchange.request().number) + "}") +
-                  answer("200 OK", "{\"poison\":1}"));
-  });
-  auto settings = pool_of({&replica});
-  settings.server = {{"threads", "1"}};
-  WeirUnderTest weir(settings);
-
-  for (int i = 1; i <= 3; ++i)
-    EXPECT_EQ(fetch(weir.port(), post(chat, whole_chat_body())).body, "{\"n\":" + std::to_string(i) + "}");
-}
-
 TEST(Http, ARefusalThatComesBeforeTheBodyIsSentWholeIsNotLost) {
   constexpr std::size_t size = 12 * 1024 * 1024;
   Socket listener = Socket::listen(-1);

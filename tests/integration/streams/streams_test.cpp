@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 /// Runs one of many streams. The replica sends an event only when the client has all before it, so that no two of them
 /// share a read.
@@ -243,35 +242,6 @@ INSTANTIATE_TEST_SUITE_P(Streams, CutStreams,
                                            Cut{"with_comments_first", false, ": hello\n\n:\n\n", in_one_piece},
                                            Cut{"with_a_byte_order_mark", false, "\xEF\xBB\xBF", in_sevens}),
                          [](const auto& test) { return test.param.name; });
-
-TEST(Streams, AnAnswerThatEndsWithTheConnectionIsWhole) {
-  const auto script = vllm_chat(4);
-  ScriptedReplica replica([&](Exchange& exchange) {
-    exchange.send("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" +
-                  script.body(asks_for_usage(exchange.request())));
-    exchange.close();
-  });
-  WeirUnderTest weir(pool_of({&replica}));
-
-  const auto got = fetch(weir.port(), post(chat, chat_body()));
-  EXPECT_EQ(got.body, script.body(false));
-  EXPECT_EQ(got.end, BodyEnd::whole);
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "ok"}}), 1);
-}
-
-TEST(Streams, AnAnswerThatEndsWithTheConnectionAndWithoutItsMarkerIsIncompleteForTheClientToo) {
-  const auto script = vllm_chat(4);
-  ScriptedReplica replica([&](Exchange& exchange) {
-    exchange.send("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + script.events[0] + script.events[1]);
-    exchange.close();
-  });
-  WeirUnderTest weir(pool_of({&replica}));
-
-  const auto got = fetch(weir.port(), post(chat, chat_body()));
-  EXPECT_THAT(got.body, StartsWith(script.events[0] + script.events[1] + "data: {\"error\":"));
-  EXPECT_EQ(got.end, BodyEnd::fin) << "no last chunk";
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "truncated"}}), 1);
-}
 
 TEST(Streams, AWholeAnswerIsRelayedWithItsLengthAndCounted) {
   const auto body = vllm_whole_chat(9, 40);

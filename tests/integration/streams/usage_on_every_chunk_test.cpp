@@ -75,18 +75,5 @@ TEST(UsageOnEveryChunk, IsNotAskedForWhereTheClientSaysWhatItWants) {
   EXPECT_EQ(replica.only_request().body, chat_body_with_usage());
 }
 
-TEST(UsageOnEveryChunk, IsNotAskedForAgainOfAReplicaThatRefusesIt) {
-  ScriptedReplica replica([](Exchange& exchange) {
-    if (!asks_for_usage(exchange.request())) return play_with_usage(exchange);
-    exchange.send(answer("400 Bad Request", R"({"error":{"message":"stream_options: extra field"}})"));
-  });
-  WeirUnderTest weir(asking(replica));
-
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, stream(false, false));
-  EXPECT_EQ(replica.requests().size(), 3u) << "the refused one, its original, and one that was not asked";
-  EXPECT_EQ(weir.metrics_after(2).sum("weir_injection_disabled"), 1);
-  weir.wait_until_said("refuses stream_options");
-}
-
 }  // namespace
 }  // namespace weir::integration

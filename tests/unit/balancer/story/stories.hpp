@@ -20,16 +20,17 @@ using metrics::Outcome;
 using metrics::Retry;
 
 /// An attempt that ended with nothing of an answer.
-inline AttemptOver broken(End end = End::reset) {
+inline AttemptOver broken(End end = End::reset, std::optional<Retry> why = Retry::reset) {
   AttemptOver over;
   over.end = end;
   over.sent = at(0);
-  over.verdict = {end == End::timed_out ? Outcome::timeout
-                  : end == End::cut     ? Outcome::rejected
-                                        : Outcome::upstream_reset,
+  over.verdict = {end == End::timed_out     ? Outcome::timeout
+                  : end == End::cut         ? Outcome::rejected
+                  : end == End::bad_framing ? Outcome::upstream_error
+                                            : Outcome::upstream_reset,
                   {},
                   end == End::cut ? Blame::weir : Blame::replica};
-  over.retry_reason = end == End::cut ? Retry::drain : Retry::reset;
+  over.retry_reason = end == End::cut ? Retry::drain : why;
   return over;
 }
 
@@ -42,9 +43,9 @@ inline AttemptOver error(unsigned status, bool kept = true) {
   over.sent = at(0);
   over.accepted = kept;
   over.retry_reason = Retry::status;
-  over.verdict.outcome = is_full(status) ? Outcome::replica_refused
-                         : status < 500  ? Outcome::client_error
-                                         : Outcome::upstream_error;
+  over.verdict.outcome = is_full(status)               ? Outcome::replica_refused
+                         : refuses_the_request(status) ? Outcome::client_error
+                                                       : Outcome::upstream_error;
   over.verdict.blame = blame_of(over.verdict.outcome, status);
   if (kept) over.kept = std::make_shared<std::string>(std::to_string(status));
   return over;
@@ -66,6 +67,15 @@ inline AttemptOver unconnected(ConnectFailure failure) {
   AttemptOver over;
   over.end = End::unconnected;
   over.connect_failure = failure;
+  return over;
+}
+
+/// An attempt of which only the end matters.
+inline AttemptOver ended_by(End end, Reply reply = Reply::none) {
+  AttemptOver over;
+  over.end = end;
+  over.reply = reply;
+  if (end == End::client_left) over.verdict.outcome = Outcome::client_abort;
   return over;
 }
 
@@ -91,7 +101,7 @@ class Stories final : public GrantSink {
     return request;
   }
   std::unique_ptr<Story> begin(Story::Request request = inference()) {
-    request.caller.client = ++clients;  // Each request comes from another client.
+    if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     const Story::Shared shared{*pool, budget, opinions, queues, std::chrono::seconds(30)};
     return std::make_unique<Story>(shared, std::move(request));
   }
@@ -106,6 +116,28 @@ class Stories final : public GrantSink {
     }
     if (auto* admitted = std::get_if<Admitted>(&offered)) return leased(story, std::move(admitted->lease));
     return story.refused(std::get<Refused>(offered), now);
+  }
+  /// Plays a story to its end: replicas answer with these statuses, and 0 breaks off within an answer. Returns what the
+  /// client gets.
+  template <class Statuses>
+  unsigned play(const Statuses& status_of, Story::Request request = inference()) {
+    now += std::chrono::milliseconds(20);
+    const auto story = begin(std::move(request));
+    for (auto next = *ask(*story); next == Command::connect;) {
+      const unsigned status = status_of(story->replica().key.index);
+      const bool doubtful = story->replica().doubted && refuses_the_request(status);
+      const bool keeps = status >= 500 || is_full(status) || needs_second_opinion(status) || doubtful;
+      if (!keeps) story->answer_accepted(status, false, now);
+      auto result = status == 0 ? broken() : keeps ? error(status) : answer_of(status);
+      if (status == 0) result.reply = Reply::relayed;
+      next = over(*story, std::move(result));
+      if (next == Command::ask_pool) next = *ask(*story);
+    }
+    retries += story->attempts().size() - 1;
+    metrics::record::RequestRecord record;
+    story->complete(record, now);
+    outcome = record.outcome;
+    return story->over().status;
   }
   Command leased(Story& story, Lease lease) {
     auto& learned = *usage[lease.key().index];
@@ -137,6 +169,21 @@ class Stories final : public GrantSink {
     for (auto& one : some) granted.push_back(std::move(one));
   }
 
+  /// How many retries the budget has left.
+  int retries_left() {
+    int count = 0;
+    while (budget.take()) ++count;
+    for (int i = 0; i < count; ++i) budget.give_back();
+    return count;
+  }
+  /// No story has left anything in the books.
+  void expect_rest() {
+    expect_idle(*pool, specs.size(), now + std::chrono::hours(1));
+    EXPECT_EQ(pool->queue(now).waiting, 0u);
+    budget.set_share(1);
+    EXPECT_EQ(retries_left(), 3);
+  }
+
   ReplicaKey key(ReplicaIndex replica) const { return pool->key(replica); }
   void report(ReplicaIndex replica, Sign sign, int times) {
     for (int i = 0; i < times; ++i) pool->report(key(replica), sign, now);
@@ -154,6 +201,9 @@ class Stories final : public GrantSink {
   std::shared_ptr<Pool> pool;
   std::vector<Granted> granted;
   std::uint64_t clients = 0;
+  // Of the stories that were played to their end:
+  std::size_t retries = 0;
+  Outcome outcome = Outcome::ok;  ///< The last one's.
   const bool queues;
 };
 

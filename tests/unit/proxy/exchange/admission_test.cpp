@@ -290,39 +290,6 @@ TEST(Waits, WithoutAQueueAreNoneForTokensEither) {
   EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 0u);
 }
 
-TEST(Waits, AreForRetriesToo) {
-  ScriptedProxy proxy(2, one_at_a_time());
-  proxy.plan[0] = {[](net::Peer& replica) { replica.breaks(); }};
-  const auto first = proxy.client(post(chat(true)));  // It is lost, and goes to the other replica.
-  proxy.run();
-  EXPECT_EQ(proxy.connections[1].size(), 1u);
-  const auto second = proxy.client(post(chat(true)));  // It is lost, and has to wait for the other replica.
-  proxy.run();
-  EXPECT_EQ(second->got, "");
-  proxy.plan[1] = {says(streamed_answer())};
-  proxy.connections[1].front()->says(streamed_answer());
-  proxy.run();
-  EXPECT_TRUE(read_answer(first->got).whole);
-  EXPECT_TRUE(read_answer(second->got).whole);
-  proxy.expect_at_rest();
-}
-
-TEST(Waits, OfRetriesHoldNothingOfTheBudget) {
-  ScriptedProxy proxy(2, one_at_a_time());
-  proxy.plan[0] = {says("rubbish\r\n\r\n")};
-  proxy.client(post(chat(true)));  // It gets no answer, and goes to the other replica.
-  proxy.run();
-  auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(budget.take());
-  ASSERT_FALSE(budget.take()) << "the first client's is held";
-  budget.give_back();
-  proxy.client(post(chat(true)));  // Neither does it, and it has to wait for the other replica.
-  proxy.run();
-  ASSERT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
-  EXPECT_TRUE(budget.take());
-  EXPECT_FALSE(budget.take());
-}
-
 TEST(RetryAfter, IsSpreadOverHalfOfThePoolsFigure) {
   ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 0; }));
   proxy.client(post(chat(true)));

@@ -243,7 +243,16 @@ TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
     EXPECT_TRUE(lease) << "the request goes on with it";
     EXPECT_EQ(stale.pool->in_flight(), 1u);
     late.arrives("H").breaks(how);
-    EXPECT_EQ(late.machine->reply(), Reply::none) << "it had begun to answer";
+    EXPECT_EQ(late.machine->end(), how) << "it had begun to answer";
+    EXPECT_EQ(late.machine->reply(), Reply::none);
+  }
+  for (const auto other : {End::timed_out, End::cut}) {
+    Circumstances one;
+    one.reused = true;
+    AttemptStory attempt(one);
+    attempt.breaks(other);
+    EXPECT_EQ(attempt.machine->end(), other) << "time was lost";
+    EXPECT_FALSE(attempt.machine->take_lease());
   }
 }
 

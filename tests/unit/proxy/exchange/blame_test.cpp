@@ -8,26 +8,15 @@
 namespace weir::proxy::serve {
 namespace {
 
-using metrics::series::Retry;
-
 const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
-
-/// Healthy replicas answer the same request in the same way.
-std::function<void(net::Peer&)> is_healthy(const std::string& refusal) {
-  return [refusal](net::Peer& peer) {
-    const bool bad = peer.got.ends_with(bad_body);
-    peer.says(bad ? whole_answer(refusal, "{}") : whole_answer("200 OK", completion));
-  };
-}
 
 class Blamed : public testing::Test {
  protected:
   static balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
     return proxy.snapshot->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
   }
-  static unsigned asks(ScriptedProxy& proxy, const std::string& body,
-                       const std::string& path = "/v1/chat/completions") {
-    const auto client = proxy.client(post(body, "", "1.1", path));
+  static unsigned asks(ScriptedProxy& proxy, const std::string& body) {
+    const auto client = proxy.client(post(body));
     proxy.run();
     const auto status = read_answer(client->got).status;
     client->ends();
@@ -56,19 +45,6 @@ TEST_F(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
   }
 }
 
-TEST_F(Blamed, BadRequestsOfOneClientEjectNobody) {
-  for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
-    ScriptedProxy proxy(2);
-    proxy.plan.fill({is_healthy(refusal)});
-    for (int i = 0; i < 60; ++i) {
-      EXPECT_EQ(asks(proxy, chat(false)), 200u);
-      EXPECT_EQ(asks(proxy, bad_body), std::stoul(refusal.substr(0, 3))) << "all come to the second replica";
-    }
-    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up) << refusal;
-    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::up) << refusal;
-  }
-}
-
 // Without a retry no second replica is asked whose fault an error is.
 TEST_F(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
   const std::string broken_off = stream_head + chunk_of(event("a"));
@@ -90,34 +66,6 @@ TEST_F(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
         EXPECT_EQ(state(proxy, replica), balancer::ReplicaState::up) << replica << ", " << budget << breaks_off;
     }
   }
-}
-
-// Behind a gateway, all requests are one client's.
-TEST_F(Blamed, AReplicaThatFailsAllAloneIsEjectedThoughThereIsOneClient) {
-  for (const double budget : {0.0, 0.2}) {
-    ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
-    proxy.plan.fill({says(whole_answer("200 OK", completion))});
-    proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
-    int failed = 0;
-    for (int i = 0; i < 90; ++i) failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
-    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
-    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up);
-    EXPECT_EQ(state(proxy, 2), balancer::ReplicaState::up);
-    EXPECT_LE(failed, 10) << budget;
-  }
-}
-
-TEST_F(Blamed, AReplicaThatFailsAllIsEjectedByTwoClients) {
-  ScriptedProxy proxy(3, without_budget());
-  proxy.plan.fill({says(whole_answer("200 OK", completion))});
-  proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
-  int failed = 0;
-  for (int i = 0; i < 30; ++i) {
-    proxy.address = {static_cast<unsigned char>(i / 3 % 2)};
-    failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
-  }
-  EXPECT_EQ(failed, 5);
-  EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
 }
 
 // A storm of connections makes the loop late: its deadlines may pass before it is told what has connected.
@@ -154,24 +102,6 @@ TEST_F(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
     EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up) << refusal;
     EXPECT_GE(served, 40) << "from the twentieth refusal on";
   }
-}
-
-TEST_F(Blamed, ARouteThatNobodyHasIsNobodysIllness) {
-  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.retry_budget = 1; });
-  proxy.plan.fill({says(whole_answer("501 Not Implemented", "{}"))});
-  for (int i = 0; i < 8; ++i)
-    EXPECT_EQ(asks(proxy, R"({"model":"m","input":"x"})", "/v1/embeddings"), 501u);
-  EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up);
-  EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::up);
-  EXPECT_LE(proxy.retries(Retry::status) + proxy.retries(Retry::status, 1), 2u) << "an opinion holds for a while";
-  for (const auto& line : proxy.log_lines()) EXPECT_THAT(line, testing::HasSubstr(R"("outcome":"client_error")"));
-}
-
-TEST_F(Blamed, ARouteThatOneReplicaLacksIsServedByTheOther) {
-  ScriptedProxy proxy(2);
-  proxy.plan[0] = {says(whole_answer("501 Not Implemented", "{}"))};
-  proxy.plan[1] = {says(whole_answer("200 OK", "{}"))};
-  EXPECT_EQ(asks(proxy, R"({"model":"m","input":"x"})", "/v1/embeddings"), 200u);
 }
 
 }  // namespace

@@ -36,29 +36,6 @@ TEST(FirstTokenTimeOut, LetsAnotherReplicaAnswerAtNoCostToTheBudget) {
   }
 }
 
-TEST(FirstTokenTimeOut, IsToldWhereNoOtherReplicaIsLeft) {
-  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.first_token = config::Seconds(5); });
-  proxy.plan.fill({gives_nothing});
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  proxy.tick_in(5.1);
-  EXPECT_EQ(client->got, "");
-  proxy.tick_in(10.2);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
-  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"timeout")")));
-}
-
-TEST(WholeAnswerTimeOut, IsNotTriedElsewhere) {
-  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.whole_answer = config::Seconds(5); });
-  proxy.plan.fill({gives_nothing});
-  const auto client = proxy.client(post(chat(false)));
-  proxy.run();
-  proxy.tick_in(5.1);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
-  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
-}
-
 TEST(HungReplica, LosesAtTheNextTickWhatBeganBeforeAndHasShownNothing) {
   for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {
     ScriptedProxy proxy(2, without_budget());
@@ -76,21 +53,6 @@ TEST(HungReplica, LosesAtTheNextTickWhatBeganBeforeAndHasShownNothing) {
     EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("replica":"gpu1")"), HasSubstr(R"("attempt":2)"))));
     proxy.expect_at_rest();
   }
-}
-
-TEST(HungReplica, LosesWhatIsNotStreamedToo) {
-  ScriptedProxy proxy(2, without_budget());
-  proxy.plan[0] = {gives_nothing};
-  proxy.plan[1] = {says(whole_answer("200 OK", "{}"))};
-  const auto client = proxy.client(post(chat(false)));
-  proxy.run();
-  proxy.tick_in(0.1);
-  EXPECT_EQ(client->got, "");
-  proxy.replica(0).state->hung_at = Clock::now();
-  proxy.tick_in(0.2);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
-  EXPECT_EQ(proxy.retries(Retry::hung), 1u);
-  proxy.expect_at_rest();
 }
 
 TEST(HungReplica, KeepsWhatHasBegunToAnswerAndWhatBeganLater) {
@@ -126,16 +88,6 @@ TEST(HungReplica, LosesAnErrorThatIsBeingKeptToNobody) {
   proxy.connections[0].front()->says("}");
   proxy.run();
   EXPECT_EQ(proxy.retries(Retry::status), 1u);
-}
-
-TEST(HungReplica, IsLeftWhereThereIsNoOtherAndTheClientIsTold) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {gives_nothing};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  proxy.replica(0).state->hung_at = Clock::now();
-  proxy.tick_in(0.1);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
 }
 
 }  // namespace

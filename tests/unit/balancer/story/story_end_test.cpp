@@ -1,0 +1,400 @@
+// How a story ends that waits or is refused, what it leaves in its record, and what a driver may ask of it on the way.
+#include "balancer/story/story.hpp"
+
+#include <tuple>
+
+#include "tests/unit/balancer/story/stories.hpp"
+
+namespace weir::balancer::story {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+metrics::record::RequestRecord record_of(Story& story, Moment now) {
+  metrics::record::RequestRecord record;
+  story.complete(record, now);
+  return record;
+}
+
+/// What a story has behind it when it is refused, cut or left while it waits.
+enum class Before { nothing, unsent, failure, error, overtaken };
+
+std::unique_ptr<Story> begin_after(Before before, Stories& of) {
+  auto story = of.begin();
+  if (before == Before::nothing) return story;
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, before == Before::unsent    ? unconnected(ConnectFailure::other)
+                            : before == Before::failure ? broken()
+                                                        : error(503)),
+            Command::ask_pool);
+  if (before != Before::overtaken) return story;
+  of.leased_at(*story, 1);
+  EXPECT_EQ(of.over(*story, broken()), Command::ask_pool);
+  return story;
+}
+
+TEST(StoryRefused, TellsOfTheLastReplicaUnlessNoneWasReachedAndTheQueueRefuses) {
+  using enum Refused::Reason;
+  for (const auto reason : {no_replica, busy, too_long, queue_full, queue_bytes_full, too_late, expired}) {
+    const bool queue = reason == queue_full || reason == queue_bytes_full || reason == too_late || reason == expired;
+    const std::tuple<Before, Told, bool> rows[] = {
+        {Before::nothing, Told::refused, true},
+        {Before::unsent, queue ? Told::refused : Told::unconnected, queue},
+        {Before::failure, Told::failed, queue},
+        {Before::error, Told::kept_error, queue},
+        {Before::overtaken, Told::kept_error, queue},
+    };
+    for (const auto& [before, told, limit] : rows) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(reason) << " after " << static_cast<int>(before));
+      Stories of(4);
+      const auto story = begin_after(before, of);
+      EXPECT_EQ(story->refused({reason, 7}, of.now), Command::done);
+      EXPECT_EQ(story->told(), told);
+      EXPECT_EQ(story->limit_hit(), limit ? std::optional(reason) : std::nullopt);
+      EXPECT_EQ(story->told_replica() != nullptr, told != Told::refused);
+      if (story->told_replica() != nullptr) EXPECT_EQ(story->told_replica()->key.index, 0u);
+      if (told != Told::refused) continue;
+      EXPECT_EQ(story->refusal().reason, reason);
+      EXPECT_EQ(story->refusal().retry_after, 7u);
+      EXPECT_EQ(record_of(*story, of.now).outcome, reason == too_long ? Outcome::bad_request : Outcome::rejected);
+    }
+  }
+}
+
+TEST(StoryWaiting, EndsWithItsClient) {
+  for (const auto before : {Before::nothing, Before::unsent, Before::failure, Before::error}) {
+    Stories of;
+    const auto story = begin_after(before, of);
+    EXPECT_EQ(story->client_left(of.now), Command::done);
+    EXPECT_EQ(story->told(), Told::nothing);
+    EXPECT_EQ(story->told_replica() != nullptr, before == Before::failure || before == Before::error);
+    const auto record = record_of(*story, of.now);
+    EXPECT_EQ(record.outcome, Outcome::client_abort);
+    EXPECT_EQ(record.phase, metrics::Phase::queue);
+  }
+}
+
+TEST(StoryWaiting, EndsWhenAllIsCutAndAnErrorIsPassedOn) {
+  const std::tuple<Before, Told> rows[] = {{Before::nothing, Told::stopping},
+                                           {Before::unsent, Told::stopping},
+                                           {Before::failure, Told::failed},
+                                           {Before::error, Told::kept_error}};
+  for (const auto& [before, told] : rows) {
+    Stories of;
+    const auto story = begin_after(before, of);
+    EXPECT_EQ(story->cut_in_queue(of.now), Command::done);
+    EXPECT_EQ(story->told(), told);
+    EXPECT_EQ(story->told_replica() != nullptr, told != Told::stopping);
+    if (told == Told::stopping) EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::rejected);
+  }
+}
+
+TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
+  Stories of(2, 0, 9);
+  auto request = Stories::inference();
+  request.share = 3;
+  request.bytes = 77;
+  const auto story = of.begin(request);
+  const auto first = story->placement();
+  EXPECT_EQ(first.facts, request.facts);
+  EXPECT_EQ(first.fair_key, of.clients);
+  EXPECT_EQ(first.share, 3);
+  EXPECT_EQ(first.bytes, 77u);
+  EXPECT_FALSE(first.at_the_head);
+  EXPECT_TRUE(first.tried.empty());
+  story->waits(at(9));
+  EXPECT_EQ(story->placement().deadline, at(9)) << "the pool's";
+  of.leased_at(*story, 1);
+  of.over(*story, broken());
+  ASSERT_EQ(story->placement().tried.size(), 1u);
+  EXPECT_EQ(story->placement().tried.front(), of.key(1).serial);
+  EXPECT_FALSE(story->placement().at_the_head);
+  EXPECT_EQ(story->placement().deadline, at(9)) << "which is kept";
+}
+
+TEST(StoryPlacement, BringsARequestToItsTurn) {
+  Stories of(1, 0, 9);
+  const auto story = of.begin();
+  EXPECT_EQ(of.ask(*story), Command::connect);
+  EXPECT_EQ(of.over(*story, error(503)), Command::ask_pool);
+  EXPECT_EQ(of.ask(*story), std::nullopt);
+  EXPECT_EQ(of.pool->queue(of.now).waiting, 1u);
+  of.now += milliseconds(1100);
+  static_cast<void>(of.pool->take_changes(of.now));
+  ASSERT_EQ(of.granted.size(), 1u);
+  EXPECT_EQ(of.leased(*story, std::move(std::get<Lease>(of.granted.front().what))), Command::connect);
+  of.granted.clear();
+  EXPECT_EQ(of.over(*story, answer_of()), Command::done);
+  of.expect_rest();
+}
+
+TEST(StoryConnection, IsAnIdleOneUnlessTheReplicaHadTheRequestLastOrItMayGoOnce) {
+  for (const bool twice : {true, false}) {
+    Stories of;
+    auto request = Stories::inference();
+    request.may_go_twice = twice;
+    const auto story = of.begin(request);
+    of.leased_at(*story, 0);
+    EXPECT_EQ(story->may_reuse_connection(), twice);
+    EXPECT_EQ(of.over(*story, ended_by(End::stale)), Command::connect);
+    EXPECT_FALSE(story->may_reuse_connection());
+    EXPECT_EQ(of.over(*story, broken()), Command::ask_pool);
+    of.leased_at(*story, 1);
+    EXPECT_EQ(story->may_reuse_connection(), twice);
+    of.over(*story, error(503));
+    of.now += seconds(2);
+    of.leased_at(*story, 0);
+    EXPECT_EQ(story->may_reuse_connection(), twice) << "another was there meanwhile";
+  }
+}
+
+TEST(StoryUsageOption, IsLeftOutForTheReplicaThatRefusedItAndKnownOnceItTookTheOriginal) {
+  constexpr auto api = metrics::Api::openai_completions;
+  const std::tuple<unsigned, bool> rows[] = {{200, true}, {302, false}, {400, false}, {404, false}, {500, false}};
+  for (const auto& [status, good] : rows) {
+    SCOPED_TRACE(status);
+    Stories of;
+    const auto takes = of.begin();
+    of.leased_at(*takes, 0);
+    EXPECT_FALSE(takes->answer_accepted(status, true, of.now));
+    EXPECT_EQ(of.usage[0]->was_taken(api), good);
+    of.over(*takes, answer_of(status));
+
+    const auto story = of.begin();
+    of.leased_at(*story, 1);
+    EXPECT_TRUE(story->may_add_option());
+    EXPECT_EQ(of.over(*story, ended_by(End::option_refused)), Command::connect);
+    EXPECT_FALSE(story->may_add_option());
+    EXPECT_EQ(story->answer_accepted(status, false, of.now), good);
+    EXPECT_EQ(of.usage[1]->is_refused(), good);
+    EXPECT_FALSE(of.usage[1]->was_taken(api));
+    EXPECT_FALSE(story->answer_accepted(status, false, of.now)) << "known by now";
+    of.over(*story, answer_of(status));
+  }
+  Stories of;
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  of.over(*story, ended_by(End::option_refused));
+  of.over(*story, broken());
+  of.leased_at(*story, 1);
+  EXPECT_TRUE(story->may_add_option()) << "another replica may take it";
+}
+
+TEST(StoryUsageOption, IsNeededNoMoreWhereTheReplicaTellsItsCounts) {
+  Stories of;
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  auto over = answer_of();
+  over.answer.timed = true;
+  of.over(*story, std::move(over));
+  EXPECT_EQ(of.usage[0]->ask({}, metrics::Api::openai_completions), metrics::wire::Ask::nothing);
+  EXPECT_EQ(of.usage[1]->ask({}, metrics::Api::openai_completions), metrics::wire::Ask::usage);
+}
+
+TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds) {
+  for (int until = 0; until < 3; ++until) {
+    Stories of(4);
+    auto story = of.begin();
+    of.leased_at(*story, 0);
+    of.over(*story, error(500));
+    EXPECT_EQ(of.retries_left(), 2);
+    of.leased_at(*story, 1);
+    of.over(*story, error(500));
+    EXPECT_EQ(of.retries_left(), 2) << "one request holds one";
+    if (until == 0) {
+      of.leased_at(*story, 2);
+      story->answer_accepted(200, false, of.now);
+    } else if (until == 1) {
+      story->waits(at(9));
+    } else {
+      story.reset();
+    }
+    EXPECT_EQ(of.retries_left(), 3);
+  }
+}
+
+TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
+  Stories of(4);
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, error(500)), Command::ask_pool);
+  story->waits(at(9));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take());
+  of.leased_at(*story, 1);
+  EXPECT_EQ(of.over(*story, error(500)), Command::done);
+  for (int i = 0; i < 3; ++i) of.budget.give_back();
+}
+
+TEST(StoryRepeats, CountOnceTheNextAttemptBeginsForTheReplicaThatHadAPartInThem) {
+  const std::tuple<AttemptOver (*)(), std::optional<Retry>> rows[] = {
+      {[] { return broken(); }, Retry::reset},
+      {[] { return broken(End::cut); }, Retry::drain},
+      {[] { return broken(End::timed_out, Retry::hung); }, Retry::hung},
+      {[] { return error(503); }, Retry::status},
+      {[] { return unconnected(ConnectFailure::refused); }, Retry::connect},
+      {[] { return unconnected(ConnectFailure::local_shortage); }, std::nullopt}};
+  for (const auto& [how, reason] : rows) {
+    Stories of;
+    const auto story = of.begin();
+    of.leased_at(*story, 0);
+    EXPECT_FALSE(story->take_repeat()) << "the first is no repeat";
+    ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
+    EXPECT_FALSE(story->take_repeat()) << "the client may leave meanwhile";
+    of.leased_at(*story, 1);
+    const auto repeat = story->take_repeat();
+    ASSERT_EQ(repeat.has_value(), reason.has_value());
+    if (repeat) {
+      EXPECT_EQ(repeat->reason, *reason);
+      EXPECT_EQ(repeat->replica.key.index, 0u);
+    }
+    EXPECT_FALSE(story->take_repeat());
+    EXPECT_EQ(story->attempts()[0].why, reason);
+    of.over(*story, unconnected(ConnectFailure::local_shortage));
+    of.leased_at(*story, 2);
+    EXPECT_FALSE(story->take_repeat()) << "none is counted twice";
+  }
+  for (const auto& [end, reason] :
+       {std::pair(End::stale, Retry::stale_connection), std::pair(End::option_refused, Retry::injection_refused)}) {
+    Stories of;
+    const auto story = of.begin();
+    of.leased_at(*story, 2);
+    ASSERT_EQ(of.over(*story, ended_by(end)), Command::connect);
+    const auto repeat = story->take_repeat();
+    ASSERT_TRUE(repeat);
+    EXPECT_EQ(repeat->reason, reason);
+    EXPECT_EQ(repeat->replica.key.index, 2u);
+    EXPECT_EQ(story->attempts()[0].why, reason);
+  }
+}
+
+TEST(StoryAttempts, AreListedAtMostEightTheBeginningAndTheLast) {
+  Stories of(12);
+  const auto story = of.begin();
+  for (ReplicaIndex i = 0; i < 12; ++i) {
+    of.leased_at(*story, i);
+    of.over(*story, unconnected(ConnectFailure::other));
+    const auto list = story->attempts();
+    ASSERT_EQ(list.size(), std::min(i + 1u, 8u));
+    EXPECT_EQ(list.back().replica.key.index, i);
+    if (i >= 6) EXPECT_EQ(list[6].replica.key.index, 6u);
+  }
+}
+
+TEST(StoryAttempts, SayWhatBecameOfThem) {
+  Stories of;
+  const auto story = of.begin();
+  of.leased_at(*story, 1);
+  EXPECT_EQ(story->attempts()[0].started, of.now);
+  auto over = broken();
+  over.status = 200;
+  over.sent = at(1);
+  over.head = at(2);
+  over.answer.first_token = at(3);
+  over.connect = milliseconds(5);
+  of.now = at(4);
+  of.over(*story, std::move(over));
+  const auto& first = story->attempts()[0];
+  EXPECT_EQ(first.sent, at(1));
+  EXPECT_EQ(first.head, at(2));
+  EXPECT_EQ(first.first_token, at(3));
+  EXPECT_EQ(first.connect, milliseconds(5));
+  EXPECT_EQ(first.ended, at(4));
+  EXPECT_EQ(first.end, End::reset);
+  EXPECT_EQ(first.status, 200u);
+  EXPECT_EQ(first.why, Retry::reset);
+}
+
+/// An attempt with a figure for everything.
+AttemptOver measured(AttemptOver over) {
+  over.connect = milliseconds(10);
+  over.paused = milliseconds(3);
+  over.overhead_max = milliseconds(1);
+  over.sent = at(1);
+  over.head = at(2);
+  over.ended = at(5);
+  over.concurrency = {4, 2.5};
+  over.bytes_out = 321;
+  over.answer.output_tokens = 7;
+  over.answer.events = 2;
+  return over;
+}
+
+TEST(StoryRecord, HasAllThatTheStoryKnows) {
+  Stories of;
+  auto request = Stories::inference();
+  const auto story = of.begin(request);
+  story->waits(at(3));
+  story->waited(milliseconds(20));
+  of.leased_at(*story, 0);
+  of.over(*story, measured(broken()));
+  story->waited(milliseconds(30));
+  of.leased_at(*story, 1);
+  EXPECT_EQ(of.over(*story, measured(answer_of(201))), Command::done);
+  const auto record = record_of(*story, at(8));
+  EXPECT_EQ(record.prompt_tokens_estimate, 10u);
+  EXPECT_EQ(record.attempt, 2u);
+  EXPECT_EQ(record.connect, milliseconds(20)) << "of all attempts";
+  EXPECT_EQ(record.paused, milliseconds(6));
+  EXPECT_EQ(record.wait, milliseconds(50));
+  EXPECT_EQ(record.status, 201u);
+  EXPECT_EQ(record.outcome, Outcome::ok);
+  EXPECT_EQ(record.phase, std::nullopt);
+  EXPECT_EQ(record.sent, at(1));
+  EXPECT_EQ(record.head, at(2));
+  EXPECT_EQ(record.ended, at(5)) << "the client had it all by then";
+  EXPECT_EQ(record.overhead_max, milliseconds(1));
+  EXPECT_EQ(record.in_flight_at_start, 4u);
+  EXPECT_EQ(record.in_flight_mean, 2.5);
+  EXPECT_EQ(record.bytes_out, 321u);
+  EXPECT_EQ(record.answer.output_tokens, 7u);
+  EXPECT_TRUE(record.facts.stream) << "events came, whatever was asked for";
+}
+
+TEST(StoryRecord, OfAnotherEndHasTheMomentAndNoStatusOfWhatTheClientDidNotGet) {
+  Stories failed(1), kept(1), waiting, connecting(1);
+  const auto first = failed.begin(), second = kept.begin(), third = waiting.begin(), fourth = connecting.begin();
+  failed.leased_at(*first, 0);
+  auto over = measured(broken());
+  over.status = 200;
+  failed.over(*first, std::move(over));
+  const auto of_failed = record_of(*first, at(8));
+  EXPECT_EQ(of_failed.status, std::nullopt);
+  EXPECT_EQ(of_failed.ended, at(8));
+  EXPECT_EQ(of_failed.outcome, Outcome::upstream_reset);
+  kept.leased_at(*second, 0);
+  kept.over(*second, measured(error(503)));
+  const auto of_kept = record_of(*second, at(8));
+  EXPECT_EQ(of_kept.status, 503u);
+  EXPECT_EQ(of_kept.ended, at(8));
+  EXPECT_EQ(of_kept.bytes_out, 321u);
+  third->refused({}, at(7));
+  const auto of_refused = record_of(*third, at(8));
+  EXPECT_EQ(of_refused.attempt, 0u);
+  EXPECT_EQ(of_refused.prompt_tokens_estimate, std::nullopt);
+  EXPECT_EQ(of_refused.ended, at(8));
+  EXPECT_FALSE(of_refused.facts.stream);
+  connecting.leased_at(*fourth, 0);
+  connecting.over(*fourth, unconnected(ConnectFailure::timed_out));
+  const auto of_unconnected = record_of(*fourth, at(8));
+  EXPECT_EQ(of_unconnected.outcome, Outcome::timeout);
+  EXPECT_EQ(of_unconnected.in_flight_mean, 1.0) << "it was alone there, and it was there";
+}
+
+TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
+  Stories of;
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  auto over = unconnected(ConnectFailure::refused);
+  over.connect_error = ECONNREFUSED;
+  of.over(*story, std::move(over));
+  EXPECT_EQ(story->over().connect_error, ECONNREFUSED);
+  of.leased_at(*story, 1);
+  of.over(*story, broken(End::timed_out, Retry::hung));
+  story->refused({}, of.now);
+  EXPECT_EQ(story->over().end, End::timed_out);
+  EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::timeout);
+}
+
+}  // namespace
+}  // namespace weir::balancer::story
