@@ -162,7 +162,6 @@ Command Story::send_again(Lease lease, Retry reason, Moment now) {
 Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   const bool unsent = over.connect_failure == ConnectFailure::local_shortage;
   over.verdict = verdict_of_connecting(over.connect_failure);
-  over.ended = now;
   over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
   // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
   if (over.connect_failure == ConnectFailure::refused && std::exchange(stale_on_, 0) == replica().key.serial) ++lost_;
@@ -217,8 +216,6 @@ void Story::keep_in_short(const AttemptOver& over) {
   last_ = std::make_unique<AttemptOver>();
   last_->end = over.end;
   last_->reply = over.reply;
-  last_->connect_failure = over.connect_failure;
-  last_->connect_error = over.connect_error;
   last_->retry_reason = over.retry_reason;
   last_->verdict = over.verdict;
   last_->concurrency = over.concurrency;

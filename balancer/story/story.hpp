@@ -132,7 +132,7 @@ class Story {
   /// Adds all that the story knows to a record that has what the client asked. Takes the answer from over().
   void complete(metrics::record::RequestRecord& record, Moment now);
 
-  /// The attempts in order: the first ones, and the last.
+  /// The attempts in order: the first ones, and the last two.
   std::span<const Attempt> attempts() const { return attempts_; }
   const Request& request() const { return request_; }
   /// So many attempts are listed.
