@@ -29,8 +29,8 @@ void Lease::lives() {
   if (owner_) entry_.streamed_tokens->shown.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Lease::hold(bool held) {
-  if (owner_ && std::exchange(entry_.held, held) != held) owner_->hold(entry_, held);
+void Lease::leave_unread(bool unread) {
+  if (owner_ && std::exchange(entry_.unread, unread) != unread) owner_->leave_unread(entry_, unread);
 }
 
 Concurrency Lease::end(const LeaseEnd& end, Moment now) {

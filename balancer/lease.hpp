@@ -43,7 +43,7 @@ struct LedgerEntry {
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
-  bool held = false;     ///< Its answer is not read now.
+  bool unread = false;     ///< Its answer is not read now.
   bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see Pool::is_odd.
 };
 
@@ -53,7 +53,7 @@ class LeaseOwner {
   /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const LedgerEntry& entry, Moment now) = 0;
   /// Says whether the answer is left unread.
-  virtual void hold(const LedgerEntry& entry, bool held) = 0;
+  virtual void leave_unread(const LedgerEntry& entry, bool unread) = 0;
   /// Takes the entry back.
   virtual Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) = 0;
 
@@ -91,7 +91,7 @@ class Lease {
   /// Says that something came in which tokens cannot be seen: the replica works, and is not taken for a hung one.
   void lives();
   /// Says whether the answer is left unread for a slow client: the replica owes it nothing meanwhile.
-  void hold(bool held);
+  void leave_unread(bool unread);
   /// Says that the replica's work is over. A request that ends before its first token by `replica_failed` leaves its
   /// prompt in the queue for 1 s more. The lease is empty afterwards.
   Concurrency end(const LeaseEnd& end, Moment now);

@@ -199,9 +199,9 @@ Tokens Pool::first_token(const LedgerEntry& entry, Moment now) {
   });
 }
 
-void Pool::hold(const LedgerEntry& entry, bool held) {
+void Pool::leave_unread(const LedgerEntry& entry, bool unread) {
   const std::lock_guard lock(mutex_);
-  replicas_[entry.key.index]->ledger.hold(entry.ticket, held, latest_);
+  replicas_[entry.key.index]->ledger.leave_unread(entry.ticket, unread, latest_);
 }
 
 Concurrency Pool::end(LedgerEntry entry, const LeaseEnd& end, Moment now) {

@@ -231,7 +231,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
 
   Tokens first_token(const LedgerEntry& entry, Moment now) override;
-  void hold(const LedgerEntry& entry, bool held) override;
+  void leave_unread(const LedgerEntry& entry, bool unread) override;
   Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) override;
 
   /// Everything that makes room does it here. `change` runs while the mutex is held; then the queue is served.
@@ -319,7 +319,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   std::optional<WaitTicket> reserved_for_;  ///< All replicas take nothing else: the pool's own limit stands against it.
   std::vector<ReplicaView> views_;          ///< The named replicas as of the latest look.
   Tokens queued_ = 0;                       ///< Of all of them, as of then.
-  std::uint32_t held_ = 0;
+  std::uint32_t pool_in_flight_ = 0;
   std::vector<ReplicaView> candidates_;  ///< Those that may take the request in question.
   std::vector<double> rates_;            ///< It is kept for its memory.
 };

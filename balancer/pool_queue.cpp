@@ -85,7 +85,7 @@ WaitingRequest::Fit Pool::fit_of(const WaitingRequest& request) const {
 void Pool::look(bool for_queue) {
   views_.clear();
   queued_ = 0;
-  held_ = 0;
+  pool_in_flight_ = 0;
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
     if (!replicas_[i] || replicas_[i]->removed) continue;
     Replica& replica = *replicas_[i];
@@ -94,7 +94,7 @@ void Pool::look(bool for_queue) {
     views_.push_back(view_of(replica, i));
     if (for_queue && replica.rests_for_all && latest_ < replica.rests_until) views_.back().full = true;
     queued_ += replica.ledger.prefill_left();
-    held_ += replica.ledger.in_flight();
+    pool_in_flight_ += replica.ledger.in_flight();
   }
 }
 
@@ -128,7 +128,7 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
 }
 
 bool Pool::pool_has_room(Tokens prompt) const {
-  if (limits_.max_in_flight && held_ >= *limits_.max_in_flight) return false;
+  if (limits_.max_in_flight && pool_in_flight_ >= *limits_.max_in_flight) return false;
   return !limits_.max_queued_tokens || queued_ == 0 || queued_ + prompt <= *limits_.max_queued_tokens;
 }
 

@@ -139,11 +139,11 @@ void TokenLedger::begin_to_owe() {
   if (owing_++ == 0) owing_since_ = updated_;
 }
 
-void TokenLedger::hold(Ticket ticket, bool held, Moment now) {
+void TokenLedger::leave_unread(Ticket ticket, bool unread, Moment now) {
   look(now);
   Entry& entry = entries_.at(ticket);
-  if (std::exchange(entry.held, held) == held || !entry.shows || ticket <= forgotten_) return;
-  if (held)
+  if (std::exchange(entry.unread, unread) == unread || !entry.shows || ticket <= forgotten_) return;
+  if (unread)
     --owing_;
   else
     begin_to_owe();

@@ -106,7 +106,7 @@ class TokenLedger {
   double oldest_unanswered_seconds() const;
 
   /// Says whether a request's answer is left unread for a slow client: what it owes is not the replica's fault then.
-  void hold(Ticket ticket, bool held, Moment now);
+  void leave_unread(Ticket ticket, bool unread, Moment now);
   /// Says that the replica gave a whole answer, or works by its own counters: silence begins anew.
   void lives(Moment now);
   /// True if the replica gave a sign of life within that time. Tokens are seen as of each call, as in all below.
@@ -158,7 +158,7 @@ class TokenLedger {
     Tokens output = 0;  ///< The output that was expected.
     Tokens longest_output = 0;
     bool shows = false;       ///< It was opened as a stream whose tokens are seen.
-    bool held = false;        ///< The answer is not read now.
+    bool unread = false;        ///< The answer is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
     bool silent = false;      ///< No token event is expected: work and output are drained here.
     double work = 0;          ///< By the learned rate, so much of the prompt is left to do.
@@ -174,7 +174,7 @@ class TokenLedger {
   };
 
   static Tokens queued(const Entry& entry);
-  bool owes(Ticket ticket, const Entry& entry) const { return !entry.held && ticket > forgotten_; }
+  bool owes(Ticket ticket, const Entry& entry) const { return !entry.unread && ticket > forgotten_; }
   bool owes_tokens(Ticket ticket, const Entry& entry) const { return entry.shows && owes(ticket, entry); }
   void begin_to_owe();
   void look(Moment now);

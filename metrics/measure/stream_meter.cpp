@@ -229,12 +229,12 @@ bool StreamMeter::State::end_events(Moment at) {
   tally.event(facts, tally.last_read().value_or(at), counts);
   if (!strip || stripper.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
-  const std::string_view held = stripper.held(framer);
+  const std::string_view buffered = stripper.buffered(framer);
   const std::string_view member = unasked_member(*data, facts);
-  const std::size_t line = held.find(*data);
+  const std::size_t line = buffered.find(*data);
   if (member.empty() || line == std::string_view::npos) return true;
   const std::size_t from = line + static_cast<std::size_t>(member.data() - data->data());
-  pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
+  pending_rest.assign(buffered.substr(0, from)).append(buffered.substr(from + member.size()));
   return true;
 }
 
@@ -260,7 +260,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   if (s.content && !read.unparsed && read.complete != Completeness::none)
     s.tally.fingerprint(s.content->maker.finish());
   if (!s.strip || !whole || s.pending_cut) return {};
-  return s.pending_rest.empty() ? s.stripper.held(s.framer) : std::string_view(s.pending_rest);
+  return s.pending_rest.empty() ? s.stripper.buffered(s.framer) : std::string_view(s.pending_rest);
 }
 
 const record::Answer& StreamMeter::answer() const { return state_->tally.answer(); }

@@ -16,7 +16,7 @@ void History::take(metrics::record::FinishedRecords& finished, metrics::Moment n
   }
 }
 
-void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now), now); }
+void History::tick(metrics::Moment now) { keep_shadows(pairs_.take_missing(now), now); }
 
 std::vector<const metrics::compare::samples::Sample*> History::samples_since(metrics::Moment moment) const {
   const auto first = std::ranges::lower_bound(came_, moment) - came_.begin();

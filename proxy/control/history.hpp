@@ -27,10 +27,10 @@ class History {
   /// Takes what a loop has finished.
   void take(metrics::record::FinishedRecords& finished, metrics::Moment now);
   /// Lets go of what has waited too long for its other half.
-  void look(metrics::Moment now);
+  void tick(metrics::Moment now);
 
   const std::deque<metrics::compare::samples::Sample>& samples() const { return samples_; }
-  /// Returns the samples that came since then. They stay where they are until the next take() or look().
+  /// Returns the samples that came since then. They stay where they are until the next take() or tick().
   std::vector<const metrics::compare::samples::Sample*> samples_since(metrics::Moment moment) const;
   const metrics::compare::samples::Names& names() const { return names_; }
 

@@ -96,7 +96,7 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
   return kept;
 }
 
-void LiveComparison::look(const fleet::Snapshot& snapshot, metrics::Moment now) {
+void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) {
   if (under_way_ || now < next_ || slow_.is_full()) return;
   if (std::ranges::none_of(snapshot.shadows, [](const auto& shadow) { return runs(*shadow); })) return;
   next_ = now + every;

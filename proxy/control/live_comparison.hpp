@@ -26,7 +26,7 @@ class LiveComparison {
   LiveComparison(const History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
   /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
-  void look(const fleet::Snapshot& snapshot, metrics::Moment now);
+  void tick(const fleet::Snapshot& snapshot, metrics::Moment now);
 
   /// Returns what is known of the shadows that are on.
   std::vector<metrics::series::ComparisonGauges> gauges(const fleet::Snapshot& snapshot) const;

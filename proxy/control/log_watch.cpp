@@ -31,7 +31,7 @@ std::optional<LogWatch::Said> LogWatch::about_its_reader(bool waits, const std::
   return Said{false, "the request log '" + file + "' waits for no reader any more"};
 }
 
-std::optional<LogWatch::Said> LogWatch::look(const Account& account, const std::string& file, metrics::Moment now) {
+std::optional<LogWatch::Said> LogWatch::tick(const Account& account, const std::string& file, metrics::Moment now) {
   if (account.waits_for_reader != waits_) return about_its_reader(account.waits_for_reader, file);
   if (account.dropped > dropped_) {
     if (!loses_) before_ = dropped_;

@@ -25,7 +25,7 @@ class LogWatch {
   };
   using Account = metrics::record::RequestLog::Account;
   /// Returns what there is to say now. To be called often; `file` is log.requests.
-  std::optional<Said> look(const Account& account, const std::string& file, metrics::Moment now);
+  std::optional<Said> tick(const Account& account, const std::string& file, metrics::Moment now);
   /// Returns what is still to be said when weir ends, however lately the last was said.
   std::optional<Said> last(const Account& account, const std::string& file) const;
   bool loses() const { return loses_; }

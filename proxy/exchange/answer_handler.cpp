@@ -62,7 +62,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
   if (progress.end == End::stale || progress.end == End::option_refused) return stop(*progress.end, Reply::none);
   if (progress.head) take_head(*progress.head, progress.event_stream, at, out);
 
-  std::size_t size = framer_.held();
+  std::size_t size = framer_.buffered();
   for (const auto span : progress.body) size += span.size();
   if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
     if (machine_.refused_in_band()) keep(Retry::in_band_error, at);

@@ -57,7 +57,7 @@ class AnswerHandler {
   /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
-  void hold(bool held) { machine_.hold(held); }
+  void leave_unread(bool unread) { machine_.leave_unread(unread); }
   void prefetch(int ahead) const { machine_.prefetch(ahead); }
 
   /// Returns when deadline_passed should be called, if nothing else happens first.
@@ -75,7 +75,7 @@ class AnswerHandler {
   bool accepted() const { return accepted_; }
   unsigned status() const { return machine_.status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
-  std::size_t held() const { return machine_.kept() + framer_.held() + (kept_ ? kept_->capacity() : 0); }
+  std::size_t buffered() const { return machine_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return machine_.reusable(); }
 
   /// Returns all but what the functions below take, and what the relay knows. It is final once the attempt has ended and

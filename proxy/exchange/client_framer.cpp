@@ -64,19 +64,19 @@ void ClientFramer::open(ClientOutput& out) {
 
 void ClientFramer::body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out) {
   if (state_ == State::holding) {
-    for (const auto span : body) held_.append(span);
+    for (const auto span : body) buffered_.append(span);
     return;
   }
-  std::size_t size = held_.size();
+  std::size_t size = buffered_.size();
   for (const auto span : body) size += span.size();
   if (size == 0) return;  // An empty chunk would end the body.
   bytes_out_ += size;
   const bool chunked = framing_ == ClientFraming::chunked;
-  if (chunked && held_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
+  if (chunked && buffered_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
   if (chunked) out.add_chunk_head(size);
-  if (!held_.empty()) {
-    released_ = std::move(held_);
-    held_.clear();
+  if (!buffered_.empty()) {
+    released_ = std::move(buffered_);
+    buffered_.clear();
     out.spans.emplace_back(released_);
   }
   for (const auto span : body)

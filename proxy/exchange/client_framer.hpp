@@ -81,7 +81,7 @@ class ClientFramer {
 
   State state() const { return state_; }
   bool was_opened() const { return opened_; }
-  std::size_t held() const { return held_.size(); }
+  std::size_t buffered() const { return buffered_.size(); }
   http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
   bool reusable() const { return opened_ && state_ != State::cut && keep_alive_; }
@@ -92,7 +92,7 @@ class ClientFramer {
 
   Client client_;
   std::string head_;      ///< It is kept until it is written.
-  std::string held_;      ///< These body bytes wait for acceptance.
+  std::string buffered_;      ///< These body bytes wait for acceptance.
   std::string released_;  ///< These bytes were held and are being written.
   std::string closing_;   ///< It is an error event of weir's own.
   std::uint64_t bytes_out_ = 0;

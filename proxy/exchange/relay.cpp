@@ -168,7 +168,7 @@ void Relay::deliver() {
   }
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
-  budget_hold_.set(pending_.capacity() + attempt_.held());
+  budget_hold_.set(pending_.capacity() + attempt_.buffered());
   const auto now = Clock::now();
   if (caught_up && !pending_.empty()) pace_.make().begin(now, client_.channel(), limits_);
   attempt_.written(now, at_once);
@@ -178,7 +178,7 @@ void Relay::deliver() {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
-    attempt_.hold(true);
+    attempt_.leave_unread(true);
   }
   if (done_) return;
   if (attempt_.state() == AnswerHandler::State::undecided) return settle_error();
@@ -213,7 +213,7 @@ void Relay::flush_pending() {
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
     pending_offset_ = 0;
-    budget_hold_.set(attempt_.held());
+    budget_hold_.set(attempt_.buffered());
   } else if (pending_offset_ > pending_.size() / 2) {
     pending_.erase(0, pending_offset_);
     pending_offset_ = 0;
@@ -232,7 +232,7 @@ void Relay::client_takes() {
     if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= read_ahead() / 2) {
     paused_ = false;
-    attempt_.hold(false);
+    attempt_.leave_unread(false);
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
     replica_->rearm(EPOLLIN);

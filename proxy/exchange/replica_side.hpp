@@ -120,7 +120,7 @@ class ReplicaSide {
   bool reusable() const { return reusable_; }
   const balancer::Concurrency& concurrency() const { return concurrency_; }
   /// Says whether the replica is left unread for a slow client.
-  void hold(bool held) { lease_.hold(held); }
+  void leave_unread(bool unread) { lease_.leave_unread(unread); }
   /// Returns the lease if the replica's work did not begin: nothing was sent, the connection was stale, or the
   /// injection was refused.
   balancer::Lease take_lease() { return std::move(lease_); }

@@ -10,7 +10,7 @@
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/engine_page.hpp"
-#include "proxy/fleet/keep_looking.hpp"
+#include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/page_complaints.hpp"
@@ -97,7 +97,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   EngineReader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
       : context_(context), fleet_(fleet), random_(seed) {}
 
-  void look() {
+  void tick() {
     const auto snapshot = fleet_.snapshot();
     if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
@@ -342,7 +342,7 @@ std::string text_of(const EngineFigures& figures) {
 
 void start_engine_reader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   keep_running(context, fleet.internal_errors(), Part::engine_reader, [&context, &fleet, seed] {
-    return keep_looking(std::make_shared<EngineReader>(context, fleet, seed), reader_looks_every);
+    return keep_ticking(std::make_shared<EngineReader>(context, fleet, seed), reader_looks_every);
   });
 }
 

@@ -12,7 +12,7 @@
 
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/ticks.hpp"
-#include "proxy/fleet/keep_looking.hpp"
+#include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/fleet/replica_stream.hpp"
@@ -140,7 +140,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   Prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
       : context_(context), fleet_(fleet), random_(seed) {}
 
-  void look() {
+  void tick() {
     const auto snapshot = fleet_.snapshot();
     if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
@@ -250,7 +250,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
 
 void start_prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   keep_running(context, fleet.internal_errors(), Part::prober, [&context, &fleet, seed] {
-    return keep_looking(std::make_shared<Prober>(context, fleet, seed), prober_looks_every);
+    return keep_ticking(std::make_shared<Prober>(context, fleet, seed), prober_looks_every);
   });
 }
 

@@ -14,7 +14,7 @@
 #include "config/address.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/discovery.hpp"
-#include "proxy/fleet/keep_looking.hpp"
+#include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/name_lookup.hpp"
@@ -36,7 +36,7 @@ class Resolver {
  public:
   explicit Resolver(Fleet& fleet) : fleet_(fleet) {}
 
-  void look() {
+  void tick() {
     const auto snapshot = fleet_.snapshot();
     if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
@@ -231,7 +231,7 @@ void start_resolver(asio::io_context& context, Fleet& fleet) {
   // The resolver that begins again is the same, because it knows the members of names with `expand`.
   const auto resolver = std::make_shared<Resolver>(fleet);
   keep_running(context, fleet.internal_errors(), Part::resolver,
-               [resolver] { return keep_looking(resolver, resolver_looks_every); });
+               [resolver] { return keep_ticking(resolver, resolver_looks_every); });
 }
 
 }  // namespace weir::proxy::fleet

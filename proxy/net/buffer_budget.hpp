@@ -48,12 +48,12 @@ class BudgetHold {
  public:
   BudgetHold() = default;  ///< Makes a charge that counts nothing, ever.
   explicit BudgetHold(BufferBudget& budget) : budget_(&budget) {}
-  BudgetHold(BudgetHold&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
+  BudgetHold(BudgetHold&& other) noexcept : budget_(other.budget_), reserved_(std::exchange(other.reserved_, 0)) {}
   BudgetHold& operator=(BudgetHold&& other) noexcept {
     if (this == &other) return *this;
     set(0);
     budget_ = other.budget_;
-    held_ = std::exchange(other.held_, 0);
+    reserved_ = std::exchange(other.reserved_, 0);
     return *this;
   }
   ~BudgetHold() { set(0); }
@@ -62,25 +62,25 @@ class BudgetHold {
   void set(std::size_t bytes) {
     if (budget_ == nullptr) return;
     const auto wanted = steps(bytes);
-    if (wanted == held_) return;
-    if (wanted > held_) {
-      budget_->take(wanted - held_);
+    if (wanted == reserved_) return;
+    if (wanted > reserved_) {
+      budget_->take(wanted - reserved_);
     } else {
-      budget_->give(held_ - wanted);
+      budget_->give(reserved_ - wanted);
     }
-    held_ = wanted;
+    reserved_ = wanted;
   }
   /// Does the same, if there is room. Otherwise it changes nothing and returns false.
   bool try_set(std::size_t bytes) {
     const auto wanted = steps(bytes);
-    if (wanted > held_ && !budget_->try_take(wanted - held_)) return false;
-    if (wanted > held_) held_ = wanted;
+    if (wanted > reserved_ && !budget_->try_take(wanted - reserved_)) return false;
+    if (wanted > reserved_) reserved_ = wanted;
     set(bytes);
     return true;
   }
   /// Says that so many bytes of what was held are there no more.
-  void less(std::size_t bytes) { set(held_ - std::min(held_, bytes)); }
-  std::size_t held() const { return held_; }
+  void less(std::size_t bytes) { set(reserved_ - std::min(reserved_, bytes)); }
+  std::size_t reserved() const { return reserved_; }
 
  private:
   std::size_t steps(std::size_t bytes) const {
@@ -88,7 +88,7 @@ class BudgetHold {
   }
 
   BufferBudget* budget_ = nullptr;
-  std::size_t held_ = 0;
+  std::size_t reserved_ = 0;
 };
 
 }  // namespace weir::proxy::net

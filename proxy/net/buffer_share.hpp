@@ -47,7 +47,7 @@ class SharedBudgetHold {
 
   /// Counts for this share as well from now on.
   void join(BufferShare share) {
-    share->fetch_add(held(), std::memory_order_relaxed);
+    share->fetch_add(reserved(), std::memory_order_relaxed);
     shares_.push_back(std::move(share));
   }
   bool has_joined() const { return !shares_.empty(); }
@@ -56,29 +56,29 @@ class SharedBudgetHold {
   BufferShare full_share(std::size_t bytes, std::size_t most) const {
     const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // As BudgetHold counts.
     for (const auto& share : shares_)
-      if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return share;
+      if (wanted > reserved() && share->load(std::memory_order_relaxed) - reserved() + wanted > most) return share;
     return nullptr;
   }
 
   // These are as BudgetHold has them.
   void set(std::size_t bytes) {
-    const auto before = held();
+    const auto before = reserved();
     budget_hold_.set(bytes);
     settle(before);
   }
   bool try_set(std::size_t bytes) {
-    const auto before = held();
+    const auto before = reserved();
     if (!budget_hold_.try_set(bytes)) return false;
     settle(before);
     return true;
   }
-  void less(std::size_t bytes) { set(held() - std::min(held(), bytes)); }
-  std::size_t held() const { return budget_hold_.held(); }
+  void less(std::size_t bytes) { set(reserved() - std::min(reserved(), bytes)); }
+  std::size_t reserved() const { return budget_hold_.reserved(); }
 
  private:
   void settle(std::size_t before) {
-    if (before == held()) return;
-    for (const auto& share : shares_) share->fetch_add(held() - before, std::memory_order_relaxed);  // May wrap.
+    if (before == reserved()) return;
+    for (const auto& share : shares_) share->fetch_add(reserved() - before, std::memory_order_relaxed);  // May wrap.
   }
 
   BudgetHold budget_hold_;

@@ -10,13 +10,13 @@ bool Uploads::make_room(Upload* asker, metrics::Moment now) {
   auto least = std::numeric_limits<std::uint64_t>::max();
   bool spares_new = false;
   for (auto& one : list_) {
-    if (&one == asker || one.held() == 0) continue;
+    if (&one == asker || one.reserved() == 0) continue;
     // A body that has just begun has had no time to be fast, and goes only where nobody older holds anything.
     const bool is_new = one.is_new(now);
     if (is_new && spares_new) continue;
     if (!is_new && !std::exchange(spares_new, true)) slowest = nullptr;
     const auto recent = one.recent(now);
-    if (slowest != nullptr && (recent > least || (recent == least && one.held() <= slowest->held()))) continue;
+    if (slowest != nullptr && (recent > least || (recent == least && one.reserved() <= slowest->reserved()))) continue;
     slowest = &one;
     least = recent;
   }

@@ -17,7 +17,7 @@ class Upload : public boost::intrusive::list_base_hook<boost::intrusive::link_mo
  public:
   /// Returns how many bytes have come lately.
   virtual std::uint64_t recent(metrics::Moment now) = 0;
-  virtual std::size_t held() const = 0;  ///< The memory that it pays for.
+  virtual std::size_t reserved() const = 0;  ///< The memory that it pays for.
   /// True while too little time has passed to call it slow.
   virtual bool is_new(metrics::Moment now) const = 0;
   /// Gives its memory back at once; its client is told why later.

@@ -44,7 +44,7 @@ class BodyRoom final : net::Upload {
 
  private:
   std::uint64_t recent(metrics::Moment now) override { return lately_.recent(now); }
-  std::size_t held() const override { return request_.budget_hold.held(); }
+  std::size_t reserved() const override { return request_.budget_hold.reserved(); }
   bool is_new(metrics::Moment now) const override { return now - begun_ < std::chrono::milliseconds(2500); }
   void give_way() override;
   void join_shares();

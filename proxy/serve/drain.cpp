@@ -89,10 +89,10 @@ void Drain::begin(const std::string& signal) {
   spdlog::info("{}: draining {} connections; no new ones {}, the last are cut {} s later", signal,
                shared_.connections.load(), when, limits.drain.count());
   manager_.stopping("draining: " + drain_progress(left(now)));
-  look();
+  tick();
 }
 
-void Drain::look() {
+void Drain::tick() {
   const auto now = Clock::now();
   const bool cutting = shared_.cutting.load();
   if (now >= close_at_ && !shared_.closing.load()) {
@@ -116,7 +116,7 @@ void Drain::look() {
   tell_progress(now);
   timer_.expires_after(drain_looks_every);
   timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) look();
+    if (!error) tick();
   });
 }
 
@@ -127,7 +127,7 @@ void Drain::cut() {
   shared_.cutting.store(true);
   uncut_ = shared_.connections.load();
   until_ = Clock::now() + give_up_after;
-  look();
+  tick();
 }
 
 void Drain::give_up(std::size_t connections) {

@@ -53,7 +53,7 @@ class Drain {
   void begin(const std::string& signal);
   void note_begin(const std::string& why);
   void fail(const std::string& what);
-  void look();
+  void tick();
   void cut();
   void give_up(std::size_t connections);
   void tell_progress(Clock::time_point now);

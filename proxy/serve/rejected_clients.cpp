@@ -25,14 +25,14 @@ constexpr std::string_view alert("\x15\x03\x01\x00\x02\x02\x50", 7);
 /// One client that was told, until it closes.
 class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
  public:
-  Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Held> held)
-      : socket_(context, client.release()), timer_(context, longest), held_(std::move(held)) {}
+  Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Clients> clients)
+      : socket_(context, client.release()), timer_(context, longest), clients_(std::move(clients)) {}
   ~Leaving() { leave(); }
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
 
   void start() {
-    place_ = held_->insert(held_->end(), weak_from_this());
+    place_ = clients_->insert(clients_->end(), weak_from_this());
     timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
       boost::system::error_code closed;
       self->socket_.cancel(closed);
@@ -49,7 +49,7 @@ class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
 
  private:
   void leave() {
-    if (place_ != held_->end()) held_->erase(std::exchange(place_, held_->end()));
+    if (place_ != clients_->end()) clients_->erase(std::exchange(place_, clients_->end()));
   }
   void await() {
     socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -71,17 +71,17 @@ class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   std::size_t dropped_ = 0;
-  const std::shared_ptr<Held> held_;
-  Held::iterator place_ = held_->end();
+  const std::shared_ptr<Clients> clients_;
+  Clients::iterator place_ = clients_->end();
 };
 
 void RejectedClients::add(net::UniqueFd client, Speaks speaks) {
   const auto told = speaks == Speaks::tls ? alert : full;
   static_cast<void>(::send(client.get(), told.data(), told.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   ::shutdown(client.get(), SHUT_WR);
-  if (held_->size() >= most)
-    if (const auto oldest = held_->front().lock()) oldest->end();
-  std::make_shared<Leaving>(context_, std::move(client), held_)->start();
+  if (clients_->size() >= most)
+    if (const auto oldest = clients_->front().lock()) oldest->end();
+  std::make_shared<Leaving>(context_, std::move(client), clients_)->start();
 }
 
 }  // namespace weir::proxy::serve

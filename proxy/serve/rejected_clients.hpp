@@ -29,14 +29,14 @@ class RejectedClients {
   /// Takes a connected socket that does not block.
   void add(net::UniqueFd client, Speaks speaks);
   /// Returns how many are held now.
-  std::size_t held() const { return held_->size(); }
+  std::size_t count() const { return clients_->size(); }
 
  private:
   class Leaving;
-  using Held = std::list<std::weak_ptr<Leaving>>;
+  using Clients = std::list<std::weak_ptr<Leaving>>;
 
   boost::asio::io_context& context_;
-  const std::shared_ptr<Held> held_ = std::make_shared<Held>();  ///< Handlers may outlast this object.
+  const std::shared_ptr<Clients> clients_ = std::make_shared<Clients>();  ///< Handlers may outlast this object.
 };
 
 }  // namespace weir::proxy::serve

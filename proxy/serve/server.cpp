@@ -205,7 +205,7 @@ control::Standing Server::standing() const {
 }
 
 void Server::look_after_log(Clock::time_point now) {
-  if (const auto said = log_watch_.look(log_.account(), reload_.settings().log.requests, now))
+  if (const auto said = log_watch_.tick(log_.account(), reload_.settings().log.requests, now))
     spdlog::log(said->warns ? spdlog::level::warn : spdlog::level::info, said->text);
 }
 
@@ -298,7 +298,7 @@ void Server::take_finished() {
   const auto now = Clock::now();
   for (auto& loop : loops_) history_.take(loop->finished, now);
   if (shadows_) history_.take(shadows_->loop().finished, now);
-  history_.look(now);
+  history_.tick(now);
 }
 
 void Server::look_after_replicas() {
@@ -309,7 +309,7 @@ void Server::look_after_replicas() {
   for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   const auto snapshot = fleet_.snapshot();
-  live_comparison_.look(*snapshot, now);
+  live_comparison_.tick(*snapshot, now);
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {

@@ -40,7 +40,7 @@ void EventStripper::send(std::uint64_t to, const SseFramer& framer) {
   sent_to_ = to;
 }
 
-std::string_view EventStripper::held(const SseFramer& framer) const {
+std::string_view EventStripper::buffered(const SseFramer& framer) const {
   const std::string_view kept = framer.unfinished();
   const std::uint64_t size = framer.position() - std::max(sent_to_, framer.block_begin());
   return size <= kept.size() ? kept.substr(kept.size() - size) : std::string_view();

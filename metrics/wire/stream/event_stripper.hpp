@@ -35,7 +35,7 @@ class EventStripper {
   /// True if part of an unfinished block has been let through.
   bool inside_event(const SseFramer& framer) const { return sent_to_ > framer.block_begin(); }
   /// Returns what is held back. It is valid until the framer's next feed().
-  std::string_view held(const SseFramer& framer) const;
+  std::string_view buffered(const SseFramer& framer) const;
 
  private:
   void send(std::uint64_t to, const SseFramer& framer);

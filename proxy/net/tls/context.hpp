@@ -48,7 +48,7 @@ class ServerContext {
   /// Returns which certificate is for this name.
   std::size_t certificate_for(std::string_view server_name) const;
   /// Replaces keys of session tickets whose time is over: see TicketKeys::look.
-  void look_after_keys(metrics::Moment now) const { ticket_keys_.look(now); }
+  void look_after_keys(metrics::Moment now) const { ticket_keys_.tick(now); }
 
  private:
   static int choose(SSL* ssl, int* alert, void* self);

@@ -49,7 +49,7 @@ TicketKeys::~TicketKeys() {
   if (before_) wipe(*before_);
 }
 
-void TicketKeys::look(metrics::Moment now) {
+void TicketKeys::tick(metrics::Moment now) {
   const std::lock_guard lock(mutex_);
   if (now - made_ < seals_for) return;
   auto next = make();

@@ -29,7 +29,7 @@ class TicketKeys {
 
   /// Replaces the key that has sealed for its time, and forgets the one that has opened for its time. To be called
   /// often.
-  void look(metrics::Moment now);
+  void tick(metrics::Moment now);
 
   /// Lets the context seal and open tickets by these keys, which outlive its connections.
   void serve(SSL_CTX& context);

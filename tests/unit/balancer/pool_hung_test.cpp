@@ -162,7 +162,7 @@ TEST_F(PoolHung, ALongPromptHasFourTimesTheTimeThatItsBooksSay) {
   begin(2);
   const double now = teach(0, 0);
   Lease silent = send(0, 2000, now, false), lease = send(0, 3000, now);
-  silent.hold(true);  // By itself it would be a reason earlier.
+  silent.leave_unread(true);  // By itself it would be a reason earlier.
   EXPECT_NEAR(out_at(0, now, now + 60), now + 4 * 5, 0.3) << "2000 tokens lie before its 3000";
 }
 
@@ -280,7 +280,7 @@ TEST_F(PoolHung, AStreamThatIsLeftUnreadNeitherMakesASilenceNorHidesOne) {
   const double now = teach(0, 0);
   Lease unread = send(0, 100, now);
   unread.first_token(at(now));
-  unread.hold(true);
+  unread.leave_unread(true);
   EXPECT_EQ(out_at(0, now, now + 100), 0);
   Lease waits = send(0, 100, now + 100);
   EXPECT_NEAR(out_at(0, now + 100, now + 200), now + 105, 0.06);

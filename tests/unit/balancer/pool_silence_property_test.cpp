@@ -161,7 +161,7 @@ class Town {
     if (!request.stream) return;
     if (request.made == 1) request.lease.first_token(at(now_));
     const bool at_end = request.made == request.output;
-    if (request.unread) request.lease.hold(request.made > 5 && !at_end);
+    if (request.unread) request.lease.leave_unread(request.made > 5 && !at_end);
     if (request.unread && request.made > 5 && !at_end) return;
     if (request.buffers && request.made % 200 != 0 && !at_end) return;
     request.lease.tokens(static_cast<std::uint32_t>(request.made - request.shown));

@@ -260,11 +260,11 @@ TEST(TokenLedger, AStreamThatIsLeftUnreadOwesNothing) {
   ledger.open(1, {100, 10, true}, at(1));
   ledger.first_token(1, at(2));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(5)), 3);
-  ledger.hold(1, true, at(5));
+  ledger.leave_unread(1, true, at(5));
   EXPECT_EQ(ledger.silent_seconds(at(100)), 0);
-  ledger.hold(1, false, at(100));
+  ledger.leave_unread(1, false, at(100));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(104)), 4) << "it counts from then on";
-  ledger.hold(1, true, at(104));
+  ledger.leave_unread(1, true, at(104));
   ledger.close(1, false, 0, 0, at(105));
   ledger.open(2, {100, 10, true}, at(105));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(107)), 2) << "what ends unread is owed no more";
@@ -274,10 +274,10 @@ TEST(TokenLedger, AStreamThatIsLeftUnreadHidesNobodysSilence) {
   TokenLedger ledger(at(0));
   ledger.open(1, {100, 10, true}, at(1));
   ledger.first_token(1, at(2));
-  ledger.hold(1, true, at(2));
+  ledger.leave_unread(1, true, at(2));
   ledger.open(2, {100, 10, true}, at(10));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(14)), 4);
-  ledger.hold(1, false, at(14));
+  ledger.leave_unread(1, false, at(14));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(15)), 5);
 }
 
@@ -297,7 +297,7 @@ TEST(TokenLedger, TheOldestThatIsNotStreamedIsSilentSinceItCameOrSinceTheLastSig
   EXPECT_DOUBLE_EQ(ledger.oldest_unstreamed(at(11))->silent_seconds, 2);
   ledger.lives(at(12));
   EXPECT_DOUBLE_EQ(ledger.oldest_unstreamed(at(13))->silent_seconds, 1);
-  ledger.hold(2, true, at(13));
+  ledger.leave_unread(2, true, at(13));
   EXPECT_EQ(ledger.oldest_unstreamed(at(14))->output, 30u) << "nobody reads the other one";
   ledger.forget_silence();
   EXPECT_FALSE(ledger.oldest_unstreamed(at(15)));

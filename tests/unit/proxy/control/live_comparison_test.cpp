@@ -27,7 +27,7 @@ class Live : public MirroredHistory {
 
   /// Looks so long after the beginning, and lets what was begun come to its end. Returns whether anything was.
   bool look(seconds after = seconds(requests)) {
-    live.look(*snapshot, start + after);
+    live.tick(*snapshot, start + after);
     const bool begun = slow.under_way() > 0;
     while (slow.under_way() > 0) context.run_one();
     return begun;
@@ -215,8 +215,8 @@ TEST_F(Live, IsComputedNowAndThenAndOnlyWhileAShadowIsOn) {
 }
 
 TEST_F(Live, BeginsNoSecondComparisonBesideTheFirst) {
-  live.look(*snapshot, start + seconds(requests));
-  live.look(*snapshot, start + seconds(requests) + LiveComparison::every);
+  live.tick(*snapshot, start + seconds(requests));
+  live.tick(*snapshot, start + seconds(requests) + LiveComparison::every);
   EXPECT_EQ(slow.under_way(), 1u);
   while (slow.under_way() > 0) context.run_one();
 }

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 struct Watched {
   std::string look(std::chrono::milliseconds at) {
-    const auto said = watch.look(account, "r.jsonl", metrics::Moment(at));
+    const auto said = watch.tick(account, "r.jsonl", metrics::Moment(at));
     if (!said) return "";
     return (said->warns ? "warn: " : "info: ") + said->text;
   }

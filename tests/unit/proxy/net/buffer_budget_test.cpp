@@ -20,7 +20,7 @@ TEST(BufferBudget, CountsWholeStepsRoundedDown) {
   for (const auto& [bytes, counted] : rows) {
     hold.set(bytes);
     EXPECT_EQ(budget.used(), counted) << bytes;
-    EXPECT_EQ(hold.held(), counted) << bytes;
+    EXPECT_EQ(hold.reserved(), counted) << bytes;
   }
 }
 
@@ -61,7 +61,7 @@ TEST(BufferBudget, TriesToTheLimitAndGoesOverItOnlyWhereThatIsSaid) {
   EXPECT_TRUE(first.try_set(3 * step));
   EXPECT_FALSE(second.try_set(2 * step));
   EXPECT_EQ(budget.used(), 3 * step) << "nothing of it was taken";
-  EXPECT_EQ(second.held(), 0u);
+  EXPECT_EQ(second.reserved(), 0u);
   EXPECT_TRUE(second.try_set(step));
   EXPECT_TRUE(second.try_set(2 * step - 1)) << "it takes no step more";
   second.set(3 * step);
@@ -79,7 +79,7 @@ TEST(BufferBudget, AChargeOfNoBudgetCountsNothing) {
   BudgetHold hold;
   hold.set(10 * step);
   EXPECT_TRUE(hold.try_set(20 * step));
-  EXPECT_EQ(hold.held(), 0u);
+  EXPECT_EQ(hold.reserved(), 0u);
   hold = BudgetHold(budget);
   hold.set(step);
   EXPECT_EQ(budget.used(), step);
@@ -101,9 +101,9 @@ TEST(BufferBudget, IsTheSumOfItsChargesWhateverTheyDoAndZeroAtTheEnd) {
           one.set(bytes);
           break;
         case 1: {
-          const auto before = one.held();
+          const auto before = one.reserved();
           if (!one.try_set(bytes)) {
-            EXPECT_EQ(one.held(), before);
+            EXPECT_EQ(one.reserved(), before);
           }
           break;
         }
@@ -121,7 +121,7 @@ TEST(BufferBudget, IsTheSumOfItsChargesWhateverTheyDoAndZeroAtTheEnd) {
           break;
       }
       std::size_t sum = 0;
-      for (const auto& hold : holds) sum += hold.held();
+      for (const auto& hold : holds) sum += hold.reserved();
       ASSERT_EQ(budget.used(), sum);
     }
   }

@@ -14,7 +14,7 @@ struct Body final : Upload {
     all.attach(*this);
   }
   std::uint64_t recent(metrics::Moment) override { return lately; }
-  std::size_t held() const override { return holds; }
+  std::size_t reserved() const override { return holds; }
   bool is_new(metrics::Moment) const override { return fresh; }
   void give_way() override {
     ended = true;

@@ -52,10 +52,10 @@ TEST_F(TurningAway, TellsTheClientAndWaitsUntilItCloses) {
     EXPECT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL), 50'000) << "somebody reads it";
     context.poll();
   }
-  EXPECT_EQ(rejected.held(), 1u);
+  EXPECT_EQ(rejected.count(), 1u);
   client.reset();
   context.poll();
-  EXPECT_EQ(rejected.held(), 0u);
+  EXPECT_EQ(rejected.count(), 0u);
 }
 
 TEST_F(TurningAway, ReadsNotMoreThanItsShare) {
@@ -69,25 +69,25 @@ TEST_F(TurningAway, ReadsNotMoreThanItsShare) {
   }
   EXPECT_GE(sent, RejectedClients::most_dropped);
   EXPECT_LE(sent, RejectedClients::most_dropped + 1024 * 1024);
-  EXPECT_EQ(rejected.held(), 0u);
+  EXPECT_EQ(rejected.count(), 0u);
 }
 
 TEST_F(TurningAway, HoldsNotMoreThanItsShareAndTheLatestLongest) {
   std::vector<net::UniqueFd> clients;
   for (std::size_t i = 0; i < RejectedClients::most + 5; ++i) clients.push_back(turn_away(Speaks::http, "GET / HTTP/1.1"));
-  EXPECT_EQ(rejected.held(), RejectedClients::most);
+  EXPECT_EQ(rejected.count(), RejectedClients::most);
   for (auto& client : clients) {
     bool ended = false;
     EXPECT_THAT(read(client, ended), testing::StartsWith("HTTP/1.1 503 ")) << "no reset has taken it away";
     EXPECT_TRUE(ended);
   }
   context.poll();
-  EXPECT_EQ(rejected.held(), RejectedClients::most);
+  EXPECT_EQ(rejected.count(), RejectedClients::most);
   EXPECT_LT(::send(clients.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the first ones had to make room";
   EXPECT_EQ(::send(clients[5].get(), "x", 1, MSG_NOSIGNAL), 1);
   clients.clear();
   context.poll();
-  EXPECT_EQ(rejected.held(), 0u);
+  EXPECT_EQ(rejected.count(), 0u);
 }
 
 TEST_F(TurningAway, GivesAnAlertToAClientThatSpeaksTls) {

@@ -10,13 +10,13 @@
 
 namespace weir::proxy::fleet {
 
-/// Calls look() so often until the context stops. The coroutine owns the worker.
+/// Calls tick() so often until the context stops. The coroutine owns the worker.
 template <class Worker>
-net::Awaitable<void> keep_looking(std::shared_ptr<Worker> worker, std::chrono::milliseconds every) {
+net::Awaitable<void> keep_ticking(std::shared_ptr<Worker> worker, std::chrono::milliseconds every) {
   const auto executor = co_await boost::asio::this_coro::executor;
   net::Timer timer(executor);
   for (;;) {
-    worker->look();
+    worker->tick();
     timer.expires_after(every);
     co_await timer.async_wait(net::use_awaitable);
   }
