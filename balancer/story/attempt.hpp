@@ -19,19 +19,20 @@ namespace weir::balancer::story {
 
 /// The replica of an attempt.
 struct ReplicaRef {
-  std::shared_ptr<void> subject{};   ///< What the replica's spec named. It owns `usage`.
-  ReplicaKey key{};                  ///< Names the replica in its pool's books.
-  UsageOption* usage = nullptr;      ///< What weir has learned of the replica's token counts.
-  bool doubted = false;              ///< See Lease::doubted.
+  std::shared_ptr<void> subject{};  ///< The driver's replica, from ReplicaSpec::subject; keeps `usage` alive.
+  ReplicaKey key{};                 ///< Names the replica in its pool's books.
+  UsageOption* usage = nullptr;     ///< weir's knowledge of how this replica reports usage.
+  bool doubted = false;             ///< See Lease::doubted.
 };
 
 /// Everything that an attempt leaves behind, however it ended.
 struct AttemptOver {
   End end = End::closed;
   Reply reply = Reply::none;
-  ConnectFailure connect_failure = ConnectFailure::other;  ///< With End::unconnected,
-  int connect_error = 0;                                   ///< and the system's reason for it, for a sentence.
-  /// With Reply::none and Reply::error: why another replica may do better. Absent, another would only take as long.
+  ConnectFailure connect_failure = ConnectFailure::other;  ///< Set with End::unconnected.
+  int connect_error = 0;                                   ///< The errno or TLS error behind it, for a sentence.
+  /// With Reply::none and Reply::error: why another replica may do better. Absent: a retry would take as long, so none
+  /// is made.
   std::optional<metrics::Retry> retry_reason{};
   Verdict verdict{};
   unsigned status = 0;                                ///< The status of the replica's head; 0 if none was read.
@@ -39,7 +40,8 @@ struct AttemptOver {
   bool overloaded = false;                            ///< The replica answered 2xx, and then that it has no room.
   bool replica_cut = false;  ///< The replica's time to drain was over, so nothing counts against it.
   bool accepted = false;     ///< The client got the replica's head.
-  /// With Reply::error: the answer as it would have been relayed. Null if it was not kept. Its owner pays for its memory.
+  /// With Reply::error: the answer as it would have been relayed; null if it was not kept. Its bytes count against
+  /// limits.buffer_memory while anyone holds it.
   std::shared_ptr<std::string> kept{};
   std::optional<Moment> sent{}, head{};
   Moment ended{};  ///< The client had taken everything by then.
@@ -63,9 +65,9 @@ struct Attempt {
   std::optional<Moment> sent{}, head{}, first_token{};
   std::optional<metrics::Nanoseconds> connect{};  ///< How long connecting took; absent for an idle connection.
   Moment ended{};
-  End end = End::closed;                  ///< Meaningful once `ended` is set.
-  unsigned status = 0;                    ///< 0 if no head was read.
-  std::optional<metrics::Retry> why{};    ///< Why another attempt followed.
+  End end = End::closed;                ///< Meaningful once `ended` is set.
+  unsigned status = 0;                  ///< 0 if no head was read.
+  std::optional<metrics::Retry> why{};  ///< Why another attempt followed.
 };
 
 }  // namespace weir::balancer::story

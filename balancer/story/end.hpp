@@ -29,7 +29,7 @@ enum class End : std::uint8_t {
 /// True for an end within an answer, or before one, that a client of the answer has to see as a cut.
 constexpr bool breaks_off(End end) { return end != End::whole && end != End::marked; }
 
-/// What became of the replica's answer.
+/// Whether an answer reached the client.
 enum class Reply : std::uint8_t {
   none,     ///< There is nothing to send to the client.
   relayed,  ///< The client has got the answer, or as much of it as there was.

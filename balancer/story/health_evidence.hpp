@@ -1,4 +1,4 @@
-// What the attempts of one request show of their replicas' health.
+// Reports to a pool what the attempts of one request show of their replicas' health.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace weir::balancer::story {
 
-/// Returns nothing where the attempt says nothing of the replica: the client left, weir lacked something of its own, the
-/// replica refused what weir had added.
+/// Returns nothing where the attempt says nothing of the replica: the client left, weir lacked something of its own,
+/// the replica refused what weir had added.
 std::optional<Sign> sign_of(const AttemptOver& over);
 
 /// True if the replica answered with an error of its own. If a second replica fails the request, too, the request is to

@@ -24,14 +24,14 @@ class SecondOpinions {
   static constexpr std::size_t most = 256;
 
   struct Case {
-    std::uint64_t replica = 0;  ///< It is a ReplicaState::id.
+    std::uint64_t replica = 0;  ///< ReplicaKey::serial.
     unsigned status = 0;
     std::string_view model;
   };
   enum class Opinion : unsigned char {
     none,    ///< Nobody has been asked lately.
     same,    ///< No other replica answered better, so the client erred.
-    better,  ///< Another replica did, so this replica is the odd one.
+    better,  ///< Another replica answered better, so this one is misconfigured.
   };
 
   Opinion of(const Case& one, metrics::Moment now) const;

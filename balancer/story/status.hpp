@@ -1,5 +1,5 @@
-// What to make of the status of a replica's error: whether another replica may answer better, and which of two errors
-// tells the client more.
+// Classifies the statuses of replicas' error answers: which of them another replica may better, and which of two tells
+// the client more.
 #pragma once
 
 namespace weir::balancer::story {
@@ -17,9 +17,8 @@ bool refuses_the_request(unsigned status);
 /// The client may have erred, or this replica may be the wrong one (401, 403, 404, 501): another one tells.
 bool needs_second_opinion(unsigned status);
 
-/// How much an error answer tells the client, compared with another one: more is better. A full replica knows the
-/// model and may say when to come back; a doubtful answer is an answer; a failure says the least. An error inside a 200
-/// stream is a failure.
+/// Orders error answers for the client, most useful last: a failure; 401, 403, 404 and 501; 408 and 503; 429. An error
+/// inside a 200 stream is a failure.
 int error_rank(unsigned status);
 
 }  // namespace weir::balancer::story

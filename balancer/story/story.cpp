@@ -37,7 +37,8 @@ Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
-  begin({lease.subject(), lease.key(), &usage, lease.doubted()}, std::move(lease), now);
+  const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
+  begin(to, std::move(lease), now);
   return Command::connect;
 }
 
@@ -55,7 +56,6 @@ void Story::waits(Moment deadline) {
 }
 
 Command Story::refused(const Refused& refused, Moment now) {
-  if (at_the_head_ && !deadline_) deadline_ = now + shared_.queue_time;
   const bool queued = comes_from_the_queue(refused.reason);
   // The last replica's failure is reported, unless no connection was made and the queue refused.
   const bool failed = reached_a_replica() || (last_ && !queued);
@@ -114,7 +114,7 @@ void Story::list(const AttemptOver& over, Moment now) {
   attempt.sent = over.sent;
   attempt.head = over.head;
   attempt.first_token = over.answer.first_token;
-  attempt.connect = over.connect;
+  if (over.connect.count() > 0) attempt.connect = over.connect;
   attempt.ended = now;
   attempt.end = over.end;
   attempt.status = over.status;
@@ -164,12 +164,12 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   over.verdict = verdict_of_connecting(over.connect_failure);
   over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
   // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
-  if (over.connect_failure == ConnectFailure::refused && std::exchange(stale_on_, 0) == replica().key.serial) ++lost_;
+  const bool was_stale = std::exchange(stale_on_, 0) == replica().key.serial;
+  if (over.connect_failure == ConnectFailure::refused && was_stale) ++lost_;
   // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
-  const bool again = over.connect_failure == ConnectFailure::timed_out
-                         ? take_retry(out)
-                         : is_new() && another_is_left() && may_go_on();
+  const bool again = over.connect_failure == ConnectFailure::timed_out ? take_retry(out)
+                                                                       : is_new() && another_is_left() && may_go_on();
   const bool waits = !again && !unsent && may_wait();
   last_ = std::make_unique<AttemptOver>(std::move(over));
   if (!again && !waits) return end(now);
@@ -186,7 +186,7 @@ Command Story::error_came(AttemptOver over, Moment now) {
   if (keeps && (!best_ || rank_of(over) > rank_of(best_->over)))
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(asks_another_, std::nullopt);
-  if (settled ? *settled : asks_another(status, now)) return ask_another(reason);
+  if (settled ? *settled && !cutting_ : asks_another(status, now)) return ask_another(reason);
   return keeps && no_room && may_wait() ? wait(now) : end(now);
 }
 
@@ -235,11 +235,12 @@ Command Story::wait(Moment now) {
   at_the_head_ = true;
   if (!deadline_ || now < *deadline_) return Command::ask_pool;
   limit_hit_ = Refused::Reason::expired;
+  attempts_.back().why.reset();
   return end(now);
 }
 
-/// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error of
-/// weir's own about the last replica.
+/// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error
+/// of weir's own about the last replica.
 Command Story::end(Moment now) {
   tells_replica_ = true;
   if (best_) {
@@ -264,6 +265,7 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 
 Command Story::done(Told told, Moment now) {
   told_ = told;
+  give_retry_back();
   evidence_.settle(shared_.pool, Sign::failed_alone, now);
   return Command::done;
 }

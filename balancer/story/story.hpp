@@ -1,7 +1,7 @@
 // The story of one request: which replica it asks, whether it goes out again, at whose expense, what is learned of the
 // replicas on the way, and which answer its client gets in the end. A pure machine: it is told what happened, with the
-// moment, and says what is to be done. It knows no clock and no socket. A driver carries its commands out: the proxy's for
-// clients' and for mirrored requests, the lab's in simulated time.
+// moment, and says what is to be done. It knows no clock and no socket. A driver carries its commands out: the proxy's
+// for clients' and for mirrored requests, the lab's in simulated time.
 //
 // Nothing is tried again once a byte has reached the client. A retry comes from the budget that all requests share,
 // with these exceptions: nothing was sent, because the connection failed; the replica gave no token at all; or it is
@@ -47,14 +47,14 @@ enum class Told : std::uint8_t {
 
 class Story {
  public:
-  /// The request. Whoever owns the story keeps it.
+  /// The story's copy of what it needs of the request.
   struct Request {
     std::shared_ptr<const metrics::wire::RequestFacts> facts;
     Caller caller{};
     double share = 1;           ///< See PlacementRequest.
     std::uint64_t bytes = 0;    ///< The size of the body.
     bool repeatable = false;    ///< An inference: it may go to several replicas. Anything else is sent once.
-    bool leaves_hung = false;   ///< It does not wait for a replica that is found to hang.
+    bool leaves_hung = false;   ///< The attempt ends when its replica is found to hang.
     bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.
   };
   /// What the requests of a pool share. All of it outlives the story.
@@ -62,7 +62,7 @@ class Story {
     Pool& pool;
     RetryBudget& budget;
     SecondOpinions& opinions;
-    bool queues = false;                 ///< The pool has a queue.
+    bool queues = false;                ///< The pool has a queue.
     metrics::Nanoseconds queue_time{};  ///< A request that has had a replica waits so long for another.
   };
 
@@ -76,9 +76,9 @@ class Story {
 
   /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
   Command leased(Lease lease, UsageOption& usage, Moment now);
-  /// The request waits in the pool's queue, until then at most.
+  /// The request waits in the pool's queue until `deadline`.
   void waits(Moment deadline);
-  /// The wait took so long.
+  /// Adds to the time spent waiting.
   void waited(metrics::Nanoseconds time) { waited_ += time; }
   /// No replica takes the request, or none in time.
   Command refused(const Refused& refused, Moment now);
@@ -88,8 +88,8 @@ class Story {
   Command cut_in_queue(Moment now);
   /// weir ends what still runs: nothing is tried again, and nothing counts against a replica.
   void cut() { cutting_ = true; }
-  /// An answer is on its way to the client. `added_option`: the request had the usage option. Returns true if the replica
-  /// is known to refuse that option from now on.
+  /// An answer is on its way to the client. `added_option`: the request had the usage option. Returns true if the
+  /// replica is known to refuse that option from now on.
   bool answer_accepted(unsigned status, bool added_option, Moment now);
   /// An error is too large or too slow to keep. Returns true if it is left: another replica is asked, or a better error
   /// is kept. Else it is relayed.
@@ -135,7 +135,7 @@ class Story {
   /// The attempts in order: the first ones, and the last two.
   std::span<const Attempt> attempts() const { return attempts_; }
   const Request& request() const { return request_; }
-  /// So many attempts are listed.
+  /// The most attempts in attempts().
   static constexpr std::size_t most_attempts_listed = 8;
 
  private:
@@ -173,7 +173,7 @@ class Story {
   Lease lease_;
   boost::container::small_vector<Attempt, 1> attempts_;
   std::vector<Serial> tried_;
-  // These are apart, because every request in flight holds these members, and few have an attempt to keep.
+  // On the heap, since most requests in flight need neither.
   std::unique_ptr<AttemptOver> last_;  ///< The last attempt, in short; at the end, the one whose answer is told.
   struct Kept {
     AttemptOver over;
@@ -188,23 +188,23 @@ class Story {
   std::optional<Doubted> second_opinion_on_;
   /// Whether another replica is to be asked, if that was settled before the attempt ended.
   std::optional<bool> asks_another_;
-  std::optional<metrics::Retry> repeats_for_;  ///< What the repeat will count for.
-  std::optional<Moment> deadline_;  ///< A request that waited waits no longer than this.
+  std::optional<metrics::Retry> repeats_for_;  ///< The reason to count once the retry has a lease.
+  std::optional<Moment> deadline_;             ///< When a queued request gives up.
   std::optional<std::uint64_t> prompt_estimate_;
   std::optional<Refused::Reason> limit_hit_;
   Refused refusal_;
   metrics::Nanoseconds connect_{}, paused_{}, waited_{};  ///< The sums of all attempts and waits.
-  Serial connected_to_ = 0;       ///< The replica that the request was last connected to.
-  Serial option_refused_by_ = 0;  ///< The replica that gets the original request.
-  Serial stale_on_ = 0;           ///< The replica whose idle connection died last.
-  std::uint32_t made_ = 0;        ///< Counts the attempts but those on stale connections.
-  std::uint32_t retries_ = 0;     ///< Counts those from the budget.
-  std::uint8_t lost_ = 0;         ///< Counts the replicas that were lost at work on the request.
+  Serial connected_to_ = 0;                               ///< The replica that the request was last connected to.
+  Serial option_refused_by_ = 0;                          ///< The replica that refused the usage option.
+  Serial stale_on_ = 0;                                   ///< The replica whose idle connection died last.
+  std::uint32_t made_ = 0;                                ///< Counts the attempts but those on stale connections.
+  std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
+  std::uint8_t lost_ = 0;  ///< Counts the replicas that were lost at work on the request.
   Told told_ = Told::nothing;
   bool at_the_head_ = false;  ///< The request goes before those that never had a replica.
   bool holds_retry_ = false, any_retry_ = false, cutting_ = false;
-  bool repeats_ = false;          ///< The attempt that begins repeats the one before.
-  bool tells_replica_ = false;    ///< told() is about a replica.
+  bool repeats_ = false;        ///< The attempt that begins repeats the one before.
+  bool tells_replica_ = false;  ///< told() is about a replica.
 };
 
 }  // namespace weir::balancer::story

@@ -1,4 +1,4 @@
-// What weir has learned of one replica's token counts: whether the replica tells them unasked, takes the usage option that
+// Tracks how one replica reports its token counts: whether the replica tells them unasked, takes the usage option that
 // weir adds to requests, or refuses it.
 #pragma once
 
@@ -19,16 +19,16 @@ class UsageOption {
     bool ask = true, on_every_chunk = false;
   };
 
-  /// Returns what the replica is asked to tell. One that tells its counts unasked keeps its `timings`, which go with the
-  /// usage event where usage is asked for.
+  /// Returns what the replica is asked to tell. One that tells its counts unasked keeps its `timings`, which go with
+  /// the usage event where usage is asked for.
   metrics::wire::Ask ask(const Settings& settings, metrics::Api api) const;
 
   /// True if the replica has taken the option in a request of this API before: a later refusal has another cause.
   bool was_taken(metrics::Api api) const;
   void note_taken(metrics::Api api);
 
-  /// Says that the replica took the original of a request that it had refused: the option was the cause. Returns true if
-  /// nobody had said so before.
+  /// Says that the replica took the original of a request that it had refused: the option was the cause. Returns true
+  /// if nobody had said so before.
   bool refuse() { return !refused_.exchange(true); }
   bool is_refused() const { return refused_.load(std::memory_order_relaxed); }
 
@@ -43,7 +43,7 @@ class UsageOption {
   bool tells_counts(metrics::Api api) const;
 
   std::atomic<bool> refused_{false};
-  // These have a bit for each API.
+  // One bit for each API.
   std::atomic<std::uint32_t> taken_{0}, tells_counts_{0};
 };
 

@@ -14,7 +14,7 @@ namespace weir::balancer::story {
 /// What is known of an attempt when its replica's work has ended.
 struct Evidence {
   End end = End::client_left;
-  unsigned status = 0;  ///< It is 0 if no head was read.
+  unsigned status = 0;  ///< 0 if no head was read.
   metrics::Api api = metrics::Api::other;
   bool body_is_read = false;    ///< The form of the body is known, so that tokens in it show.
   bool sent = false;            ///< A byte of the request was sent.
@@ -23,7 +23,7 @@ struct Evidence {
 
 struct Verdict {
   metrics::Outcome outcome = metrics::Outcome::upstream_error;
-  std::optional<metrics::Phase> phase{};  ///< It is set with client_abort, and where a drain cut the request.
+  std::optional<metrics::Phase> phase{};  ///< Set with client_abort, and where a drain cut the request.
   Blame blame = Blame::nobody;            ///< All that counts against a replica derives from it.
 };
 

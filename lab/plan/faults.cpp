@@ -127,8 +127,8 @@ FaultRun run_with(Fault fault, bool plain, std::uint64_t seed, std::span<const T
   watch_return(simulation, run);
   run.results = simulation.serve(requests, rate, FaultRun::end_at, FaultRun::end_at + 30);
   for (const auto& served : run.results.requests) run.stuck += served.ttft || served.over ? 0 : 1;
-  const auto out = std::ranges::find_if(run.results.changes,
-                                        [](const auto& one) { return is_out(one.to) && one.at >= fault_at; });
+  const auto out =
+      std::ranges::find_if(run.results.changes, [](const auto& one) { return is_out(one.to) && one.at >= fault_at; });
   if (out != run.results.changes.end()) run.out_after = out->at - fault_at;
   run.share_of_ill = share_of_ill(run.results, requests);
   return run;

@@ -22,8 +22,9 @@ struct FaultRun {
   Results results;
   std::optional<double> out_after;  ///< Seconds from the fault until a replica was ejected or down.
   std::size_t stuck = 0;            ///< Requests that had no first token 30 s after the end.
-  double share_of_ill = 0;          ///< Its share of the prompt tokens, from 30 s after the fault to its return.
-  /// Its queued tokens and its peers' mean, in each 5 s of the 60 s after its return.
+  double share_of_ill =
+      0;  ///< The faulty replica's share of the prompt tokens, from 30 s after the fault to its return.
+  /// The faulty replica's queued tokens and its peers' mean, in each 5 s of the 60 s after its return.
   std::vector<std::pair<double, double>> after_return;
 };
 
@@ -32,7 +33,8 @@ FaultRun run_with(Fault fault, bool plain, std::uint64_t seed, std::span<const T
 /// Returns the 99th percentile of the times to first token of those that arrived from `from` to `to`, over all runs.
 double p99_ttft(std::span<const FaultRun> runs, double from, double to);
 
-/// Returns the most that the returned replica held by its peers' mean in any 5 s, all runs together.
+/// Returns the highest ratio of the returned replica's queued tokens to its peers' mean in any 5 s, summed over the
+/// runs.
 double highest_after_return(std::span<const FaultRun> runs);
 
 }  // namespace weir::lab::plan

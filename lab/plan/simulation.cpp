@@ -64,9 +64,7 @@ Simulation::~Simulation() {
   requests_.clear();
 }
 
-Moment Simulation::moment(double seconds) {
-  return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9));
-}
+Moment Simulation::moment(double seconds) { return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
 
 void Simulation::every(double period, const std::function<void()>& what) {
   at(now() + period, [this, period, what] {
@@ -178,8 +176,8 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   auto& served = results_.requests[i];
   served.asked.push_back(replica);
   served.asked_at.push_back(now());
-  served.estimate = static_cast<double>(requests_[i].lease.prompt_estimate()) /
-                    static_cast<double>(traced_[i].prompt_tokens);
+  served.estimate =
+      static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
 }
 
 /// The replica gets the request. Returns false if it answers at once, with 404.
@@ -223,9 +221,10 @@ void Simulation::break_off(std::size_t i, story::End end) {
 
 void Simulation::finish(std::size_t i) {
   results_.requests[i].over = true;
-  switch (requests_[i].story->told()) {
+  const auto story = std::move(requests_[i].story);
+  switch (story->told()) {
     case story::Told::relayed:
-      if (requests_[i].story->over().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
+      if (story->over().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
       break;
     case story::Told::refused:
       ++results_.refused;

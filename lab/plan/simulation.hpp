@@ -34,8 +34,9 @@ struct Setup {
   std::vector<engine::EngineSettings> engines;
   config::Policy policy = config::Policy::least_queued_tokens;
   double decode_weight = config::Pool{}.decode_weight;
-  std::uint64_t seed = 1;         ///< Of the pool's choices.
-  std::uint64_t engine_seed = 1;  ///< Of the first engine. The other engines', and those of restarted ones, follow.
+  std::uint64_t seed = 1;  ///< Seeds the pool's choices.
+  std::uint64_t engine_seed =
+      1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
@@ -47,7 +48,7 @@ struct Served {
   double arrived = 0;
   std::optional<double> ttft;      ///< Seconds from arrival.
   std::optional<double> tpot;      ///< Seconds per output token after the first.
-  double estimate = 0;             ///< The prompt's estimate by its truth.
+  double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
   std::vector<std::size_t> asked;  ///< The replicas that had it, in order.
   std::vector<double> asked_at;    ///< When they had it.
   bool over = false;
@@ -75,12 +76,12 @@ class Simulation final : public balancer::GrantSink {
   // The script of what happens to the replicas, to be written before serve().
 
   void at(double time, std::function<void()> what) { line_.at(time, std::move(what)); }
-  /// Calls it every `period` seconds from then on.
+  /// Calls `what` every `period` seconds from now on.
   void every(double period, const std::function<void()>& what);
   double now() const { return line_.now(); }
   std::size_t replicas() const { return servers_.size(); }
   void kill(std::size_t replica);
-  /// An empty engine runs there.
+  /// Restarts the replica with an empty engine.
   void restart(std::size_t replica);
   void hang(std::size_t replica) {
     servers_[replica].hangs = true;
@@ -102,7 +103,7 @@ class Simulation final : public balancer::GrantSink {
   };
   struct Request {
     std::unique_ptr<balancer::story::Story> story;
-    std::vector<balancer::Serial> tried;  ///< Of a plain one.
+    std::vector<balancer::Serial> tried;  ///< Used by plain health checks only.
     balancer::Lease lease;
     std::optional<balancer::WaitTicket> ticket;
     double deadline = never;

@@ -22,7 +22,7 @@ inline constexpr double never = std::numeric_limits<double>::infinity();
 /// An engine model whose steps begin and end in simulated time.
 class TimedEngine {
  public:
-  /// How many times as long a step takes that begins then.
+  /// The factor on the duration of a step that begins at `now`.
   using Pace = std::function<double(double now)>;
 
   TimedEngine(const engine::EngineSettings& settings, std::uint64_t seed, Pace pace = {})

@@ -1,4 +1,5 @@
-// What simulations make of a trace: parts of it, requests with bodies that weir reads, and what an engine can do with them.
+// Cuts and scales traces for simulations: parts of a trace, requests with bodies that weir reads, what an engine can do
+// with them.
 #pragma once
 
 #include <chrono>
@@ -30,15 +31,16 @@ struct TracedRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
 };
 
-/// This spread makes texts uneven: a median estimate is off by about 10 %.
+/// The default spread (sigma) of the logarithm of a text's length: a median estimate is off by about 10 %.
 inline constexpr double usual_text_spread = 0.15;
 
-/// Makes `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from its
-/// start again at its end. What the replicas can do depends on the order, so figures of one order say little of another.
+/// Makes `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from
+/// its start again at its end. What the replicas can do depends on the order, so figures of one order say little of
+/// another.
 ///
-/// The text in a request's body is a third shorter than its tokens suggest, as with a model with a small vocabulary: the
-/// estimator's priors are wrong for it. And the text is uneven, as real text is, by exp(`text_spread` * normal). All
-/// requests allow 1,024 tokens of output, so weir is not told how long an answer will be.
+/// The text in a request's body is a third shorter than its tokens suggest, as with a model with a small vocabulary:
+/// the estimator's priors are wrong for it. And the text is uneven, as real text is, by exp(`text_spread` * normal).
+/// All requests allow 1,024 tokens of output, so weir is not told how long an answer will be.
 std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
                                        double text_spread = usual_text_spread, bool in_order = false);
 

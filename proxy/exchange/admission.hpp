@@ -31,7 +31,7 @@ struct Waiter {
 class Admission final : net::Timed, ClientWatch::Listener {
  public:
   enum class End : std::uint8_t {
-    none,      ///< It waits.
+    none,      ///< Still waiting.
     admitted,  ///< lease() has the lease.
     refused,   ///< refused() says why.
     client_left,

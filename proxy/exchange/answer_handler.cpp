@@ -36,7 +36,7 @@ std::string_view sentence_for(End end) {
 }  // namespace
 
 AnswerHandler::AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
-    : machine_(options.replica, std::move(lease), shard),
+    : replica_side_(options.replica, std::move(lease), shard),
       framer_(options.client),
       shard_(shard),
       limits_(options.replica.limits),
@@ -48,14 +48,14 @@ AnswerHandler::AnswerHandler(const Options& options, balancer::Lease lease, metr
 void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
   read_at_ = at;
-  auto progress = machine_.arrived(bytes, at);
+  auto progress = replica_side_.arrived(bytes, at);
   read_token_events_ = progress.token_events;
   take(std::move(progress), bytes, at, out);
 }
 
 void AnswerHandler::replica_ended(End how, Moment now, ClientOutput& out) {
   framer_.begin(out);
-  take(machine_.ended(how, now), {}, now, out);
+  take(replica_side_.ended(how, now), {}, now, out);
 }
 
 void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out) {
@@ -65,8 +65,8 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
   std::size_t size = framer_.buffered();
   for (const auto span : progress.body) size += span.size();
   if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
-    if (machine_.refused_in_band()) keep(Retry::in_band_error, at);
-    if (state_ == State::awaiting && (machine_.has_event() || size > max_held)) accept(out);
+    if (replica_side_.refused_in_band()) keep(Retry::in_band_error, at);
+    if (state_ == State::awaiting && (replica_side_.has_event() || size > max_held)) accept(out);
   }
   // Before the head there is no body, and no framer for one.
   if (framer_.state() != ClientFramer::State::no_head) framer_.body(progress.body, read, out);
@@ -79,7 +79,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 }
 
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
-  framer_.head(head, machine_.strips(), event_stream);
+  framer_.head(head, replica_side_.strips(), event_stream);
   const bool doubtful = doubted_ && story::refuses_the_request(head.status);
   if (another_may_do_better(head.status) || doubtful) keep(Retry::status, at);
   const bool hold = event_stream && limits_.accept_hold.count() > 0;
@@ -115,7 +115,7 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
       retry_reason_ = Retry::reset;
     else if (is_hung())
       retry_reason_ = Retry::hung;
-    else if (machine_.awaited_first_token())
+    else if (replica_side_.awaited_first_token())
       retry_reason_ = Retry::first_token;
     return stop(end, Reply::none);
   }
@@ -127,7 +127,8 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
   framer_.body({}, {}, out);
   if (story::breaks_off(end)) {
     // An error of the replica's own has already told the client.
-    const bool tell = machine_.is_stream() && !machine_.answer().in_band_error && machine_.at_event_boundary();
+    const bool tell =
+        replica_side_.is_stream() && !replica_side_.answer().in_band_error && replica_side_.at_event_boundary();
     framer_.cut(tell ? sentence_for(end) : "", out);
     return stop(end, Reply::relayed);
   }
@@ -145,7 +146,7 @@ void AnswerHandler::keep_output(ClientOutput& out) {
 }
 
 void AnswerHandler::leave_error(Moment now) {
-  machine_.left(End::given_up, now, false);
+  replica_side_.left(End::given_up, now, false);
   verdict_ = story::verdict_of_given_up_error(status());
   stop(End::given_up, Reply::error);
 }
@@ -160,7 +161,7 @@ void AnswerHandler::relay_error(ClientOutput& out) {
 void AnswerHandler::client_gone(Moment now) {
   framer_.lost();
   if (state_ == State::done) return lose_client(Outcome::client_abort);
-  machine_.left(End::client_left, now, client_has_marker_);
+  replica_side_.left(End::client_left, now, client_has_marker_);
   stop(End::client_left, accepted_ ? Reply::relayed : Reply::none);
 }
 
@@ -171,7 +172,7 @@ void AnswerHandler::client_cut() {
 
 /// The replica had finished, but its client has not got all its bytes.
 void AnswerHandler::lose_client(Outcome outcome) {
-  const auto seen = machine_.verdict().outcome;
+  const auto seen = replica_side_.verdict().outcome;
   const bool good = seen == Outcome::ok || seen == Outcome::ok_empty;
   if (good && !client_has_marker_) verdict_ = story::Verdict{outcome, metrics::Phase::decode};
 }
@@ -189,7 +190,7 @@ void AnswerHandler::stop(End end, Reply reply) {
 
 void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
-    client_has_marker_ = at_once && accepted_ && !machine_.reads_json() && machine_.has_end_marker();
+    client_has_marker_ = at_once && accepted_ && !replica_side_.reads_json() && replica_side_.has_end_marker();
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
@@ -203,9 +204,9 @@ void AnswerHandler::written(Moment now, bool at_once) {
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_hung()) return Moment::min();
-  const Moment end = std::min(machine_.deadline(), keep_until_);
+  const Moment end = std::min(replica_side_.deadline(), keep_until_);
   if (framer_.state() != ClientFramer::State::holding) return end;
-  return std::min(end, *machine_.head_at() + metrics::ticks(limits_.accept_hold));
+  return std::min(end, *replica_side_.head_at() + metrics::ticks(limits_.accept_hold));
 }
 
 void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
@@ -215,7 +216,7 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return;
   }
   const bool held_long_enough =
-      framer_.state() == ClientFramer::State::holding && now < machine_.deadline() && !is_hung();
+      framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(End::timed_out, now, out);
   framer_.begin(out);
   accept(out);
@@ -227,17 +228,17 @@ story::AttemptOver AnswerHandler::result() const {
   result.end = state_ == State::done ? end_ : End::unconnected;
   result.reply = reply_;
   result.retry_reason = retry_reason_;
-  result.verdict = verdict_.value_or(machine_.verdict());
+  result.verdict = verdict_.value_or(replica_side_.verdict());
   result.status = status();
-  result.retry_after = machine_.retry_after();
-  result.overloaded = machine_.overloaded();
+  result.retry_after = replica_side_.retry_after();
+  result.overloaded = replica_side_.overloaded();
   result.accepted = framer_.was_opened();
-  result.sent = machine_.sent_at();
-  result.head = machine_.head_at();
+  result.sent = replica_side_.sent_at();
+  result.head = replica_side_.head_at();
   result.overhead_max = overhead_max_;
-  result.concurrency = machine_.concurrency();
+  result.concurrency = replica_side_.concurrency();
   result.bytes_out = framer_.bytes_out();
-  result.answer = machine_.answer();
+  result.answer = replica_side_.answer();
   result.client_keep_alive = framer_.reusable();
   result.client_reset = framer_.state() == ClientFramer::State::cut && framer_.framing() == http::ClientFraming::close;
   return result;

@@ -45,8 +45,8 @@ class AnswerHandler {
   AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
 
   /// Says that the request's first byte was written (tS).
-  void sent(Moment now) { machine_.sent(now); }
-  std::optional<Moment> sent_at() const { return machine_.sent_at(); }
+  void sent(Moment now) { replica_side_.sent(now); }
+  std::optional<Moment> sent_at() const { return replica_side_.sent_at(); }
   /// Takes the bytes of one read: see ReplicaSide. Fills `out`; views in it are valid until the next call.
   void arrived(std::span<char> bytes, Moment at, ClientOutput& out);
   /// Says that the replica's connection ended by itself.
@@ -56,9 +56,9 @@ class AnswerHandler {
   void client_cut();
   /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
-  void paused() { machine_.paused(); }
-  void leave_unread(bool unread) { machine_.leave_unread(unread); }
-  void prefetch(int ahead) const { machine_.prefetch(ahead); }
+  void paused() { replica_side_.paused(); }
+  void leave_unread(bool unread) { replica_side_.leave_unread(unread); }
+  void prefetch(int ahead) const { replica_side_.prefetch(ahead); }
 
   /// Returns when deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
@@ -73,20 +73,20 @@ class AnswerHandler {
   bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
-  unsigned status() const { return machine_.status(); }
+  unsigned status() const { return replica_side_.status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
-  std::size_t buffered() const { return machine_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
-  bool replica_reusable() const { return machine_.reusable(); }
+  std::size_t buffered() const { return replica_side_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
+  bool replica_reusable() const { return replica_side_.reusable(); }
 
-  /// Returns all but what the functions below take, and what the relay knows. It is final once the attempt has ended and
-  /// the client has taken its bytes.
+  /// Returns all but what the functions below take, and what the relay knows. It is final once the attempt has ended
+  /// and the client has taken its bytes.
   story::AttemptOver result() const;
   std::unique_ptr<std::string> take_kept() { return std::move(kept_); }
-  balancer::Lease take_lease() { return machine_.take_lease(); }
+  balancer::Lease take_lease() { return replica_side_.take_lease(); }
 
  protected:
   // Tests look at them while the attempt is under way.
-  const ReplicaSide& replica() const { return machine_; }
+  const ReplicaSide& replica() const { return replica_side_; }
   const ClientFramer& client() const { return framer_; }
 
  private:
@@ -100,7 +100,7 @@ class AnswerHandler {
   void stop(story::End end, story::Reply reply);
   bool is_hung() const;
 
-  ReplicaSide machine_;
+  ReplicaSide replica_side_;
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
@@ -112,7 +112,7 @@ class AnswerHandler {
   Moment keep_until_ = Moment::max();
   Moment read_at_{};  ///< The read whose output is being written arrived then.
   std::optional<metrics::Nanoseconds> overhead_max_;
-  std::optional<story::Verdict> verdict_;  ///< It replaces the machine's verdict.
+  std::optional<story::Verdict> verdict_;  ///< Overrides the replica side's verdict.
   std::optional<metrics::Retry> retry_reason_;
   std::optional<story::End> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
   std::uint32_t read_token_events_ = 0;

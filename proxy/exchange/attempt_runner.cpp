@@ -19,6 +19,7 @@ using story::Command;
 
 net::Awaitable<void> AttemptRunner::run(Command command) {
   while (command != Command::done) {
+    if (cutting()) story_.cut();
     if (command == Command::connect) {
       command = co_await attempt();
       continue;
@@ -28,6 +29,7 @@ net::Awaitable<void> AttemptRunner::run(Command command) {
       continue;
     }
     co_await admission_->wait(net::use_awaitable);
+    if (cutting()) story_.cut();
     command = end_wait();
   }
   if (const auto limit = story_.limit_hit())
@@ -170,12 +172,15 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
 }
 
 void AttemptRunner::answer_accepted() {
-  sender_.answer_accepted();
   const bool added = asked_ != metrics::wire::Ask::nothing;
   if (story_.answer_accepted(handler_->status(), added, Clock::now())) note_option_refused(replica());
+  sender_.answer_accepted();  // Last: until then an exception is answered, and not a reset.
 }
 
-bool AttemptRunner::leaves_error() { return story_.leaves_error(handler_->status(), Clock::now()); }
+bool AttemptRunner::leaves_error() {
+  if (cutting()) story_.cut();
+  return story_.leaves_error(handler_->status(), Clock::now());
+}
 
 Command AttemptRunner::over(story::AttemptOver over) {
   const auto now = Clock::now();

@@ -30,7 +30,7 @@ struct Outgoing {
   metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< What weir added to the request.
 };
 
-/// Whose requests a runner sends.
+/// Supplies a request's bytes, and hears of its progress.
 class Sender {
  public:
   /// The request's id, for the log.
@@ -99,10 +99,10 @@ class AttemptRunner final : Relay::Owner {
   const fleet::PoolRuntime& pool_;
   const config::Limits& limits_;
   Sender& sender_;
-  AnswerHandler* handler_ = nullptr;  ///< The one of the attempt that runs.
+  AnswerHandler* handler_ = nullptr;  ///< The running attempt's.
   metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
   net::Destination connected_to_;
-  std::unique_ptr<Admission> admission_;  ///< The request waits.
+  std::unique_ptr<Admission> admission_;  ///< Set while the request waits.
 };
 
 }  // namespace weir::proxy::exchange

@@ -40,13 +40,13 @@ class ClientFramer {
   struct Client {
     bool http_1_1 = true;
     bool keep_alive = true;
-    metrics::Api api = metrics::Api::other;  ///< It shapes an error event of weir's own.
+    metrics::Api api = metrics::Api::other;  ///< Shapes weir's error event.
     std::string_view request_id{};
     std::string_view weir_id{};
-    std::string_view replica{};        ///< It goes into x-weir-replica; "" means that the replica is not named.
-    http::CorsMemory* cors = nullptr;  ///< It is told the head that goes to `origin`.
+    std::string_view replica{};        ///< For x-weir-replica; empty: none.
+    http::CorsMemory* cors = nullptr;  ///< Learns the head sent to `origin`.
     std::string_view origin{};
-    std::optional<std::string_view> cors_fields{};  ///< They stand in place of the replica's, by server.cors_origins.
+    std::optional<std::string_view> cors_fields{};  ///< Replace the replica's CORS fields, by server.cors_origins.
   };
 
   enum class State : std::uint8_t {
@@ -85,16 +85,16 @@ class ClientFramer {
   http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
   bool reusable() const { return opened_ && state_ != State::cut && keep_alive_; }
-  std::uint64_t bytes_out() const { return bytes_out_; }  ///< These are bytes of the body.
+  std::uint64_t bytes_out() const { return bytes_out_; }  ///< Of the body only.
 
  private:
   bool frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out);
 
   Client client_;
-  std::string head_;      ///< It is kept until it is written.
-  std::string buffered_;      ///< These body bytes wait for acceptance.
-  std::string released_;  ///< These bytes were held and are being written.
-  std::string closing_;   ///< It is an error event of weir's own.
+  std::string head_;      ///< Kept until it is written.
+  std::string buffered_;  ///< Body bytes that wait for acceptance.
+  std::string released_;  ///< Released bytes that are being written.
+  std::string closing_;   ///< weir's closing error event.
   std::uint64_t bytes_out_ = 0;
   http::ClientFraming framing_ = http::ClientFraming::none;
   State state_ = State::no_head;

@@ -1,4 +1,4 @@
-// What a failed connection to a replica means.
+// Maps the error of a failed connection to story::ConnectFailure.
 #pragma once
 
 #include <cerrno>

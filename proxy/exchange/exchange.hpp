@@ -19,10 +19,11 @@ namespace weir::proxy::exchange {
 
 /// What is left to do for the client when an exchange has ended.
 struct ExchangeEnd {
-  std::unique_ptr<http::OwnAnswer> own;     ///< Nothing was sent yet, and this is the answer. Frames have no room for it.
-  std::shared_ptr<std::string> kept;        ///< Nothing was sent yet, and this is a replica's answer, head and body.
-  bool keep_alive = false;                  ///< The connection may serve another request.
-  bool reset = false;                       ///< The body was cut where only a reset shows it.
+  std::unique_ptr<http::OwnAnswer>
+      own;  ///< Nothing was sent yet, and this is the answer. On the heap: frames have no room for it.
+  std::shared_ptr<std::string> kept;  ///< Nothing was sent yet, and this is a replica's answer, head and body.
+  bool keep_alive = false;            ///< The connection may serve another request.
+  bool reset = false;                 ///< The body was cut where only a reset shows it.
 };
 
 /// One exchange, on the loop's thread. It counts and logs the request, whatever happens.
@@ -63,7 +64,8 @@ class Exchange final : Sender {
   AttemptRunner runner_;
   std::string upstream_head_;
   std::shared_ptr<const std::string> shared_body_;  ///< The request's body, if shadows may get it.
-  std::shared_ptr<std::atomic<bool>> client_left_;  ///< That of the jobs that were posted; null if there was none.
+  std::shared_ptr<std::atomic<bool>>
+      client_left_;  ///< The flag shared with posted mirror jobs; null if there are none.
   std::vector<const fleet::ShadowState*> mirrored_to_;
 };
 

@@ -76,9 +76,9 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
   using Reason = balancer::Refused::Reason;
   const auto& name = pool.name;
   if (refused.reason == Reason::too_long)
-    return http::error_answer(400, "invalid_request_error", "context_length_exceeded",
-                              "the prompt is longer than any replica of pool '" + name +
-                                  "' may hold (max_context): shorten it");
+    return http::error_answer(
+        400, "invalid_request_error", "context_length_exceeded",
+        "the prompt is longer than any replica of pool '" + name + "' may hold (max_context): shorten it");
   const auto wait = std::chrono::milliseconds(std::llround(refused.retry_after * spread * 1000));
   const auto again = ": try again in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
   http::OwnAnswer answer;

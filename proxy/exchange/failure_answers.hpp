@@ -1,5 +1,5 @@
-// What weir answers itself if no replica's answer can be given: a sentence with the cause and, if there is one, the way
-// out. These are pure functions.
+// weir's own error answers, where no replica's answer can be given: a sentence with the cause and, if there is one, the
+// way out. These are pure functions.
 #pragma once
 
 #include <optional>

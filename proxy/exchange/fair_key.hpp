@@ -1,4 +1,4 @@
-// Whose a request is, as a number: a pool's queue is fair between these numbers.
+// Hashes the owner of a request to a number: a pool's queue is fair between these numbers.
 //
 // The number is a keyed hash (SipHash) with a random key of the process. So no client can find a credential that shares
 // another's number, and no number tells a credential.
@@ -20,8 +20,8 @@ using metrics::SipKey;
 SipKey make_sip_key();
 
 /// Returns whose request this is. `key_name` is the name of the client's key, "" where weir knows no keys. A request
-/// without the key or the header that decides is its address's: a credential that nobody checks can be made up, and must
-/// not buy a share. Of IPv6 the first 64 bits count, because one client has all that begin so.
+/// without the key or the header that decides is its address's: a credential that nobody checks can be made up, and
+/// must not buy a share. Of IPv6 the first 64 bits count, because one client has all that begin so.
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
                        const net::PeerAddress& address, std::string_view key_name);
 

@@ -39,7 +39,7 @@ struct Shared {
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
-  fleet::FailureNotes local_shortages{};  ///< It logs what weir itself lacks: descriptors, local ports.
+  fleet::FailureNotes local_shortages{};  ///< Logs shortages of weir's own: descriptors, local ports.
   /// The log last told of a suspect request then: see note_suspect.
   std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
   /// The log last told of an address that holds its share of memory then: see serve::note_full_share.
@@ -50,14 +50,14 @@ struct Shared {
   std::atomic<std::size_t> connections{0};         ///< Counts the client connections of all loops.
   const SipKey fair_by_key = make_sip_key();       ///< See fair_key.
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
-  const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
+  const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
-  net::AddressCounts addresses{};                                           ///< Counts the connections of each address.
-  net::AddressShares address_shares{};                                      ///< Counts what each address holds of them.
+  net::AddressCounts addresses{};       ///< Counts the connections of each address.
+  net::AddressShares address_shares{};  ///< Counts what each address holds of them.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
-  std::atomic<bool> bypass{false};  ///< What comes from now on is relayed, and no more.
-  Shadows* shadows = nullptr;       ///< It is set before the loops run; null if nothing is mirrored.
+  std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
+  Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {
@@ -96,7 +96,7 @@ class Loop {
       std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking}, deadlines)};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
-  ClientOutput output;                        ///< It is for use inside one handler.
+  ClientOutput output;                        ///< For use inside one handler.
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
   std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.

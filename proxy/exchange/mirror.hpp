@@ -49,7 +49,7 @@ class Mirror final : Sender {
   Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) override;
   void describe(AnswerHandler::Options& options, const fleet::Replica& replica) override;
   void answer_accepted() override {}
-  void request_sent() override {}
+  void request_sent() override { std::string().swap(upstream_head_); }
   void finish();
 
   Loop& loop_;
@@ -65,7 +65,7 @@ class Mirror final : Sender {
   AttemptRunner runner_;
 };
 
-/// The record of a request that `shadow` was spared.
+/// Records a request that was not sent to `shadow`.
 metrics::record::RequestRecord record_of_dropped(const MirrorJob& job, const fleet::ShadowRuntime& shadow,
                                                  std::string id, std::string reason);
 

@@ -17,7 +17,7 @@ namespace weir::proxy::exchange {
 
 struct MirrorJob {
   std::shared_ptr<const fleet::Snapshot> snapshot;
-  std::shared_ptr<balancer::Pool> primary_pool;  ///< The client's request is served there.
+  std::shared_ptr<balancer::Pool> primary_pool;                      ///< The client's request is served there.
   std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;  ///< Each gets a copy.
   std::string head_bytes;                                            ///< A head that has passed the gate.
   std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.

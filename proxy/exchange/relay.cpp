@@ -16,14 +16,14 @@ using metrics::ticks;
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
-             bool connected, std::vector<std::string_view> request, AnswerHandler& attempt,
+             bool connected, std::vector<std::string_view> request, AnswerHandler& handler,
              const config::Limits& limits, Owner& owner)
     : loop_(loop),
       client_(client),
       state_(replica),
       replica_(std::move(channel)),
       request_(std::move(request)),
-      attempt_(attempt),
+      handler_(handler),
       limits_(limits),
       owner_(owner),
       budget_hold_(loop.shared.buffers),
@@ -72,14 +72,14 @@ void Relay::replica_ready(std::uint32_t events) {
 void Relay::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
-    metrics::prefetch(attempt_);
+    metrics::prefetch(handler_);
     return;
   }
   if (ahead == farthest_ahead - 1) {
     metrics::prefetch(replica_.get(), metrics::cache_line);
     metrics::prefetch(&client_.channel(), metrics::cache_line);
   }
-  attempt_.prefetch(ahead);
+  handler_.prefetch(ahead);
 }
 
 void Relay::connected() {
@@ -94,12 +94,12 @@ void Relay::send_request() {
     const auto rest = std::span(request_).subspan(span_);
     // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
     // call's return.
-    const auto before = attempt_.sent_at() ? Moment() : Clock::now();
+    const auto before = handler_.sent_at() ? Moment() : Clock::now();
     const auto sent = replica_->write(rest, span_offset_);
     // A failed send does not end the attempt: the replica may have answered before it stopped reading. The read shows
     // which.
     if (sent < 0) return;
-    if (!attempt_.sent_at()) attempt_.sent(before);
+    if (!handler_.sent_at()) handler_.sent(before);
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
@@ -112,7 +112,7 @@ void Relay::send_request() {
 }
 
 bool Relay::reads_on() const {
-  return !done_ && !paused_ && !attempt_.done() && attempt_.state() != AnswerHandler::State::undecided;
+  return !done_ && !paused_ && !handler_.done() && handler_.state() != AnswerHandler::State::undecided;
 }
 
 void Relay::read_replica() {
@@ -122,20 +122,20 @@ void Relay::read_replica() {
     const auto read = replica_->read(buffer);
     if (read.size > 0) {
       taken += static_cast<std::size_t>(read.size);
-      attempt_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
+      handler_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
     } else if (const int refusal = read.size < 0 ? replica_->refusal() : 0; refusal != 0) {
       connect_error_ = refusal;
       return finish();
     } else {
-      attempt_.replica_ended(read.size == 0 ? story::End::closed : story::End::reset, read.at, loop_.output);
+      handler_.replica_ended(read.size == 0 ? story::End::closed : story::End::reset, read.at, loop_.output);
     }
     deliver();
     if (!reads_on()) return;
     // After a pause, a read that fills the buffer means that more of what gathered is to come.
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
-    if (backlog_) attempt_.paused();
+    if (backlog_) handler_.paused();
     // A short read has emptied the socket. After a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
@@ -144,7 +144,7 @@ void Relay::read_replica() {
 
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
-  if (attempt_.accepted() && !std::exchange(told_accepted_, true)) {
+  if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
     replica_->prioritize();
     owner_.answer_accepted();
   }
@@ -168,29 +168,29 @@ void Relay::deliver() {
   }
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
-  budget_hold_.set(pending_.capacity() + attempt_.buffered());
+  budget_hold_.set(pending_.capacity() + handler_.buffered());
   const auto now = Clock::now();
   if (caught_up && !pending_.empty()) pace_.make().begin(now, client_.channel(), limits_);
-  attempt_.written(now, at_once);
-  if (attempt_.done()) {
+  handler_.written(now, at_once);
+  if (handler_.done()) {
     replica_done();
   } else if (pending_.size() - pending_offset_ >= read_ahead() && !paused_) {
     paused_ = true;
     paused_since_ = now;
-    attempt_.paused();
-    attempt_.leave_unread(true);
+    handler_.paused();
+    handler_.leave_unread(true);
   }
   if (done_) return;
-  if (attempt_.state() == AnswerHandler::State::undecided) return settle_error();
-  if (attempt_.accepted() && span_ == request_.size() && !std::exchange(told_sent_, true)) owner_.request_sent();
+  if (handler_.state() == AnswerHandler::State::undecided) return settle_error();
+  if (handler_.accepted() && span_ == request_.size() && !std::exchange(told_sent_, true)) owner_.request_sent();
 }
 
 void Relay::settle_error() {
   if (owner_.leaves_error()) {
-    attempt_.leave_error(Clock::now());
+    handler_.leave_error(Clock::now());
     return replica_done();
   }
-  attempt_.relay_error(loop_.output);
+  handler_.relay_error(loop_.output);
   deliver();
 }
 
@@ -213,7 +213,7 @@ void Relay::flush_pending() {
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
     pending_offset_ = 0;
-    budget_hold_.set(attempt_.buffered());
+    budget_hold_.set(handler_.buffered());
   } else if (pending_offset_ > pending_.size() / 2) {
     pending_.erase(0, pending_offset_);
     pending_offset_ = 0;
@@ -228,11 +228,11 @@ void Relay::client_takes() {
   if (pending_.empty()) return;
   flush_pending();
   if (done_) return;
-  if (attempt_.done()) {
+  if (handler_.done()) {
     if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= read_ahead() / 2) {
     paused_ = false;
-    attempt_.leave_unread(false);
+    handler_.leave_unread(false);
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
     replica_->rearm(EPOLLIN);
@@ -244,14 +244,14 @@ void Relay::client_gone() {
 }
 
 void Relay::client_left() {
-  attempt_.client_gone(Clock::now());
+  handler_.client_gone(Clock::now());
   finish();
 }
 
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
-  if (!attempt_.replica_reusable() || span_ < request_.size()) drop_connection();
+  if (!handler_.replica_reusable() || span_ < request_.size()) drop_connection();
   if (pending_.empty()) finish();
 }
 
@@ -268,7 +268,7 @@ void Relay::finish() {
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   unlink();
-  if (!attempt_.done() || !attempt_.replica_reusable()) drop_connection();
+  if (!handler_.done() || !handler_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
   // The end is posted, because the owner may end this relay while it is still at work.
   if (completion_) completion_.tell();
@@ -276,8 +276,8 @@ void Relay::finish() {
 
 story::AttemptOver Relay::take_result() {
   if (failure_) std::rethrow_exception(failure_);
-  auto result = attempt_.result();
-  if (auto kept = attempt_.take_kept()) {
+  auto result = handler_.result();
+  if (auto kept = handler_.take_kept()) {
     struct Paid {
       std::string bytes;
       net::BudgetHold hold;
@@ -286,7 +286,7 @@ story::AttemptOver Relay::take_result() {
     paid->hold.set(paid->bytes.capacity());
     result.kept = {paid, &paid->bytes};
   }
-  result.lease = attempt_.take_lease();
+  result.lease = handler_.take_lease();
   // A replica that refused weir's certificate has not read what was written to it.
   if (connect_error_ != 0) result.sent.reset();
   result.client_reset |= stood_still_;
@@ -299,25 +299,24 @@ story::AttemptOver Relay::take_result() {
 }
 
 bool Relay::cutting() const {
-  return loop_.shared.cutting.load(std::memory_order_relaxed) ||
-         state_.cut.load(std::memory_order_relaxed);
+  return loop_.shared.cutting.load(std::memory_order_relaxed) || state_.cut.load(std::memory_order_relaxed);
 }
 
 Moment Relay::deadline() const {
   if (cutting()) return Moment::min();
   if (!pending_.empty()) return pace_->next_look(limits_);
   if (!connected_) return started_ + ticks(limits_.connect);
-  return attempt_.deadline();
+  return handler_.deadline();
 }
 
 /// Ends the attempt, because the time to drain is over. A client that has not taken its bytes by now gets no more.
 void Relay::cut(Moment now) {
-  if (!attempt_.done()) {
-    attempt_.replica_ended(story::End::cut, now, loop_.output);
+  if (!handler_.done()) {
+    handler_.replica_ended(story::End::cut, now, loop_.output);
     deliver();
   }
   if (done_) return;
-  attempt_.client_cut();
+  handler_.client_cut();
   finish();
 }
 
@@ -340,7 +339,7 @@ void Relay::end_by_deadline(Moment now) {
     connect_error_ = ETIMEDOUT;
     return finish();
   }
-  attempt_.deadline_passed(now, loop_.output);
+  handler_.deadline_passed(now, loop_.output);
   deliver();
 }
 

@@ -1,5 +1,5 @@
-// Drives one attempt: it moves bytes between a replica's channel and a client's as AnswerHandler says, and nothing more. It
-// is one composed operation that its owner awaits, over any kind of channel.
+// Drives one attempt: it moves bytes between a replica's channel and a client's as AnswerHandler says, and nothing
+// more. It is one composed operation that its owner awaits, over any kind of channel.
 //
 // The client is watched all the time. The handler that sees it leave closes the replica's connection, in every phase.
 // Only the loop's thread uses it. No token allocates.
@@ -23,11 +23,12 @@ namespace weir::proxy::exchange {
 
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
-  /// Who runs the relay. The relay calls these in its handlers; an exception ends the attempt, and take_result() throws it.
+  /// Who runs the relay. The relay calls an owner's functions in its handlers; an exception ends the attempt, and
+  /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use.
   class Owner {
    public:
-    /// An answer is about to go to the client. This is told before the first byte is written, so that a later request on
-    /// another loop finds what was learned.
+    /// An answer is about to go to the client. This is told before the first byte is written, so that a later request
+    /// on another loop finds what was learned.
     virtual void answer_accepted() = 0;
     /// An error is too large or too slow to keep. Returns true if it is left, because another replica is asked; else it
     /// is relayed.
@@ -39,10 +40,10 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     ~Owner() = default;
   };
 
-  /// `channel` is an idle connection, or one that has begun to connect (`connected` false). `request` is head and body as
-  /// they go out; the owner keeps them until request_sent() or the end.
+  /// `channel` is an idle connection, or one that has begun to connect (`connected` false). `request` is head and body
+  /// as they go out; the owner keeps them until request_sent() or the end.
   Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
-        bool connected, std::vector<std::string_view> request, AnswerHandler& attempt, const config::Limits& limits,
+        bool connected, std::vector<std::string_view> request, AnswerHandler& handler, const config::Limits& limits,
         Owner& owner);
   ~Relay();
   Relay(const Relay&) = delete;
@@ -98,7 +99,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   const fleet::ReplicaState& state_;
   std::unique_ptr<net::Channel> replica_;
   std::vector<std::string_view> request_;
-  AnswerHandler& attempt_;
+  AnswerHandler& handler_;
   const config::Limits& limits_;
   Owner& owner_;
   net::Completion<> completion_;
@@ -107,7 +108,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
   metrics::Rare<ClientPace> pace_;  ///< While bytes are pending.
-  net::BudgetHold budget_hold_;  ///< It pays for that, and for what the attempt holds.
+  net::BudgetHold budget_hold_;     ///< Counts pending_ and the attempt's buffers against limits.buffer_memory.
   Moment started_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.

@@ -7,14 +7,13 @@
 #include "metrics/ticks.hpp"
 #include "metrics/wire/engine/head.hpp"
 
-
 namespace weir::proxy::exchange {
 namespace {
 
 using metrics::ticks;
-using story::End;
 using metrics::measure::BodyForm;
 using metrics::measure::StreamMeter;
+using story::End;
 
 constexpr std::size_t max_response_head = 64 * 1024;
 /// An answer has at most so many interim answers (1xx) before it, and they have the bytes of one head together.

@@ -1,8 +1,9 @@
 // The replica's half of an attempt, as a machine without I/O: it is told what happened and returns what that brought.
 //
-// It reads the replica's head through the gate, takes the framing off the body, meters it, takes out what weir asked
-// for, and ends the lease with the replica's work. It knows no client: a relay frames its output for one, and a mirror
-// drops it. It has one thread, no clock and no socket. Between calls it keeps at most an unfinished head or event.
+// ReplicaSide reads the replica's head through the gate, takes the framing off the body, meters it, takes out what weir
+// asked for, and ends the lease with the replica's work. It knows no client: a relay frames its output for one, and a
+// mirror drops it. It has one thread, no clock and no socket. Between calls it keeps at most an unfinished head or
+// event.
 #pragma once
 
 #include <cstdint>
@@ -39,24 +40,24 @@ class ReplicaSide {
     bool injection_proven = false;           ///< The replica has taken the edit before, so a refusal has another cause.
     bool reused = false;                     ///< The connection has served before.
     bool unread = false;                     ///< No event of the answer is read: it is relayed as it is.
-    std::uint32_t choices = 1, prompts = 1;  ///< These are the request's n and prompts.
-    Moment received{};                       ///< This is t0.
-    Moment started{};                        ///< This attempt started then.
-    const metrics::SipKey* fingerprint_key = nullptr;  ///< It is set if the answer is compared with another one.
+    std::uint32_t choices = 1, prompts = 1;  ///< The request's n and number of prompts.
+    Moment received{};                       ///< t0
+    Moment started{};                        ///< When this attempt started.
+    const metrics::SipKey* fingerprint_key = nullptr;  ///< Null unless the answer is compared.
     const config::Limits& limits;
   };
 
   enum class State : std::uint8_t {
-    head,  ///< It waits for the head or its rest.
+    head,  ///< Awaits the head or its rest.
     body,
     done,
   };
 
   /// Tells what one call brought. Its views are valid until the next call.
   struct Progress {
-    std::optional<http::ResponseHead> head{};  ///< It is the final head, given once.
+    std::optional<http::ResponseHead> head{};  ///< The final head, given once.
     bool event_stream = false;                 ///< The head announces a stream.
-    std::span<const std::string_view> body{};  ///< It is the payload to pass on, in order.
+    std::span<const std::string_view> body{};  ///< The payload to pass on, in order.
     std::uint32_t token_events = 0;
     /// The replica's work has ended; `body` holds the last of it.
     std::optional<story::End> end{};
@@ -92,7 +93,7 @@ class ReplicaSide {
   Moment deadline() const;
 
   // These describe the answer so far.
-  unsigned status() const { return status_; }  ///< It is 0 if no head was read.
+  unsigned status() const { return status_; }  ///< 0 if no head was read.
   /// Returns the Retry-After of the head; at most a minute.
   std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
   bool is_stream() const;
@@ -144,13 +145,13 @@ class ReplicaSide {
   balancer::Lease lease_;
   metrics::series::ReplicaShard& shard_;
   std::optional<metrics::measure::StreamMeter> meter_;
-  /// It says how to read the body if its first byte shows that it is a stream under a wrong Content-Type.
+  /// Meter options, should the first byte prove a stream under a wrong Content-Type.
   std::unique_ptr<metrics::measure::StreamMeter::Options> as_stream_;
   http::BodyDecoder decoder_;
-  std::string head_bytes_;        ///< It holds a head that came in several reads.
-  std::string passed_head_;       ///< It holds that head while views of it are in use.
-  std::string last_;              ///< It holds the last bytes of the body, put together.
-  std::string_view last_view_{};  ///< It is a view of `last_`.
+  std::string head_bytes_;        ///< A head that came in several reads.
+  std::string passed_head_;       ///< That head, while views of it are in use.
+  std::string last_;              ///< The last bytes of the body, put together.
+  std::string_view last_view_{};  ///< A view of `last_`.
 
   std::optional<Moment> sent_, head_at_, last_token_;
   balancer::Concurrency concurrency_;

@@ -55,8 +55,8 @@ Mirrored refusal(const fleet::ShadowRuntime& shadow, Moment now) {
 }  // namespace
 
 bool can_be_mirrored(const ClientRequest& request) {
-  return request.route == http::Route::inference && metrics::generates(request.facts.api) &&
-         request.facts.gives_work && request.facts.whole_json && !request.facts.stored_context;
+  return request.route == http::Route::inference && metrics::generates(request.facts.api) && request.facts.gives_work &&
+         request.facts.whole_json && !request.facts.stored_context;
 }
 
 bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, const ClientRequest& request,

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-
 namespace weir::balancer::story {
 namespace {
 
@@ -84,7 +83,7 @@ TEST(SignOf, AnOverloadInTheFirstEventIsAFullReplica) {
 TEST(SignOf, AConnectionThatFailed) {
   using enum ConnectFailure;
   const std::pair<ConnectFailure, std::optional<Sign>> rows[] = {
-      {refused, Sign::refused},    {timed_out, Sign::connect_timed_out}, {other, Sign::failed},
+      {refused, Sign::refused},   {timed_out, Sign::connect_timed_out}, {other, Sign::failed},
       {backlog_full, Sign::full}, {local_shortage, std::nullopt},       {no_address, std::nullopt}};
   for (const auto& [failure, sign] : rows) {
     auto over = ended(End::unconnected, Reply::none, Outcome::upstream_error, 0);
@@ -114,9 +113,7 @@ class SignsOfOneRequest : public testing::Test {
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
     signs.settle(*pool, Sign::failed_alone, now);
   }
-  bool is_out(ReplicaIndex replica) const {
-    return pool->health(key(replica), now).state == ReplicaState::ejected;
-  }
+  bool is_out(ReplicaIndex replica) const { return pool->health(key(replica), now).state == ReplicaState::ejected; }
 
   const Moment now = std::chrono::steady_clock::now();
   const std::shared_ptr<Pool> pool = Pool::make(config::Policy::round_robin, 0.05, 1);

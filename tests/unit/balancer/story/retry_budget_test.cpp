@@ -11,7 +11,8 @@ namespace {
 
 /// A budget beside so many requests in flight.
 struct Budget {
-  explicit Budget(double share, std::size_t others = 0) : in_flight(others), of(share, [this] { return in_flight.load(); }) {}
+  explicit Budget(double share, std::size_t others = 0)
+      : in_flight(others), of(share, [this] { return in_flight.load(); }) {}
   std::size_t taken(std::size_t tries = 1000) {
     std::size_t count = 0;
     for (std::size_t i = 0; i < tries; ++i) count += of.take() ? 1 : 0;
@@ -32,9 +33,7 @@ TEST(RetryBudget, IsAShareOfTheRequestsInFlightAndAtLeastThree) {
   }
 }
 
-TEST(RetryBudget, OfNothingAllowsNoRetry) {
-  EXPECT_EQ(Budget(0, 1'000'000).taken(), 0u);
-}
+TEST(RetryBudget, OfNothingAllowsNoRetry) { EXPECT_EQ(Budget(0, 1'000'000).taken(), 0u); }
 
 TEST(RetryBudget, GetsBackWhatEnded) {
   Budget budget(0.5, 10);

@@ -399,5 +399,45 @@ TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
   EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::timeout);
 }
 
+// A driver may keep a story after its end.
+TEST(StoryBudget, IsWholeOnceTheStoryHasEnded) {
+  Stories of(2);
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  ASSERT_EQ(of.over(*story, error(500)), Command::ask_pool);
+  of.leased_at(*story, 1);
+  ASSERT_EQ(of.over(*story, broken(End::bad_framing)), Command::done);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take()) << i;
+}
+
+TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {
+  for (const bool cut : {false, true}) {
+    Stories of(2);
+    const auto story = of.begin();
+    of.leased_at(*story, 0);
+    ASSERT_TRUE(story->leaves_error(500, of.now));
+    if (cut) story->cut();
+    EXPECT_EQ(of.over(*story, error(500, false)), cut ? Command::done : Command::ask_pool);
+  }
+}
+
+// A connection that took too long says nothing of the idle connection that had died before it.
+TEST(StorySuspect, IsNotMadeByAStaleConnectionThatOthersFollowed) {
+  Stories of(4);
+  const auto story = of.begin();
+  of.leased_at(*story, 2);
+  ASSERT_EQ(of.over(*story, broken()), Command::ask_pool);
+  of.leased_at(*story, 0);
+  AttemptOver stale;
+  stale.end = End::stale;
+  ASSERT_EQ(of.over(*story, std::move(stale)), Command::connect);
+  ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::timed_out)), Command::ask_pool);
+  of.leased_at(*story, 1);
+  ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::other)), Command::ask_pool);
+  of.leased_at(*story, 0);
+  of.over(*story, unconnected(ConnectFailure::refused));
+  EXPECT_FALSE(story->suspect());
+}
+
 }  // namespace
 }  // namespace weir::balancer::story

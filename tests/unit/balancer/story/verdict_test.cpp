@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-
-
 namespace weir::balancer::story {
 namespace {
 
@@ -44,12 +42,7 @@ const Row rows[]{
      false,
      Completeness::framing,
      0},
-    {"nothing tells the end",
-     {End::whole, 200, chat, sse, true},
-     Outcome::truncated,
-     {},
-     false,
-     Completeness::none},
+    {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, false, Completeness::none},
     {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},
     {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
     {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
@@ -191,8 +184,7 @@ TEST(Verdict, OfAnErrorThatIsGivenUp) {
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {
   EXPECT_FALSE(breaks_off(End::whole));
   EXPECT_FALSE(breaks_off(End::marked));
-  for (const auto end : {End::truncated, End::reset, End::closed, End::bad_framing,
-                         End::timed_out, End::client_left})
+  for (const auto end : {End::truncated, End::reset, End::closed, End::bad_framing, End::timed_out, End::client_left})
     EXPECT_TRUE(breaks_off(end)) << static_cast<int>(end);
 }
 
