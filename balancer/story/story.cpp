@@ -50,16 +50,16 @@ void Story::begin(const ReplicaRef& replica, Lease lease, Moment now) {
   ++made_;
 }
 
-void Story::waits(Moment deadline) {
+void Story::queued(Moment deadline) {
   deadline_ = deadline;
   give_retry_back();
 }
 
 Command Story::refused(const Refused& refused, Moment now) {
-  const bool queued = comes_from_the_queue(refused.reason);
+  const bool from_the_queue = comes_from_the_queue(refused.reason);
   // The last replica's failure is reported, unless no connection was made and the queue refused.
-  const bool failed = reached_a_replica() || (last_ && !queued);
-  if (queued || !failed) limit_hit_ = refused.reason;
+  const bool failed = reached_a_replica() || (last_ && !from_the_queue);
+  if (from_the_queue || !failed) limit_hit_ = refused.reason;
   if (failed) return end(now);
   refusal_ = refused;
   return end_unserved(Told::refused,
@@ -174,7 +174,7 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   last_ = std::make_unique<AttemptOver>(std::move(over));
   if (!again && !waits) return end(now);
   // A want of weir's own is no failure of the replica's, and counts as no repeat.
-  return waits ? wait(now) : ask_another(unsent ? std::nullopt : std::optional(Retry::connect));
+  return waits ? requeue(now) : ask_another(unsent ? std::nullopt : std::optional(Retry::connect));
 }
 
 /// An error answer is kept until there is a better one, and another replica is asked.
@@ -187,7 +187,7 @@ Command Story::error_came(AttemptOver over, Moment now) {
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(asks_another_, std::nullopt);
   if (settled ? *settled && !cutting_ : asks_another(status, now)) return ask_another(reason);
-  return keeps && no_room && may_wait() ? wait(now) : end(now);
+  return keeps && no_room && may_wait() ? requeue(now) : end(now);
 }
 
 /// Nothing of an answer has reached the client, and nothing more of it will come.
@@ -205,7 +205,7 @@ Command Story::failed(AttemptOver over, bool out, Moment now) {
       !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));
   if (again || waits) {
     keep_in_short(over);
-    return waits ? wait(now) : ask_another(reason);
+    return waits ? requeue(now) : ask_another(reason);
   }
   last_ = std::make_unique<AttemptOver>(std::move(over));
   return end(now);
@@ -230,7 +230,7 @@ Command Story::ask_another(std::optional<Retry> reason) {
 }
 
 /// The request goes to the head of the queue, while the queue's time lasts.
-Command Story::wait(Moment now) {
+Command Story::requeue(Moment now) {
   static_cast<void>(ask_another(last_->retry_reason.value_or(Retry::connect)));
   at_the_head_ = true;
   if (!deadline_ || now < *deadline_) return Command::ask_pool;

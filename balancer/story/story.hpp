@@ -28,7 +28,7 @@ namespace weir::balancer::story {
 
 /// What a driver does next.
 enum class Command : std::uint8_t {
-  ask_pool,  ///< Offer placement() to the pool, and tell leased(), waits() or refused().
+  ask_pool,  ///< Offer placement() to the pool, and tell leased(), queued() or refused().
   connect,   ///< Connect to replica() under take_lease(), send, relay, and tell attempt_over().
   done,      ///< The request has ended: told() says what its client gets.
 };
@@ -77,9 +77,9 @@ class Story {
   /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
   Command leased(Lease lease, UsageOption& usage, Moment now);
   /// The request waits in the pool's queue until `deadline`.
-  void waits(Moment deadline);
+  void queued(Moment deadline);
   /// Adds to the time spent waiting.
-  void waited(metrics::Nanoseconds time) { waited_ += time; }
+  void add_wait(metrics::Nanoseconds time) { waited_ += time; }
   /// No replica takes the request, or none in time.
   Command refused(const Refused& refused, Moment now);
   /// The client left while the request waited.
@@ -143,7 +143,7 @@ class Story {
   Command error_came(AttemptOver over, Moment now);
   Command failed(AttemptOver over, bool out, Moment now);
   Command ask_another(std::optional<metrics::Retry> reason);
-  Command wait(Moment now);
+  Command requeue(Moment now);
   void begin(const ReplicaRef& replica, Lease lease, Moment now);
   Command send_again(Lease lease, metrics::Retry reason, Moment now);
   Command end(Moment now);

@@ -97,11 +97,11 @@ void Simulation::arrive(std::size_t i) {
   results_.requests[i].arrived = now();
   Request& request = requests_.emplace_back();
   if (setup_.plain) return ask_plainly(i);
-  story::Story::Request told{traced_[i].facts};
-  told.caller.client = i;
-  told.repeatable = told.leaves_hung = told.may_go_twice = true;
+  story::Story::Request about{traced_[i].facts};
+  about.caller.client = i;
+  about.repeatable = about.leaves_hung = about.may_go_twice = true;
   const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};
-  request.story = std::make_unique<story::Story>(shared, std::move(told));
+  request.story = std::make_unique<story::Story>(shared, std::move(about));
   follow(i, Command::ask_pool);
 }
 
@@ -138,7 +138,7 @@ bool Simulation::ask(std::size_t i, Command& next) {
   const auto& waiting = std::get<balancer::Waiting>(offered);
   request.ticket = waiting.ticket;
   request.deadline = std::chrono::duration<double>(waiting.deadline - Moment{}).count();
-  request.story->waits(waiting.deadline);
+  request.story->queued(waiting.deadline);
   waiting_.insert(i);
   return false;
 }

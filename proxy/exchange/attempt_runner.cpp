@@ -45,7 +45,7 @@ std::optional<Command> AttemptRunner::ask() {
     placement.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
-    story_.waits(waiting->deadline);
+    story_.queued(waiting->deadline);
     admission_ = std::make_unique<Admission>(loop_, client_, *pool_.balancer, std::move(waiter), *waiting);
     return std::nullopt;
   }
@@ -54,7 +54,7 @@ std::optional<Command> AttemptRunner::ask() {
 }
 
 Command AttemptRunner::leased(balancer::Lease lease) {
-  auto& usage = static_cast<const fleet::Replica*>(lease.subject().get())->state->usage;
+  auto& usage = replica_of(lease).state->usage;
   const auto command = story_.leased(std::move(lease), usage, Clock::now());
   if (const auto repeat = story_.take_repeat()) count(*repeat);
   return command;
@@ -62,7 +62,7 @@ Command AttemptRunner::leased(balancer::Lease lease) {
 
 Command AttemptRunner::end_wait() {
   const auto admission = std::move(admission_);
-  story_.waited(admission->waited());
+  story_.add_wait(admission->waited());
   switch (admission->end()) {
     case Admission::End::admitted:
       return leased(admission->lease());

@@ -60,12 +60,15 @@ class AttemptRunner final : Relay::Owner {
   /// Runs from this command to the end of the story.
   net::Awaitable<void> run(story::Command command);
 
-  /// The replica that ReplicaRef::subject stands for.
-  static const fleet::Replica& replica_of(const story::ReplicaRef& ref) {
-    return *static_cast<const fleet::Replica*>(ref.subject.get());
-  }
+  /// The replica that a lease, or an attempt of the story, is for.
+  static const fleet::Replica& replica_of(const balancer::Lease& lease) { return replica_in(lease.subject()); }
+  static const fleet::Replica& replica_of(const story::ReplicaRef& ref) { return replica_in(ref.subject); }
 
  private:
+  static const fleet::Replica& replica_in(const std::shared_ptr<void>& subject) {
+    return *static_cast<const fleet::Replica*>(subject.get());
+  }
+
   struct Connection {
     std::unique_ptr<net::Channel> channel;
     bool reused = false;

@@ -33,19 +33,19 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
 }
 
 story::Story::Request story_of(const Loop& loop, const ClientRequest& request, const fleet::PoolRuntime& pool) {
-  story::Story::Request told{std::make_shared<const metrics::wire::RequestFacts>(request.facts)};
+  story::Story::Request about{std::make_shared<const metrics::wire::RequestFacts>(request.facts)};
   const auto& fair_by = pool.settings.queue.fair_by;
-  told.caller = {fair_key(loop.shared.fair_by_key, fair_by, request.head, request.address, request.key_name()),
-                 request.facts.gives_work};
-  if (request.key != nullptr && fair_by.what == config::FairBy::What::key) told.share = request.key->settings.share;
-  told.bytes = request.body.size();
-  told.repeatable = told.leaves_hung = request.route == http::Route::inference;
+  about.caller = {fair_key(loop.shared.fair_by_key, fair_by, request.head, request.address, request.key_name()),
+                  request.facts.gives_work};
+  if (request.key != nullptr && fair_by.what == config::FairBy::What::key) about.share = request.key->settings.share;
+  about.bytes = request.body.size();
+  about.repeatable = about.leaves_hung = request.route == http::Route::inference;
   // An idle connection may be dead, and then the request is sent a second time. A body of what is no inference is sent
   // once: with one, no method says that a second time does no harm.
   const auto& method = request.head.method;
   const bool only_asks = request.body.empty() && (method == "GET" || method == "HEAD" || method == "OPTIONS");
-  told.may_go_twice = told.repeatable || only_asks;
-  return told;
+  about.may_go_twice = about.repeatable || only_asks;
+  return about;
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr
 }
 
 net::Awaitable<void> Mirror::run(balancer::Lease lease) {
-  auto& usage = static_cast<const fleet::Replica*>(lease.subject().get())->state->usage;
+  auto& usage = AttemptRunner::replica_of(lease).state->usage;
   const auto first = story_.leased(std::move(lease), usage, std::chrono::steady_clock::now());
   co_await runner_.run(first);
   finish();

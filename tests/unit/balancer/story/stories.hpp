@@ -111,7 +111,7 @@ class Stories final : public GrantSink {
     if (queues) placement.waiter = std::make_shared<int>();
     auto offered = pool->offer(placement, now);
     if (const auto* waiting = std::get_if<Waiting>(&offered)) {
-      story.waits(waiting->deadline);
+      story.queued(waiting->deadline);
       return std::nullopt;
     }
     if (auto* admitted = std::get_if<Admitted>(&offered)) return leased(story, std::move(admitted->lease));

@@ -103,7 +103,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   EXPECT_EQ(first.bytes, 77u);
   EXPECT_FALSE(first.at_the_head);
   EXPECT_TRUE(first.tried.empty());
-  story->waits(at(9));
+  story->queued(at(9));
   EXPECT_EQ(story->placement().deadline, at(9)) << "the pool's";
   of.leased_at(*story, 1);
   of.over(*story, broken());
@@ -206,7 +206,7 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
       of.leased_at(*story, 2);
       story->answer_accepted(200, false, of.now);
     } else if (until == 1) {
-      story->waits(at(9));
+      story->queued(at(9));
     } else {
       story.reset();
     }
@@ -219,7 +219,7 @@ TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
   const auto story = of.begin();
   of.leased_at(*story, 0);
   EXPECT_EQ(of.over(*story, error(500)), Command::ask_pool);
-  story->waits(at(9));
+  story->queued(at(9));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take());
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, error(500)), Command::done);
@@ -327,11 +327,11 @@ TEST(StoryRecord, HasAllThatTheStoryKnows) {
   Stories of;
   auto request = Stories::inference();
   const auto story = of.begin(request);
-  story->waits(at(3));
-  story->waited(milliseconds(20));
+  story->queued(at(3));
+  story->add_wait(milliseconds(20));
   of.leased_at(*story, 0);
   of.over(*story, measured(broken()));
-  story->waited(milliseconds(30));
+  story->add_wait(milliseconds(30));
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, measured(answer_of(201))), Command::done);
   const auto record = record_of(*story, at(8));

@@ -90,7 +90,7 @@ class Storm {
     if (auto* admitted = std::get_if<Admitted>(&offered)) return lease(one, std::move(admitted->lease));
     if (const auto* refused = std::get_if<Refused>(&offered)) return refuse(one, *refused);
     const auto& waiting = std::get<Waiting>(offered);
-    one.story->waits(waiting.deadline);
+    one.story->queued(waiting.deadline);
     one.at = At::queue;
     one.ticket = waiting.ticket;
     one.deadline = waiting.deadline;
