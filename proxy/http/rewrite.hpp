@@ -16,7 +16,7 @@ namespace weir::proxy::http {
 struct UpstreamRequest {
   const config::ReplicaUrl& url;
   std::uint64_t body_length = 0;
-  std::string_view request_id;
+  std::string_view request_id{};
   bool inspected = false;      ///< weir reads the answer, so it accepts no coding.
   std::string_view api_key{};  ///< It is the replica's and replaces the client's credential; with "" the client's goes
                                ///< on.

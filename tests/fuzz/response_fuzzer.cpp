@@ -17,7 +17,7 @@ using namespace weir;
 using fuzz::must;
 using metrics::Moment;
 using proxy::exchange::ReplicaSide;
-using proxy::exchange::Break;
+using balancer::story::End;
 
 Moment at(int seconds) { return Moment(std::chrono::hours(1)) + std::chrono::seconds(seconds); }
 
@@ -85,7 +85,7 @@ class Reading {
     }
     if (!progress.end) return;
     ++ends_;
-    whole_ = *progress.end == proxy::exchange::End::whole;
+    whole_ = *progress.end == End::whole;
     told_ << " end " << static_cast<int>(*progress.end);
   }
 
