@@ -1,4 +1,4 @@
-// One attempt at a request: what the story keeps of it, and all that it leaves behind when it is over.
+// An attempt at a request: all that it leaves behind when it is over, and what the story keeps of it.
 #pragma once
 
 #include <chrono>
@@ -58,7 +58,7 @@ struct AttemptOver {
 /// The replica had the request and broke off.
 bool was_lost(const AttemptOver& over);
 
-/// One line of the list of attempts that a story keeps.
+/// An attempt as the story's list has it.
 struct Attempt {
   ReplicaRef replica;
   Moment started{};

@@ -26,14 +26,14 @@
 
 namespace weir::balancer::story {
 
-/// What a driver does next.
+/// The driver's next step.
 enum class Command : std::uint8_t {
   ask_pool,  ///< Offer placement() to the pool, and tell leased(), queued() or refused().
   connect,   ///< Connect to replica() under take_lease(), send, relay, and tell attempt_over().
   done,      ///< The request has ended: told() says what its client gets.
 };
 
-/// What the client gets.
+/// The answer that the client gets.
 enum class Told : std::uint8_t {
   nothing,      ///< The client left while it waited.
   relayed,      ///< The answer of the last attempt, as much of it as there was, is with the client.
@@ -57,7 +57,7 @@ class Story {
     bool leaves_hung = false;   ///< The attempt ends when its replica is found to hang.
     bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.
   };
-  /// What the requests of a pool share. All of it outlives the story.
+  /// The parts that all requests of a pool share. They outlive the story.
   struct Shared {
     Pool& pool;
     RetryBudget& budget;
@@ -97,7 +97,7 @@ class Story {
   /// The attempt has ended.
   Command attempt_over(AttemptOver over, Moment now);
 
-  // What a driver asks to carry a command out.
+  // Questions of a driver that carries a command out.
 
   PlacementRequest placement() const;
   /// The replica of this attempt, or of the last one.

@@ -43,7 +43,7 @@ class UsageOption {
   bool tells_counts(metrics::Api api) const;
 
   std::atomic<bool> refused_{false};
-  // One bit for each API.
+  // These have a bit for each API.
   std::atomic<std::uint32_t> taken_{0}, tells_counts_{0};
 };
 

@@ -11,7 +11,7 @@
 
 namespace weir::balancer::story {
 
-/// What is known of an attempt when its replica's work has ended.
+/// The facts of an attempt when its replica's work has ended.
 struct Evidence {
   End end = End::client_left;
   unsigned status = 0;  ///< 0 if no head was read.
