@@ -105,7 +105,7 @@ class EngineModel {
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t running() const;        ///< They are admitted and not finished.
   std::uint64_t kv_resident() const;  ///< So many tokens are in the KV cache.
-  /// They are promised to admitted sequences; never above kv_tokens.
+  /// Tokens promised to admitted sequences; never above kv_tokens.
   std::uint64_t kv_reserved() const { return kv_reserved_; }
   std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
   std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< These were computed, drafts included.

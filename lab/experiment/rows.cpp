@@ -44,7 +44,7 @@ constexpr Figure per_million{"cost / 1M tokens", "cost_per_million_output_tokens
                              }};
 constexpr Figure figures[]{seconds, rate, ttft, tpot, {"cost", "cost", 1, &cost_of}, per_million};
 
-/// What is told of a row, where any row has it.
+/// The figures of a row that are told where any row has them.
 struct Fact {
   std::string_view heading, key;
   std::string (*text)(const Row& row);

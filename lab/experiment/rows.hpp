@@ -19,8 +19,8 @@ namespace weir::lab::experiment {
 
 class Rows final : public Table {
  public:
-  /// What is `done` already is not run again. What else is measured goes as lines into `results` at once, and how it
-  /// went is told on `progress`. With `facts` results have what a request log needs to know.
+  /// Rows that are `done` already are not run again. Each other row's results go as lines into `results` at once, and
+  /// its course is told on `progress`. With `facts` results have what a request log needs to know.
   Rows(const Plan& plan, Done done, std::ostream& results, std::ostream& progress, bool facts = false)
       : plan_(plan), done_(std::move(done)), results_(results), progress_(progress), facts_(facts) {}
 

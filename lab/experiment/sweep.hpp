@@ -1,6 +1,6 @@
 // A sweep measures a service batch by batch, at one number of requests after another.
 //
-// It follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each
+// The sweep follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each
 // at a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has ended; the
 // first batches of each size are a warm-up.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace weir::lab::experiment {
 
-/// One phase over all batches of a size.
+/// A phase over all batches of one size.
 struct Phase {
   std::vector<float> latency;       ///< TTFT of each request, or the seconds of each decoded token.
   double tokens_per_second = 0;     ///< All batches' tokens over all batches' time in this phase.
@@ -25,7 +25,7 @@ struct Phase {
   double batch_seconds = 0;         ///< The mean time of this phase in a batch.
 };
 
-/// What the batches of one size measured together: a point of the chart.
+/// The figures of all batches of one size: a point of the chart.
 struct BatchSize {
   std::uint64_t concurrency = 0;
   std::uint64_t batches = 0;         ///< They were measured, and every request of theirs was answered.

@@ -12,7 +12,7 @@ namespace {
 namespace json = boost::json;
 using metrics::compare::report::short_number;
 
-/// What the two phases are called, and where their figures are.
+/// The names of the two phases, and where their figures are.
 struct PhaseWords {
   std::string_view name, heading, latency, throughput;
   std::optional<Phase> BatchSize::*figures;

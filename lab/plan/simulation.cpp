@@ -200,7 +200,7 @@ Command Simulation::over(std::size_t i, story::AttemptOver over) {
   return request.story->attempt_over(std::move(over), moment());
 }
 
-/// What the replica was at for the request is gone.
+/// The replica's work for the request is lost.
 void Simulation::break_off(std::size_t i, story::End end) {
   const bool begun = results_.requests[i].ttft.has_value();
   if (setup_.plain) {
@@ -234,7 +234,7 @@ void Simulation::finish(std::size_t i) {
   }
 }
 
-/// What plain health checks do with a request: a refused connection is tried elsewhere, and nothing else.
+/// Places a request as plain health checks do: a refused connection is tried elsewhere, and nothing else.
 void Simulation::ask_plainly(std::size_t i) {
   Request& request = requests_[i];
   while (request.tried.size() < most_plain_attempts) {

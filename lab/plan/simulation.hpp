@@ -43,7 +43,7 @@ struct Setup {
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
 };
 
-/// What became of one request.
+/// The course of one request.
 struct Served {
   double arrived = 0;
   std::optional<double> ttft;      ///< Seconds from arrival.

@@ -119,7 +119,7 @@ void refuse_without_token(Response& response) {
                           "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
 }
 
-/// What an answer is made from.
+/// The parts that an answer is made from.
 struct Call {
   const Asked& asked;
   std::string_view name;  ///< What stands in place of the route's NAME.

@@ -17,7 +17,7 @@ namespace weir::lab::load::traces {
 /// Entries, or a sentence that says what is wrong.
 using Trace = std::variant<std::vector<TraceEntry>, std::string>;
 
-/// What a reader makes of one line: an entry; nothing, if it has none; or a sentence that goes on behind "line N: ".
+/// The reading of one line: an entry; nothing, if it has none; or a sentence that goes on behind "line N: ".
 using Entry = std::variant<std::monostate, TraceEntry, std::string>;
 
 /// Reads line by line, the first of which has been taken already, until there are `limit` entries (0 means all). Blank
