@@ -1,8 +1,8 @@
 // A sweep measures a service batch by batch, at one number of requests after another.
 //
-// The sweep follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each
-// at a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has ended; the
-// first batches of each size are a warm-up.
+// The sweep follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart,
+// each at a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has
+// ended; the first batches of each size are a warm-up.
 #pragma once
 
 #include <cstdint>
