@@ -1,10 +1,11 @@
 #include "proxy/control/client.hpp"
 
+#include <simdjson.h>
+
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/json.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -87,12 +88,10 @@ Answered ask_admin(const Admin& admin, const std::string& method, const std::str
 }
 
 std::string error_message(const Answered& answered) {
-  boost::json::error_code error;
-  const auto parsed = boost::json::parse(answered.body, error);
-  const auto* object = error ? nullptr : parsed.if_object();
-  const auto* told = object ? object->if_contains("error") : nullptr;
-  const auto* message = told && told->is_object() ? told->get_object().if_contains("message") : nullptr;
-  if (message && message->is_string()) return std::string(message->get_string());
+  simdjson::dom::parser parser;
+  std::string_view message;
+  const auto told = parser.parse(answered.body);
+  if (told["error"]["message"].get(message) == simdjson::SUCCESS) return std::string(message);
   return "weir answered with status " + std::to_string(answered.status);
 }
 

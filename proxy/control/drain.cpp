@@ -1,4 +1,5 @@
-#include <boost/json.hpp>
+#include <simdjson.h>
+
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
@@ -25,14 +26,13 @@ Left look(const Admin& admin, const std::string& name) {
   const auto answered = ask_admin(admin, "GET", "/api/replicas");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Left left;
-  const auto listed = boost::json::parse(answered.body);
-  for (const auto& one : listed.at("replicas").as_array()) {
-    if (one.at("name").as_string() != name || one.at("state").as_string() != "draining") {
-      left.known = left.known || one.at("name").as_string() == name;
-      continue;
-    }
-    left.known = left.draining = true;
-    left.in_flight += one.at("in_flight").to_number<std::uint64_t>();
+  simdjson::dom::parser parser;
+  for (const auto one : parser.parse(answered.body)["replicas"]) {
+    if (std::string_view(one["name"]) != name) continue;
+    left.known = true;
+    if (std::string_view(one["state"]) != "draining") continue;
+    left.draining = true;
+    left.in_flight += std::uint64_t(one["in_flight"]);
   }
   return left;
 }
@@ -60,12 +60,12 @@ Readiness readiness_of(const Admin& admin, const std::string& name) {
   const auto answered = ask_admin(admin, "GET", "/api/replicas");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Readiness last{false, "gone", "it is no longer in the settings"};
-  const auto listed = boost::json::parse(answered.body);
-  for (const auto& one : listed.at("replicas").as_array()) {
-    if (one.at("name").as_string() != name) continue;
-    last.state = one.at("state").as_string();
-    last.reason = one.at("reason").as_string();
-    last.takes = takes_requests(last.state) && !one.at("address").is_null();
+  simdjson::dom::parser parser;
+  for (const auto one : parser.parse(answered.body)["replicas"]) {
+    if (std::string_view(one["name"]) != name) continue;
+    last.state = std::string_view(one["state"]);
+    last.reason = std::string_view(one["reason"]);
+    last.takes = takes_requests(last.state) && !one["address"].is_null();
     if (last.takes) break;
   }
   return last;
@@ -87,13 +87,14 @@ int wait_until_it_takes(const Admin& admin, const DrainOptions& options) {
 }
 
 void say_pardoned(const std::string& name, const Answered& answered) {
-  if (boost::json::parse(answered.body).at("pardoned").as_bool())
-    std::printf("%s was ejected, and is back on probation\n", name.c_str());
+  simdjson::dom::parser parser;
+  if (parser.parse(answered.body)["pardoned"]) std::printf("%s was ejected, and is back on probation\n", name.c_str());
 }
 
 void say_undrained(const std::string& name, const Answered& answered) {
-  const auto told = boost::json::parse(answered.body).as_object();
-  const auto text = [&](std::string_view key) { return boost::json::value_to<std::string>(told.at(key)); };
+  simdjson::dom::parser parser;
+  const auto told = parser.parse(answered.body);
+  const auto text = [&](std::string_view key) { return std::string(told[key].get_string().value()); };
   if (takes_requests(text("state")))
     std::printf("%s takes requests\n", name.c_str());
   else
