@@ -31,7 +31,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using Protocol = asio::generic::stream_protocol;  // It is TCP, or a Unix-domain socket.
+using Protocol = asio::generic::stream_protocol;  // TCP, or a Unix-domain socket.
 using Stream = boost::beast::basic_stream<Protocol, asio::io_context::executor_type>;
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
@@ -46,12 +46,12 @@ constexpr std::size_t worth_compressing = 1024;
 struct Asked {
   Asked(const Request& request, AdminScope scope);
 
-  bool reads = false;     ///< It is a GET or a HEAD.
+  bool reads = false;     ///< A GET or a HEAD.
   bool may_list = false;  ///< The listener answers /api/.
   std::string_view path, query, body;
   Sender sender;
   std::vector<std::string_view> authorization;
-  /// True if the answer tells what only operators may know. What the metrics listener tells too is open.
+  /// True if only operators may know the answer. The metrics listener's pages are open.
   bool reads_api() const { return reads && may_list && path.starts_with("/api/"); }
 };
 
@@ -122,7 +122,7 @@ void refuse_without_token(Response& response) {
 /// The parts that an answer is made from.
 struct Call {
   const Asked& asked;
-  std::string_view name;  ///< What stands in place of the route's NAME.
+  std::string_view name;  ///< The text in place of the route's NAME.
   const fleet::Snapshot& snapshot;
   AdminSources& weir;
 };
@@ -131,11 +131,11 @@ using Answering = net::Awaitable<ApiAnswer>;
 
 struct Route {
   AdminScope scope;  ///< The admin listener serves what the metrics listener serves, too.
-  bool changes;      ///< It takes POST, and looks at who sends it; others take GET and HEAD.
+  bool changes;      ///< Takes POST, and looks at the sender; other routes take GET and HEAD.
   std::string_view path;
   Answering (*answer)(Call);
 
-  /// Returns what stands in place of NAME, "" in a path without it; nothing if this is another path.
+  /// Returns the text in place of NAME, "" in a path without it; nothing if this is another path.
   std::optional<std::string_view> match(std::string_view asked) const {
     const auto name = path.find("NAME");
     if (name == path.npos) return asked == path ? std::optional<std::string_view>("") : std::nullopt;

@@ -32,7 +32,7 @@ void write_weir(JsonWriter& json, const Standing& standing) {
   json.key("why").known_text(standing.log_loses ? why_lost(log) : "").close('}').close('}');
 }
 
-/// What the engine tells; null where it is unknown or stale.
+/// Figures that the engine does not tell, or told too long ago, are null.
 void write_engine(JsonWriter& json, const fleet::Replica& replica, metrics::Moment now) {
   const auto figures = replica.state->engine.get();
   const bool is_known = figures.engine != fleet::Engine::unknown;

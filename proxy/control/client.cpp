@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
@@ -96,6 +97,20 @@ std::string error_message(const Answered& answered) {
   const auto told = parser.parse(answered.body);
   if (told["error"]["message"].get(message) == simdjson::SUCCESS) return std::string(message);
   return "weir answered with status " + std::to_string(answered.status);
+}
+
+std::string body_of(const Answered& answered) {
+  if (answered.status != 200) throw std::runtime_error(error_message(answered));
+  return answered.body;
+}
+
+int run_command(const std::string& name, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir %s: %s\n", name.c_str(), error.what());
+    return 1;
+  }
 }
 
 }  // namespace weir::proxy::control

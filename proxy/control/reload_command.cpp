@@ -84,17 +84,14 @@ int ask_or_send(const ReloadOptions& options, const config::Settings* settings) 
 }  // namespace
 
 int reload(const ReloadOptions& options) {
-  try {
+  return run_command("reload", [&] {
     if (options.file.empty()) return ask_or_send(options, nullptr);
     const auto loaded = config::load_file(options.file);
     if (const auto* settings = std::get_if<config::Settings>(&loaded)) return ask_or_send(options, settings);
     for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
       std::fprintf(stderr, "%s\n", error.text().c_str());
     return settings_are_wrong;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir reload: %s\n", error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::proxy::control

@@ -1,4 +1,4 @@
-// What the admin listener says of shadows and does to them.
+// Shadows on the admin listener: their list, and their switch.
 #pragma once
 
 #include <chrono>

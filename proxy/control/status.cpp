@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -176,16 +175,12 @@ std::string status_table(const std::string& answer, bool colours) {
 }
 
 int status(const AdminOptions& admin, bool as_json) {
-  try {
-    const auto answered = ask_admin(admin_at(admin), "GET", "/api/replicas");
-    if (answered.status != 200) throw std::runtime_error(error_message(answered));
-    const auto text = as_json ? answered.body : status_table(answered.body, ::isatty(STDOUT_FILENO) == 1);
+  return run_command("status", [&] {
+    const auto answer = body_of(ask_admin(admin_at(admin), "GET", "/api/replicas"));
+    const auto text = as_json ? answer : status_table(answer, ::isatty(STDOUT_FILENO) == 1);
     std::fputs(text.c_str(), stdout);
     return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir status: %s\n", error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::proxy::control

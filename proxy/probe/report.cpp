@@ -75,22 +75,16 @@ void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& 
 void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
                   std::vector<std::string>& lines) {
   if (!said || set == said) return;
-  auto line = format("%s = %llu", key, static_cast<unsigned long long>(*said));
-  if (set) {
-    line = format("%s is %llu in the settings, the replica says %llu", key, static_cast<unsigned long long>(*set),
-                  static_cast<unsigned long long>(*said));
-  } else {
-    line += std::string(" in this replica's table ") + why;
-  }
-  lines.push_back(std::move(line));
+  lines.push_back(
+      set ? format("%s is %ju in the settings, the replica says %ju", key, std::uintmax_t(*set), std::uintmax_t(*said))
+          : format("%s = %ju in this replica's table %s", key, std::uintmax_t(*said), why));
 }
 
 void advise_models(const Probed& p, std::vector<std::string>& lines) {
   const auto& served = p.report.facts.models;
   if (p.pool.models.empty() || served.empty()) return;
-  const bool all_served = std::all_of(p.pool.models.begin(), p.pool.models.end(), [&](const auto& model) {
-    return std::find(served.begin(), served.end(), model) != served.end();
-  });
+  const bool all_served = std::ranges::all_of(
+      p.pool.models, [&](const auto& model) { return std::ranges::find(served, model) != served.end(); });
   if (!all_served)
     lines.push_back("settings say models = " + list_of(p.pool.models) + ", the replica serves " + list_of(served));
 }
