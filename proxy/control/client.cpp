@@ -53,7 +53,7 @@ net::Address address_of(const config::ListenAddress& address) {
   return {asio::ip::make_address(address.host), address.port};
 }
 
-/// Returns why there is no answer; "" if there is one. All arguments outlive the coroutine.
+/// Returns why there is no answer; "" if there is one. The arguments outlive the coroutine.
 net::Awaitable<std::string> ask(fleet::ReplicaStream& stream, const std::string& request, fleet::AnswerReader& reader) {
   const int error = co_await stream.connect();
   if (error != 0) co_return net::connect_error_text(error);

@@ -40,7 +40,7 @@ class ServedModels {
   void add(const ModelEntry& entry);
 
   ModelEntries entries_;
-  std::map<std::string, std::size_t, std::less<>> places_;  ///< It maps an id to its index in `entries_`.
+  std::map<std::string, std::size_t, std::less<>> places_;  ///< Maps an id to its index in `entries_`.
 };
 
 }  // namespace weir::proxy::fleet

@@ -20,7 +20,7 @@ std::string seconds_of(Clock::duration time) {
   return metrics::format("%g s", std::chrono::duration<double>(time).count());
 }
 
-/// All arguments outlive the coroutine.
+/// The arguments outlive the coroutine.
 net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, const std::string& request, const ProbeLimits& limits,
                                    fleet::AnswerReader& reader) {
   if (const int error = co_await stream.connect(); error != 0 && stream.timed_out())

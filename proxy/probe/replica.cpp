@@ -285,20 +285,17 @@ class Probe {
 std::string probe_body(Api api, std::string_view model, UsageQuestion usage) {
   metrics::wire::JsonWriter body;
   body.open('{');
-  if (api == Api::tgi_generate) {
-    body.key("inputs").text(prompt).key("parameters").raw(R"({"max_new_tokens":16,"details":true})");
-  } else if (api == Api::llamacpp_completion) {
-    body.key("prompt").text(prompt).key("n_predict").count(16).key("stream").boolean(true);
+  if (is_openai(api) && !model.empty()) body.key("model").text(model);
+  if (api == Api::openai_chat) {
+    body.key("messages").open('[').open('{').key("role").text("user").key("content").text(prompt);
+    body.close('}').close(']');
   } else {
-    if (!model.empty()) body.key("model").text(model);
-    if (api == Api::openai_chat) {
-      body.key("messages").open('[').open('{').key("role").text("user").key("content").text(prompt);
-      body.close('}').close(']');
-    } else {
-      body.key("prompt").text(prompt);
-    }
-    body.key("max_tokens").count(16).key("stream").boolean(true);
+    body.key(api == Api::tgi_generate ? "inputs" : "prompt").text(prompt);
   }
+  if (api == Api::tgi_generate)
+    body.key("parameters").raw(R"({"max_new_tokens":16,"details":true})");
+  else
+    body.key(is_openai(api) ? "max_tokens" : "n_predict").count(16).key("stream").boolean(true);
   if (usage == UsageQuestion::at_end) body.key("stream_options").raw(R"({"include_usage":true})");
   if (usage == UsageQuestion::on_every_chunk)
     body.key("stream_options").raw(R"({"include_usage":true,"continuous_usage_stats":true})");

@@ -28,7 +28,7 @@ void write(JsonWriter& json, std::string_view name, const statistics::Overlay::V
   json.close(']').close('}');
 }
 
-/// What only charts need; the points and the blocks that they show have their places already.
+/// Figures for charts alone; the points and the blocks that they show have their places already.
 void write_charts(JsonWriter& json, const comparison::Comparison& comparison) {
   json.key("charts").open('{').key("distributions").open('[');
   for (const auto& one : comparison.distributions) {

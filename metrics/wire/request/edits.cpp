@@ -33,7 +33,7 @@ class Walk {
       const std::string_view name = value();
       if (name.size() < 2 || name.find('\\') != std::string_view::npos) return false;
       skip_blanks();
-      ++at_;  // It skips the colon.
+      ++at_;  // Skips the colon.
       skip_blanks();
       const std::string_view text = value();
       for (WantedMember& one : wanted) {
