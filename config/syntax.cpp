@@ -56,7 +56,7 @@ std::string_view named_in(std::string_view description) {
   return name.substr(0, name.find('\''));
 }
 
-/// One error, in its line.
+/// An error, in its line.
 struct Mistake {
   std::string_view toml;
   SyntaxPlace at;

@@ -1,4 +1,4 @@
-// This file writes the fields of the request log, in the order of docs/metrics.md.
+// The fields of the request log, in the order of docs/metrics.md.
 #include <spdlog/fmt/chrono.h>
 
 #include <charconv>
