@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "config/address.hpp"
-#include "proxy/net/listen_endpoint.hpp"
+#include "proxy/net/address.hpp"
 
 namespace weir::proxy::control {
 namespace {

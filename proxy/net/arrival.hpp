@@ -17,7 +17,7 @@
 namespace weir::proxy::net {
 
 struct BothClocks {
-  std::chrono::nanoseconds wall;  ///< It is since 1970.
+  std::chrono::nanoseconds wall;  ///< Since 1970.
   metrics::Moment now;
 };
 
@@ -52,6 +52,12 @@ class StampedTime {
   metrics::Moment looked_{}, set_ = metrics::Moment::min();
 };
 
+/// The result of a read.
+struct Read {
+  ssize_t size = 0;  ///< As for recv: 0 at the end, -1 with errno.
+  metrics::Moment at{};
+};
+
 class ArrivalClock {
  public:
   explicit ArrivalClock(config::ReadClock source) : source_(source) {}
@@ -62,10 +68,6 @@ class ArrivalClock {
   /// Asks the kernel to stamp what arrives on this socket.
   void enable(int fd) const;
 
-  struct Read {
-    ssize_t size = 0;  ///< As for recv: 0 at the end, -1 with errno.
-    metrics::Moment at;
-  };
   /// Makes one non-blocking read.
   Read read(int fd, std::span<char> buffer) const;
 

@@ -1,5 +1,5 @@
-// One connected byte stream, or one that is being connected. Session, relay and replica client read and write through
-// it; only net/ knows what is behind it. Nothing blocks. Only the loop's thread uses it.
+// A byte stream that is connected, or is being connected. Session, relay and replica client read and write channels;
+// only net/ knows their kinds. No call blocks. Only the loop's thread uses a channel.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,17 @@
 
 #include "metrics/moment.hpp"
 #include "proxy/net/address.hpp"
+#include "proxy/net/arrival.hpp"
 #include "proxy/net/poller.hpp"
 
 namespace weir::proxy::net {
 
 class Channel {
  public:
-  /// One handler reads or writes at most so much before others get their turn.
+  /// A handler reads or writes at most so much before others get their turn.
   static constexpr std::size_t bytes_in_a_row = 64 * 1024;
 
-  struct Read {
-    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
-    metrics::Moment at{};
-  };
+  using Read = net::Read;
 
   virtual ~Channel() = default;
 

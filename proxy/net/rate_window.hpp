@@ -72,7 +72,7 @@ class RateWindow {
     }
   }
 
-  std::array<std::uint64_t, steps + 1> moved_{};  ///< By step; the one behind the current is the oldest.
+  std::array<std::uint64_t, steps + 1> moved_{};  ///< By step, in a ring; the oldest is behind the current.
   std::size_t current_ = 0;
   metrics::Nanoseconds step_{1};
   metrics::Moment step_began_{}, judged_from_{};

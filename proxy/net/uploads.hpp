@@ -1,5 +1,4 @@
-// The requests whose bodies one loop is reading, and which of them ends where limits.buffer_memory is spent: the
-// slowest.
+// The requests whose bodies a loop is reading. Where limits.buffer_memory is spent, the slowest of them ends.
 //
 // A client that holds memory and sends little keeps nobody out. Only the loop's thread uses it.
 #pragma once

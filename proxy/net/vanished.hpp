@@ -22,10 +22,7 @@ constexpr bool has_vanished(const tcp_info& known) {
   return known.tcpi_last_ack_recv >= silence && (known.tcpi_retransmits >= 2 || known.tcpi_probes >= 2);
 }
 
-/// The same of a socket. False for one that is not of TCP.
+/// True if the peer of this socket has vanished; false for a socket that is not of TCP.
 bool has_vanished(int socket);
-
-/// Ends a TCP connection by a reset. The socket stays, and epoll reports EPOLLHUP of it.
-void break_connection(int socket);
 
 }  // namespace weir::proxy::net
