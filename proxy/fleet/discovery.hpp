@@ -27,7 +27,7 @@ using Address = boost::asio::ip::address;
 
 /// An address that is a replica of its own, NAME-`number`.
 struct Member {
-  unsigned number = 0;  ///< It is 1 or more.
+  unsigned number = 0;  ///< 1 or more.
   Address address;
   bool operator==(const Member&) const = default;
 };
@@ -50,7 +50,7 @@ class Members {
   struct Known {
     /// True if nothing runs at this address any more: it takes no connections, or it was drained to the end.
     std::function<bool(const Address&)> is_gone;
-    /// Nobody new gets these numbers: replicas that leave still have their names.
+    /// Numbers that no new member gets: replicas that leave still have their names.
     std::set<unsigned> taken{};
   };
 

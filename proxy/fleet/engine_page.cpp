@@ -53,7 +53,7 @@ bool repeats(const Sample& sample) {
   return !zero("pp_rank") || (!zero("tp_rank") && sample.label("dp_rank").empty());
 }
 
-/// What the lines of one name come to.
+/// The lines of one name, added up.
 struct Lines {
   double sum = 0;
   std::size_t n = 0;

@@ -14,11 +14,11 @@
 namespace weir::proxy::fleet {
 
 struct EnginePage {
-  bool is_page = false;  ///< It has a sample.
+  bool is_page = false;  ///< Has a sample.
   Engine engine = Engine::unknown;
   std::optional<std::uint64_t> kv_tokens;
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
-  EngineLoad load;                     ///< It has what stands on the page: no moments, no divergence.
+  EngineLoad load;                     ///< Has what stands on the page: no moments, no divergence.
 };
 
 EnginePage read_engine_page(std::string_view text, const config::EngineNames& names);

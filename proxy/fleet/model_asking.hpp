@@ -30,9 +30,9 @@ class Halt {
   bool called_ = false;
 };
 
-/// What a replica answered.
+/// A replica's answer.
 struct ModelAnswer {
-  unsigned status = 0;  ///< It is 0 if there was no whole answer.
+  unsigned status = 0;  ///< 0 if there was no whole answer.
   ModelEntries entries;
 };
 

@@ -8,6 +8,7 @@
 
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
+#include "proxy/http/head_lines.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
@@ -36,12 +37,12 @@ ServedModels served_by(const Snapshot& snapshot, const ToldModels& told) {
 }
 
 /// Returns the fields by which a client shows who it is, each with its CRLF.
-std::string credential_of(const http::RequestHead& head) {
+std::string credential_fields(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
     if (!field.value.empty() &&
         (http::same_token(field.name, "authorization") || http::same_token(field.name, "x-api-key")))
-      fields.append(field.name).append(": ").append(field.value).append("\r\n");
+      http::add_field(fields, field.name, field.value);
   return fields;
 }
 
@@ -86,7 +87,7 @@ class ClientSlot {
 
 }  // namespace
 
-/// What the replicas have told so far, on the control thread.
+/// The replicas' answers so far, on the control thread.
 class ModelDirectory::Answers {
  public:
   explicit Answers(ModelDirectory& directory) : directory_(directory) {}
@@ -164,7 +165,7 @@ class ModelDirectory::Answers {
   ModelDirectory& directory_;
   std::shared_ptr<const Snapshot> snapshot_;
   ToldModels told_;
-  std::set<std::uint64_t> refusing_;  ///< They answered 401 or 403.
+  std::set<std::uint64_t> refusing_;  ///< Replicas that answered 401 or 403.
 };
 
 ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std::make_unique<Answers>(*this)) {
@@ -186,7 +187,7 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
     const auto served = known->served.only(key->settings.models);
     co_return answer_from(served, nullptr, head, route, false);
   }
-  const auto credential = credential_of(head);
+  const auto credential = credential_fields(head);
   if (credential.empty() || known->keyed.empty())
     co_return answer_from(known->served, &known->text, head, route, !known->keyed.empty());
 

@@ -27,14 +27,13 @@ namespace weir::proxy::fleet {
 /// The key is ReplicaState::id.
 using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
 
-/// It is published whole, and never changed.
+/// The models as they are known at one time. The object never changes; another one takes its place.
 struct KnownModels {
   std::shared_ptr<const Snapshot> snapshot;
   ToldModels told;
-  std::vector<std::shared_ptr<const Replica>>
-      keyed;  ///< They want a client's credential, and stand in the order of the file.
+  std::vector<std::shared_ptr<const Replica>> keyed;  ///< Those that want a client's credential, in the file's order.
   ServedModels served;
-  std::string text;  ///< It is the answer to GET /v1/models.
+  std::string text;  ///< The answer to GET /v1/models.
 };
 
 class ModelDirectory {

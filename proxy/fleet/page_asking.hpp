@@ -15,7 +15,7 @@
 namespace weir::proxy::fleet {
 
 struct PageAnswer {
-  unsigned status = 0;  ///< It is 0 if there was no whole answer.
+  unsigned status = 0;  ///< 0 if there was no whole answer.
   std::string body;
   std::string why_none{};  ///< A clause, if a connection came about and no whole answer: "its answer is too long".
   bool begun = false;     ///< Its head came.

@@ -1,7 +1,7 @@
 // Says when an engine's own pages are to be read, and how long what they told is good. It reads no clock.
 //
 // Engines have stalled under scrapes alone. So a slow engine is read less often: the pause is at least 20 times what
-// the reading took. An engine that has no metrics page is asked for one every 5 minutes, and what it is, too.
+// the reading took. An engine that has no metrics page is asked for one every 5 minutes, and its identity, too.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class ReadingSchedule {
 
   /// The page is to be asked for.
   bool due(metrics::Moment now) const { return now >= page_at_; }
-  /// What the engine is is to be asked together with the page.
+  /// The pages that identify the engine are to be asked for together with its metrics page.
   bool identity_due(metrics::Moment now) const { return now >= identity_at_; }
 
   /// The engine may have been started anew, so it is to be read at once.

@@ -43,7 +43,7 @@ const json::object* member_of(const json::object& object, std::string_view key) 
   return value != nullptr ? value->if_object() : nullptr;
 }
 
-/// What a list of models says. All engines answer in OpenAI's shape, with members of their own.
+/// The facts in a list of models. Every engine answers in OpenAI's shape, with members of their own.
 struct ModelList {
   std::vector<std::string> ids;
   std::string owner;

@@ -24,7 +24,7 @@ namespace weir::proxy::fleet {
 
 class ReplicaStream final : net::Watcher {
  public:
-  /// All that it does has `limit` together; then its operations fail. On the context's thread.
+  /// `limit` is for the operations together; after it they fail. On the context's thread.
   ReplicaStream(const boost::asio::io_context::executor_type& executor, net::Destination to,
                 std::chrono::steady_clock::duration limit, config::ReadClock clock = config::ReadClock::read);
   ~ReplicaStream();
@@ -68,7 +68,7 @@ class ReplicaStream final : net::Watcher {
   net::Timer timer_;  ///< Cancelled when an event has come.
   const net::ArrivalClock clock_;
   std::unique_ptr<net::Channel> channel_;
-  std::uint32_t came_ = 0;  ///< These of epoll's events have come since somebody waited for them.
+  std::uint32_t came_ = 0;  ///< The events of epoll that have come since the last wait for them.
   int error_ = 0;
   bool has_read_ = false, timed_out_ = false;
 };

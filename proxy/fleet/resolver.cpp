@@ -64,13 +64,13 @@ class Resolver {
   }
 
  private:
-  /// One host's name.
+  /// A host's name.
   struct Name {
     std::optional<net::NameLookup> lookup;
-    Clock::time_point next = Clock::time_point::min();  ///< It is looked up then.
+    Clock::time_point next = Clock::time_point::min();  ///< The time of the next look-up.
     Clock::time_point earliest = Clock::time_point::min();
     std::string said;                        ///< The error that the log has; "" after a good answer.
-    std::map<std::string, Members> members;  ///< By the replica with `expand`.
+    std::map<std::string, Members> members;  ///< The key is the replica with `expand`.
   };
 
   static bool is_named(const config::Replica& replica) {

@@ -37,7 +37,7 @@ class ServedModels {
   void add(boost::json::object entry, std::string_view id);
 
   ModelEntries entries_;
-  std::map<std::string, std::size_t, std::less<>> places_;  ///< It maps an id to its index in `entries_`.
+  std::map<std::string, std::size_t, std::less<>> places_;  ///< Maps an id to its index in `entries_`.
 };
 
 }  // namespace weir::proxy::fleet
