@@ -1,5 +1,5 @@
-// Says what the addresses of a host's name mean for the replicas that have it in their url. It is pure: answers go in,
-// one after the other, and no clock is read. An error, or an answer without an address, is no answer and changes
+// Interprets the addresses of a host's name for the replicas that have it in their url. The rules are pure: answers go
+// in, one after the other, and no clock is read. An error, or an answer without an address, is no answer and changes
 // nothing.
 //
 // An answer may hold some of a name's addresses only: nameservers cut long lists, and Consul answers with three that it

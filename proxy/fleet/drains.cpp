@@ -1,4 +1,4 @@
-// Replicas that drain, and replicas that leave: what Fleet does for them beside adopting settings.
+// The part of Fleet for replicas that drain, and replicas that leave.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool is_last(const PoolRuntime& pool, const Replica& replica, Clock::time_point 
   });
 }
 
-/// Ends what still runs on a replica whose time is over. Loops see it within a tick.
+/// Ends the requests on a replica whose time is over. Loops see the flag within a tick.
 void cut(const Replica& replica, std::uint32_t left) {
   if (replica.state->cut.exchange(true)) return;
   spdlog::warn("replica '{}': limits.drain is over; {} requests are cut", replica.settings.name, left);
@@ -80,7 +80,8 @@ void Fleet::look_after_drains() {
       const auto who = Drains::who(replica->settings);
       if (!drains_.has(who)) continue;
       if (!is_over(*pool->balancer, *replica, pool->balancer->health(replica->key, now).since)) continue;
-      if (drains_.note_over(who)) spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
+      if (drains_.note_over(who))
+        spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
   std::erase_if(last_waited_, [&](const auto& waited) {

@@ -56,8 +56,8 @@ net::Awaitable<PageAnswer> ask(std::shared_ptr<const ReadingPlan> plan, std::str
   co_return page;
 }
 
-/// The ledger is read at the moment of the answer. What begins or ends between the engine's count and this moment is
-/// the error.
+/// The ledger is read at the moment of the answer. Requests that begin or end between the engine's count and this
+/// moment are the error.
 void compare_with_ledger(const ReadingPlan& plan, EngineLoad& load, Clock::time_point now) {
   load.at = now;
   if (!load.running || !load.waiting) return;
@@ -152,7 +152,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     one.schedule.look_at(now);
   }
 
-  /// Tells what the page shows of a replica that is suspected to hang.
+  /// Tells the pool what the page shows of a replica that is suspected to hang.
   static void testify(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
     const auto& page = reading.pages[Page::metrics];
     if (!page.begun && !page.why_none.empty())

@@ -1,4 +1,4 @@
-// Decides what the log says of one replica's failures: the first at once, with its reason; then at most one line a
+// Decides which failures of a replica the log tells: the first at once, with its reason; then at most one line a
 // minute, with how many there were; and its return. It is told of every attempt and answers with the sentence to log,
 // if one is due.
 #pragma once

@@ -71,7 +71,7 @@ const PoolRuntime* same_pool(const Snapshot* snapshot, const std::string& name, 
   return found;
 }
 
-/// Returns the settings of the pool in which a shadow's replicas are. Nobody waits for a shadow.
+/// Returns the settings of the pool in which a shadow's replicas are. A shadow has no queue.
 config::Pool pool_of(const config::Shadow& shadow) {
   config::Pool pool;
   pool.name = shadow.of + ":shadow";
@@ -93,7 +93,7 @@ std::optional<net::Address> address_in(const config::ReplicaUrl& url) {
   return net::Address(address, url.port);
 }
 
-/// Returns how to speak to a replica. Where nothing has changed, it is what the old one had, with its session.
+/// Returns the TLS target of a replica; the old one, with its session, where nothing has changed.
 std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica, const std::string& host_in_settings,
                                                   const net::tls::Contexts& tls, const Replica* old) {
   if (!replica.url.tls) return nullptr;
@@ -173,7 +173,10 @@ bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* ser
 
 Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
              balancer::GrantSink* sink)
-    : exposition_(exposition), sink_(sink), seed_(seed), retries_(settings.limits.retry_budget, [this] { return in_flight(); }) {
+    : exposition_(exposition),
+      sink_(sink),
+      seed_(seed),
+      retries_(settings.limits.retry_budget, [this] { return in_flight(); }) {
   adopt(settings);
 }
 

@@ -19,7 +19,7 @@
 
 namespace weir::proxy::fleet {
 
-/// How often those who work on every replica look whether there is a new snapshot.
+/// How often the workers of the control thread look for a new snapshot.
 inline constexpr std::chrono::milliseconds look_for_a_new_snapshot_every{200};
 
 class Fleet {
@@ -64,7 +64,7 @@ class Fleet {
   /// Lets a replica drain, or take requests again. This holds as long as the settings name it; see Drains. On the
   /// control thread.
   Draining set_draining(const std::string& name, bool draining, bool force);
-  /// Lets go of replicas that have nothing left, and cuts what runs after limits.drain. To be called often, on the
+  /// Forgets replicas without requests, and cuts requests that run after limits.drain. To be called often, on the
   /// control thread.
   void look_after_drains();
 

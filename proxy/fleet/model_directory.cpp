@@ -36,7 +36,7 @@ ServedModels served_by(const Snapshot& snapshot, const ToldModels& told) {
   return served;
 }
 
-/// Returns the fields by which a client shows who it is, each with its CRLF.
+/// Returns the credential fields of a client, each with its CRLF.
 std::string credential_fields(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
@@ -134,7 +134,7 @@ class ModelDirectory::Answers {
     }
   }
 
-  /// Returns true if there is a new snapshot; what is known of it is then published.
+  /// Returns true if there is a new snapshot, after publishing its models.
   bool follow_snapshot() {
     auto snapshot = directory_.fleet_.snapshot();
     if (snapshot == snapshot_) return false;

@@ -1,5 +1,5 @@
-// Answers GET /v1/models and GET /v1/models/{id} from what the replicas tell of their models. They are asked every few
-// seconds on the control thread, each with its own key if it has one.
+// Answers GET /v1/models and GET /v1/models/{id} from the replicas' own lists. The replicas are asked every few seconds
+// on the control thread, each with its own key if it has one.
 //
 // Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
 // a credential, on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. Its answer
@@ -38,7 +38,7 @@ struct KnownModels {
 
 class ModelDirectory {
  public:
-  /// Publishes what the settings say.
+  /// Publishes the models that the settings name.
   explicit ModelDirectory(const Fleet& fleet);
   ~ModelDirectory();
 

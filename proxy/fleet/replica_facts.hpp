@@ -1,4 +1,4 @@
-// Reads what a replica says of itself on its own pages: engine, version, models, KV cache, limits.
+// Reads a replica's own pages: engine, version, models, KV cache, limits.
 //
 // The reading is pure: pages go in, facts come out. The shape of the answers tells the engine, never a name in the
 // settings. A page that is missing, or is not what it should be, leaves its facts unknown; that is no error. Only the

@@ -1,4 +1,4 @@
-// A connection of weir's own to a replica, plain or TLS, for what is asked beside the data path: probes, pages, models,
+// A connection of weir's own to a replica, plain or TLS, for requests beside the data path: probes, pages, models,
 // and `weir check --probe`.
 //
 // Its channel is one of the data path's: addresses race, TLS is bounded and arrivals are stamped in one way. All
@@ -30,7 +30,7 @@ class ReplicaStream final : net::Watcher {
   ~ReplicaStream();
   ReplicaStream(const ReplicaStream&) = delete;
   ReplicaStream& operator=(const ReplicaStream&) = delete;
-  /// Gives what follows a limit of its own, from now on.
+  /// Gives the operations that follow a limit of their own, from now on.
   void set_limit(std::chrono::steady_clock::duration limit);
 
   /// Connects to the first of its addresses that takes a connection, with the handshake. Returns 0 or an error as for

@@ -151,7 +151,7 @@ class Resolver {
     });
   }
 
-  /// Returns what the pools know of the members of one name.
+  /// Returns the state of the members of one name in the pools.
   Members::Known known_of(const std::string& replica, const std::string& host, Clock::time_point now) const {
     std::set<Address> gone;
     Members::Known known;
@@ -176,7 +176,7 @@ class Resolver {
     return one.host_in_settings == host && !is_named(one.settings) && one.settings.name.starts_with(replica + '-') &&
            number_of(one) != 0;
   }
-  /// Returns what stands behind the last hyphen of the name; 0 if that is no number.
+  /// Returns the number behind the last hyphen of the name; 0 if there is none.
   static unsigned number_of(const Replica& member) {
     const auto& name = member.settings.name;
     unsigned number = 0;

@@ -3,8 +3,8 @@
 // The next snapshot is a copy of the one before in which named members have changed, and is made in no other way
 // (Snapshot::changed): so members that a change does not name are never lost, neither clients' keys nor TLS.
 //
-// Snapshots share what outlives them: a pool's books and a replica's state. A replica is (pool, name, url): with
-// another url it is another replica.
+// Snapshots share the state that outlives them: a pool's books and a replica's state. A replica is (pool, name, url):
+// with another url it is another replica.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ struct ReplicaState {
   /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
   std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
   FailureNotes failures{};  ///< Decides which failures the log tells.
-  /// A connection to it failed, so its host's name is to be looked up again.
+  /// A connection to the replica failed, so its host's name is looked up again.
   std::atomic<bool> connect_failed{false};
   // The control thread uses these.
   bool probe_connects = false;    ///< The replica has no health path, so a probe only connects.
@@ -155,7 +155,7 @@ struct Snapshot {
     each_replica([&](const PoolRuntime&, const auto& replica) { known.insert(replica->state->id); });
     std::erase_if(by_id, [&](const auto& one) { return !known.contains(one.first); });
   }
-  /// True if replicas of this pool are still to take what waits there, though it is no longer in the settings.
+  /// True if requests still wait in this pool, though it is no longer in the settings.
   bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
   /// Returns the pool of the settings that has this balancer; null if there is none.
   const PoolRuntime* pool_of(const balancer::Pool& balancer) const;

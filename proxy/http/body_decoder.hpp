@@ -65,7 +65,7 @@ class BodyDecoder {
   void extension_byte(char c);
 
   State state_ = State::finished;
-  std::uint64_t left_ = 0;  ///< Counts what is left of the body (length) or of the chunk.
+  std::uint64_t left_ = 0;  ///< The rest of the body (length) or of the chunk.
   std::size_t line_ = 0;    ///< Counts digits of the size, bytes of the extensions, or bytes of all trailers.
 };
 

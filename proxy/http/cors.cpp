@@ -17,7 +17,7 @@ bool is_any(std::span<const std::string> allowed) { return allowed.size() == 1 &
 
 bool is_in_token_list(char c) { return is_token({&c, 1}) || c == ',' || c == ' '; }
 
-/// Echoes what was asked for, if it is a list of tokens.
+/// Echoes the request's value, if it is a list of tokens.
 void allow(std::string& fields, std::string_view name, std::string_view asked) {
   if (!asked.empty() && std::ranges::all_of(asked, is_in_token_list)) add_field(fields, name, asked);
 }

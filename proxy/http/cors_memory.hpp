@@ -1,4 +1,4 @@
-// Remembers what replicas let a browser's page do (CORS), so that weir's own answers reach the page as theirs do.
+// Remembers the CORS fields of replicas, so that weir's own answers reach a browser's page as the replicas' do.
 //
 // The memory notes the CORS fields of replicas' answers to requests with an Origin, and gives them to weir's own
 // answers to the same Origin. It keeps 64 origins and "*", and drops the one noted longest ago. Any thread may use it.

@@ -28,7 +28,7 @@ constexpr std::size_t most_look_ups = 64;
 
 std::size_t first_blank(std::string_view text) { return std::min(text.find(' '), text.find('\t')); }
 
-/// Returns what stands behind the first blanks; all if there are none.
+/// Returns the text behind the first blanks; all of it if there are none.
 std::string_view behind_scheme(std::string_view value) {
   const auto blank = first_blank(value);
   return blank == value.npos ? value : value.substr(value.find_first_not_of(" \t", blank));

@@ -38,8 +38,8 @@ bool may_be_key(std::string_view text);
 using IsKey = std::function<bool(std::string_view)>;
 
 /// Cuts out of the bytes of a head each field and each query parameter that is a key or has one behind a scheme
-/// (`Bearer KEY`), escaped or not. It asks only about what may_be_key(). Fields that go no further in any case stay.
-/// Returns true if it has cut something: then `head`, which points into the bytes, is of no further use.
+/// (`Bearer KEY`), escaped or not. Only texts that may_be_key() are asked about. Fields that go no further in any case
+/// stay. Returns true if it has cut something: then `head`, which points into the bytes, is of no further use.
 bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_key);
 
 }  // namespace weir::proxy::http

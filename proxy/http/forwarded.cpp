@@ -26,7 +26,8 @@ std::optional<net::PeerAddress> address_in(std::string_view text) {
   }
   const auto colon = text.find(':');
   const bool one_colon = colon != text.npos && text.find(':', colon + 1) == text.npos;
-  if (one_colon) return is_port(text.substr(colon + 1)) ? config::parse_address_bytes(text.substr(0, colon)) : std::nullopt;
+  if (one_colon)
+    return is_port(text.substr(colon + 1)) ? config::parse_address_bytes(text.substr(0, colon)) : std::nullopt;
   return config::parse_address_bytes(text);
 }
 

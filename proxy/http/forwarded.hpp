@@ -19,7 +19,7 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
 
 /// The forwarding fields of a request to a replica.
 struct Forwarded {
-  bool believed = false;    ///< The peer is a trusted proxy, so that what the request says is passed on.
+  bool believed = false;    ///< The peer is a trusted proxy, so its fields are passed on.
   net::PeerAddress peer{};  ///< Appended to X-Forwarded-For; all zeros if it is not known.
 };
 

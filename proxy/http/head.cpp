@@ -79,8 +79,8 @@ class ConnectionReader {
       const auto option = trim(list.substr(0, comma));
       list.remove_prefix(std::min(comma + 1, list.size()));
       if (option.empty()) continue;
-      // In a value that is no list, readers differ on which options it has: some skip what is no token, some search it
-      // for words. So they would differ on which fields end here.
+      // Parsers differ on the options of a value that is no list: some skip parts that are no token, some search it for
+      // words. So they would differ on which fields are hop-by-hop.
       if (!is_token(option)) return HeadError::bad_connection;
       if (++options_ > max_options) return HeadError::too_many_options;
       add(option);

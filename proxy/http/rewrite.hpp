@@ -45,7 +45,7 @@ struct ClientAnswer {
   std::string_view request_id;
   std::string_view weir_id;  ///< Weir's own id, which the log has.
   std::string_view replica;  ///< "" means that it is not named.
-  /// If they are set, these fields, each with its CRLF, stand in place of what the replica says of CORS.
+  /// The fields, each with its CRLF, that replace the replica's CORS fields, if set.
   std::optional<std::string_view> cors{};
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);

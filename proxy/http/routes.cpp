@@ -41,15 +41,15 @@ bool in_inference_folder(std::string_view path) {
   });
 }
 
-/// TGI takes requests at "/". What other engines show a browser there is no inference.
+/// TGI takes requests at "/". Pages that other engines show a browser there are no inference.
 bool known_inference(std::string_view method, std::string_view path) {
   if (path == "/") return method == "POST" || method == "OPTIONS";
   return metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path) ||
          in_inference_folder(path);
 }
 
-/// True for a path that means one route to those who decode escaped slashes, and to those who do not. A model's id may
-/// hold slashes, so both find the same model.
+/// True for a path that means one route to servers that decode escaped slashes, and to those that do not. A model's id
+/// may hold slashes, so both find the same model.
 bool means_one_model(std::string_view path) {
   std::string decoded(path);
   for (std::size_t at = 0; (at = decoded.find('%', at)) != std::string::npos; ++at)

@@ -11,7 +11,7 @@ namespace weir::proxy::http {
 
 enum class Route : unsigned char {
   health,     ///< GET /health, which weir answers.
-  server,     ///< OPTIONS *, which asks what the server as a whole can do; weir answers.
+  server,     ///< OPTIONS *, which is about the server as a whole; weir answers.
   models,     ///< GET /v1/models: the union over pools, which weir answers.
   model,      ///< GET /v1/models/{id}: one of them.
   inference,  ///< POST on an engines' route that weir knows.
@@ -30,7 +30,7 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
 /// same without one, or that ends a segment.
 bool means_one_route(std::string_view path);
 
-/// True for what weir answers without a replica.
+/// True for routes that weir answers without a replica.
 inline bool is_own(Route route) { return route != Route::inference && route != Route::open; }
 
 /// Returns the byte of the escape (`%2F`) with which the text begins; nothing if it begins with none.

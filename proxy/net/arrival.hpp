@@ -40,8 +40,8 @@ BothClocks read_both(metrics::Moment before, const Wall& wall, const Monotonic& 
 /// Returns the monotonic time of a wall-clock stamp, given both clocks now; `now` if the stamp cannot be believed.
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now);
 
-/// Converts stamps, and notices when the wall clock has been set: the distance of the two clocks has changed. What came
-/// before that has a stamp of another time, and would seem to be older than its request. One thread uses it.
+/// Converts stamps, and notices when the wall clock has been set: the distance of the two clocks has changed. Bytes
+/// from before that have a stamp of another time, and would seem to be older than their request. One thread uses it.
 class StampedTime {
  public:
   /// Returns the monotonic time of the stamp; `both.now` if it came before the wall clock was set.

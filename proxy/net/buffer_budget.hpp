@@ -58,7 +58,7 @@ class BudgetHold {
   }
   ~BudgetHold() { set(0); }
 
-  /// Says that so many bytes are held now, whether or not there is room: what was begun is finished.
+  /// Sets the bytes that are held now, whether or not there is room: work that was begun is finished.
   void set(std::size_t bytes) {
     if (budget_ == nullptr) return;
     const auto wanted = steps(bytes);
@@ -70,7 +70,7 @@ class BudgetHold {
     }
     reserved_ = wanted;
   }
-  /// Does the same, if there is room. Otherwise it changes nothing and returns false.
+  /// Sets the bytes if there is room. Otherwise changes nothing and returns false.
   bool try_set(std::size_t bytes) {
     const auto wanted = steps(bytes);
     if (wanted > reserved_ && !budget_->try_take(wanted - reserved_)) return false;
@@ -78,7 +78,7 @@ class BudgetHold {
     set(bytes);
     return true;
   }
-  /// Says that so many bytes of what was held are there no more.
+  /// Takes these bytes off the hold.
   void less(std::size_t bytes) { set(reserved_ - std::min(reserved_, bytes)); }
   std::size_t reserved() const { return reserved_; }
 

@@ -1,4 +1,4 @@
-// Opens connections without blocking, and says what their failures mean.
+// Opens connections without blocking, and explains their failures.
 #pragma once
 
 #include <string>

@@ -49,11 +49,11 @@ class Poller {
   /// Throws boost::system::system_error if the system has no more descriptors.
   Poller();
   /// Tells watchers from now on, in handlers of this context, until stop() or its end. A poller outlives its context,
-  /// because what the context destroys with its pending handlers may hold registrations.
+  /// because the pending handlers that the context destroys may hold registrations.
   void start(boost::asio::io_context& context);
   void stop() { waiter_.reset(); }
 
-  /// A descriptor's place in the set. It ends before its descriptor is closed, which nobody else may hold open.
+  /// A descriptor's place in the set. It ends before its descriptor is closed, which no other process may hold open.
   class Registration {
    public:
     Registration(Poller& poller, int fd);
@@ -61,7 +61,7 @@ class Poller {
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
-    /// Sets who is told from now on; nobody is after detach(). A watcher detaches before it goes.
+    /// Sets the watcher; detach() removes it. A watcher detaches before it goes.
     void attach(Watcher& watcher, std::uint32_t tag);
     /// Tells this watcher before others, until another attaches.
     void prioritize();

@@ -2,7 +2,7 @@
 //
 // Until one has connected, with its handshake of TLS, its watcher is told nothing. Then the winner tells it as if it
 // had been there from the start; if all have failed, it is told EPOLLERR and EPOLLHUP, and connect_error() says why.
-// The loop's tick begins what the clock begins, so up to 100 ms late.
+// The loop's tick begins attempts that are due, so up to 100 ms late.
 #pragma once
 
 #include <list>

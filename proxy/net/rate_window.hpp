@@ -53,7 +53,7 @@ class RateWindow {
     return std::max(at, judged_from_);
   }
 
-  /// Returns what was moved in the current step and in the one before.
+  /// Returns the bytes of the current step and the one before.
   std::uint64_t recent(metrics::Moment now) {
     add(now, 0);
     return moved_[current_] + moved_[(current_ + steps) % moved_.size()];

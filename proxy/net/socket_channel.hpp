@@ -32,7 +32,7 @@ class SocketChannel : public Channel {
   void reset_on_close() override;
 
  protected:
-  /// True if one of poll's `events`, or a failure, is there for whoever asks the system now.
+  /// Asks the system whether one of poll's `events`, or a failure, is there now.
   bool is_ready(short events) const;
 
   const ArrivalClock& clock_;

@@ -15,7 +15,7 @@
 namespace weir::proxy::net::tls {
 namespace {
 
-/// A call of the system reads so much: a whole record, and what belongs to it beside its text.
+/// The bytes that a system call reads: a whole record with its header, padding and tag.
 constexpr std::size_t read_ahead = Socket::record_size + 512;
 
 /// Returns the bytes of the next record. Several pieces are gathered here, so that a token is one record.

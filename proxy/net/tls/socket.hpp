@@ -24,13 +24,13 @@ class Socket {
   /// The most bytes of text that one record carries (RFC 8446, 5.1).
   static constexpr std::size_t record_size = 16 * 1024;
 
-  /// The descriptor, the clock and what `ssl` was made by outlive it.
+  /// The descriptor, the clock and the context of `ssl` outlive the socket.
   Socket(const ArrivalClock& clock, int fd, SslPtr ssl);
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
   enum class Step : unsigned char { done, reads, writes, failed };
-  /// Goes on with the handshake as far as the socket lets it. Says what it waits for.
+  /// Goes on with the handshake as far as the socket lets it. Returns the event that it waits for.
   Step handshake();
   /// Returns why the handshake failed: see failure.hpp; or that the peer refused this side's certificate, which may
   /// show only in the first read. 0: neither.

@@ -1,7 +1,7 @@
 // A socket that speaks TLS, as a channel. The channel is itself the watcher of its registration with the loop's poller.
 //
 // Until the handshake has ended, its watcher is told nothing. Then it is told EPOLLIN and EPOLLOUT, or EPOLLERR and
-// EPOLLHUP if the handshake failed; connect_error() says why. Nobody counts the time: a deadline is the watcher's.
+// EPOLLHUP if the handshake failed; connect_error() says why. The watcher has to set a deadline.
 //
 // A close_notify is the peer's end, as a FIN is. A FIN without one shows as an error in the read, because anyone on the
 // way could have sent it.
