@@ -47,7 +47,7 @@ const CLI::Option* missing_option(const CLI::App& app) {
 /// Tells where an unknown word stands: in front of the command, or behind it.
 struct WrongWord {
   const CLI::App* app;
-  const CLI::App* command;  ///< It is the command that was given, if any.
+  const CLI::App* command;  ///< The command that was given, if any.
   std::string word;
 };
 

@@ -76,7 +76,7 @@ std::string with_what_is_in_it(const Index& listing, const Listed& one) {
   return whole_name(one) + (names.empty() ? "" : " (" + names + ")");
 }
 
-/// Those of one kind that both listings have, in the order of `listing`.
+/// Returns the names of one kind that both listings have, in the order of `listing`.
 std::vector<std::string_view> order(const Index& listing, const Index& other, std::string_view kind,
                                     std::string_view within) {
   std::vector<std::string_view> names;

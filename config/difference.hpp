@@ -14,8 +14,8 @@ namespace weir::config {
 
 struct ListedKey {
   std::string key;                      ///< Within the sections it has the table's name in front: "limits.drain".
-  std::string value;                    ///< As people read it: "300 s", "none". That of a secret is "hidden" or "none".
-  std::optional<std::string> secret{};  ///< It is compared and never shown. A listing from elsewhere lacks it.
+  std::string value;                    ///< For people: "300 s", "none". A secret's value is "hidden" or "none".
+  std::optional<std::string> secret{};  ///< Compared and never shown. A listing from elsewhere lacks it.
   bool operator==(const ListedKey&) const = default;
 };
 
@@ -31,12 +31,12 @@ using Listing = std::vector<Listed>;
 
 Listing listing_of(const Settings& settings);
 
-/// One clause for each change, such as "pool chat: replica gpu2 added" and "limits.first_token 300 s -> 120 s". Nothing
-/// where the two are equal.
+/// Returns a clause for each change, such as "pool chat: replica gpu2 added" and "limits.first_token 300 s -> 120 s";
+/// an empty list where the two are equal.
 std::vector<std::string> difference(const Listing& before, const Listing& after);
 std::vector<std::string> difference(const Settings& before, const Settings& after);
 
-/// Of these changes, those that only a restart can make.
+/// Returns the clauses of those changes that only a restart can make.
 std::vector<std::string> needs_restart(const Listing& before, const Listing& after);
 
 /// Secrets that both have and that one of them does not tell: nobody can say whether they differ.

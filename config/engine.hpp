@@ -6,7 +6,7 @@
 
 namespace weir::config {
 
-/// What the table does not set is as in `otherwise`. The names stand in the file's table alone.
+/// Keys that the table does not set are as in `otherwise`. The names stand in the file's table alone.
 EngineReading read_pool_engine(TableReader table, EngineReading otherwise);
 
 /// Reads the file's [engine]. The names in it go into `names`.

@@ -6,7 +6,7 @@
 
 namespace weir::config {
 
-/// What the table does not set is as in `otherwise`.
+/// Keys that the table does not set are as in `otherwise`.
 Health read_health(TableReader table, Health otherwise);
 
 }  // namespace weir::config

@@ -1,4 +1,4 @@
-// What weir asks a replica to tell of its tokens: the replica's own settings, else those of [measure].
+// The token reports that weir asks of a replica: by the replica's own settings, else those of [measure].
 #pragma once
 
 #include "config/settings.hpp"

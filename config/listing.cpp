@@ -295,7 +295,7 @@ Listed slo_listed(const Slo& slo) {
 Listing listing_of(const Settings& settings) {
   const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows,
                overridden] = settings;
-  static_cast<void>(overridden);  // It says of keys who set them, and is none.
+  static_cast<void>(overridden);  // No key: the names of keys that the environment set.
   const auto& [metrics_listen, ready_needs_replica] = metrics;
   const auto& [admin_listen, token] = admin;
   Listing listing(1);

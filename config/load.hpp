@@ -11,12 +11,12 @@
 
 namespace weir::config {
 
-/// One error in a settings file.
+/// An error in a settings file.
 struct SettingsError {
   std::string file;
-  unsigned line = 0;    ///< It counts from 1; 0 if no line is to blame (the file cannot be read).
-  unsigned column = 0;  ///< It counts from 1; 0 in the same case.
-  std::string message;  ///< It names key and value and says what would be right.
+  unsigned line = 0;    ///< Counts from 1; 0 if no line is to blame (the file cannot be read).
+  unsigned column = 0;  ///< Counts from 1; 0 in the same case.
+  std::string message;  ///< Names key and value and says what would be right.
   /// Returns "FILE:LINE:COLUMN: message", as compilers write it.
   std::string text() const;
 };

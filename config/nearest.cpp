@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/url.hpp"
+
 namespace weir::config {
 namespace {
 
@@ -13,11 +15,8 @@ constexpr std::size_t longest_word = 64;  // Known words are shorter. The cost o
                                           // lengths.
 
 std::string folded(std::string_view word) {
-  std::string result(word);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == '-') c = '_';
-  }
+  auto result = lower(word);
+  std::ranges::replace(result, '-', '_');
   return result;
 }
 

@@ -38,8 +38,8 @@ class PoolReading {
   const Defaults& defaults_;
   Report& report_;
   Places names_;
-  std::map<std::string, const toml::table*, std::less<>> models_;  ///< It maps a model to the pool that has it.
-  const toml::table* takes_any_ = nullptr;                         ///< It is the pool that takes any model.
+  std::map<std::string, const toml::table*, std::less<>> models_;  ///< Maps a model to the pool that has it.
+  const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
 };
 
 Pool PoolReading::pool(const toml::table& source) {

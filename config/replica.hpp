@@ -33,7 +33,7 @@ class ReplicaReading {
   const Measure& measure_;
   Report& report_;
   Places names_, expanded_;
-  std::map<std::string, std::string, std::less<>> titles_;  ///< It maps a name to the title of its table.
+  std::map<std::string, std::string, std::less<>> titles_;  ///< Maps a name to the title of its table.
 };
 
 }  // namespace weir::config

@@ -13,9 +13,9 @@ namespace weir::config {
 
 /// An address on which weir will listen, and the place in the file that says so.
 struct Listener {
-  std::string table;  ///< It is "[server]", "[metrics]" or "[admin]".
+  std::string table;  ///< "[server]", "[metrics]" or "[admin]".
   ListenAddress address;
-  const toml::node* written = nullptr;  ///< It is null for a default.
+  const toml::node* written = nullptr;  ///< Null for a default.
 };
 
 /// Reads the tables into `settings`. Returns the listeners, for rules about all of them; a listener with an error is

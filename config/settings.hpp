@@ -1,4 +1,4 @@
-// What a user can set, as plain values with their defaults. docs/settings.md is the reference for users.
+// All settings as plain values with their defaults. docs/settings.md is the reference for users.
 //
 // config/load.hpp fills these structs. Afterwards they are only read, by any thread.
 #pragma once
@@ -36,10 +36,10 @@ struct Network {
 /// The place of a replica: `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`. The prefix is put
 /// before the path of every request.
 struct ReplicaUrl {
-  std::string host;  ///< It is a name or an address, without brackets.
+  std::string host;  ///< A name or an address, without brackets.
   std::uint16_t port = 80;
-  std::string prefix;     ///< It is "" or "/something", never with a trailing slash.
-  std::string authority;  ///< It goes into the Host field: host[:port] as written in the settings.
+  std::string prefix;     ///< "" or "/something", never with a trailing slash.
+  std::string authority;  ///< Goes into the Host field: host[:port] as written in the settings.
   bool tls = false;
   std::string unix_path{};  ///< If it is not empty, there are no host and port.
   bool operator==(const ReplicaUrl&) const = default;
@@ -59,7 +59,7 @@ struct ServerTls {
 
 /// How weir speaks TLS to a replica whose url says https.
 struct ReplicaTls {
-  std::string ca;           ///< It is a file of certificates in PEM that are trusted; "" means the system's.
+  std::string ca;           ///< A file of certificates in PEM that are trusted; "" means the system's.
   std::string server_name;  ///< The replica's certificate has this name; "" means the host of its url.
   bool verify = true;
   std::optional<Certificate> own;  ///< weir shows it to the replica.
@@ -68,27 +68,27 @@ struct ReplicaTls {
 
 /// A client's key. Only its hash is known.
 struct ClientKey {
-  std::string name;                            ///< It is unique in the file.
-  std::array<std::uint8_t, 32> sha256{};       ///< It is the hash of the key's bytes.
+  std::string name;                            ///< Unique in the file.
+  std::array<std::uint8_t, 32> sha256{};       ///< The hash of the key's bytes.
   std::vector<std::string> models;             ///< An empty list means any.
-  std::optional<std::uint32_t> max_in_flight;  ///< So many requests of this key may be under way or wait.
+  std::optional<std::uint32_t> max_in_flight;  ///< The most requests of this key under way or waiting.
   double share = 1.0;                          ///< Its share in the queues, relative to other keys'. It is > 0.
   bool operator==(const ClientKey&) const = default;
 };
 
-/// What the FIN of a client means while its answer is under way.
+/// The meaning of a client's FIN while its answer is under way.
 enum class HalfClose { abort, allow };
 
 struct Server {
   std::vector<ListenAddress> listen{{"127.0.0.1", 8080}};
-  unsigned threads = 0;  ///< So many stream loops run; 0 means the CPUs allowed by affinity and cgroup quota.
+  unsigned threads = 0;  ///< The number of stream loops; 0 means the CPUs allowed by affinity and cgroup quota.
   /// An empty list means the inference routes that weir knows, for which "default" stands too. {"*"} means everything.
   /// Any other list means exactly these.
   std::vector<std::string> paths;
   bool replica_header = true;  ///< Answers name the replica in `x-weir-replica`.
   bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   std::optional<ServerTls> tls{};
-  std::string api_keys{};  ///< It is the path of the file of `keys`; "" means that clients need no key.
+  std::string api_keys{};  ///< The path of the file of `keys`; "" means that clients need no key.
   SharedList<ClientKey> keys{};
   std::vector<Network> trusted_proxies{};   ///< Their X-Forwarded-For is believed.
   std::vector<std::string> cors_origins{};  ///< Pages of these origins may ask; "*" means all.
@@ -127,24 +127,24 @@ struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;
   std::size_t read_ahead = 1024 * 1024;     ///< Reading stops when so many bytes are held for a slow client.
-  std::size_t connections = 10'000;         ///< All listeners together have so many client connections.
-  std::size_t connections_per_address = 0;  ///< One client address has so many of them; 0 means as many as there are.
-  std::size_t buffer_memory = 512 * 1024 * 1024;  ///< All that grows with peers has so much together.
-  double buffer_share = 0.25;                     ///< One address, and one key, has at most this share of it.
+  std::size_t connections = 10'000;         ///< The most client connections of all listeners together.
+  std::size_t connections_per_address = 0;  ///< The most connections of one client address; 0 means any number.
+  std::size_t buffer_memory = 512 * 1024 * 1024;  ///< The most memory for everything that grows with peers.
+  double buffer_share = 0.25;                     ///< The largest share of it for one address, and for one key.
   std::size_t idle_upstream_connections = 32;     ///< Each loop keeps so many open for each replica.
   Seconds head_time{10};                          ///< A request head may take so long, once begun.
   Seconds body_time{60};                          ///< A request body may make no progress for so long.
   std::size_t body_rate = 1024;                   ///< Bytes per second that a request body must keep up; 0 means any.
-  std::size_t answer_rate = 256;                  ///< Bytes per second of an answer that a client must take; 0 means any.
+  std::size_t answer_rate = 256;                  ///< Bytes per second that a client must take of an answer; 0: any.
   Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
   std::size_t handshakes = 1024;                  ///< Each loop has so many TLS handshakes under way at a time.
   Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
   Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
   Seconds connect{2};
-  Seconds first_token{300};  ///< This runs from the send to the first token of a streamed answer.
+  Seconds first_token{300};  ///< From the send to the first token of a streamed answer.
   Seconds between_tokens{120};
   Seconds whole_answer{1800};  ///< A request that is not streamed may take so long.
-  Seconds upstream_idle{4};    ///< This stays below the engines' own keep-alive (uvicorn closes after 5 s).
+  Seconds upstream_idle{4};    ///< Below the engines' own keep-alive (uvicorn closes after 5 s).
   Seconds accept_hold{10};     ///< A streamed answer's head waits this long for its first event; 0 = sent at once.
   Seconds drain_delay{5};      ///< After TERM the listeners stay open this long.
   Seconds drain{300};          ///< After that, streams may finish this long.
@@ -167,23 +167,22 @@ struct Measure {
 enum class Policy { least_queued_tokens, round_robin, random, least_requests, power_of_two };
 
 struct Replica {
-  std::string name;  ///< It is unique in the file.
+  std::string name;  ///< Unique in the file.
   ReplicaUrl url;
-  std::string config;  ///< It names what is compared, in free text of few values. The default is the replica's name.
+  std::string config;  ///< Names what is compared, in free text of few values. The default is the replica's name.
   std::string gpu;
   /// Each address of the url's host is a replica: NAME-1, NAME-2 and so on.
   bool expand = false;
-  double weight = 1.0;  ///< It is > 0.
+  double weight = 1.0;  ///< > 0.
   std::optional<double> cost_per_hour;
   std::optional<std::uint64_t> kv_tokens;       ///< The replica's KV cache holds so many tokens.
-  std::optional<std::uint64_t> max_context;     ///< One request may have so many tokens, prompt and output together.
+  std::optional<std::uint64_t> max_context;     ///< The most tokens of a request, prompt and output together.
   std::optional<std::uint32_t> max_in_flight;   ///< The replica takes so many requests at a time.
-  std::optional<bool> inject_usage;             ///< It overrides measure.inject_usage.
-  std::optional<bool> inject_continuous_usage;  ///< It overrides measure.inject_continuous_usage.
-  /// It is sent in place of a client's credential; "" means none. Only this replica sees it: no log, error or page
-  /// shows it.
+  std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
+  std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
+  /// The key that is sent in place of a client's credential; "" means none. No log, error or page shows the key.
   std::string api_key;
-  std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in the replica.
+  std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in the replica.
   bool max_context_refuses = false;  ///< No prompt that is surely longer than max_context goes to the replica.
   ReplicaTls tls{};
   bool operator==(const Replica&) const = default;
@@ -191,7 +190,7 @@ struct Replica {
 
 /// How weir finds out whether a replica is fit to take requests.
 struct Health {
-  std::string path = "/health";  ///< What the probe asks for; "" = it only connects.
+  std::string path = "/health";  ///< The path that the probe asks for; "" = the probe only connects.
   Seconds interval{5};           ///< Between two probes, a fifth more or less.
   Seconds timeout{5};            ///< A probe may take so long.
   unsigned down_after = 3;       ///< Failed probes in a row. A refused connection counts at once.
@@ -210,10 +209,10 @@ struct FairBy {
 
 /// The requests that wait for a replica.
 struct Queue {
-  std::size_t requests = 256;             ///< So many may wait; 0 means none.
-  std::size_t bytes = 256 * 1024 * 1024;  ///< So much may their bodies have together.
-  Seconds time{30};                       ///< One waits so long at most,
-  Seconds time_down{60};                  ///< and so long while no replica is up.
+  std::size_t requests = 256;             ///< The most that wait; 0 means none.
+  std::size_t bytes = 256 * 1024 * 1024;  ///< The most bytes of their bodies together.
+  Seconds time{30};                       ///< The longest wait,
+  Seconds time_down{60};                  ///< and the longest while no replica is up.
   FairBy fair_by{};
   bool operator==(const Queue&) const = default;
 };
@@ -237,7 +236,7 @@ struct EngineNames {
                                        "llamacpp:prompt_tokens_cached_total"};
   /// With the hits they are the queries, where the engine counts no queries.
   std::vector<std::string> prefix_misses{"llamacpp:prompt_tokens_total"};
-  /// These move while the engine works. All that are on the page are added up.
+  /// Counters that move while the engine works. Those on the page are added up.
   std::vector<std::string> counters{"vllm:prompt_tokens_total",      "vllm:generation_tokens_total",
                                     "aphrodite:prompt_tokens_total", "aphrodite:generation_tokens_total",
                                     "sglang:prompt_tokens_total",    "sglang:generation_tokens_total",
@@ -245,7 +244,7 @@ struct EngineNames {
   bool operator==(const EngineNames&) const = default;
 };
 
-/// What weir reads of the engines themselves.
+/// How weir reads the engines' own pages.
 struct EngineReading {
   std::string metrics_path = "/metrics";  ///< "" = weir asks an engine for nothing about itself.
   Seconds interval{5};                    ///< Between two readings, a fifth more or less.
@@ -254,14 +253,14 @@ struct EngineReading {
 };
 
 struct Pool {
-  std::string name;                 ///< It is unique in the file.
+  std::string name;                 ///< Unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
   double decode_weight = 0.05;  ///< An output token still to come costs so many prompt tokens.
   std::vector<Replica> replicas;
   Health health{};
   std::optional<std::uint32_t> max_in_flight{};      ///< The replicas together have so many requests at a time.
-  std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in them.
+  std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in them.
   Queue queue{};
   EngineReading engine{};
   bool operator==(const Pool&) const = default;
@@ -270,14 +269,14 @@ struct Pool {
 /// How weir finds the addresses of replicas whose url has a host's name.
 struct Discovery {
   Seconds interval{30};                     ///< Names are looked up so often, and when a connection fails.
-  std::optional<ListenAddress> nameserver;  ///< It is asked in place of the system's. It is an IPv4 address.
+  std::optional<ListenAddress> nameserver;  ///< Asked in place of the system's. It is an IPv4 address.
   bool operator==(const Discovery&) const = default;
 };
 
 /// A service level objective of a pool: a request is good if it met every threshold that is set (at least one is).
 struct Slo {
-  std::string name;  ///< It is unique in the file, and becomes the label `slo`.
-  std::string pool;  ///< It is the name of a [[pool]].
+  std::string name;  ///< Unique in the file, and becomes the label `slo`.
+  std::string pool;  ///< The name of a [[pool]].
   std::optional<Seconds> ttft_client, ttft, tpot, e2e;
   bool operator==(const Slo&) const = default;
 };
@@ -297,17 +296,17 @@ struct Shadow {
     bool operator==(const Member&) const = default;
   };
 
-  std::string name;              ///< It is unique in the file.
-  std::string of;                ///< It is the name of a [[pool]].
+  std::string name;              ///< Unique in the file.
+  std::string of;                ///< The name of a [[pool]].
   std::string twin;              ///< Each request that this replica of the pool gets is mirrored; "" means a sample.
   bool control = false;          ///< A twin's replica runs the primary's own configuration.
-  std::optional<double> sample;  ///< This share of the pool's requests is mirrored. It or `twin` is set.
+  std::optional<double> sample;  ///< The share of the pool's requests that is mirrored; else `twin` is set.
   SampleBy key{};
   std::uint32_t max_in_flight = 64;
   std::uint64_t max_queued_tokens = 200'000;
   bool finish = false;                     ///< A mirrored request goes on after the primary's client has left.
-  std::optional<Seconds> stop_after;       ///< It is off so long after its first request.
-  std::optional<std::uint64_t> max_pairs;  ///< It is off after so many finished shadows.
+  std::optional<Seconds> stop_after;       ///< Off so long after its first request.
+  std::optional<std::uint64_t> max_pairs;  ///< Off after so many finished shadows.
   std::vector<std::string> exclude_keys;   ///< SHA-256 in hex of clients' keys whose requests are not mirrored.
   std::vector<Member> set;
   bool forward_auth = false;  ///< The client's credential is sent to the shadow's replicas.

@@ -5,6 +5,7 @@
 
 #include "config/key_shape.hpp"
 #include "config/show.hpp"
+#include "config/url.hpp"
 
 namespace weir::config {
 namespace {
@@ -56,7 +57,7 @@ std::string_view named_in(std::string_view description) {
   return name.substr(0, name.find('\''));
 }
 
-/// One error, in its line.
+/// An error, in its line.
 struct Mistake {
   std::string_view toml;
   SyntaxPlace at;
@@ -68,11 +69,7 @@ struct Mistake {
 
 /// Returns the word with which a value begins, in small letters.
 std::string first_word(std::string_view value) {
-  std::string word(value.substr(0, value.find_first_of(" \t\r,]}#")));
-  for (char& c : word) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return word;
+  return lower(value.substr(0, value.find_first_of(" \t\r,]}#")));
 }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {

@@ -51,7 +51,7 @@ using Places = std::map<std::string, const toml::node*, std::less<>>;
 /// Returns "in line 7".
 std::string in_line(const toml::node& node);
 
-/// It lives as long as one table is read; the table and the report outlive it.
+/// A TableReader lives as long as its table is read; the table and the report outlive it.
 class TableReader {
  public:
   /// Errors name the table by `title`, as it is written in the file: "[limits]", "[[pool]]"; "" for the whole file.

@@ -15,8 +15,8 @@ namespace weir::config {
 
 /// Says what is wrong with a file, and which key names it.
 struct TlsProblem {
-  std::string key;   ///< It is "cert", "key" or "ca".
-  std::string text;  ///< It is the end of "KEY = VALUE: ...". It shows nothing of a key.
+  std::string key;   ///< "cert", "key" or "ca".
+  std::string text;  ///< The end of "KEY = VALUE: ...". It shows nothing of a key.
 };
 
 /// The contents of a certificate's two files, in PEM.

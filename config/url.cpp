@@ -8,7 +8,6 @@
 #include "config/address.hpp"
 
 namespace weir::config {
-namespace {
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -17,6 +16,8 @@ std::string lower(std::string_view text) {
   }
   return result;
 }
+
+namespace {
 
 /// A host name has letters, digits, '.', '-', and the '_' of container names. A name of digits and dots only is an IPv4
 /// address that did not parse, so it is refused.

@@ -10,6 +10,9 @@
 
 namespace weir::config {
 
+/// Returns the text with its ASCII capitals as small letters.
+std::string lower(std::string_view text);
+
 /// Refuses other schemes, user names, queries, fragments and hosts that are neither a name nor an address.
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
 

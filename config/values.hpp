@@ -48,7 +48,7 @@ struct Size {
 
 /// Reads one line of free text.
 struct Text {
-  std::size_t longest;  ///< This counts bytes.
+  std::size_t longest;  ///< In bytes.
   bool may_be_empty = false;
   Parsed<std::string> operator()(const toml::node& node) const;
 };

@@ -25,7 +25,7 @@ enum class Api : std::uint8_t {
   kobold_generate,
   ollama_chat,
   ollama_generate,
-  // These generate nothing: their answers have no output tokens.
+  // APIs that generate nothing: their answers have no output tokens.
   openai_embeddings,
   rerank,
   score,
@@ -61,7 +61,7 @@ enum class Outcome : std::uint8_t {
   replica_refused,  ///< The replica answered 408, 429 or 503; or 401, 403, 404 or 501 where another replica has lately
                     ///< shown that this one errs.
   client_error,     ///< The replica answered with any other 4xx, or 501.
-  client_abort,     ///< This outcome is split by phase.
+  client_abort,     ///< Split by phase.
   rejected,         ///< weir refused the request.
   bad_request,      ///< weir refused the request because it cannot serve such a request.
 };
@@ -114,10 +114,10 @@ inline constexpr std::array<std::string_view, 2> role_names{"primary", "shadow"}
 /// Whether a replica takes requests.
 enum class ReplicaState : std::uint8_t {
   up,
-  starting,  ///< It is new or has come back, and may hold only what it has shown to manage.
-  draining,  ///< It finishes what it has.
+  starting,  ///< New or has come back, and may hold only what it has shown to manage.
+  draining,  ///< Finishes what it has.
   ejected,   ///< Its requests failed; it is out for a time.
-  down,      ///< It refuses connections, or its probes fail.
+  down,      ///< Refuses connections, or its probes fail.
 };
 inline constexpr std::array<std::string_view, 5> replica_state_names{"up", "starting", "draining", "ejected", "down"};
 

@@ -62,7 +62,7 @@ class AnswerTally {
  private:
   static constexpr std::size_t most_choices = 128;
 
-  /// What the tally keeps of one choice while it flows. An event's k is known where the counts before and after it are.
+  /// The state of a choice while it flows. An event's k is known where the counts before and after it are.
   struct Choice {
     Moment first_event{};   // The choice's first token event came then.
     Moment last_event{};    // Its last token event came then.

@@ -78,10 +78,10 @@ struct StreamMeter::State {
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
   // The members that every event touches come first, and prefetch() loads only these.
-  std::string_view passed;  // It is the read itself where nothing is taken out.
+  std::string_view passed;  // The read itself where nothing is taken out.
   AnswerTally::ReadCounts counts;
   Options options;
-  std::unique_ptr<Content> content;  // It is set if a fingerprint is wanted.
+  std::unique_ptr<Content> content;  // Set if a fingerprint is wanted.
   std::unique_ptr<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
@@ -91,7 +91,7 @@ struct StreamMeter::State {
   wire::SseFramer framer;
   AnswerTally tally;
   wire::WholeText whole_text;
-  std::string pending_rest;  // It holds the rest of the last event, which has no blank line yet, if part of that event
+  std::string pending_rest;  // Holds the rest of the last event, which has no blank line yet, if part of that event
                              // was taken out.
 };
 

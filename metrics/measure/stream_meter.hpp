@@ -58,8 +58,8 @@ class StreamMeter {
     const SipKey* fingerprint_key = nullptr;  ///< If it is set, the answer gets a fingerprint. It outlives the meter.
     std::uint32_t choices = 1;                ///< The number of choices: the request's n times its prompts.
     std::uint32_t prompts = 1;                ///< The number of the request's prompts.
-    Moment received{};                        ///< This is t0 of the request.
-    Moment sent{};                            ///< This is tS of this attempt.
+    Moment received{};                        ///< T0 of the request.
+    Moment sent{};                            ///< TS of this attempt.
 
     /// Removes what weir asked for and nothing else.
     void strip(wire::Ask asked) {
@@ -120,8 +120,8 @@ class StreamMeter {
   /// are to be sent on (nothing if !whole: an unfinished event is dropped).
   std::string_view ended(bool whole, bool framed, Moment at);
 
-  /// What the meter saw. It is final after ended(). Before that (abort, timeout) it says how far the answer came, and
-  /// `end` is absent.
+  /// Returns the measurements, which are final after ended(). Before that (abort, timeout) they tell how far the answer
+  /// came, and `end` is absent.
   const record::Answer& answer() const;
 
  private:

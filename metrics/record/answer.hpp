@@ -1,4 +1,4 @@
-// What weir saw of one answer: the moments and counts of docs/metrics.md before any formula.
+// The measurements of one answer: the moments and counts of docs/metrics.md before any formula.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace weir::metrics::record {
 
-/// One choice of an answer with several choices. It is recorded where the choice's own token count is known.
+/// A choice of an answer with several choices, recorded where the choice's own token count is known.
 struct ChoiceTimes {
-  Moment first_token{}, last{};    ///< These are the choice's t1 and tL.
-  std::uint64_t tokens = 0;        ///< This is the choice's n.
-  std::uint64_t first_tokens = 1;  ///< This is the choice's n1.
+  Moment first_token{}, last{};    ///< The choice's t1 and tL.
+  std::uint64_t tokens = 0;        ///< The choice's n.
+  std::uint64_t first_tokens = 1;  ///< The choice's n1.
 };
 
 struct Answer {
-  // What every event touches comes first, so that these members share few cache lines.
+  // Members that every event touches come first, so that they share few cache lines.
   std::optional<Moment> first_choice;  ///< tC: the first event that carries a choice came then.
   std::optional<Moment> first_token;   ///< t1: the first token event came then.
   std::optional<Moment> first_output;  ///< tO: the first token event that is output, not reasoning, came then.
@@ -45,7 +45,7 @@ struct Answer {
   bool timed = false;     ///< The engine reports its counts unasked (llama.cpp's timings).
   bool unparsed = false;  ///< Part of it could not be read (an event over the limit, broken JSON, a coded body).
 
-  std::uint64_t counted_tokens = 0;            ///< So many tokens were added to weir_output_tokens_total while the
+  std::uint64_t counted_tokens = 0;            ///< The tokens that were added to weir_output_tokens_total while the
                                                ///< answer flowed.
   std::uint64_t output_chars = 0;              ///< Counts the code points of generated text.
   std::optional<std::uint64_t> output_tokens;  ///< n, as the engine counts (EOS included).
@@ -57,12 +57,12 @@ struct Answer {
   std::optional<std::uint64_t> cached_tokens;
   /// n1: the completion count up to and including the first token event.
   std::optional<std::uint64_t> first_output_tokens;
-  std::vector<ChoiceTimes> choices;  ///< It is filled at the end, and only with n > 1 and every choice's own count
+  std::vector<ChoiceTimes> choices;  ///< Filled at the end, and only with n > 1 and every choice's own count
                                      ///< known.
   Rare<wire::EngineFigures> engine;
-  /// It is set if a fingerprint was asked for, the answer has one choice, and it came whole and could be read.
+  /// Set if a fingerprint was asked for, and the answer has one choice, came whole and could be read.
   Rare<Fingerprint> fingerprint;
-  std::string finish_reason;  ///< It is "" if there is none. It is cut at 32 bytes.
+  std::string finish_reason;  ///< "" if there is none. It is cut at 32 bytes.
 
   /// True if nobody told n, and weir counted what came.
   bool only_counted() const { return !output_tokens && counted_tokens > 0; }

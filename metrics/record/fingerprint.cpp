@@ -62,7 +62,7 @@ void FingerprintMaker::call_arguments(std::string_view piece) {
 void FingerprintMaker::end_call() {
   const bool named = name_.bytes() > 0;
   if (!named && arguments_.empty()) return;
-  // Nobody can tell what is called by a call without a name.
+  // A call without a name does not tell which tool it calls.
   if (!named || made_.calls.size() == Fingerprint::most_calls) lost_calls();
   if (made_.calls_known) {
     const auto json = wire::canonical_json(arguments_.empty() ? "{}" : arguments_);

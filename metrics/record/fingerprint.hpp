@@ -1,4 +1,4 @@
-// What is kept of an answer's content so that it can be compared with another's: keyed hashes, and no text.
+// Keyed hashes of an answer's content, by which it can be compared with another's without keeping its text.
 //
 // The hashes of two answers can be compared only if one key made them. A fingerprint has at most 4 KiB of checkpoints
 // and 1.5 KiB of calls; while it is made, the arguments of one call are held, at most 16 KiB.
@@ -27,12 +27,12 @@ struct Fingerprint {
   };
   struct Call {
     std::uint64_t name = 0;
-    std::uint64_t arguments = 0;  ///< Of canonical JSON (wire/json/canonical.hpp), or of the text where it is no JSON.
+    std::uint64_t arguments = 0;  ///< The hash of canonical JSON (wire/json/canonical.hpp), else of the text.
     bool valid = false;           ///< The arguments are JSON.
     bool operator==(const Call&) const = default;
   };
 
-  bool text_known = false, calls_known = false;  ///< What is not known can be compared with nothing.
+  bool text_known = false, calls_known = false;  ///< An unknown part can be compared with nothing.
   /// Reasoning that has a member of its own comes first in the comparison, wherever the engine wrote it.
   Text reasoning, text;
   std::vector<Call> calls;
@@ -42,13 +42,13 @@ struct Fingerprint {
 /// How far two answers, a and b, agree.
 struct Likeness {
   std::optional<bool> same_text;  ///< Absent where one of the two is not known.
-  /// All of it if the texts are equal. Else so many bytes are equal and the next 64 are not, or lie behind what has
-  /// checkpoints.
+  /// The whole length if the texts are equal. Else so many bytes are equal and the next 64 are not, or lie behind the
+  /// last checkpoint.
   std::optional<std::uint64_t> common_prefix_bytes;
   /// The same names in the same order, with equal arguments. Absent where one side is not known or neither calls.
   std::optional<bool> same_tools;
   bool calls = false;                     ///< Both are known, and one at least calls.
-  bool a_valid = false, b_valid = false;  ///< It calls, and the arguments of each of its calls are JSON.
+  bool a_valid = false, b_valid = false;  ///< Calls, and the arguments of each of its calls are JSON.
 };
 
 Likeness likeness(const Fingerprint& a, const Fingerprint& b);

@@ -10,11 +10,10 @@
 
 namespace weir::metrics::record {
 
-/// One writer and one reader. A record costs a move under a mutex that nobody holds for longer.
+/// A queue with one writer and one reader. A record costs a move under a mutex that nobody holds for longer.
 class FinishedRecords {
  public:
-  /// So many records wait at most, which is some 60 MB and what they point to: the reader is to come several times a
-  /// second.
+  /// The most records that wait, some 60 MB and what they point to: the reader comes several times a second.
   static constexpr std::size_t most = 65'536;
 
   /// Returns false if too many wait; the record is dropped then.

@@ -24,7 +24,7 @@ class GapSketch {
   std::uint64_t count() const;
   /// The exact sum of all gaps. A bin's middle differs from the gaps in it by up to 0.8 %.
   std::uint64_t nanoseconds() const { return nanoseconds_; }
-  std::span<const Bin> bins() const { return bins_; }  ///< They are sorted by index.
+  std::span<const Bin> bins() const { return bins_; }  ///< Sorted by index.
 
   static std::uint16_t bin_of(Nanoseconds gap);
   static Nanoseconds middle_of(std::uint16_t bin);  ///< Returns the geometric middle of a bin.

@@ -1,4 +1,4 @@
-// The fields of a line of the request log, in the order of docs/metrics.md.
+// The fields of the request log, in the order of docs/metrics.md.
 #include <spdlog/fmt/chrono.h>
 
 #include <charconv>

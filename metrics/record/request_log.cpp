@@ -283,12 +283,12 @@ struct RequestLog::State {
   bool stopping_ = false, ended_ = false, changing_ = false;  ///< Another file is in the queue.
 
   std::string instance_;
-  std::string path_;  ///< It belongs to the thread that made the log.
+  std::string path_;  ///< Belongs to the thread that made the log.
   std::atomic<bool> on_;
   int fd_;
   std::string buffer_;
   bool line_unfinished_ = false;
-  int write_error_ = 0;  ///< Of the batch that is written.
+  int write_error_ = 0;  ///< The errno of the batch that is written.
   std::string awaited_;  ///< The pipe that had no reader when it was to be opened.
 };
 

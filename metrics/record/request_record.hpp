@@ -1,4 +1,4 @@
-// One request, from its first byte to its outcome. The log writes it, and the comparison reads it.
+// A request, from its first byte to its outcome. The log writes it, and the comparison reads it.
 #pragma once
 
 #include <chrono>
@@ -14,37 +14,38 @@
 
 namespace weir::metrics::record {
 
-/// What only a mirrored request has: the copy of a primary's request that a shadow replica got, or was spared.
+/// The additional facts of a mirrored request: the copy of a primary's request that a shadow replica got, or that was
+/// dropped.
 struct Mirrored {
   std::string pair;         ///< The id of the primary's record.
   std::string shadow;       ///< The name of the [[shadow]].
-  std::string drop_reason;  ///< It was not sent, and this says why; "" if it was sent.
+  std::string drop_reason;  ///< Why the copy was not sent; "" if it was.
   bool joined = false;      ///< The primary's record was there to be compared with.
-  // These are absent where one of the two could not be compared.
+  // Absent where one of the two answers could not be compared.
   std::optional<bool> same_text{};                     ///< Both answers have the same text.
   std::optional<std::uint64_t> common_prefix_bytes{};  ///< At least so many bytes of the two texts are equal.
   std::optional<bool> same_tools{};                    ///< Both answers call the same tools with the same arguments.
-  /// It calls tools, and the arguments of each call are JSON. Absent where neither of the two calls any.
+  /// The answer calls tools, and the arguments of each call are JSON. Absent where neither of the two calls any.
   std::optional<bool> valid_tools{}, primary_valid_tools{};
   bool operator==(const Mirrored&) const = default;
 };
 
 struct RequestRecord {
   std::chrono::system_clock::time_point time;  ///< The wall clock showed this at t0.
-  std::string id;                              ///< This is weir's own id: 128 random bits in hex.
-  std::string client_id;                       ///< This is the client's x-request-id; "" if it is absent or not valid.
+  std::string id;                              ///< Weir's own id: 128 random bits in hex.
+  std::string client_id;                       ///< The client's x-request-id; "" if it is absent or not valid.
   std::string key;                             ///< The name of the client's key; "" if clients need none.
-  std::string pool, replica, config;           ///< These are "" if none was chosen.
-  Rare<Mirrored> mirrored;                     ///< It is set for Role::shadow alone.
+  std::string pool, replica, config;           ///< "" if none was chosen.
+  Rare<Mirrored> mirrored;                     ///< Set for Role::shadow alone.
   Role role = Role::primary;
-  std::uint32_t shadows = 0;  ///< So many shadows were given a copy of it.
+  std::uint32_t shadows = 0;  ///< The number of shadows that got a copy.
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   Outcome outcome = Outcome::bad_request;
   std::optional<Phase> phase;  ///< Only Outcome::client_abort has one.
-  std::uint32_t attempt = 0;   ///< It is 1 for the first attempt, and 0 if none was made.
+  std::uint32_t attempt = 0;   ///< 1 for the first attempt, and 0 if none was made.
   bool suspect = false;        ///< Two replicas were lost while they worked on it.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.
@@ -57,7 +58,7 @@ struct RequestRecord {
   Nanoseconds paused{};         ///< Reading was paused for a slow client for so long.
   std::optional<Nanoseconds> overhead_max;  ///< No bytes took longer than this from their arrival in the kernel to
                                             ///< their write.
-  std::optional<std::uint32_t> in_flight_at_start;  ///< That replica had so many other requests.
+  std::optional<std::uint32_t> in_flight_at_start;  ///< The other requests on that replica.
   std::optional<double> in_flight_mean;  ///< The mean number of requests on that replica, over the time that this
                                          ///< one ran.
   std::uint64_t bytes_in = 0;            ///< The request's body had so many bytes.

@@ -74,8 +74,7 @@ void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick 
   out.sample_sum = static_cast<double>(sum) / unit;
 }
 
-/// What one scrape knows of a replica: its series and, where the balancer knows it, its gauges. The gauges are read
-/// once.
+/// A replica in one scrape: its series and, where the balancer knows the replica, its gauges, which are read once.
 struct Scraped {
   const ReplicaSeries* series;
   Labels labels;
@@ -374,7 +373,7 @@ class Gathering {
     add_words(family, replica.labels, label, counted);
   }
 
-  /// All words appear with the first use of one.
+  /// Adds all words once one of them has been used.
   static void add_words(MetricFamily& family, const Labels& labels, std::string_view label,
                         std::span<const CountedWord> counted) {
     if (std::ranges::all_of(counted, [](const CountedWord& one) { return one.second == 0; })) return;

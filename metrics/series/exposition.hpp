@@ -29,7 +29,7 @@ struct ReplicaLabels {
   bool operator==(const ReplicaLabels&) const = default;
 };
 
-/// What a replica is like now, as plain values. They are read at each scrape.
+/// A replica's present state as plain values, read at each scrape.
 struct ReplicaGauges {
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
   std::uint32_t in_flight = 0;
@@ -64,7 +64,7 @@ struct LastLoad {
   bool successful = true;
 };
 
-/// What limits.buffer_memory bounds, in bytes.
+/// The memory that limits.buffer_memory bounds, in bytes.
 struct BufferMemory {
   std::size_t used = 0, limit = 0;
 };
@@ -73,7 +73,7 @@ struct BufferMemory {
 struct ComparisonGauges {
   struct Effect {
     std::string_view metric;
-    double estimate = 0;  ///< As a share of what the other side has.
+    double estimate = 0;  ///< A share of the other side's value.
     std::optional<std::pair<double, double>> interval{};
   };
   std::string shadow;
@@ -81,7 +81,7 @@ struct ComparisonGauges {
   std::vector<std::pair<std::string_view, bool>> states{};  ///< Each with whether it is the one.
 };
 
-/// One replica's shards: each loop has one.
+/// The shards of a replica: one for each loop.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
   /// Counts the objectives of the replica's pool, selected from all in `slos`.
@@ -92,9 +92,9 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
   /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
   std::function<std::size_t()> waiting;
-  std::function<ReplicaGauges()> gauges;  ///< It is set and called on the scraping thread.
+  std::function<ReplicaGauges()> gauges;  ///< Set and called on the scraping thread.
   std::shared_ptr<RetiredRequests>
-      counts_into;  ///< It is set once the replica is gone: its requests are added here at the end.
+      counts_into;  ///< Set once the replica is gone: its requests are added here at the end.
 
  private:
   ReplicaLabels labels_;
@@ -105,7 +105,7 @@ struct BuildInfo {
   std::string version, compiler;
 };
 
-/// All members are thread-safe: add() and Collect() take a lock, writers of shards take none.
+/// Every member is thread-safe: add() and Collect() take a lock, writers of shards take none.
 class Exposition : public prometheus::Collectable {
  public:
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
@@ -125,10 +125,10 @@ class Exposition : public prometheus::Collectable {
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
   InternalErrors internal_errors{};                  ///< Any thread counts in it.
-  std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
-  std::function<BufferMemory()> buffer_memory;       ///< It is set before the first scrape; zeros without it.
-  LastLoad last_load{};                              ///< It is set on the scraping thread.
-  std::function<bool()> bypass;                      ///< It is set before the first scrape.
+  std::function<std::uint64_t()> log_lines_dropped;  ///< Set before the first scrape.
+  std::function<BufferMemory()> buffer_memory;       ///< Set before the first scrape; zeros without it.
+  LastLoad last_load{};                              ///< Set on the scraping thread.
+  std::function<bool()> bypass;                      ///< Set before the first scrape.
   /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.
   std::function<std::vector<ComparisonGauges>()> comparisons;
 
@@ -155,7 +155,7 @@ class Exposition : public prometheus::Collectable {
   std::shared_ptr<const Objectives> objectives_;
   std::vector<std::unique_ptr<LoopShard>> loops_;
   const std::shared_ptr<RetiredRequests> retired_ = std::make_shared<RetiredRequests>();
-  mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< It includes those without a replica's name.
+  mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Includes those without a replica's name.
   ReplicaSeries* unassigned_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace weir::metrics::series {
 
-/// What bit a limit.
+/// The limit that was hit.
 enum class Limit : std::uint8_t {
   connections,
   request_head,
@@ -25,12 +25,12 @@ enum class Limit : std::uint8_t {
   client_stall,
   max_in_flight,
   max_queued_tokens,
-  queue,        ///< Its requests or its bytes.
-  queue_time,   ///< A request waited so long, or would have.
-  descriptors,  ///< None was left for a connection to a replica.
+  queue,        ///< The queue's requests or its bytes.
+  queue_time,   ///< A request waited for queue_time, or would have.
+  descriptors,  ///< No descriptor was left for a connection to a replica.
   sockets,      ///< No local address, port or memory of the kernel was left.
   key,          ///< A client's key had as many requests as it may (max_in_flight of its [[key]]).
-  handshakes,   ///< So many TLS handshakes were under way.
+  handshakes,   ///< The most TLS handshakes were under way.
   handshake_time,
   connections_per_address,
   idle_upstream_connections,  ///< A connection to a replica was closed that could have waited for another request.
@@ -63,16 +63,16 @@ inline constexpr std::array<std::string_view, 21> limit_names{"connections",
 enum class Denied : std::uint8_t { no_key, wrong_key, model };
 inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
 
-/// Who was at the other end of a TLS handshake, and how it ended. They stand in the order of net::tls::Side and Result.
+/// The other end of a TLS handshake, and its result, in the order of net::tls::Side and Result.
 inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};
 inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resumed", "failed"};
 
-/// What one loop writes that belongs to no replica.
+/// The figures of a loop that belong to no replica.
 struct LoopShard {
   Counters<Limit, limit_names.size()> limit_hits;
   Counters<Denied, denied_names.size()> denied;
   Counter dropped_fields;  ///< Fields of requests that go to no replica, because their names have a `_`.
-  /// It counts TLS handshakes that have ended: [side][result].
+  /// TLS handshakes that have ended: [side][result].
   std::array<std::array<Counter, tls_result_names.size()>, tls_side_names.size()> tls_handshakes;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
   Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.

@@ -18,8 +18,8 @@ struct SeriesText {
 
 /// Says when a replica's series comes on the page. A series that has appeared stays.
 enum class Appears : std::uint8_t {
-  from_the_start,  ///< It begins at 0: rates and alerts need every increment of it.
-  with_first_use,  ///< It appears once it is not 0: a fleet at rest stays small on the page.
+  from_the_start,  ///< Begins at 0: rates and alerts need every increment of it.
+  with_first_use,  ///< Appears once it is not 0: a fleet at rest stays small on the page.
 };
 
 /// A histogram that every replica has. Its bounds and sum are divided by `unit`, so that base units are exported.
@@ -75,7 +75,7 @@ extern const std::span<const BalancerSeries> balancer_series;
 extern const std::span<const PhaseSeries> phase_series;
 extern const std::span<const EngineSeries> engine_series;
 
-// These series each have a shape of their own.
+// Series that each have a shape of their own.
 extern const SeriesText request_duration_series, requests_series, api_requests_series, unparsed_series,
     kv_tokens_series, balancer_fallbacks_series, slo_requests_series, replica_info_series, replica_state_series,
     engine_requests_series, comparison_effect_series, comparison_state_series, limit_hits_series, denied_series,

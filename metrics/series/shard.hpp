@@ -41,13 +41,13 @@ enum class Malformed : std::uint8_t {
 inline constexpr std::array<std::string_view, 8> malformed_names{"head",    "too_long", "length", "coding",
                                                                  "no_body", "interim",  "chunks", "surplus"};
 
-/// What became of a request that was to be mirrored.
+/// The fate of a request that was to be mirrored.
 enum class Mirrored : std::uint8_t {
   sent,
   max_in_flight,
   max_queued_tokens,
   busy,           ///< The shadow's replicas took nothing for another reason: they had said that they are full.
-  down,           ///< None of the shadow's replicas was up.
+  down,           ///< The shadow had no replica that was up.
   primary_waits,  ///< Requests waited in the primary's pool.
   loop_late,      ///< A stream loop was late.
   behind,         ///< The shadows' thread did not get to it.
@@ -63,7 +63,7 @@ inline constexpr std::array<std::string_view, 12> mirrored_names{
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.
 class ReplicaShard {
-  std::shared_ptr<const Objectives> objectives_;  // It comes first, because the histograms take their bounds from it.
+  std::shared_ptr<const Objectives> objectives_;  // Comes first, because the histograms take their bounds from it.
 
  public:
   /// `pool` is that of the replica: only its objectives are counted.
@@ -74,7 +74,7 @@ class ReplicaShard {
   /// while no other thread reads.
   void follow(const std::shared_ptr<const Objectives>& objectives, const std::string& pool);
 
-  // These are known while an answer flows.
+  // Known while an answer flows.
   Histogram time_to_first_token{objectives_->bounds.latency};
   Histogram client_time_to_first_token{objectives_->bounds.latency};
   Histogram inter_token_latency{objectives_->bounds.per_token};
@@ -86,16 +86,16 @@ class ReplicaShard {
   Counters<Retry, retry_names.size()> retries;
   Counters<Unparsed, unparsed_names.size()> unparsed;
   Counters<Malformed, malformed_names.size()> malformed;
-  Counters<Mirrored, mirrored_names.size()> mirrored;  ///< Of a shadow's replicas, the first counts for all.
+  Counters<Mirrored, mirrored_names.size()> mirrored;  ///< In a shadow, the first replica counts for all.
   std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 
-  // These are known at the end, and settle() writes them.
+  // Known at the end, when settle() writes them.
   Histogram time_per_output_token{objectives_->bounds.per_token};
   Histogram queue_duration{objectives_->bounds.latency};
   Histogram request_output_tokens_per_second{speed_bounds};
   Histogram request_prompt_tokens{size_bounds};
   Histogram request_output_tokens{size_bounds};
-  Histogram prompt_estimate_ratio{ratio_bounds};  ///< It counts thousandths.
+  Histogram prompt_estimate_ratio{ratio_bounds};  ///< Counts thousandths.
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
   Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
@@ -103,7 +103,7 @@ class ReplicaShard {
     config::Slo slo;
     Counters<record::SloResult, record::slo_result_names.size()> results{};
   };
-  std::vector<std::unique_ptr<SloCounts>> slo_requests;  ///< One for each objective of the pool, in order.
+  std::vector<std::unique_ptr<SloCounts>> slo_requests;  ///< In the order of the pool's objectives.
   /// Returns the counts of the objective of that name; zeros if there is none.
   std::span<const Counter> slo_results(std::string_view name) const;
   Counters<TokenSource, token_source_names.size()> requests_by_token_source;

@@ -1,5 +1,5 @@
-// Says what the addresses of a host's name mean for the replicas that have it in their url. It is pure: answers go in,
-// one after the other, and no clock is read. An error, or an answer without an address, is no answer and changes
+// Interprets the addresses of a host's name for the replicas that have it in their url. The rules are pure: answers go
+// in, one after the other, and no clock is read. An error, or an answer without an address, is no answer and changes
 // nothing.
 //
 // An answer may hold some of a name's addresses only: nameservers cut long lists, and Consul answers with three that it
@@ -27,7 +27,7 @@ using Address = boost::asio::ip::address;
 
 /// An address that is a replica of its own, NAME-`number`.
 struct Member {
-  unsigned number = 0;  ///< It is 1 or more.
+  unsigned number = 0;  ///< 1 or more.
   Address address;
   bool operator==(const Member&) const = default;
 };
@@ -50,7 +50,7 @@ class Members {
   struct Known {
     /// True if nothing runs at this address any more: it takes no connections, or it was drained to the end.
     std::function<bool(const Address&)> is_gone;
-    /// Nobody new gets these numbers: replicas that leave still have their names.
+    /// Numbers that no new member gets: replicas that leave still have their names.
     std::set<unsigned> taken{};
   };
 

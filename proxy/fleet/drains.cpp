@@ -1,4 +1,4 @@
-// Replicas that drain, and replicas that leave: what Fleet does for them beside adopting settings.
+// The part of Fleet for replicas that drain, and replicas that leave.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,20 +14,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool takes_requests(const PoolRuntime& pool, const Replica& replica, Clock::time_point now) {
-  if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
-  const auto state = pool.balancer->health(replica.key, now).state;
-  return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
-}
-
 /// True if the pool has no other replica to which requests could go.
 bool is_last(const PoolRuntime& pool, const Replica& replica, Clock::time_point now) {
-  if (!takes_requests(pool, replica, now)) return false;
-  return std::ranges::none_of(
-      pool.replicas, [&](const auto& other) { return other.get() != &replica && takes_requests(pool, *other, now); });
+  return pool.may_serve(replica, now) && std::ranges::none_of(pool.replicas, [&](const auto& other) {
+    return other.get() != &replica && pool.may_serve(*other, now);
+  });
 }
 
-/// Ends what still runs on a replica whose time is over. Loops see it within a tick.
+/// Ends the requests on a replica whose time is over. Loops see the flag within a tick.
 void cut(const Replica& replica, std::uint32_t left) {
   if (replica.state->cut.exchange(true)) return;
   spdlog::warn("replica '{}': limits.drain is over; {} requests are cut", replica.settings.name, left);
@@ -86,7 +80,8 @@ void Fleet::look_after_drains() {
       const auto who = Drains::who(replica->settings);
       if (!drains_.has(who)) continue;
       if (!is_over(*pool->balancer, *replica, pool->balancer->health(replica->key, now).since)) continue;
-      if (drains_.note_over(who)) spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
+      if (drains_.note_over(who))
+        spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
   std::erase_if(last_waited_, [&](const auto& waited) {
@@ -97,7 +92,7 @@ void Fleet::look_after_drains() {
   for (const auto& one : before->leaving) {
     const bool waited_for = before->is_waited_for(*one.balancer, now);
     if (waited_for) last_waited_[one.balancer.get()] = now;
-    // What was waited for has limits.drain from its own beginning.
+    // A replica for which requests waited has limits.drain from the end of the waiting.
     const auto waited = last_waited_.find(one.balancer.get());
     const auto since = waited == last_waited_.end() ? one.since : std::max(one.since, waited->second);
     if (!is_over(*one.balancer, *one.replica, since) || waited_for) {
@@ -107,8 +102,8 @@ void Fleet::look_after_drains() {
     spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
                  one.replica->settings.url.authority);
   }
-  // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another reload
-  // came between.
+  // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another
+  // reload came between.
   const auto is_known = [now](const std::shared_ptr<const PoolRuntime>& pool) {
     return pool.use_count() > 1 || pool->balancer->in_flight() > 0 || pool->balancer->queue(now).waiting > 0;
   };

@@ -1,6 +1,6 @@
-// Which replicas were told to drain. A drain is a replica's, by its name, and ends with the name. A member of a name that
-// has `expand` has its drain by its address: answers may lack it for a while, and its number may be another one when it
-// comes back. Nobody else knows that it was taken out on purpose, so its drain is remembered for a day.
+// Which replicas were told to drain. A drain is a replica's, by its name, and ends with the name. A member of a name
+// that has `expand` has its drain by its address: answers may lack it for a while, and its number may be another one
+// when it comes back. No other record says that it was taken out on purpose, so its drain is remembered for a day.
 //
 // The rule is pure: no clock is read. Fleet owns the drains, on the control thread.
 #pragma once

@@ -1,5 +1,5 @@
-// What an engine tells of itself and of its load, as weir last read it. The prober publishes it; the metrics page,
-// /api/replicas and `weir status` show it.
+// The figures that an engine reports of itself and of its load, as last read. The engine reader publishes them; the
+// metrics page, /api/replicas and `weir status` show it.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace weir::proxy::fleet {
 enum class Engine : std::uint8_t { unknown, vllm, aphrodite, sglang, tgi, llama_cpp, ollama, weir_sim };
 std::string_view name_of(Engine engine);
 
-/// What one reading of the engine's metrics page told. A figure that is absent is unknown.
+/// The figures of one reading of the engine's metrics page. A figure that is absent is unknown.
 struct EngineLoad {
-  std::optional<double> running, waiting;             ///< They are requests.
-  std::optional<double> kv_usage;                     ///< So much of the KV cache is in use, 0 to 1.
-  std::optional<double> prefix_queries, prefix_hits;  ///< They are counters, in tokens.
-  std::optional<double> counters;                     ///< It is a sum of counters. If it moves, the engine works.
-  /// It is running + waiting less what weir had in flight there when the page came.
+  std::optional<double> running, waiting;             ///< Requests.
+  std::optional<double> kv_usage;                     ///< The part of the KV cache in use, 0 to 1.
+  std::optional<double> prefix_queries, prefix_hits;  ///< Counters, in tokens.
+  std::optional<double> counters;                     ///< A sum of counters. If it moves, the engine works.
+  /// running + waiting less the requests that weir had in flight there when the page came.
   std::optional<double> divergence;
   metrics::Moment at{};          ///< The page came then.
   /// The latest page whose counters were higher than those of the page before it came then.
@@ -32,10 +32,10 @@ struct EngineLoad {
 };
 
 struct EngineFigures {
-  // These stay until the engine tells otherwise, is down, or is another.
+  // Facts that stay until the engine tells otherwise, is down, or is another.
   Engine engine = Engine::unknown;
   std::string version,
-      model;  ///< They are printable and bounded; "" means unknown. `model` is the first that it serves.
+      model;  ///< Printable and bounded; "" means unknown. `model` is the first that it serves.
   std::optional<std::uint64_t> kv_tokens, max_context;
 
   std::optional<EngineLoad> load;

@@ -53,7 +53,7 @@ bool repeats(const Sample& sample) {
   return !zero("pp_rank") || (!zero("tp_rank") && sample.label("dp_rank").empty());
 }
 
-/// What the lines of one name come to.
+/// The lines of one name, added up.
 struct Lines {
   double sum = 0;
   std::size_t n = 0;
@@ -129,7 +129,7 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
     const auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (line.starts_with('#')) continue;
-    // Most lines of a page are buckets, which nobody reads: the name alone is looked at.
+    // Most lines of a page are buckets, which are not needed: the name alone is looked at.
     const auto name = line.substr(0, line.find_first_of("{ "));
     const bool is_cache_config = name == "vllm:cache_config_info" || name == "aphrodite:cache_config_info";
     if (page.engine == Engine::unknown) page.engine = engine_of_series(name);

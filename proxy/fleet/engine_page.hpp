@@ -1,4 +1,4 @@
-// Reads an engine's own metrics page: what tells the engine, the size of its KV cache, and its load. It is pure.
+// Reads an engine's own metrics page: the engine's kind, the size of its KV cache, and its load. No I/O.
 //
 // Names differ by engine and drift between releases, so each figure has a list of names (config::EngineNames), and the
 // first that is on the page counts. The lines of one name are added up, because data parallel engines behind one port
@@ -14,11 +14,11 @@
 namespace weir::proxy::fleet {
 
 struct EnginePage {
-  bool is_page = false;  ///< It has a sample.
+  bool is_page = false;  ///< Has a sample.
   Engine engine = Engine::unknown;
   std::optional<std::uint64_t> kv_tokens;
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
-  EngineLoad load;                     ///< It has what stands on the page: no moments, no divergence.
+  EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };
 
 EnginePage read_engine_page(std::string_view text, const config::EngineNames& names);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string_view>
+#include <utility>
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/engine_page.hpp"
@@ -28,18 +29,15 @@ constexpr std::size_t longest_version = 64;
 /// A replica that may hang is read twice, with this pause.
 constexpr std::chrono::seconds between_witnesses{1};
 
-/// What one reading is to ask, as values: the settings may change meanwhile.
+/// The questions of a reading, as values: the settings may change meanwhile.
 struct ReadingPlan {
-  ReadingPlan(std::shared_ptr<const Replica> of, const PoolRuntime& pool, const config::EngineNames& known_names)
-      : replica(std::move(of)), books(pool.balancer), settings(pool.settings.engine), names(known_names) {}
-
   std::shared_ptr<const Replica> replica;
   std::shared_ptr<balancer::Pool> books;
   config::EngineReading settings;
   config::EngineNames names;
-  Clock::time_point begun = Clock::now();
-  Engine engine = Engine::unknown;
-  bool identity = false;
+  Clock::time_point begun;
+  Engine engine;
+  bool identity;  ///< The pages that tell what the engine is are asked for, too.
 };
 
 struct Reading {
@@ -58,8 +56,8 @@ net::Awaitable<PageAnswer> ask(std::shared_ptr<const ReadingPlan> plan, std::str
   co_return page;
 }
 
-/// The ledger is read at the moment of the answer. What begins or ends between the engine's count and this moment is
-/// the error.
+/// The ledger is read at the moment of the answer. Requests that begin or end between the engine's count and this
+/// moment are the error.
 void compare_with_ledger(const ReadingPlan& plan, EngineLoad& load, Clock::time_point now) {
   load.at = now;
   if (!load.running || !load.waiting) return;
@@ -91,7 +89,7 @@ net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
   co_return reading;
 }
 
-/// Its readings own it, so that one that ends late finds it.
+/// The readings own the reader, so that a late one finds it.
 class EngineReader : public std::enable_shared_from_this<EngineReader> {
  public:
   EngineReader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
@@ -99,7 +97,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
 
   void tick() {
     const auto snapshot = fleet_.snapshot();
-    if (snapshot != snapshot_) follow(snapshot);
+    if (std::exchange(snapshot_, snapshot) != snapshot) snapshot->keep_known(engines_);
     const auto now = Clock::now();
     snapshot->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica) {
       if (pool.settings.engine.metrics_path.empty()) return;
@@ -116,23 +114,14 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     bool under_way = false, said_missing = false;
     bool was_out = false, was_down = false;
     PageComplaints complaints;
-    std::string last_model;  ///< It outlasts the engine, so that one which comes back with another is noticed.
+    std::string last_model;  ///< Outlasts the engine, so that a change of model is noticed.
     std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
     std::optional<net::Address> address;
     Clock::time_point suspected{};        ///< The replica was last suspected to hang then.
-    std::optional<double> counters_then;  ///< They are of the first page that was asked for after that.
+    std::optional<double> counters_then;  ///< The counters of the first page that was asked for after that.
   };
 
-  void follow(const std::shared_ptr<const Snapshot>& snapshot) {
-    snapshot_ = snapshot;
-    std::map<std::uint64_t, OneEngine> kept;
-    snapshot->each_replica([&](const PoolRuntime&, const std::shared_ptr<const Replica>& replica) {
-      kept.insert({replica->state->id, engines_[replica->state->id]});
-    });
-    engines_ = std::move(kept);
-  }
-
-  /// What was down, or is at another address, may be another engine.
+  /// A replica that was down, or is at another address, may be another engine.
   static void notice_return(const PoolRuntime& pool, const Replica& replica, OneEngine& one,
                             Clock::time_point now) {
     const auto state = pool.balancer->health(replica.key, now).state;
@@ -146,7 +135,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const bool down = state == metrics::ReplicaState::down;
     const bool moved = one.address && address != one.address;
     if (moved || (down && !one.was_down)) replica.state->engine.set({});
-    // Its limits hold while it is away, or it would look as if it could hold anything.
+    // The limits of an engine that is down stay, or the replica would look as if it could hold anything.
     if (moved || (one.was_down && !down)) pool.balancer->engine_told(replica.key, {});
     if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
     one.asked = std::move(asked);
@@ -163,7 +152,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     one.schedule.look_at(now);
   }
 
-  /// Tells what the page shows of a replica that is suspected to hang.
+  /// Tells the pool what the page shows of a replica that is suspected to hang.
   static void testify(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
     const auto& page = reading.pages[Page::metrics];
     if (!page.begun && !page.why_none.empty())
@@ -185,9 +174,9 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   void begin(const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica, OneEngine& one,
              Clock::time_point now) {
     one.under_way = true;
-    const auto plan = std::make_shared<ReadingPlan>(replica, pool, snapshot_->settings.engine_names);
-    plan->engine = replica->state->engine.get().engine;
-    plan->identity = one.schedule.identity_due(now);
+    const auto plan = std::make_shared<const ReadingPlan>(
+        ReadingPlan{replica, pool.balancer, pool.settings.engine, snapshot_->settings.engine_names, Clock::now(),
+                    replica->state->engine.get().engine, one.schedule.identity_due(now)});
     one.schedule.began();
     auto over = [self = shared_from_this(), plan](const std::exception_ptr& failure, Reading reading) {
       note_failure(self->fleet_.internal_errors(), Part::engine_reader, failure, "the reading counts as failed");
@@ -207,9 +196,9 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     auto figures = known;
     take_page(plan, reading, one, figures, now);
     testify(plan, reading, one, now);
-    // Where it did not answer, it is asked again with the next page.
-    if (reading.identified) one.schedule.identified(now);
+    // An engine that did not tell what it is is asked again with the next page.
     if (reading.identified) {
+      one.schedule.identified(now);
       take_facts(facts_of(reading.pages, plan.names), figures);
     } else if (reading.metrics) {
       // The page alone does not tell an engine from one that has the same names.
@@ -275,7 +264,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   const Fleet& fleet_;
   std::mt19937_64 random_;
   std::shared_ptr<const Snapshot> snapshot_;
-  std::map<std::uint64_t, OneEngine> engines_;  ///< By ReplicaState::id.
+  std::map<std::uint64_t, OneEngine> engines_;  ///< The key is ReplicaState::id.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reads what the engines tell of themselves: their metrics pages every few seconds, and what tells engine, version,
+// Reads the engines' own pages: their metrics every few seconds, and the pages that tell engine, version,
 // model and limits at the start, when a replica comes back, and every 5 minutes. It publishes that as
 // ReplicaState::engine and tells the pools the limits. On the control thread, off the path of requests.
 //
@@ -18,10 +18,10 @@ namespace weir::proxy::fleet {
 /// Until the context stops. `seed` spreads the readings over time.
 void start_engine_reader(boost::asio::io_context& context, const Fleet& fleet, std::uint64_t seed);
 
-/// Returns the pages, besides its metrics, that tell what an engine of this kind is. All, where the kind is unknown.
+/// Returns the pages, besides its metrics, that identify an engine of this kind; every page where the kind is unknown.
 std::span<const Page> identifying_pages(Engine engine);
 
-/// Takes new facts into what is known. What they leave open stays, unless it is another engine now.
+/// Takes new facts into the figures. Figures without a new fact stay, unless it is another engine now.
 void take_facts(const ReplicaFacts& facts, EngineFigures& figures);
 
 /// Returns one line: "vLLM 0.10.2, model 'm', KV cache of 1000 tokens, context of 4096".

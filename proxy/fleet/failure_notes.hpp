@@ -1,4 +1,4 @@
-// Decides what the log says of one replica's failures: the first at once, with its reason; then at most one line a
+// Decides which failures of a replica the log tells: the first at once, with its reason; then at most one line a
 // minute, with how many there were; and its return. It is told of every attempt and answers with the sentence to log,
 // if one is due.
 #pragma once
@@ -35,11 +35,10 @@ class FailureNotes {
   std::atomic<bool> watching_{false};  ///< A line was given less than a minute ago, or something has failed since.
   std::mutex mutex_;
   bool down_ = false;                          ///< The last line said that it fails, and nothing went well since.
-  Moment first_failure_{}, last_line_{};       ///< These are the first failure since the replica was up, and the last
-                                               ///< line.
-  std::uint64_t failures_ = 0, attempts_ = 0;  ///< They count since the last line.
-  std::uint64_t failures_down_ = 0;            ///< It counts since the replica is down.
-  std::string why_;                            ///< It is the reason of the last failure.
+  Moment first_failure_{}, last_line_{};       ///< The first failure since the replica was up; the last line.
+  std::uint64_t failures_ = 0, attempts_ = 0;  ///< Counts since the last line.
+  std::uint64_t failures_down_ = 0;            ///< Counts since the replica is down.
+  std::string why_;                            ///< The reason of the last failure.
 };
 
 /// Returns "3 s", "2 min 5 s", "1 h 2 min".

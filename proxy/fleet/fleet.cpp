@@ -63,14 +63,15 @@ balancer::PoolLimits limits_of(const config::Pool& settings) {
 }
 
 const PoolRuntime* same_pool(const Snapshot* snapshot, const std::string& name, const std::string& shadow) {
-  if (snapshot == nullptr) return nullptr;
-  for (const auto* pools : {&snapshot->all_pools, &snapshot->leaving_pools})
-    for (const auto& pool : *pools)
-      if (pool->settings.name == name && pool->shadow == shadow) return pool.get();
-  return nullptr;
+  const PoolRuntime* found = nullptr;
+  if (snapshot == nullptr) return found;
+  snapshot->each_pool([&](const auto& pool) {
+    if (found == nullptr && pool->settings.name == name && pool->shadow == shadow) found = pool.get();
+  });
+  return found;
 }
 
-/// Returns the settings of the pool in which a shadow's replicas are. Nobody waits for a shadow.
+/// Returns the settings of the pool in which a shadow's replicas are. A shadow has no queue.
 config::Pool pool_of(const config::Shadow& shadow) {
   config::Pool pool;
   pool.name = shadow.of + ":shadow";
@@ -92,7 +93,7 @@ std::optional<net::Address> address_in(const config::ReplicaUrl& url) {
   return net::Address(address, url.port);
 }
 
-/// Returns how to speak to a replica. Where nothing has changed, it is what the old one had, with its session.
+/// Returns the TLS target of a replica; the old one, with its session, where nothing has changed.
 std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica, const std::string& host_in_settings,
                                                   const net::tls::Contexts& tls, const Replica* old) {
   if (!replica.url.tls) return nullptr;
@@ -139,9 +140,9 @@ std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const Snapshot& be
   const auto stays = [&](const PoolRuntime& pool) {
     return std::ranges::any_of(after.all_pools, [&](const auto& one) { return one->balancer == pool.balancer; });
   };
-  for (const auto* pools : {&before.all_pools, &before.leaving_pools})
-    for (const auto& pool : *pools)
-      if (!stays(*pool)) all.push_back(pool);
+  before.each_pool([&](const auto& pool) {
+    if (!stays(*pool)) all.push_back(pool);
+  });
   return all;
 }
 
@@ -172,7 +173,10 @@ bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* ser
 
 Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
              balancer::GrantSink* sink)
-    : exposition_(exposition), sink_(sink), seed_(seed), retries_(settings.limits.retry_budget, [this] { return in_flight(); }) {
+    : exposition_(exposition),
+      sink_(sink),
+      seed_(seed),
+      retries_(settings.limits.retry_budget, [this] { return in_flight(); }) {
   adopt(settings);
 }
 
@@ -262,10 +266,11 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
       (old_pool->settings.policy != settings.policy || old_pool->settings.decode_weight != settings.decode_weight))
     pool->balancer->set_policy(settings.policy, settings.decode_weight);
   pool->balancer->set_limits(limits_of(settings), now);
-  const std::weak_ptr<balancer::Pool> waits_in = pool->balancer;
+  // The pointer does not own the pool, because the pool's replicas own their series.
+  const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
   if (!shadow) {
-    pool->unassigned->waiting = [waits_in] {
-      const auto books = waits_in.lock();
+    pool->unassigned->waiting = [of_pool] {
+      const auto books = of_pool.lock();
       return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
     };
   }
@@ -304,8 +309,6 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   for (std::size_t i = 0; i < indexes.size(); ++i) {
     auto& replica = *pool->replicas[i];
     replica.key = pool->balancer->key(indexes[i]);
-    // The pointer does not own the pool, because the pool's replicas own their series.
-    const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
     replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool, shadow] {
       const auto books = of_pool.lock();
       auto gauges = books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
@@ -321,20 +324,15 @@ void Fleet::retire_what_left(const Snapshot& before, const Snapshot& after) {
     if (!exports(after, &series)) exposition_.retire(series);
   };
   for (const auto& one : before.leaving) look_at(*one.replica->series);
-  for (const auto* pools : {&before.all_pools, &before.leaving_pools}) {
-    for (const auto& pool : *pools) {
-      look_at(*pool->unassigned);
-      for (const auto& replica : pool->replicas) look_at(*replica->series);
-    }
-  }
+  before.each_pool([&](const auto& pool) {
+    look_at(*pool->unassigned);
+    for (const auto& replica : pool->replicas) look_at(*replica->series);
+  });
 }
 
 void Fleet::ask_for_usage_again() {
-  for (const auto& pool : snapshot()->all_pools) {
-    for (const auto& replica : pool->replicas) {
-      replica->state->usage.ask_again();
-    }
-  }
+  for (const auto& pool : snapshot()->all_pools)
+    for (const auto& replica : pool->replicas) replica->state->usage.ask_again();
 }
 
 void Fleet::adopt(Discovered discovered) {

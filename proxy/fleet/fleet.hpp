@@ -19,7 +19,7 @@
 
 namespace weir::proxy::fleet {
 
-/// How often those who work on every replica look whether there is a new snapshot.
+/// How often the workers of the control thread look for a new snapshot.
 inline constexpr std::chrono::milliseconds look_for_a_new_snapshot_every{200};
 
 class Fleet {
@@ -30,11 +30,11 @@ class Fleet {
 
   /// Returns the current snapshot. Any thread may call it. It costs a lock and a count.
   std::shared_ptr<const Snapshot> snapshot() const { return snapshot_.get(); }
-  /// Publishes a snapshot of these settings, on the control thread. A pool keeps its books, and a replica its state. The
-  /// series of pools and replicas that are gone are exported until their last request has been counted. Requests in
-  /// flight go on in the snapshot in which they began. What was discovered stays.
-  /// A replica that is no longer named stays as one that leaves until its last request has ended.
-  /// Throws std::runtime_error if the files of TLS cannot be used; then nothing has changed.
+  /// Publishes a snapshot of these settings, on the control thread. A pool keeps its books, and a replica its state.
+  /// The series of pools and replicas that are gone are exported until their last request has been counted. Requests in
+  /// flight go on in the snapshot in which they began. What was discovered stays. A replica that is no longer named
+  /// stays as one that leaves until its last request has ended. Throws std::runtime_error if the files of TLS cannot be
+  /// used; then nothing has changed.
   void adopt(const config::Settings& settings);
   /// Publishes a snapshot of the settings in use with these members of names, through the same door.
   void adopt(Discovered discovered);
@@ -47,8 +47,8 @@ class Fleet {
   /// Publishes a snapshot of these settings, with the results of prepare() and keys_of() for them.
   void adopt(const config::Settings& settings, net::tls::Contexts tls,
              std::shared_ptr<const keys::ClientKeys> keys);
-  /// Returns the clients' keys of earlier snapshots that no request uses any more, for a thread to free them: to free ten
-  /// thousand would hold up a loop. The control thread calls it often.
+  /// Returns the clients' keys of earlier snapshots that no request uses any more, for a thread to free them: to free
+  /// ten thousand would hold up a loop. The control thread calls it often.
   std::vector<std::shared_ptr<const keys::ClientKeys>> take_unused_keys();
 
   /// Lets weir ask replicas for usage again that have refused to be asked. For a reload, on the control thread.
@@ -57,14 +57,14 @@ class Fleet {
   /// How set_draining() ended.
   enum class Draining : std::uint8_t {
     set,
-    already,   ///< It was as it is to be.
+    already,   ///< The replica was in that state before.
     unknown,   ///< No replica has this name.
     last_one,  ///< No other replica of its pool is up. With `force` it drains all the same.
   };
-  /// Lets a replica drain, or take requests again. This holds as long as the settings name it; see Drains. On the control
-  /// thread.
+  /// Lets a replica drain, or take requests again. This holds as long as the settings name it; see Drains. On the
+  /// control thread.
   Draining set_draining(const std::string& name, bool draining, bool force);
-  /// Lets go of replicas that have nothing left, and cuts what runs after limits.drain. To be called often, on the
+  /// Forgets replicas without requests, and cuts requests that run after limits.drain. To be called often, on the
   /// control thread.
   void look_after_drains();
 
@@ -93,7 +93,7 @@ class Fleet {
   Published<std::shared_ptr<const Snapshot>> snapshot_;
   Discovered discovered_;  ///< The control thread uses it, and the next one.
   net::tls::Contexts tls_;
-  std::vector<std::shared_ptr<const keys::ClientKeys>> old_keys_;  ///< Snapshots that are no longer published have them.
+  std::vector<std::shared_ptr<const keys::ClientKeys>> old_keys_;  ///< The keys of earlier snapshots.
 };
 
 }  // namespace weir::proxy::fleet

@@ -25,7 +25,7 @@ bool IdleConnections::put(const ReplicaState& replica, net::Destination where,
   waiting.push_back({std::move(connection), std::move(where), now});
   if (waiting.size() <= most_) return true;
   waiting.pop_front();
-  return most_ == 0;  // Then none is to be kept, and that is no shortage.
+  return most_ == 0;  // A limit of 0 is no shortage.
 }
 
 void IdleConnections::drop_old(metrics::Moment now) {

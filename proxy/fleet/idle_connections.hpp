@@ -13,8 +13,8 @@
 namespace weir::proxy::fleet {
 
 /// Keeps connections until their next request. A connection that the replica has closed, or on which bytes came
-/// unasked, is not given out. The poller notes both, so that no system call has to ask. It keeps no connection before
-/// it has adopted a snapshot.
+/// unasked, is not given out. The poller notes both, so that no system call has to ask. No connection is kept before
+/// the first adopt().
 class IdleConnections {
  public:
   /// `where` is the replica now. Connections to an address that it no longer has, or by other rules of TLS, are closed.

@@ -1,5 +1,5 @@
-// Coroutines that nobody awaits end in no silence: an exception that leaves one is logged and counted, and a part that
-// is to run as long as weir does begins again.
+// Coroutines that nobody awaits do not end in silence: an exception that leaves one is logged and counted, and a part
+// that is to run as long as weir does begins again.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -47,8 +47,8 @@ void noting_failure(InternalErrors& errors, Part part, std::string_view conseque
 
 inline constexpr std::chrono::seconds pause_after_failure{1};
 
-/// Runs what `begin` returns until the context stops. After an exception it begins again, `pause` later. A coroutine
-/// that returns is not begun again. `begin` is called on the context's thread.
+/// Runs the coroutine that `begin` returns until the context stops. After an exception it begins again, `pause` later.
+/// A coroutine that returns is not begun again. `begin` is called on the context's thread.
 void keep_running(boost::asio::io_context& context, InternalErrors& errors, Part part,
                   std::function<net::Awaitable<void>()> begin, std::chrono::milliseconds pause = pause_after_failure);
 

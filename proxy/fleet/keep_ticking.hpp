@@ -10,7 +10,7 @@
 
 namespace weir::proxy::fleet {
 
-/// Calls tick() so often until the context stops. The coroutine owns the worker.
+/// Calls tick() every `every` until the context stops. The coroutine owns the worker.
 template <class Worker>
 net::Awaitable<void> keep_ticking(std::shared_ptr<Worker> worker, std::chrono::milliseconds every) {
   const auto executor = co_await boost::asio::this_coro::executor;

@@ -35,7 +35,7 @@ net::Awaitable<ModelAnswer> ask(std::shared_ptr<const Replica> replica, std::str
   co_return told;
 }
 
-/// What the questions of one round share; the last of them to end may outlive it.
+/// The state that the questions of a round share; the last question may outlive the round.
 struct QuestionRound {
   QuestionRound(const Executor& executor, std::size_t n, Tell teller)
       : timer(executor), open(n), tell(std::move(teller)) {}

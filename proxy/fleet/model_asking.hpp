@@ -22,7 +22,7 @@ class Halt {
     if (stop_) stop_();
   }
   bool called() const { return called_; }
-  /// Sets what ends the current round; nothing once there is none.
+  /// Sets the function that ends the current round; null once there is none.
   void stops(std::function<void()> what) { stop_ = std::move(what); }
 
  private:
@@ -30,9 +30,9 @@ class Halt {
   bool called_ = false;
 };
 
-/// What a replica answered.
+/// A replica's answer.
 struct ModelAnswer {
-  unsigned status = 0;  ///< It is 0 if there was no whole answer.
+  unsigned status = 0;  ///< 0 if there was no whole answer.
   ModelEntries entries;
 };
 
@@ -42,7 +42,7 @@ struct ModelQuestion {
 };
 using Tell = std::function<void(const Replica&, ModelAnswer)>;
 
-/// Asks all replicas at once, on the loop of who awaits it, and tells of each as it answers. A list of more than
+/// Asks all replicas at once, on the awaiting loop, and tells of each as it answers. A list of more than
 /// `longest` bytes is no answer. Returns when all have answered, 2 s are up, or it is halted; then throws what a
 /// question or `tell` ended with.
 net::Awaitable<void> ask_all(std::vector<ModelQuestion> questions, std::size_t longest, Tell tell, Halt* halt);

@@ -7,6 +7,7 @@
 
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
+#include "proxy/http/head_lines.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
@@ -34,13 +35,13 @@ ServedModels served_by(const Snapshot& snapshot, const ToldModels& told) {
   return served;
 }
 
-/// Returns the fields by which a client shows who it is, each with its CRLF.
-std::string credential_of(const http::RequestHead& head) {
+/// Returns the credential fields of a client, each with its CRLF.
+std::string credential_fields(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
     if (!field.value.empty() &&
         (http::same_token(field.name, "authorization") || http::same_token(field.name, "x-api-key")))
-      fields.append(field.name).append(": ").append(field.value).append("\r\n");
+      http::add_field(fields, field.name, field.value);
   return fields;
 }
 
@@ -85,7 +86,7 @@ class ClientSlot {
 
 }  // namespace
 
-/// What the replicas have told so far, on the control thread.
+/// The replicas' answers so far, on the control thread.
 class ModelDirectory::Answers {
  public:
   explicit Answers(ModelDirectory& directory) : directory_(directory) {}
@@ -132,7 +133,7 @@ class ModelDirectory::Answers {
     }
   }
 
-  /// Returns true if there is a new snapshot; what is known of it is then published.
+  /// Returns true if there is a new snapshot, after publishing its models.
   bool follow_snapshot() {
     auto snapshot = directory_.fleet_.snapshot();
     if (snapshot == snapshot_) return false;
@@ -163,7 +164,7 @@ class ModelDirectory::Answers {
   ModelDirectory& directory_;
   std::shared_ptr<const Snapshot> snapshot_;
   ToldModels told_;
-  std::set<std::uint64_t> refusing_;  ///< They answered 401 or 403.
+  std::set<std::uint64_t> refusing_;  ///< Replicas that answered 401 or 403.
 };
 
 ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std::make_unique<Answers>(*this)) {
@@ -185,7 +186,7 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
     const auto served = known->served.only(key->settings.models);
     co_return answer_from(served, nullptr, head, route, false);
   }
-  const auto credential = credential_of(head);
+  const auto credential = credential_fields(head);
   if (credential.empty() || known->keyed.empty())
     co_return answer_from(known->served, &known->text, head, route, !known->keyed.empty());
 

@@ -1,5 +1,5 @@
-// Answers GET /v1/models and GET /v1/models/{id} from what the replicas tell of their models. They are asked every few
-// seconds on the control thread, each with its own key if it has one.
+// Answers GET /v1/models and GET /v1/models/{id} from the replicas' own lists. The replicas are asked every few seconds
+// on the control thread, each with its own key if it has one.
 //
 // Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
 // a credential, on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. Its answer
@@ -27,19 +27,18 @@ namespace weir::proxy::fleet {
 /// The key is ReplicaState::id.
 using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
 
-/// It is published whole, and never changed.
+/// The models as they are known at one time. The object never changes; another one takes its place.
 struct KnownModels {
   std::shared_ptr<const Snapshot> snapshot;
   ToldModels told;
-  std::vector<std::shared_ptr<const Replica>>
-      keyed;  ///< They want a client's credential, and stand in the order of the file.
+  std::vector<std::shared_ptr<const Replica>> keyed;  ///< Those that want a client's credential, in the file's order.
   ServedModels served;
-  std::string text;  ///< It is the answer to GET /v1/models.
+  std::string text;  ///< The answer to GET /v1/models.
 };
 
 class ModelDirectory {
  public:
-  /// Publishes what the settings say.
+  /// Publishes the models that the settings name.
   explicit ModelDirectory(const Fleet& fleet);
   ~ModelDirectory();
 

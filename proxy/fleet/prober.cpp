@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds prober_looks_every{50};
 constexpr std::size_t probe_read_size = 4096;
 
-/// Wants the status alone.
+/// Reads the status alone.
 class StatusReader final : public AnswerReader {
  public:
   void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override { status = head.status; }
@@ -41,27 +41,26 @@ class StatusReader final : public AnswerReader {
   unsigned status = 0;
 };
 
-/// It answers, and has no such path for us.
+/// True for the answer of a replica that works and has no such path for weir.
 bool has_no_health_path(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 405; }
 
-/// What moves while a replica works, whatever its probes say.
-struct Life {
+/// The signs that a replica works, whatever its probes say.
+struct Activity {
   std::optional<metrics::Moment> answered;                      ///< Its last token or whole answer came then.
   Clock::time_point counters_moved = Clock::time_point::min();  ///< A page of its engine has shown that then.
-  Clock::time_point at = Clock::time_point::min();              ///< All this was looked at then.
+  Clock::time_point at = Clock::time_point::min();              ///< The moment of this look.
 };
 
-/// The books tell a replica from another one of its name, which has the same series.
-Life life_of(const Replica& replica, balancer::Pool& books, Clock::time_point now) {
-  Life life;
-  life.answered = books.last_life(replica.key, now);
-  if (const auto engine = replica.state->engine.get(); engine.load) life.counters_moved = engine.load->moved;
-  life.at = now;
-  return life;
+Activity activity_of(const Replica& replica, balancer::Pool& books, Clock::time_point now) {
+  Activity activity;
+  activity.answered = books.last_life(replica.key, now);
+  if (const auto engine = replica.state->engine.get(); engine.load) activity.counters_moved = engine.load->moved;
+  activity.at = now;
+  return activity;
 }
 
-/// True if it has worked between the two.
-bool has_worked(const Life& before, const Life& now) {
+/// True if the replica has worked between the two.
+bool has_worked(const Activity& before, const Activity& now) {
   return now.answered != before.answered || now.counters_moved > before.at;
 }
 
@@ -107,7 +106,7 @@ void prefer(const Replica& replica, const std::optional<net::Address>& chosen) {
                first->to_text());
 }
 
-/// `any_answer`: one is wanted, even of a replica without a health path.
+/// `any_answer`: an HTTP answer is wanted, even of a replica without a health path.
 net::Awaitable<Probed> probe(std::shared_ptr<const Replica> replica, config::Health settings, bool any_answer) {
   auto destination = replica->destination();
   if (!destination) co_return Probed();
@@ -134,7 +133,7 @@ net::Awaitable<Probed> probe(std::shared_ptr<const Replica> replica, config::Hea
   co_return probed_by_status(*replica, settings.path, reader.status);
 }
 
-/// Its probes own it, so that one that ends late finds it.
+/// The probes own the prober, so that a late one finds it.
 class Prober : public std::enable_shared_from_this<Prober> {
  public:
   Prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
@@ -142,31 +141,29 @@ class Prober : public std::enable_shared_from_this<Prober> {
 
   void tick() {
     const auto snapshot = fleet_.snapshot();
-    if (snapshot != snapshot_) follow(snapshot);
+    if (std::exchange(snapshot_, snapshot) != snapshot) snapshot->keep_known(probes_);
     const auto now = Clock::now();
     snapshot->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica) {
       auto& probes = probes_[replica->state->id];
       const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
       if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
     });
-    for (const auto* pools : {&snapshot->all_pools, &snapshot->leaving_pools}) {
-      for (const auto& pool : *pools) {
-        tell_changes(*pool, now);
-        ask_witnesses(*pool);
-      }
-    }
+    snapshot->each_pool([&](const auto& pool) {
+      tell_changes(*pool, now);
+      ask_witnesses(*pool);
+    });
   }
 
  private:
   struct Probes {
     Clock::time_point last = Clock::time_point::min();  ///< The end of the last one.
     double spread = 1;                                  ///< A fifth more or less than the interval.
-    Life life{};                                        ///< So much had come by then.
+    Activity activity{};                                ///< The signs at that moment.
     bool under_way = false;
     bool suspected = false;  ///< The replica may hang: it is to be probed at once.
   };
 
-  /// Asks the door and the counters of each replica that has become suspect; of one that is leaving, too.
+  /// Asks the health path and the counters of each replica that has become suspect, also of a leaving one.
   void ask_witnesses(const PoolRuntime& pool) {
     for (const auto& suspect : pool.balancer->take_suspects()) {
       const auto replica = std::static_pointer_cast<Replica>(suspect.subject);
@@ -177,15 +174,6 @@ class Prober : public std::enable_shared_from_this<Prober> {
     }
   }
 
-  void follow(const std::shared_ptr<const Snapshot>& snapshot) {
-    snapshot_ = snapshot;
-    std::map<std::uint64_t, Probes> kept;
-    snapshot->each_replica([&](const PoolRuntime&, const std::shared_ptr<const Replica>& replica) {
-      kept.insert({replica->state->id, probes_[replica->state->id]});
-    });
-    probes_ = std::move(kept);
-  }
-
   void begin(const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica, Probes& probes) {
     probes.under_way = true;
     const auto begun = Clock::now();
@@ -194,7 +182,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
     const auto state = pool.balancer->health(replica->key, begun).state;
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
     auto over = [self = shared_from_this(), replica, books = pool.balancer, begun,
-                 before = life_of(*replica, *pool.balancer, begun)](const std::exception_ptr& failure,
+                 before = activity_of(*replica, *pool.balancer, begun)](const std::exception_ptr& failure,
                                                                     const Probed& probed) {
       note_failure(self->fleet_.internal_errors(), Part::prober, failure, "the next probe is asked as usual");
       noting_failure(self->fleet_.internal_errors(), Part::prober, "what the probe showed is lost",
@@ -203,36 +191,33 @@ class Prober : public std::enable_shared_from_this<Prober> {
     asio::co_spawn(context_, probe(replica, pool.settings.health, suspected || out), std::move(over));
   }
 
-  /// The probe began at `begun`, when so much life `before` was there.
+  /// Takes the result of a probe that began at `begun`, with the signs of that moment in `before`.
   void take(const Replica& replica, balancer::Pool& books, Probed probed, Clock::time_point begun,
-            const Life& before) {
+            const Activity& before) {
     const auto found = probes_.find(replica.state->id);
     if (found == probes_.end()) return;  // The replica is no longer in the settings.
     auto& ended = found->second;
     ended.under_way = false;
     const auto now = Clock::now();
-    const auto life = life_of(replica, books, now);
-    // A busy engine says that it is not well, or answers late. Work is life then, though it is no passed probe. A
-    // probe that got no answer is not excused by what came before it began.
+    const auto activity = activity_of(replica, books, now);
+    // A busy engine answers a probe with an error, or late. Work done meanwhile excuses the probe, which does not count
+    // as passed either. For a probe without an answer, work counts only from its beginning.
     const bool late = probed.testimony == Testimony::mute;
-    const bool worked = has_worked(late ? before : ended.life, life);
+    const bool worked = has_worked(late ? before : ended.activity, activity);
     if (probed.sign == Sign::probe_failed && worked) probed = {Sign::probe_excused, std::nullopt};
     if (probed.sign == Sign::probe_failed || probed.sign == Sign::probe_refused) replica.state->connect_failed = true;
     ended.last = ended.suspected ? Clock::time_point::min() : now;
     ended.spread = std::uniform_real_distribution(0.8, 1.2)(random_);
-    ended.life = life;
+    ended.activity = activity;
     if (probed.sign) books.report(replica.key, *probed.sign, now);
     if (probed.testimony) books.testify(replica.key, *probed.testimony, begun, now);
   }
 
-  /// The loops end those attempts on the replica that began before and have shown nothing.
-  static void note_hung(const std::shared_ptr<void>& subject, Clock::time_point at) {
-    std::static_pointer_cast<Replica>(subject)->state->hung_at.store(at, std::memory_order_relaxed);
-  }
-
   static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
     for (const auto& [replica, subject, change] : pool.balancer->take_changes(now)) {
-      if (change.hung) note_hung(subject, change.at);
+      // The loops end those attempts on the replica that began before and have shown nothing.
+      if (change.hung)
+        std::static_pointer_cast<Replica>(subject)->state->hung_at.store(change.at, std::memory_order_relaxed);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
       spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,
                   metrics::name_of(change.to), metrics::name_of(change.from), change.reason);
@@ -243,7 +228,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   const Fleet& fleet_;
   std::mt19937_64 random_;
   std::shared_ptr<const Snapshot> snapshot_;
-  std::map<std::uint64_t, Probes> probes_;  ///< By ReplicaState::id.
+  std::map<std::uint64_t, Probes> probes_;  ///< The key is ReplicaState::id.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Probes every replica, tells its pool what that showed, and logs each change of a replica's state. On the control
+// Probes every replica, tells its pool the result, and logs each change of a replica's state. On the control
 // thread.
 //
 // A probe is a GET of the path in [health], with the replica's key, on a connection of its own; or a connection alone,

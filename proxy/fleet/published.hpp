@@ -1,6 +1,6 @@
 // A value that one thread publishes and others read, rarely: it is kept behind a mutex and copied out.
 //
-// It is not a std::atomic<std::shared_ptr>, because ThreadSanitizer cannot follow its lock in libstdc++ 12.
+// A std::atomic<std::shared_ptr> would do, but ThreadSanitizer cannot follow its lock in libstdc++ 12.
 #pragma once
 
 #include <mutex>

@@ -1,7 +1,7 @@
 // A request of weir's own to a replica, and its answer as it comes. The probe and the model directory use it. It has no
 // I/O and no clock.
 //
-// It is not on the data path, yet heads go through the same gate and bodies through the same decoder as there.
+// Heads go through the same gate and bodies through the same decoder as on the data path.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ namespace weir::proxy::fleet {
 struct Question {
   std::string_view method = "GET";
   std::string path;        ///< The replica's prefix is put before it.
-  std::string body;        ///< It is JSON, for POST.
-  std::string credential;  ///< These are fields, each with its CRLF.
+  std::string body;        ///< JSON, for POST.
+  std::string credential;  ///< Fields, each with its CRLF.
   std::string_view user_agent = "weir";
 };
 
@@ -45,7 +45,7 @@ class AnswerReader {
 enum class QuestionEnd : std::uint8_t { answered, failed, timed_out };
 struct QuestionResult {
   QuestionEnd end = QuestionEnd::failed;
-  std::string why;  ///< It is a sentence without its end, set if there was no answer.
+  std::string why;  ///< A sentence without its end, set if there was no answer.
 };
 
 /// Reads one answer, piece by piece, until it has ended.

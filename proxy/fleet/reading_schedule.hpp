@@ -1,7 +1,7 @@
-// Says when an engine's own pages are to be read, and how long what they told is good. It reads no clock.
+// Decides when an engine's own pages are read, and how long their figures are good. No clock is read.
 //
 // Engines have stalled under scrapes alone. So a slow engine is read less often: the pause is at least 20 times what
-// the reading took. An engine that has no metrics page is asked for one every 5 minutes, and what it is, too.
+// the reading took. An engine that has no metrics page is asked for one every 5 minutes, and its identity, too.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,18 @@ class ReadingSchedule {
 
   enum class End : std::uint8_t { came, missing, failed };
 
-  /// The page is to be asked for.
+  /// True if the page is to be asked for.
   bool due(metrics::Moment now) const { return now >= page_at_; }
-  /// What the engine is is to be asked together with the page.
+  /// True if the pages that identify the engine are to be asked for, too.
   bool identity_due(metrics::Moment now) const { return now >= identity_at_; }
 
-  /// The engine may have been started anew, so it is to be read at once.
+  /// The engine may have been started anew: its pages are read at once.
   void came_back() {
     identity_at_ = metrics::Moment::min();
     look_at(metrics::Moment::min());
   }
 
-  /// The page is to be asked for then, whatever pause was to be. A reading that is under way is not that one.
+  /// Plans a reading for this moment, whatever the pause. A reading that is under way does not count as this one.
   void look_at(metrics::Moment when) { page_at_ = wanted_at_ = when; }
 
   /// A reading begins.

@@ -44,7 +44,7 @@ std::optional<std::uint64_t> count_of(const Json& value) {
   return count && metrics::believable(*count) ? count : std::nullopt;
 }
 
-/// The facts in a list of models. Engines answer in OpenAI's shape, with members of their own.
+/// The facts in a list of models. Every engine answers in OpenAI's shape, with members of its own.
 struct ModelList {
   std::vector<std::string> ids;
   std::string owner;

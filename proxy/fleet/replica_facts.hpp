@@ -1,8 +1,8 @@
-// Reads what a replica says of itself on its own pages: engine, version, models, KV cache, limits.
+// Reads a replica's own pages: engine, version, models, KV cache, limits.
 //
-// It is pure: pages go in, facts come out. The shape of the answers tells the engine, never a name in the settings. A
-// page that is missing, or is not what it should be, leaves its facts unknown; that is no error. Only the facts here
-// are kept of a page, because SGLang's /server_info holds its API keys.
+// The reading is pure: pages go in, facts come out. The shape of the answers tells the engine, never a name in the
+// settings. A page that is missing, or is not what it should be, leaves its facts unknown; that is no error. Only the
+// facts here are kept of a page, because SGLang's /server_info holds its API keys.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace weir::proxy::fleet {
 /// The pages that tell something, by path. None of them starts work on a replica.
 enum class Page : std::uint8_t {
   models,           ///< Every engine has these OpenAI routes.
-  metrics,          ///< It is Prometheus text.
+  metrics,          ///< Prometheus text.
   version,          ///< vLLM and Aphrodite have it.
   server_info,      ///< SGLang has it.
   get_server_info,  ///< Older releases of SGLang have it, and the next.
@@ -46,12 +46,12 @@ struct Pages {
 struct ReplicaFacts {
   Engine engine = Engine::unknown;
   std::string version;              ///< "" means unknown.
-  std::vector<std::string> models;  ///< They are as clients write them; an empty list means unknown.
+  std::vector<std::string> models;  ///< The names that clients use; an empty list means unknown.
   std::optional<std::uint64_t> kv_tokens;
   std::optional<std::uint64_t> max_context;
   std::optional<std::uint64_t> slots;  ///< llama.cpp takes so many requests at a time.
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
-  bool metrics = false;                ///< It serves Prometheus metrics.
+  bool metrics = false;                ///< Serves Prometheus metrics.
   bool operator==(const ReplicaFacts&) const = default;
 };
 

@@ -21,10 +21,9 @@ using Clock = std::chrono::steady_clock;
 
 /// A race of addresses is looked at so often.
 constexpr std::chrono::milliseconds tick{50};
-constexpr std::uint32_t hang_up = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
-/// What the streams of a context share. A service of the context outlives all that the context destroys with its
-/// pending handlers, as a poller has to.
+/// The state that the streams of a context share. A service of the context outlives all that the context destroys with
+/// its pending handlers, as a poller has to.
 class Shared final : public asio::execution_context::service {
  public:
   using key_type = Shared;
@@ -70,12 +69,12 @@ void ReplicaStream::ready(std::uint32_t, std::uint32_t events) {
 /// Returns whether any of the events, or a hang-up, has come by then.
 net::Awaitable<bool> ReplicaStream::wait(std::uint32_t events, metrics::Moment until) {
   boost::system::error_code ignored;
-  while ((came_ & (events | hang_up)) == 0) {
+  while ((came_ & (events | net::hang_up_events)) == 0) {
     if (Clock::now() >= until) co_return false;
     timer_.expires_at(until);
     co_await timer_.async_wait(asio::redirect_error(net::use_awaitable, ignored));
   }
-  came_ &= ~(events | hang_up);
+  came_ &= ~(events | net::hang_up_events);
   co_return true;
 }
 

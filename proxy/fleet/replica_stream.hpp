@@ -1,4 +1,4 @@
-// A connection of weir's own to a replica, plain or TLS, for what is asked beside the data path: probes, pages, models,
+// A connection of weir's own to a replica, plain or TLS, for requests beside the data path: probes, pages, models,
 // and `weir check --probe`.
 //
 // Its channel is one of the data path's: addresses race, TLS is bounded and arrivals are stamped in one way. All
@@ -24,13 +24,13 @@ namespace weir::proxy::fleet {
 
 class ReplicaStream final : net::Watcher {
  public:
-  /// All that it does has `limit` together; then its operations fail. On the context's thread.
+  /// `limit` is for the operations together; after it they fail. On the context's thread.
   ReplicaStream(const boost::asio::io_context::executor_type& executor, net::Destination to,
                 std::chrono::steady_clock::duration limit, config::ReadClock clock = config::ReadClock::read);
   ~ReplicaStream();
   ReplicaStream(const ReplicaStream&) = delete;
   ReplicaStream& operator=(const ReplicaStream&) = delete;
-  /// Gives what follows a limit of its own, from now on.
+  /// Gives the operations that follow a limit of their own, from now on.
   void set_limit(std::chrono::steady_clock::duration limit);
 
   /// Connects to the first of its addresses that takes a connection, with the handshake. Returns 0 or an error as for
@@ -68,7 +68,7 @@ class ReplicaStream final : net::Watcher {
   net::Timer timer_;  ///< Cancelled when an event has come.
   const net::ArrivalClock clock_;
   std::unique_ptr<net::Channel> channel_;
-  std::uint32_t came_ = 0;  ///< These of epoll's events have come since somebody waited for them.
+  std::uint32_t came_ = 0;  ///< The events of epoll that have come since the last wait for them.
   int error_ = 0;
   bool has_read_ = false, timed_out_ = false;
 };

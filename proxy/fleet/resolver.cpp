@@ -64,13 +64,13 @@ class Resolver {
   }
 
  private:
-  /// One host's name.
+  /// A host's name.
   struct Name {
     std::optional<net::NameLookup> lookup;
-    Clock::time_point next = Clock::time_point::min();  ///< It is looked up then.
+    Clock::time_point next = Clock::time_point::min();  ///< The time of the next look-up.
     Clock::time_point earliest = Clock::time_point::min();
     std::string said;                        ///< The error that the log has; "" after a good answer.
-    std::map<std::string, Members> members;  ///< By the replica with `expand`.
+    std::map<std::string, Members> members;  ///< The key is the replica with `expand`.
   };
 
   static bool is_named(const config::Replica& replica) {
@@ -151,7 +151,7 @@ class Resolver {
     });
   }
 
-  /// Returns what the pools know of the members of one name.
+  /// Returns the state of the members of one name in the pools.
   Members::Known known_of(const std::string& replica, const std::string& host, Clock::time_point now) const {
     std::set<Address> gone;
     Members::Known known;
@@ -176,7 +176,7 @@ class Resolver {
     return one.host_in_settings == host && !is_named(one.settings) && one.settings.name.starts_with(replica + '-') &&
            number_of(one) != 0;
   }
-  /// Returns what stands behind the last hyphen of the name; 0 if that is no number.
+  /// Returns the number behind the last hyphen of the name; 0 if there is none.
   static unsigned number_of(const Replica& member) {
     const auto& name = member.settings.name;
     unsigned number = 0;

@@ -1,5 +1,5 @@
-// Looks up the hosts' names in the replicas' urls on behalf of the control thread: at the start, in every new snapshot, so
-// often as [discovery] says, and when a connection to such a replica fails. What the answers mean is discovery.hpp's.
+// Looks up the hosts' names in the replicas' urls on behalf of the control thread: at the start, in every new snapshot,
+// so often as [discovery] says, and when a connection to such a replica fails. discovery.hpp interprets the answers.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

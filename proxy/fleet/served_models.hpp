@@ -1,4 +1,4 @@
-// Collects the models that are served from what replicas tell of theirs, each id once. It is pure.
+// Merges the replicas' model lists into the models that weir serves, each id once. No I/O.
 #pragma once
 
 #include <cstddef>

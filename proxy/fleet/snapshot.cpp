@@ -42,6 +42,12 @@ bool PoolRuntime::has(const Replica& replica) const {
   return std::ranges::any_of(replicas, [&](const auto& one) { return one->state == replica.state; });
 }
 
+bool PoolRuntime::may_serve(const Replica& replica, metrics::Moment now) const {
+  if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
+  const auto state = balancer->health(replica.key, now).state;
+  return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
+}
+
 const PoolRuntime* Snapshot::pool_of(const balancer::Pool& balancer) const {
   for (const auto& pool : pools)
     if (pool->balancer.get() == &balancer) return pool.get();
@@ -66,11 +72,7 @@ std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const
 }
 
 bool any_up(const PoolRuntime& pool, metrics::Moment now) {
-  return std::ranges::any_of(pool.replicas, [&](const auto& replica) {
-    if (!replica->state->address.get()) return false;  // Its name has not been looked up yet.
-    const auto state = pool.balancer->health(replica->key, now).state;
-    return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
-  });
+  return std::ranges::any_of(pool.replicas, [&](const auto& replica) { return pool.may_serve(*replica, now); });
 }
 
 }  // namespace weir::proxy::fleet

@@ -1,16 +1,18 @@
 // The settings and the fleet as they are at one time: an immutable snapshot, taken once a request and kept to its end.
 //
 // The next snapshot is a copy of the one before in which named members have changed, and is made in no other way
-// (Snapshot::changed): so what a change does not name is never lost, neither clients' keys nor TLS.
+// (Snapshot::changed): so members that a change does not name are never lost, neither clients' keys nor TLS.
 //
-// Snapshots share what outlives them: a pool's books and a replica's state. A replica is (pool, name, url): with
-// another url it is another replica.
+// Snapshots share the state that outlives them: a pool's books and a replica's state. A replica is (pool, name, url):
+// with another url it is another replica.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,20 +32,20 @@
 
 namespace weir::proxy::fleet {
 
-/// What weir has learned of a replica. All snapshots that name it share it, and any thread may use it.
+/// The learned state of a replica, which all snapshots that name it share. Any thread may use it.
 struct ReplicaState {
-  const std::uint64_t id;  ///< It is never used again in this process.
+  const std::uint64_t id;  ///< Never used again in this process.
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
   Published<std::optional<net::Address>> address{};
   /// Its name's other addresses. They are tried in this order where a connection to the first one does not come about.
   Published<std::vector<net::Address>> other_addresses{};
-  balancer::story::UsageOption usage{};  ///< What its token counts come from.
+  balancer::story::UsageOption usage{};  ///< The source of its token counts.
   Published<EngineFigures> engine{};  ///< The control thread sets it.
   std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
   /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
   std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
-  FailureNotes failures{};  ///< They decide what the log says of its failures.
-  /// A connection to it failed, so its host's name is to be looked up again.
+  FailureNotes failures{};  ///< Decides which failures the log tells.
+  /// A connection to the replica failed, so its host's name is looked up again.
   std::atomic<bool> connect_failed{false};
   // The control thread uses these.
   bool probe_connects = false;    ///< The replica has no health path, so a probe only connects.
@@ -55,7 +57,7 @@ struct Replica {
   config::Replica settings;
   std::string pool;
   std::string host_in_settings;  ///< A replica that discovery found has its address in settings.url.
-  balancer::ReplicaKey key;      ///< It names the replica in its pool's books.
+  balancer::ReplicaKey key;      ///< Names the replica in its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;
@@ -71,21 +73,23 @@ struct PoolRuntime {
   config::Pool settings;
   std::string shadow;  ///< The name of the shadow whose replicas these are; "" for a pool of the settings.
   std::shared_ptr<balancer::Pool> balancer;
-  std::vector<std::shared_ptr<Replica>> replicas;       ///< They stand in the order of the file.
-  std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< It has the requests that reached none of the
+  std::vector<std::shared_ptr<Replica>> replicas;       ///< In the order of the file.
+  std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< Has the requests that reached none of the
                                                                ///< replicas.
   std::shared_ptr<balancer::story::SecondOpinions> opinions;
-  std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< They get copies of this pool's requests.
+  std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< The shadows that get copies of this pool's requests.
 
   bool has(const Replica& replica) const;
+  /// True if this replica has an address, and is up or starts.
+  bool may_serve(const Replica& replica, metrics::Moment now) const;
 };
 
-/// What a shadow's mirrored requests have come to. All snapshots that name the shadow share it, and any thread may use it.
+/// The state of a shadow, which all snapshots that name it share. Any thread may use it.
 struct ShadowState {
   std::atomic<bool> on{true};
-  /// It was first sent a request then; Moment::max() before that.
+  /// The moment of its first request; Moment::max() before that.
   std::atomic<metrics::Moment> began{metrics::Moment::max()};
-  std::atomic<std::uint64_t> finished{0};  ///< So many mirrored requests have been answered since then.
+  std::atomic<std::uint64_t> finished{0};  ///< The mirrored requests that have been answered since then.
 };
 
 /// A shadow as one snapshot knows it. Its replicas have books of their own.
@@ -104,7 +108,7 @@ struct LeavingReplica {
 
 struct Snapshot {
   /// Returns a copy of `before`, an empty one for null, in which `change(Snapshot&)` has replaced what it names. Throws
-  /// std::logic_error for one that would let in whom the settings keep out: then a member was forgotten.
+  /// std::logic_error for a snapshot whose keys or TLS do not fit its settings: then a member was forgotten.
   template <class Change>
   static std::shared_ptr<const Snapshot> changed(const Snapshot* before, Change&& change) {
     const std::shared_ptr<Snapshot> next(before != nullptr ? new Snapshot(*before) : new Snapshot());
@@ -113,8 +117,8 @@ struct Snapshot {
     return next;
   }
 
-  /// Throws what changed() throws for a snapshot of such settings with these keys and this TLS, which may be null. Whoever
-  /// changes more than the snapshot calls it first.
+  /// Throws what changed() throws for a snapshot of such settings with these keys and this TLS, which may be null.
+  /// Whoever changes more than the snapshot calls it first.
   static void check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls);
 
   std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
@@ -125,21 +129,33 @@ struct Snapshot {
   /// The pools above, and then those of the shadows. They follow from the two, so no change sets them.
   std::vector<std::shared_ptr<const PoolRuntime>> all_pools;
   std::vector<LeavingReplica> leaving;
-  /// These are no longer in the settings, and requests that began before may still wait in them or run.
+  /// Pools that are no longer in the settings, in which requests that began before may still wait or run.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
 
-  /// Calls look(pool, replica) for each replica of the settings, and for each that has left them and still has requests.
+  /// Calls look(pool) for each pool of the settings, and for each that has left them.
+  template <class Look>
+  void each_pool(const Look& look) const {
+    for (const auto* pools : {&all_pools, &leaving_pools})
+      for (const auto& pool : *pools) look(pool);
+  }
+  /// Calls look(pool, replica) for each replica of the settings, and for each that has left them and still has
+  /// requests.
   template <class Look>
   void each_replica(const Look& look) const {
-    for (const auto* pools : {&all_pools, &leaving_pools}) {
-      for (const auto& pool : *pools) {
-        for (const auto& replica : pool->replicas) look(*pool, std::shared_ptr<const Replica>(replica));
-        for (const auto& one : leaving)
-          if (one.balancer == pool->balancer && !pool->has(*one.replica)) look(*pool, one.replica);
-      }
-    }
+    each_pool([&](const auto& pool) {
+      for (const auto& replica : pool->replicas) look(*pool, std::shared_ptr<const Replica>(replica));
+      for (const auto& one : leaving)
+        if (one.balancer == pool->balancer && !pool->has(*one.replica)) look(*pool, one.replica);
+    });
   }
-  /// True if replicas of this pool are still to take what waits there, though it is no longer in the settings.
+  /// Forgets the entries of replicas that each_replica() does not visit. The keys of `by_id` are ReplicaState::id.
+  template <class Map>
+  void keep_known(Map& by_id) const {
+    std::set<std::uint64_t> known;
+    each_replica([&](const PoolRuntime&, const auto& replica) { known.insert(replica->state->id); });
+    std::erase_if(by_id, [&](const auto& one) { return !known.contains(one.first); });
+  }
+  /// True if requests still wait in this pool, though it is no longer in the settings.
   bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
   /// Returns the pool of the settings that has this balancer; null if there is none.
   const PoolRuntime* pool_of(const balancer::Pool& balancer) const;

@@ -7,7 +7,7 @@
 namespace weir::proxy::http {
 namespace {
 
-/// Browsers keep the answer so long, in seconds. Chrome takes two hours at most.
+/// How long browsers keep the answer, in seconds. Chrome takes two hours at most.
 constexpr std::string_view kept_for = "7200";
 
 /// A page reads these of an answer beside those that are always open to it.
@@ -15,12 +15,9 @@ constexpr std::string_view exposed = "x-request-id, x-weir-id, x-weir-replica, R
 
 bool is_any(std::span<const std::string> allowed) { return allowed.size() == 1 && allowed.front() == "*"; }
 
-bool is_in_token_list(char c) {
-  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return letter || (c >= '0' && c <= '9') || std::string_view("-_!#$%&'*+.^`|~, ").find(c) != std::string_view::npos;
-}
+bool is_in_token_list(char c) { return is_token({&c, 1}) || c == ',' || c == ' '; }
 
-/// Echoes what was asked for, if it is a list of tokens.
+/// Echoes the request's value, if it is a list of tokens.
 void allow(std::string& fields, std::string_view name, std::string_view asked) {
   if (!asked.empty() && std::ranges::all_of(asked, is_in_token_list)) add_field(fields, name, asked);
 }
@@ -60,7 +57,7 @@ OwnAnswer preflight_answer(std::span<const std::string> allowed, const RequestHe
   return answer;
 }
 
-bool tells_of_cors(std::string_view name) {
+bool is_cors_field(std::string_view name) {
   constexpr std::string_view prefix = "access-control-";
   return name.size() > prefix.size() && same_token(name.substr(0, prefix.size()), prefix);
 }

@@ -1,5 +1,5 @@
-// What a page of a browser may do (CORS, fetch.spec.whatwg.org), by server.cors_origins. Where that is empty the replicas
-// decide, and weir's own answers follow them (cors_memory).
+// The rights of a browser's page (CORS, fetch.spec.whatwg.org), by server.cors_origins. Where that is empty the
+// replicas decide, and weir's own answers follow them (cors_memory).
 #pragma once
 
 #include <span>
@@ -22,11 +22,11 @@ std::string cors_fields(std::span<const std::string> allowed, std::string_view o
 /// True for the question that a browser sends before the request of a page. It bears no credential.
 bool is_preflight(const RequestHead& head);
 
-/// Returns weir's answer to that question, and adds its fields to those of cors_fields. A page of an allowed origin gets
-/// every method and field that it asks for: server.paths and the keys say what is served.
+/// Returns weir's answer to that question, and adds its fields to those of cors_fields. A page of an allowed origin
+/// gets every method and field that it asks for: server.paths and the keys say what is served.
 OwnAnswer preflight_answer(std::span<const std::string> allowed, const RequestHead& head, std::string& fields);
 
 /// True for the fields of an answer by which a server allows a page something.
-bool tells_of_cors(std::string_view name);
+bool is_cors_field(std::string_view name);
 
 }  // namespace weir::proxy::http

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "proxy/http/head_lines.hpp"
+
 namespace weir::proxy::http {
 namespace {
 
@@ -36,7 +38,7 @@ void CorsMemory::note(std::string_view origin, const ResponseHead& answer) {
   for (const auto name : noted_fields) {
     const auto value = answer[name];
     if (!is_harmless(value)) return;
-    if (!value.empty()) noted.fields.append(name).append(": ").append(value).append("\r\n");
+    if (!value.empty()) add_field(noted.fields, name, value);
   }
   if (allowed != "*") noted.fields += "Vary: Origin\r\n";
   if (noted.origin.size() + noted.fields.size() > longest) return;
@@ -44,12 +46,9 @@ void CorsMemory::note(std::string_view origin, const ResponseHead& answer) {
   const std::lock_guard lock(mutex_);
   forget(noted.origin);
   noted_.push_back(std::move(noted));
-  const bool any = std::any_of(noted_.begin(), noted_.end(), [](const OriginFields& one) { return one.origin == "*"; });
-  if (noted_.size() > most_origins + (any ? 1 : 0)) {
-    const auto oldest =
-        std::find_if(noted_.begin(), noted_.end(), [](const OriginFields& one) { return one.origin != "*"; });
-    noted_.erase(oldest);
-  }
+  const auto is_any = [](const OriginFields& one) { return one.origin == "*"; };
+  if (noted_.size() > most_origins + (std::ranges::any_of(noted_, is_any) ? 1 : 0))
+    noted_.erase(std::ranges::find_if_not(noted_, is_any));
 }
 
 std::string CorsMemory::fields_for(std::string_view origin) const {

@@ -1,8 +1,8 @@
-// Remembers what replicas let a browser's page do (CORS), so that weir's own answers reach the page as theirs do.
+// Remembers the CORS fields of replicas, so that weir's own answers reach a browser's page as the replicas' do.
 //
-// It notes what replicas answer to requests with an Origin, and gives it to weir's own answers to the same Origin. It
-// keeps 64 origins, "*" among them, and drops the one noted longest ago. Any thread may use it. Requests without an
-// Origin do not come here.
+// The memory notes the CORS fields of replicas' answers to requests with an Origin, and gives them to weir's own
+// answers to the same Origin. It keeps 64 origins and "*", and drops the one noted longest ago. Any thread may use it.
+// Requests without an Origin do not come here.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class CorsMemory {
 
  private:
   struct OriginFields {
-    std::string origin;  ///< It may be "*", which means any.
+    std::string origin;  ///< May be "*", which means any.
     std::string fields;
   };
   void forget(std::string_view origin);

@@ -2,43 +2,33 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "proxy/http/routes.hpp"
 
 namespace weir::proxy::http {
 namespace {
 
-/// They are OpenAI's and Anthropic's, and those that gateways in front of engines ask for: Azure, Google, AWS and OAuth
+/// OpenAI's and Anthropic's fields, and those that gateways in front of engines ask for: Azure, Google, AWS and OAuth
 /// proxies. Proxy-Authorization goes to no replica in any case.
-constexpr std::array<std::string_view, 9> credential_fields{"authorization",
-                                                            "x-api-key",
-                                                            "cookie",
-                                                            "api-key",
-                                                            "ocp-apim-subscription-key",
-                                                            "x-goog-api-key",
-                                                            "x-auth-token",
-                                                            "x-access-token",
-                                                            "x-amz-security-token"};
+constexpr std::array<std::string_view, 9> credential_fields{
+    "authorization",  "x-api-key",    "cookie",         "api-key",             "ocp-apim-subscription-key",
+    "x-goog-api-key", "x-auth-token", "x-access-token", "x-amz-security-token"};
 constexpr std::array<std::string_view, 6> credential_parameters{"key",    "api_key", "api-key",
                                                                 "apikey", "token",   "access_token"};
 
-template <std::size_t N>
-bool has_token(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::ranges::any_of(names, [name](std::string_view known) { return same_token(name, known); });
-}
-
-/// No replica gets them from a client that needs a key.
+/// A client that needs a key for weir sends none of these to a replica.
 constexpr std::array<std::string_view, 5> fields_that_end_here{"authorization", "x-api-key", "host", "content-length",
                                                                "expect"};
 
 /// The shortest text that is looked up as a key wherever it stands.
 constexpr std::size_t shortest_key = 16;
 
-/// So many texts of a head are looked up; each costs a hash. Of one with more, all that may be keys are cut out.
+/// The most texts of a head that are looked up; each costs a hash. Beyond that, all texts that may be keys are cut out.
 constexpr std::size_t most_look_ups = 64;
 
 std::size_t first_blank(std::string_view text) { return std::min(text.find(' '), text.find('\t')); }
 
-/// Returns what stands behind the first blanks; all if there are none.
+/// Returns the text behind the first blanks; all of it if there are none.
 std::string_view behind_scheme(std::string_view value) {
   const auto blank = first_blank(value);
   return blank == value.npos ? value : value.substr(value.find_first_not_of(" \t", blank));
@@ -64,19 +54,13 @@ std::string without_parameters(std::string_view target, const IsUnwanted& is_unw
   }
 }
 
-/// Returns the text with its escapes decoded; what is no escape stays.
+/// Returns the text with its escapes decoded. A `%` that begins no escape stays.
 std::string unescaped(std::string_view text) {
   std::string decoded;
   for (; !text.empty(); text.remove_prefix(1)) {
-    unsigned char byte = 0;
-    const auto digits = text.substr(1, 2);
-    const auto end = digits.data() + digits.size();
-    if (text.front() == '%' && digits.size() == 2 && std::from_chars(digits.data(), end, byte, 16).ptr == end) {
-      decoded += static_cast<char>(byte);
-      text.remove_prefix(2);
-    } else {
-      decoded += text.front();
-    }
+    const auto byte = escaped_byte(text);
+    decoded += byte ? static_cast<char>(*byte) : text.front();
+    if (byte) text.remove_prefix(2);
   }
   return decoded;
 }
@@ -93,7 +77,7 @@ std::string_view credential_of(const RequestHead& head) {
   return begin == std::string_view::npos ? std::string_view() : key.substr(begin);
 }
 
-bool is_credential(std::string_view field_name) { return has_token(credential_fields, field_name); }
+bool is_credential(std::string_view field_name) { return is_among(credential_fields, field_name); }
 
 std::string_view other_credential_of(const RequestHead& head) {
   const auto other = head["x-api-key"], shown = credential_of(head);
@@ -104,12 +88,9 @@ bool holds_key(std::string_view text, std::string_view key) {
   constexpr std::size_t shortest_part = 8;
   if (!key.empty() && (key.size() < shortest_part ? text == key : text.find(key) != text.npos)) return true;
   constexpr std::string_view start = "weir-";
-  const auto in_key = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  };
   for (auto at = text.find(start); at != text.npos; at = text.find(start, at + 1)) {
     const auto rest = text.substr(at + start.size());
-    if (std::ranges::find_if_not(rest, in_key) - rest.begin() >= 43) return true;
+    if (std::ranges::find_if_not(rest, is_word) - rest.begin() >= 43) return true;
   }
   return false;
 }
@@ -119,7 +100,7 @@ std::string without_credentials(std::string_view target, std::string_view key) {
     return holds_key(text, key) || holds_key(unescaped(text), key);
   };
   return without_parameters(target, [&](std::string_view, std::string_view name, std::string_view value) {
-    return has_token(credential_parameters, name) || (!key.empty() && (shows_key(name) || shows_key(value)));
+    return is_among(credential_parameters, name) || (!key.empty() && (shows_key(name) || shows_key(value)));
   });
 }
 
@@ -143,7 +124,7 @@ bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_
   for (auto field = head.fields.rbegin(); field != head.fields.rend(); ++field) {
     if (field->value.size() < shortest_key) continue;
     const auto text = behind_scheme(field->value);
-    if (!may_be_key(text) || has_token(fields_that_end_here, field->name)) continue;
+    if (!may_be_key(text) || is_among(fields_that_end_here, field->name)) continue;
     if (is_hop_by_hop(field->name, {}) || !is_right(text)) continue;
     const auto begin = static_cast<std::size_t>(field->name.data() - head_bytes.data());
     head_bytes.erase(begin, head_bytes.find('\n', begin) + 1 - begin);

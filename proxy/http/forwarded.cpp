@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::string_view field_name = "x-forwarded-for";
 
-std::string_view trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(" \t");
-  if (from == text.npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
-
 bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -32,7 +26,8 @@ std::optional<net::PeerAddress> address_in(std::string_view text) {
   }
   const auto colon = text.find(':');
   const bool one_colon = colon != text.npos && text.find(':', colon + 1) == text.npos;
-  if (one_colon) return is_port(text.substr(colon + 1)) ? config::parse_address_bytes(text.substr(0, colon)) : std::nullopt;
+  if (one_colon)
+    return is_port(text.substr(colon + 1)) ? config::parse_address_bytes(text.substr(0, colon)) : std::nullopt;
   return config::parse_address_bytes(text);
 }
 
@@ -48,7 +43,7 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
     for (bool more = true; more;) {
       const auto comma = rest.rfind(',');
       more = comma != rest.npos;
-      const auto one = trimmed(more ? rest.substr(comma + 1) : rest);
+      const auto one = trim(more ? rest.substr(comma + 1) : rest);
       if (more) rest = rest.substr(0, comma);
       if (one.empty()) continue;  // RFC 9110, 5.6.1: empty elements of a list mean nothing.
       const auto address = address_in(one);
@@ -60,7 +55,7 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
   return last;
 }
 
-bool tells_the_way(std::string_view name) {
+bool is_forwarding_field(std::string_view name) {
   constexpr std::string_view prefix = "x-forwarded-";
   return same_token(name, "forwarded") || same_token(name, "x-real-ip") ||
          (name.size() >= prefix.size() && same_token(name.substr(0, prefix.size()), prefix));

@@ -1,5 +1,4 @@
-// Who asks, where proxies stand between a client and weir: X-Forwarded-For, to which each proxy appends the address of
-// who asked it.
+// The address of a client behind proxies: X-Forwarded-For, to which each proxy appends its peer's address.
 #pragma once
 
 #include <span>
@@ -12,20 +11,20 @@
 namespace weir::proxy::http {
 
 /// Returns the client's address: the peer's, unless that is a trusted proxy. Then it is the last address of
-/// X-Forwarded-For (all such fields in their order) that is none of the trusted. What is no address ends the search, for
-/// whoever wrote it is not trusted: the one before it, as the search goes, is the client's. Costs a pass over the field,
-/// and nothing where no proxy is trusted.
+/// X-Forwarded-For (all such fields in their order) that is none of the trusted. A text that is no address ends the
+/// search, for its writer is not trusted: the last address found is the client's. Costs a pass over the field, and
+/// nothing where no proxy is trusted.
 net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead& head,
                                 std::span<const config::Network> trusted);
 
-/// What a request says of the way it came.
+/// The forwarding fields of a request to a replica.
 struct Forwarded {
-  bool believed = false;    ///< The peer is a trusted proxy, so that what the request says is passed on.
-  net::PeerAddress peer{};  ///< It is appended to X-Forwarded-For; all zeros if it is not known.
+  bool believed = false;    ///< The peer is a trusted proxy, so its fields are passed on.
+  net::PeerAddress peer{};  ///< Appended to X-Forwarded-For; all zeros if it is not known.
 };
 
 /// True for fields that tell of the way: Forwarded, X-Forwarded-..., X-Real-IP.
-bool tells_the_way(std::string_view name);
+bool is_forwarding_field(std::string_view name);
 
 /// Returns the value of X-Forwarded-For for the next one; "" for none.
 std::string forwarded_for(const RequestHead& head, const Forwarded& way);

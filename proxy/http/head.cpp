@@ -28,13 +28,6 @@ class Characters {
 constexpr Characters token_characters("!#$%&'*+-.^_`|~");
 constexpr Characters host_characters("-._~");
 
-std::string_view trim(std::string_view s) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!s.empty() && blank(s.front())) s.remove_prefix(1);
-  while (!s.empty() && blank(s.back())) s.remove_suffix(1);
-  return s;
-}
-
 /// Parses digits alone, without sign, leading zeros or overflow.
 std::optional<std::uint64_t> parse_length(std::string_view s) {
   if (s.empty() || (s.size() > 1 && s.front() == '0')) return std::nullopt;
@@ -63,11 +56,6 @@ constexpr std::array<std::string_view, 10> always_hop_by_hop{
 constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
                                                            "x-api-key"};
 
-template <class Names>
-bool is_among(const Names& names, std::string_view name) {
-  return std::any_of(names.begin(), names.end(), [name](std::string_view one) { return same_token(name, one); });
-}
-
 /// The Connection fields of a head, taken together.
 struct Connection {
   std::vector<std::string_view> named;  ///< See RequestHead.
@@ -91,8 +79,8 @@ class ConnectionReader {
       const auto option = trim(list.substr(0, comma));
       list.remove_prefix(std::min(comma + 1, list.size()));
       if (option.empty()) continue;
-      // In a value that is no list, readers differ on which options it has: some skip what is no token, some search it
-      // for words. So they would differ on which fields end here.
+      // Parsers differ on the options of a value that is no list: some skip parts that are no token, some search it for
+      // words. So they would differ on which fields are hop-by-hop.
       if (!is_token(option)) return HeadError::bad_connection;
       if (++options_ > max_options) return HeadError::too_many_options;
       add(option);
@@ -135,7 +123,7 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest, Connect
   return fields;
 }
 
-/// What Content-Length and Transfer-Encoding say together. It is Framing::none if neither is there.
+/// Content-Length and Transfer-Encoding taken together: Framing::none if neither is there.
 struct DeclaredFraming {
   Framing framing = Framing::none;
   std::uint64_t length = 0;
@@ -168,10 +156,9 @@ HeadResult<DeclaredFraming> declared_framing(const std::vector<HeaderField>& fie
   return declared;
 }
 
-/// True if a field is there twice of which two readers could take different ones: who asks, or for whom.
-bool has_two(const std::vector<HeaderField>& fields, std::string_view name) {
-  return std::count_if(fields.begin(), fields.end(),
-                       [name](const HeaderField& field) { return same_token(field.name, name); }) > 1;
+/// Returns how many fields have this name.
+std::ptrdiff_t count_of(const std::vector<HeaderField>& fields, std::string_view name) {
+  return std::ranges::count_if(fields, [name](const HeaderField& field) { return same_token(field.name, name); });
 }
 
 /// True for uri-host [":" port] of RFC 9110, 7.2, without the characters that a reg-name of RFC 3986 may have but no
@@ -194,10 +181,13 @@ bool valid_host(std::string_view host) {
   return port.empty() || (port.starts_with(':') && port.size() <= 6 && only(port.substr(1), "0123456789"));
 }
 
-std::string_view field_of(const std::vector<HeaderField>& fields, std::string_view name) {
-  for (const auto& field : fields)
-    if (same_token(field.name, name)) return field.value;
-  return {};
+/// Reads all lines behind the first one.
+std::optional<HeadError> read_fields(MessageHead& head, std::string_view rest, Connection& connection) {
+  auto fields = parse_fields(rest, connection);
+  if (!fields) return fields.error();
+  head.fields = std::move(*fields);
+  head.named = std::move(connection.named);
+  return std::nullopt;
 }
 
 /// Takes origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the
@@ -207,7 +197,7 @@ std::optional<HeadError> settle_target(RequestHead& head) {
   const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
   if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
     return HeadError::bad_target;
-  const auto host = field_of(head.fields, "host");
+  const auto host = head["host"];
   if (constexpr std::string_view scheme = "http://"; same_token(head.target.substr(0, scheme.size()), scheme)) {
     const auto rest = head.target.substr(scheme.size());
     const auto slash = std::min(rest.find_first_of("/?"), rest.size());
@@ -225,6 +215,28 @@ std::optional<HeadError> settle_target(RequestHead& head) {
   return std::nullopt;
 }
 
+/// In the order of HeadError.
+constexpr Refusal refusals[]{
+    {400, "the request head is malformed"},
+    {505, "only HTTP/1.0 and HTTP/1.1 are served here"},
+    {400, "the request target is malformed"},
+    {414, "the request line is longer than 8 KiB"},
+    {400, "a request needs exactly one valid Host that agrees with its target"},
+    {400, "Content-Length must be one plain decimal number"},
+    {400, "Content-Length and Transfer-Encoding exclude each other"},
+    {400, "Transfer-Encoding must be exactly one `chunked`, in HTTP/1.1"},
+    {501, "the only transfer coding known here is `chunked`"},
+    {400, "Connection must be a list of tokens with commas between them"},
+    {400, "Connection has more than 32 options"},
+    {400, "Connection names a field that must not be dropped"},
+    {431, "the request has more than 100 header fields"},
+    {405, "CONNECT and TRACE are not served here"},
+    {417, "the only expectation known here is 100-continue"},
+    {400, "a request may have one Authorization and one x-api-key; nobody can know which of two counts"},
+    {400, "the request is malformed"},
+};
+static_assert(std::size(refusals) == static_cast<std::size_t>(HeadError::body_not_allowed) + 1);
+
 }  // namespace
 
 bool is_value(std::string_view text) {
@@ -232,50 +244,22 @@ bool is_value(std::string_view text) {
                      [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
 }
 
-bool is_token(std::string_view text) { return !text.empty() && token_characters.hold(text); }
-
-Refusal refusal_of(HeadError error) {
-  switch (error) {
-    case HeadError::malformed_line:
-      return {400, "the request head is malformed"};
-    case HeadError::bad_version:
-      return {505, "only HTTP/1.0 and HTTP/1.1 are served here"};
-    case HeadError::bad_target:
-      return {400, "the request target is malformed"};
-    case HeadError::target_too_long:
-      return {414, "the request line is longer than 8 KiB"};
-    case HeadError::bad_host:
-      return {400, "a request needs exactly one valid Host that agrees with its target"};
-    case HeadError::bad_length:
-      return {400, "Content-Length must be one plain decimal number"};
-    case HeadError::length_and_encoding:
-      return {400, "Content-Length and Transfer-Encoding exclude each other"};
-    case HeadError::bad_transfer_encoding:
-      return {400, "Transfer-Encoding must be exactly one `chunked`, in HTTP/1.1"};
-    case HeadError::unknown_transfer_coding:
-      return {501, "the only transfer coding known here is `chunked`"};
-    case HeadError::bad_connection:
-      return {400, "Connection must be a list of tokens with commas between them"};
-    case HeadError::too_many_options:
-      return {400, "Connection has more than 32 options"};
-    case HeadError::protected_connection_option:
-      return {400, "Connection names a field that must not be dropped"};
-    case HeadError::too_many_fields:
-      return {431, "the request has more than 100 header fields"};
-    case HeadError::method_not_allowed:
-      return {405, "CONNECT and TRACE are not served here"};
-    case HeadError::unknown_expectation:
-      return {417, "the only expectation known here is 100-continue"};
-    case HeadError::two_credentials:
-      return {400, "a request may have one Authorization and one x-api-key; nobody can know which of two counts"};
-    case HeadError::body_not_allowed:
-      break;
-  }
-  return {400, "the request is malformed"};
+std::string_view trim(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
-std::string_view RequestHead::operator[](std::string_view name) const { return field_of(fields, name); }
-std::string_view ResponseHead::operator[](std::string_view name) const { return field_of(fields, name); }
+bool is_token(std::string_view text) { return !text.empty() && token_characters.hold(text); }
+
+Refusal refusal_of(HeadError error) { return refusals[static_cast<std::size_t>(error)]; }
+
+std::string_view MessageHead::operator[](std::string_view name) const {
+  for (const auto& field : fields)
+    if (same_token(field.name, name)) return field.value;
+  return {};
+}
 
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
   for (auto lf = bytes.find('\n', seen); lf != std::string_view::npos; lf = bytes.find('\n', lf + 1)) {
@@ -304,13 +288,9 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   if (head.method == "CONNECT" || head.method == "TRACE") return HeadError::method_not_allowed;
 
   Connection connection;
-  auto fields = parse_fields(rest, connection);
-  if (!fields) return fields.error();
-  head.fields = std::move(*fields);
-  head.named = std::move(connection.named);
+  if (const auto error = read_fields(head, rest, connection)) return *error;
 
-  const auto hosts = std::count_if(head.fields.begin(), head.fields.end(),
-                                   [](const HeaderField& field) { return same_token(field.name, "host"); });
+  const auto hosts = count_of(head.fields, "host");
   if (hosts > 1 || (hosts == 0 && head.http_1_1) || (hosts == 1 && !valid_host(head["host"])))
     return HeadError::bad_host;
   if (const auto error = settle_target(head)) return *error;
@@ -322,7 +302,8 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
 
   if (connection.names_protected) return HeadError::protected_connection_option;
   head.keep_alive = connection.stays_open(head.http_1_1);
-  if (has_two(head.fields, "authorization") || has_two(head.fields, "x-api-key")) return HeadError::two_credentials;
+  if (count_of(head.fields, "authorization") > 1 || count_of(head.fields, "x-api-key") > 1)
+    return HeadError::two_credentials;
 
   for (const auto& field : head.fields) {
     if (!same_token(field.name, "expect")) continue;
@@ -347,10 +328,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   if (line->size() > 12 && ((*line)[12] != ' ' || !is_value(line->substr(13)))) return HeadError::malformed_line;
 
   Connection connection;
-  auto fields = parse_fields(rest, connection);
-  if (!fields) return fields.error();
-  head.fields = std::move(*fields);
-  head.named = std::move(connection.named);
+  if (const auto error = read_fields(head, rest, connection)) return *error;
 
   const auto declared = declared_framing(head.fields, head.http_1_1);
   if (!declared) return declared.error();

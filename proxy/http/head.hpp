@@ -1,8 +1,9 @@
 // The strict gate turns raw head bytes into a head that weir acts on. It rejects and does not repair (RFC 9110, RFC
 // 9112).
 //
-// These are pure functions over one complete head, from its first byte to the blank line. Nothing is unfolded, trimmed
-// into shape or guessed: what two peers could read in two ways is refused. Views point into the caller's bytes.
+// The functions are pure and take one complete head, from its first byte to the blank line. Nothing is unfolded,
+// trimmed into shape or guessed: a head that two peers could read in two ways is refused. Views point into the caller's
+// bytes.
 #pragma once
 
 #include <algorithm>
@@ -49,30 +50,25 @@ struct Refusal {
 };
 Refusal refusal_of(HeadError error);
 
-struct RequestHead {
-  std::string_view method, target;
-  std::string_view path;   ///< It is the target up to `?`; "*" for OPTIONS of the server as a whole.
-  bool http_1_1 = true;    ///< If false, it is 1.0.
-  bool keep_alive = true;  ///< The client asks for it.
-  bool expects_continue = false;
+struct MessageHead {
+  bool http_1_1 = true;    ///< False means HTTP/1.0.
+  bool keep_alive = true;  ///< The peer lets the connection stay open behind this message.
   Framing framing = Framing::none;
-  std::uint64_t content_length = 0;  ///< It is set with Framing::length.
+  std::uint64_t content_length = 0;  ///< Set with Framing::length.
   std::vector<HeaderField> fields;
   std::vector<std::string_view> named;  ///< Connection names these fields besides those that always end here.
 
   std::string_view operator[](std::string_view name) const;  ///< Returns a field's first value, "" if it is absent.
 };
 
-struct ResponseHead {
-  unsigned status = 0;
-  bool http_1_1 = true;
-  bool keep_alive = true;
-  Framing framing = Framing::none;
-  std::uint64_t content_length = 0;
-  std::vector<HeaderField> fields;
-  std::vector<std::string_view> named;  ///< As in a request.
+struct RequestHead : MessageHead {
+  std::string_view method, target;
+  std::string_view path;  ///< The target up to `?`; "*" for OPTIONS of the server as a whole.
+  bool expects_continue = false;
+};
 
-  std::string_view operator[](std::string_view name) const;
+struct ResponseHead : MessageHead {
+  unsigned status = 0;
 };
 
 template <class T>
@@ -80,8 +76,7 @@ using HeadResult = boost::system::result<T, HeadError>;
 
 inline constexpr std::size_t max_fields = 100;
 inline constexpr std::size_t max_request_line = 8 * 1024;
-/// All Connection values of a head together have at most so many bytes and options, because each field is compared with
-/// every option.
+/// The most bytes and options of a head's Connection values together, because each field is compared with every option.
 inline constexpr std::size_t max_connection = 1024, max_options = 32;
 
 /// Returns the length of the head at the front of `bytes`, blank line included; nothing while it is not complete. A
@@ -103,6 +98,20 @@ bool is_value(std::string_view text);
 inline bool same_token(std::string_view a, std::string_view b) {
   const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return std::ranges::equal(a, b, [small](char x, char y) { return x == y || small(x) == small(y); });
+}
+
+/// True if `name` is one of `names`, as tokens.
+template <class Names>
+bool is_among(const Names& names, std::string_view name) {
+  return std::ranges::any_of(names, [name](std::string_view one) { return same_token(name, one); });
+}
+
+/// Returns the text without the blanks around it.
+std::string_view trim(std::string_view text);
+
+/// True for a letter, a digit, `-` and `_`.
+inline bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
 /// True for a field that belongs to one connection: RFC 9110 7.6.1 lists it, or it is `named` by the message's

@@ -11,10 +11,10 @@ inline void add_field(std::string& out, std::string_view name, std::string_view 
   out.append(name).append(": "sv).append(value).append("\r\n"sv);
 }
 
-/// With the reason that HTTP gives the status, if it gives one.
+/// Adds the status line, with HTTP's reason phrase if the status has one.
 void add_status_line(std::string& out, unsigned code, bool http_1_1);
 
-/// Says what the version does not: that a connection of HTTP/1.1 closes, that one of HTTP/1.0 stays.
+/// Adds Connection where it differs from the version's default: HTTP/1.1 that closes, HTTP/1.0 that stays open.
 void add_connection(std::string& out, bool http_1_1, bool keep_alive);
 
 }  // namespace weir::proxy::http

@@ -20,7 +20,7 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
     add_field(out, "Content-Type", answer.content_type);
     add_field(out, "Content-Length", std::to_string(body.size()));
   }
-  // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
+  // RFC 9110, 15.5.6: with 405 always. weir refuses CONNECT and TRACE.
   if (answer.status == 405 || answer.tells_methods)
     add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.

@@ -1,5 +1,5 @@
-// What weir says itself, in the shape that the client of each API expects (docs/design.md): answers, and the event that
-// ends a stream which the replica broke off. Stateless.
+// Answers of weir's own, in the shape that the client of each API expects (docs/design.md), and the event that ends a
+// stream which the replica broke off. Stateless.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct OwnAnswer {
 
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
 
-/// What an answer of weir's own takes from the request.
+/// The properties of the request that shape an answer of weir's own.
 struct OwnFraming {
   metrics::Api api = metrics::Api::other;
   bool http_1_1 = true;

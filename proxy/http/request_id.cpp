@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "proxy/http/head.hpp"
+
 namespace weir::proxy::http {
 
 std::optional<std::string_view> valid_request_id(std::string_view value) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  if (value.empty() || value.size() > 128 || !std::all_of(value.begin(), value.end(), allowed)) return std::nullopt;
+  const auto allowed = [](char c) { return is_word(c) || c == '.'; };
+  if (value.empty() || value.size() > 128 || !std::ranges::all_of(value, allowed)) return std::nullopt;
   return value;
 }
 

@@ -34,7 +34,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       sent_x_api_key |= is("x-api-key");
       continue;
     }
-    if (tells_the_way(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
+    if (is_forwarding_field(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
     if (is("x-weir-shadow") || (!keeps_credentials && is_credential(field.name))) continue;
     if (request.client_key_ends_here && holds_key(field.value, key)) continue;
     if (!other_key.empty() && holds_key(field.value, other_key)) continue;
@@ -63,7 +63,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
       continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
     if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
-    if (answer.cors && tells_of_cors(field.name)) continue;
+    if (answer.cors && is_cors_field(field.name)) continue;
     buffering_said |= is("x-accel-buffering");
     caching_said |= is("cache-control");
     add_field(out, field.name, field.value);

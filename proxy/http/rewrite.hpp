@@ -12,20 +12,19 @@
 
 namespace weir::proxy::http {
 
-/// What the request to a replica adds to the client's or changes in it.
+/// The changes to a client's request on its way to a replica.
 struct UpstreamRequest {
   const config::ReplicaUrl& url;
   std::uint64_t body_length = 0;
   std::string_view request_id{};
   bool inspected = false;      ///< weir reads the answer, so it accepts no coding.
-  std::string_view api_key{};  ///< It is the replica's and replaces the client's credential; with "" the client's goes
-                               ///< on.
-  /// The client's credential is its key for weir. Neither it nor another key goes to a replica, in whatever field or
-  /// parameter, and neither does what is_credential() or without_credentials() knows, or what other_credential_of() is.
+  std::string_view api_key{};  ///< The replica's key, which replaces the client's credential; "" leaves that.
+  /// The client's credential is its key for weir. No key and no other credential (is_credential(),
+  /// without_credentials(), other_credential_of()) goes to a replica, in whatever field or parameter.
   bool client_key_ends_here = false;
-  bool keep_credentials = true;       ///< False: nothing goes on that is_credential() or without_credentials() knows.
+  bool keep_credentials = true;       ///< False: no credential goes on.
   std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.
-  Forwarded way{};  ///< The fields that tell of the request's way say this and no more. A copy says nothing of it.
+  Forwarded way{};  ///< The forwarding fields. A copy has none.
   std::string_view via{};  ///< weir's name in Via: see http/via. "" adds no such field.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
@@ -38,15 +37,15 @@ inline bool may_pass_for_another(std::string_view name) { return name.find('_') 
 enum class ClientFraming : std::uint8_t { none, length, chunked, close };
 
 struct ClientAnswer {
-  bool http_1_1 = true;  ///< It is the client's version.
+  bool http_1_1 = true;  ///< The client's version.
   ClientFraming framing = ClientFraming::none;
-  std::uint64_t length = 0;  ///< It is set with ClientFraming::length.
+  std::uint64_t length = 0;  ///< Set with ClientFraming::length.
   bool keep_alive = true;
   bool event_stream = false;
   std::string_view request_id;
-  std::string_view weir_id;  ///< It is weir's own id, which the log has.
+  std::string_view weir_id;  ///< Weir's own id, which the log has.
   std::string_view replica;  ///< "" means that it is not named.
-  /// If they are set, these fields, each with its CRLF, stand in place of what the replica says of CORS.
+  /// The fields, each with its CRLF, that replace the replica's CORS fields, if set.
   std::optional<std::string_view> cors{};
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);

@@ -5,11 +5,12 @@
 #include <charconv>
 
 #include "metrics/wire/dialects/dialect.hpp"
+#include "proxy/http/head.hpp"
 
 namespace weir::proxy::http {
 namespace {
 
-/// These come besides those of the APIs that are read.
+/// Inference paths besides those of the APIs that weir reads.
 constexpr std::array<std::string_view, 7> other_inference_paths{
     "/tokenize", "/v1/tokenize", "/detokenize", "/infill", "/v1/moderations", "/apply-template",
     "/v1/messages/count_tokens"};
@@ -22,19 +23,6 @@ constexpr std::string_view models_path = "/v1/models";
 template <class List>
 bool contains(const List& list, std::string_view what) {
   return std::find(list.begin(), list.end(), what) != list.end();
-}
-
-bool is_word(char c) {
-  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-/// Returns the byte of the escape that `text` begins with; nothing if it is none.
-std::optional<unsigned char> escaped_byte(std::string_view text) {
-  unsigned char byte = 0;
-  if (text.size() < 3) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + 3, byte, 16);
-  return error == std::errc{} && end == text.data() + 3 ? std::optional(byte) : std::nullopt;
 }
 
 /// True for segments of letters, digits, `-` and `_`: no replica could read them as a way out of the folder.
@@ -53,15 +41,15 @@ bool in_inference_folder(std::string_view path) {
   });
 }
 
-/// TGI takes requests at "/". What other engines show a browser there is no inference.
+/// TGI takes requests at "/". Pages that other engines show a browser there are no inference.
 bool known_inference(std::string_view method, std::string_view path) {
   if (path == "/") return method == "POST" || method == "OPTIONS";
   return metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path) ||
          in_inference_folder(path);
 }
 
-/// True for a path that means one route to those who decode escaped slashes, and to those who do not. A model's id may
-/// hold slashes, so both find the same model.
+/// True for a path that means one route to servers that decode escaped slashes, and to those that do not. A model's id
+/// may hold slashes, so both find the same model.
 bool means_one_model(std::string_view path) {
   std::string decoded(path);
   for (std::size_t at = 0; (at = decoded.find('%', at)) != std::string::npos; ++at)
@@ -90,6 +78,13 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
   const bool as_default = known && (paths.empty() || contains(paths, "default"));
   if (!as_default && !contains(paths, "*") && !contains(paths, path)) return Route::unknown;
   return known && method == "POST" ? Route::inference : Route::open;
+}
+
+std::optional<unsigned char> escaped_byte(std::string_view text) {
+  unsigned char byte = 0;
+  if (text.size() < 3 || text.front() != '%') return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + 3, byte, 16);
+  return error == std::errc{} && end == text.data() + 3 ? std::optional(byte) : std::nullopt;
 }
 
 bool means_one_route(std::string_view path) {
@@ -121,15 +116,10 @@ std::optional<std::string> model_id_in(std::string_view path) {
     return std::nullopt;
   std::string id;
   for (auto rest = path.substr(models_path.size() + 1); !rest.empty();) {
-    if (rest.front() != '%') {
-      id += rest.front();
-      rest.remove_prefix(1);
-      continue;
-    }
     const auto byte = escaped_byte(rest);
-    if (!byte) return std::nullopt;
-    id += static_cast<char>(*byte);
-    rest.remove_prefix(3);
+    if (!byte && rest.front() == '%') return std::nullopt;
+    id += byte ? static_cast<char>(*byte) : rest.front();
+    rest.remove_prefix(byte ? 3 : 1);
   }
   return id;
 }

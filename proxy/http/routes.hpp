@@ -10,12 +10,12 @@
 namespace weir::proxy::http {
 
 enum class Route : unsigned char {
-  health,     ///< It is GET /health, which weir answers.
-  server,     ///< It is OPTIONS *, which asks what the server as a whole can do; weir answers.
-  models,     ///< It is GET /v1/models: the union over pools, which weir answers.
-  model,      ///< It is GET /v1/models/{id}: one of them.
-  inference,  ///< It is POST on an engines' route that weir knows.
-  open,       ///< It is passed on without being inference: another method, a CORS preflight, a path of the settings'
+  health,     ///< GET /health, which weir answers.
+  server,     ///< OPTIONS *, which is about the server as a whole; weir answers.
+  models,     ///< GET /v1/models: the union over pools, which weir answers.
+  model,      ///< GET /v1/models/{id}: one of them.
+  inference,  ///< POST on an engines' route that weir knows.
+  open,       ///< Passed on without being inference: another method, a CORS preflight, a path of the settings'
               ///< own.
   preflight,  ///< A browser asks for a page, and weir answers by server.cors_origins.
   unknown,    ///< weir answers 404.
@@ -30,10 +30,11 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
 /// same without one, or that ends a segment.
 bool means_one_route(std::string_view path);
 
-/// True for what weir answers without a replica.
-inline bool is_own(Route route) {
-  return route != Route::inference && route != Route::open;
-}
+/// True for routes that weir answers without a replica.
+inline bool is_own(Route route) { return route != Route::inference && route != Route::open; }
+
+/// Returns the byte of the escape (`%2F`) with which the text begins; nothing if it begins with none.
+std::optional<unsigned char> escaped_byte(std::string_view text);
 
 /// Returns the id in /v1/models/{id}, decoded; slashes may stand in it as they are. Returns nothing if it is none.
 std::optional<std::string> model_id_in(std::string_view path);

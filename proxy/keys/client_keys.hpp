@@ -1,9 +1,9 @@
 // The keys of clients at run time: whose a credential is, and how many requests each key has.
 //
-// Time tells nothing of the keys. What is looked up is not the credential but its SHA-256, and not that either but a
-// keyed hash of it (SipHash, with a random key of these ClientKeys' own): where the look-up goes depends on a number
-// that nobody outside can compute or choose. Only a whole 64-bit match is compared with the stored hash, and that in
-// constant time. A look-up costs a SHA-256 and a step in a hash table, however many keys there are.
+// The time of a look-up reveals nothing of the keys. The look-up goes by a keyed hash (SipHash, with a random key of
+// these ClientKeys' own) of the credential's SHA-256: its place depends on a number that no client can compute or
+// choose. Only a whole 64-bit match is compared with the stored hash, and that in constant time. A look-up costs a
+// SHA-256 and a step in a hash table, however many keys there are.
 //
 // A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts.
 // Requests are counted by the secret that they showed, and count for the key that has this secret now, whatever its

@@ -36,7 +36,7 @@ std::string base64url(const std::array<unsigned char, 32>& bytes) {
   return text + letters[bits << (6 - count) & 63];
 }
 
-/// Writes text as a TOML string that holds just that.
+/// Writes text as a TOML string.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -64,7 +64,7 @@ int append(const std::string& path, const std::string& lines) {
   return say("cannot write all of " + path + ": " + system_says(error) + "; look at its last lines");
 }
 
-/// Returns what stands in the file, or nothing after it has been said why that cannot be known.
+/// Returns the file's text; nothing, after an error message, if it cannot be read.
 std::optional<std::string> known_in(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) return std::string();

@@ -10,7 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "config/settings.hpp"
+
 namespace weir::proxy::net {
+
+using StreamEndpoint = boost::asio::generic::stream_protocol::endpoint;
 
 class Address {
  public:
@@ -23,13 +27,13 @@ class Address {
 
   bool is_path() const { return !path_.empty(); }
   const std::string& path() const { return path_; }
-  /// These say nothing of a path.
+  /// The address and the port of an endpoint; meaningless for a path.
   boost::asio::ip::address address() const { return endpoint_.address(); }
   std::uint16_t port() const { return endpoint_.port(); }
 
-  /// Returns it as the system's calls take it.
-  boost::asio::generic::stream_protocol::endpoint endpoint() const;
-  /// Returns it as settings write it: "127.0.0.1:80", "[::1]:80" or "unix:/path".
+  /// Returns the endpoint for system calls.
+  StreamEndpoint endpoint() const;
+  /// Returns the text as in settings: "127.0.0.1:80", "[::1]:80" or "unix:/path".
   std::string to_text() const;
 
   bool operator==(const Address&) const = default;
@@ -39,11 +43,15 @@ class Address {
   std::string path_;
 };
 
+/// Returns an address of the settings, TCP or a Unix-domain socket, as Asio takes it. Throws
+/// boost::system::system_error if the host is no numeric address, which the settings have checked.
+StreamEndpoint listen_endpoint(const config::ListenAddress& address);
+
 namespace tls {
 class Target;
 }
 
-/// An address, the others that its name has, and how to speak there.
+/// Where to connect: an address, the other addresses of its name, and the TLS target.
 struct Destination {
   Destination() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): without TLS, an address is all.
@@ -57,7 +65,7 @@ struct Destination {
   }
 
   Address address;
-  std::vector<Address> others{};  ///< They are tried in this order where the first one fails or takes its time.
+  std::vector<Address> others{};  ///< Tried in this order where the first one fails or takes its time.
   std::shared_ptr<const tls::Target> tls;  ///< Null means plain.
 };
 

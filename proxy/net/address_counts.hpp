@@ -15,7 +15,7 @@ namespace weir::proxy::net {
 /// for what happens once a connection.
 class AddressCounts {
  public:
-  /// One connection of an address, until the place ends. AddressCounts outlives it.
+  /// Counts a connection of an address until its own end. AddressCounts outlives it.
   class CountGuard {
    public:
     CountGuard() = default;

@@ -6,7 +6,7 @@
 namespace weir::proxy::net {
 namespace {
 
-/// The machine that weir runs on has no such family, or no route.
+/// True if weir's own machine lacks the address family or a route.
 bool has_no_way(int error) {
   return error == EAFNOSUPPORT || error == ENETUNREACH || error == EPROTONOSUPPORT;
 }

@@ -26,11 +26,11 @@ class AddressRace {
   metrics::Moment due() const { return begun_ < addresses_ ? due_ : metrics::Moment::max(); }
   /// An attempt at this address has failed, with an errno.
   void failed(int error, const Address& at);
-  /// All have failed.
+  /// True if every attempt has failed.
   bool lost() const { return errors_.size() == addresses_; }
-  /// Returns what the failure of all of them means: ECONNREFUSED only if each refused. An address that this machine has
-  /// no way to says nothing where another was tried. A machine without IPv6 says EADDRNOTAVAIL to such an address; to
-  /// one of IPv4 it says so when all local ports are in use.
+  /// Returns the error of the race: ECONNREFUSED only if each address refused. An address without a route from this
+  /// machine does not count where another was tried. For an IPv6 address EADDRNOTAVAIL means that the machine has no
+  /// IPv6; for an IPv4 address it means that all local ports are in use.
   int error() const;
 
  private:

@@ -45,7 +45,7 @@ void ArrivalClock::enable(int fd) const {
   ::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
 }
 
-ArrivalClock::Read ArrivalClock::read(int fd, std::span<char> buffer) const {
+Read ArrivalClock::read(int fd, std::span<char> buffer) const {
   if (source_ == config::ReadClock::read) {
     const auto size = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
     return {size, std::chrono::steady_clock::now()};

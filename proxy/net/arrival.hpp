@@ -17,7 +17,7 @@
 namespace weir::proxy::net {
 
 struct BothClocks {
-  std::chrono::nanoseconds wall;  ///< It is since 1970.
+  std::chrono::nanoseconds wall;  ///< Since 1970.
   metrics::Moment now;
 };
 
@@ -40,8 +40,8 @@ BothClocks read_both(metrics::Moment before, const Wall& wall, const Monotonic& 
 /// Returns the monotonic time of a wall-clock stamp, given both clocks now; `now` if the stamp cannot be believed.
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now);
 
-/// Converts stamps, and notices when the wall clock has been set: the distance of the two clocks has changed. What came
-/// before that has a stamp of another time, and would seem to be older than its request. One thread uses it.
+/// Converts stamps, and notices when the wall clock has been set: the distance of the two clocks has changed. Bytes
+/// from before that have a stamp of another time, and would seem to be older than their request. One thread uses it.
 class StampedTime {
  public:
   /// Returns the monotonic time of the stamp; `both.now` if it came before the wall clock was set.
@@ -50,6 +50,12 @@ class StampedTime {
  private:
   std::optional<std::chrono::nanoseconds> distance_;
   metrics::Moment looked_{}, set_ = metrics::Moment::min();
+};
+
+/// The result of a read.
+struct Read {
+  ssize_t size = 0;  ///< As for recv: 0 at the end, -1 with errno.
+  metrics::Moment at{};
 };
 
 class ArrivalClock {
@@ -62,10 +68,6 @@ class ArrivalClock {
   /// Asks the kernel to stamp what arrives on this socket.
   void enable(int fd) const;
 
-  struct Read {
-    ssize_t size = 0;  ///< As for recv: 0 at the end, -1 with errno.
-    metrics::Moment at;
-  };
   /// Makes one non-blocking read.
   Read read(int fd, std::span<char> buffer) const;
 

@@ -1,9 +1,9 @@
 // The memory that grows with peers, counted for the whole process (limits.buffer_memory): requests while they are read
 // and kept, unfinished events, read-ahead for slow clients, kept error answers, requests to be mirrored.
 //
-// Any thread uses a budget. A BudgetHold belongs to one thread at a time; it is moved with what it pays for. It counts in
-// whole steps, rounded down, so that what passes through costs no atomic operation: at most one step of each thing that
-// is held is not counted, and an idle process counts zero.
+// Any thread uses a budget. A BudgetHold belongs to one thread at a time; it is moved with the memory that it counts. A
+// hold counts in whole steps, rounded down, so that a token that passes through costs no atomic operation: up to a step
+// of each hold is not counted, and an idle process counts zero.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class BufferBudget {
   void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   std::size_t limit() const { return limit_.load(std::memory_order_relaxed); }
   std::size_t used() const { return used_.load(std::memory_order_relaxed); }
-  /// True above three quarters: whoever can do with less memory does.
+  /// True above three quarters: buffers that can be smaller are.
   bool tight() const { return used() > limit() / 4 * 3; }
   /// True if nothing new may begin.
   bool spent() const { return used() >= limit(); }
@@ -43,10 +43,10 @@ class BufferBudget {
   std::atomic<std::size_t> limit_, used_{0};
 };
 
-/// What one thing holds of a budget.
+/// A part of a budget, held for one thing.
 class BudgetHold {
  public:
-  BudgetHold() = default;  ///< Makes a charge that counts nothing, ever.
+  BudgetHold() = default;  ///< Makes a hold that counts nothing, ever.
   explicit BudgetHold(BufferBudget& budget) : budget_(&budget) {}
   BudgetHold(BudgetHold&& other) noexcept : budget_(other.budget_), reserved_(std::exchange(other.reserved_, 0)) {}
   BudgetHold& operator=(BudgetHold&& other) noexcept {
@@ -58,7 +58,7 @@ class BudgetHold {
   }
   ~BudgetHold() { set(0); }
 
-  /// Says that so many bytes are held now, whether or not there is room: what was begun is finished.
+  /// Sets the bytes that are held now, whether or not there is room: work that was begun is finished.
   void set(std::size_t bytes) {
     if (budget_ == nullptr) return;
     const auto wanted = steps(bytes);
@@ -70,7 +70,7 @@ class BudgetHold {
     }
     reserved_ = wanted;
   }
-  /// Does the same, if there is room. Otherwise it changes nothing and returns false.
+  /// Sets the bytes if there is room. Otherwise changes nothing and returns false.
   bool try_set(std::size_t bytes) {
     const auto wanted = steps(bytes);
     if (wanted > reserved_ && !budget_->try_take(wanted - reserved_)) return false;
@@ -78,7 +78,7 @@ class BudgetHold {
     set(bytes);
     return true;
   }
-  /// Says that so many bytes of what was held are there no more.
+  /// Takes these bytes off the hold.
   void less(std::size_t bytes) { set(reserved_ - std::min(reserved_, bytes)); }
   std::size_t reserved() const { return reserved_; }
 

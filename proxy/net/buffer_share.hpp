@@ -60,7 +60,7 @@ class SharedBudgetHold {
     return nullptr;
   }
 
-  // These are as BudgetHold has them.
+  // As in BudgetHold.
   void set(std::size_t bytes) {
     const auto before = reserved();
     budget_hold_.set(bytes);

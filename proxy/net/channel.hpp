@@ -1,5 +1,5 @@
-// One connected byte stream, or one that is being connected. Session, relay and replica client read and write through
-// it; only net/ knows what is behind it. Nothing blocks. Only the loop's thread uses it.
+// A byte stream that is connected, or is being connected. Session, relay and replica client read and write channels;
+// only net/ knows their kinds. No call blocks. Only the loop's thread uses a channel.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,17 @@
 
 #include "metrics/moment.hpp"
 #include "proxy/net/address.hpp"
+#include "proxy/net/arrival.hpp"
 #include "proxy/net/poller.hpp"
 
 namespace weir::proxy::net {
 
 class Channel {
  public:
-  /// One handler reads or writes at most so much before others get their turn.
+  /// A handler reads or writes at most so much before others get their turn.
   static constexpr std::size_t bytes_in_a_row = 64 * 1024;
 
-  struct Read {
-    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
-    metrics::Moment at{};
-  };
+  using Read = net::Read;
 
   virtual ~Channel() = default;
 
@@ -34,7 +32,7 @@ class Channel {
   /// Makes one gathering write of at most `bytes_in_a_row`, from `offset` in the first piece on. Returns as send does.
   virtual ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) = 0;
 
-  /// Sets who is told of epoll's events; nobody is after detach().
+  /// Sets the watcher that is told of epoll's events; detach() removes it.
   virtual void attach(Watcher& watcher, std::uint32_t tag) = 0;
   virtual void detach() = 0;
   /// Tells this watcher before others from now on: tokens come here.
@@ -56,8 +54,8 @@ class Channel {
   virtual bool connecting_waits_for_loop() const { return false; }
   /// Returns the error of a finished connection attempt; 0 means connected.
   virtual int connect_error() = 0;
-  /// Returns why the peer, before it sent anything, refused who connected to it; by the numbers of connect_error(). A
-  /// read that failed has shown it. 0 means that it did not: the connection broke.
+  /// Returns why the peer refused this side before it sent anything, by the numbers of connect_error(), once a read has
+  /// failed. 0 means that it did not refuse: the connection broke.
   virtual int refusal() const { return 0; }
   /// Returns where it leads, if it had several addresses to choose from and has chosen; else nothing.
   virtual std::optional<Address> chosen() const { return std::nullopt; }
@@ -66,11 +64,11 @@ class Channel {
   /// True if the peer's system has been silent for `most_silence`, though it was asked again and again: see
   /// has_vanished(). It costs a system call.
   virtual bool vanished() const { return false; }
-  /// Breaks the connection off. Whoever is attached is told by a later event, as if the peer had reset it.
+  /// Breaks the connection off. The watcher is told by a later event, as if the peer had reset it.
   virtual void break_off() {}
   /// Ends writing: the peer reads the end.
   virtual void end_writing() = 0;
-  /// Makes closing take back what is not sent, and tell the peer by a reset.
+  /// Makes closing discard unsent bytes and send a reset.
   virtual void reset_on_close() = 0;
 };
 

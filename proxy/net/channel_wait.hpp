@@ -21,7 +21,7 @@ class ChannelWait final : Watcher {
   auto wait(std::uint32_t events, Token&& token) {
     return boost::asio::async_initiate<Token, void()>(
         [this, events](auto handler) {
-          events_ = events | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+          events_ = events | hang_up_events;
           completion_.keep(std::move(handler));
         },
         token);
@@ -30,7 +30,7 @@ class ChannelWait final : Watcher {
   void cancel() {
     if (completion_) completion_.resume();
   }
-  /// Does the same, but who waits goes on after the current handler.
+  /// Cancels the current wait, but the waiter goes on after the current handler.
   void cancel_soon() {
     if (completion_) completion_.tell();
   }

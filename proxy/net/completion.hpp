@@ -1,7 +1,7 @@
 // Keeps the handler of one asynchronous operation of weir's own until there is something to tell it.
 //
-// It replaces boost::asio::any_completion_handler. That of Boost 1.81 corrupted the heap here: when std::exchange moved
-// out of it, it was wrapped in another of its kind.
+// boost::asio::any_completion_handler would do, but that of Boost 1.81 corrupted the heap: when std::exchange moved out
+// of a handler, it was wrapped in another of its kind.
 #pragma once
 
 #include <boost/asio/associated_executor.hpp>

@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -37,17 +36,6 @@ std::string connect_error_text(int error) {
 
 bool is_local_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
-}
-
-int connect_error(int fd) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-bool is_ready(int fd, short events) {
-  pollfd asked{fd, events, 0};
-  return ::poll(&asked, 1, 0) > 0;
 }
 
 }  // namespace weir::proxy::net

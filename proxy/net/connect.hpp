@@ -1,4 +1,4 @@
-// Opens connections without blocking, and says what their failures mean.
+// Opens connections without blocking, and explains their failures.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace weir::proxy::net {
 /// Begins to connect; the socket turns writable when that has ended. Returns an empty one if the system refuses at
 /// once: errno says why.
 UniqueFd begin_connect(const Address& address);
-/// It stands in place of an errno: the replica's host name has not been resolved yet.
+/// Stands in place of an errno: the replica's host name has not been resolved yet.
 inline constexpr int name_unknown = -1;
 /// Returns a text such as "Connection refused", as a part of a sentence. `error` is an errno, name_unknown, or a
 /// failure of tls/failure.hpp.
@@ -19,10 +19,5 @@ std::string connect_error_text(int error);
 /// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
 /// through the replica.
 bool is_local_shortage(int error);
-/// Returns the error of a finished connection attempt; 0 means connected.
-int connect_error(int fd);
-
-/// True if one of poll's `events`, or a failure, is there for whoever asks the system now.
-bool is_ready(int fd, short events);
 
 }  // namespace weir::proxy::net

@@ -40,7 +40,7 @@ class Deadlines {
  private:
   using List = boost::intrusive::list<Timed, boost::intrusive::constant_time_size<false>>;
   List all_;
-  List left_;  ///< These have not had their turn in the round that is under way.
+  List left_;  ///< Objects that have not had their turn in the present round.
 };
 
 }  // namespace weir::proxy::net

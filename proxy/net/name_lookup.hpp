@@ -25,7 +25,7 @@ class NameLookup {
   /// Begins. `nameserver` is asked in place of the system's servers; it is an IPv4 address.
   NameLookup(std::string host, std::optional<config::ListenAddress> nameserver);
 
-  /// Returns what was found, once: nothing while it is under way. Waits for `at_most`.
+  /// Returns the result once it is there, and only once; nothing while the look-up is under way. Waits for `at_most`.
   std::optional<FoundAddresses> result(std::chrono::steady_clock::duration at_most = {});
 
  private:

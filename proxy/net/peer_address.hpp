@@ -16,7 +16,7 @@ PeerAddress peer_address(const sockaddr_storage& peer);
 /// True if it is an IPv4 address.
 bool is_ipv4(const PeerAddress& address);
 
-/// Returns what one client has to itself: an IPv4 address, or the first 64 bits of an IPv6 address.
+/// Returns the part that identifies a client: an IPv4 address, or the first 64 bits of an IPv6 address.
 PeerAddress client_part(PeerAddress address);
 
 }  // namespace weir::proxy::net

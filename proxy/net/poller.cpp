@@ -16,9 +16,9 @@
 namespace weir::proxy::net {
 namespace {
 
-/// So many that are not prioritized are told before tokens have their turn. Each may begin a request, which takes some
-/// tens of microseconds.
-constexpr std::size_t rest_at_once = 8;
+/// The most sockets without priority that are reported before tokens have their turn. Each may begin a request, which
+/// takes some tens of microseconds.
+constexpr std::size_t unprioritized_at_once = 8;
 
 int make_set() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
@@ -56,7 +56,7 @@ void Poller::drain() {
   // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   batch_.clear();
-  const bool none_left = rest_.empty();
+  const bool none_left = unprioritized_.empty();
   for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
   const int size = static_cast<int>(batch_.size());
   const auto at = [this](int n) -> const epoll_event& { return batch_[static_cast<std::size_t>(n)]; };
@@ -68,21 +68,21 @@ void Poller::drain() {
         slot->watcher->prefetch(slot->tag, ahead);
     report(at(i));
   }
-  if (none_left && !rest_.empty()) report_some_of_the_rest();
+  if (none_left && !unprioritized_.empty()) report_unprioritized();
 }
 
-/// Notes an event, and puts it where its turn is.
+/// Notes an event, and puts it into the queue of its turn.
 void Poller::sort_in(const epoll_event& event) {
   auto* const slot = live(event);
   if (slot == nullptr) return;
   slot->noted |= event.events;
   if (slot->watcher == nullptr) return;
-  if (slot->again != 0) {
-    slot->again |= event.events;
+  if (slot->rearmed != 0) {
+    slot->rearmed |= event.events;
   } else if (slot->prioritized) {
     batch_.push_back(event);
   } else {
-    rest_.push_back(event);
+    unprioritized_.push_back(event);
   }
 }
 
@@ -98,27 +98,28 @@ void Poller::report(const epoll_event& event) {
   }
 }
 
-void Poller::report_some_of_the_rest() {
-  for (std::size_t i = 0; i < rest_at_once && !rest_.empty(); ++i) {
-    const auto event = rest_.front();
-    rest_.pop_front();
+void Poller::report_unprioritized() {
+  for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
+    const auto event = unprioritized_.front();
+    unprioritized_.pop_front();
     report(event);
   }
-  if (!rest_.empty() && waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_some_of_the_rest(); });
+  if (!unprioritized_.empty() && waiter_)
+    boost::asio::post(waiter_->get_executor(), [this] { report_unprioritized(); });
 }
 
-/// Gives one of those that asked for it its turn, and the next one after whatever has come meanwhile.
-void Poller::post_again() {
+/// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile.
+void Poller::post_rearmed() {
   if (!waiter_) return;
   boost::asio::post(waiter_->get_executor(), [this] {
-    auto due = again_.front();
+    auto due = rearmed_.front();
     if (auto* const slot = live(due)) {
-      due.events = std::exchange(slot->again, 0);
+      due.events = std::exchange(slot->rearmed, 0);
       slot->noted |= due.events;
       report(due);
     }
-    again_.pop_front();
-    if (!again_.empty()) post_again();
+    rearmed_.pop_front();
+    if (!rearmed_.empty()) post_rearmed();
   });
 }
 
@@ -142,7 +143,7 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
-  slot.noted = slot.again = 0;
+  slot.noted = slot.rearmed = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
 }
@@ -160,13 +161,13 @@ void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
 void Poller::Registration::rearm(std::uint32_t events) {
   auto& slot = poller_.slots_[slot_];
-  const bool waits = slot.again != 0;
-  slot.again |= events;
+  const bool waits = slot.rearmed != 0;
+  slot.rearmed |= events;
   if (waits) return;
   epoll_event event{};
   event.data.u64 = (std::uint64_t{slot.generation} << 32) | slot_;
-  poller_.again_.push_back(event);
-  if (poller_.again_.size() == 1) poller_.post_again();
+  poller_.rearmed_.push_back(event);
+  if (poller_.rearmed_.size() == 1) poller_.post_rearmed();
 }
 
 std::uint32_t Poller::Registration::noted() const { return poller_.slots_[slot_].noted; }

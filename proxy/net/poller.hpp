@@ -1,15 +1,15 @@
 // The inner set: each loop has one epoll for the sockets of clients and replicas, and Asio waits on it as on a single
 // descriptor.
 //
-// It is edge-triggered, and a socket is registered once for its life. So a whole batch of tokens costs one epoll_wait,
-// and neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). What was reported
-// stays noted until it is used up, so a socket that nobody watches for a while loses nothing. Only the loop's thread
-// uses it.
+// The set is edge-triggered, and a socket is registered once for its life. So a whole batch of tokens costs one
+// epoll_wait, and neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). Readiness
+// is remembered until a read has emptied the socket, so a socket without a watcher loses no event. Only the loop's
+// thread uses a poller.
 //
-// A registration that carries tokens can be prioritized: it is told before all others of its batch. The others are told a
-// few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way. One that
-// has more than a turn's bytes asks for another turn, and until then nothing prioritizes it. Those are told one at a time,
-// because a turn of theirs is long: a hundred of them hold up a token as one does.
+// A registration that carries tokens can be prioritized: its watcher is told before all others of the batch. The others
+// are told a few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under
+// way. A watcher with more than a turn's bytes asks for another turn, which priority does not advance. Such turns are
+// long, so they come one at a time: a hundred of them hold up a token as one does.
 #pragma once
 
 #include <sys/epoll.h>
@@ -24,6 +24,9 @@
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::net {
+
+/// The events that tell of a peer's end or of a broken connection.
+inline constexpr std::uint32_t hang_up_events = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 /// A watcher is told when one of its descriptors is ready.
 class Watcher {
@@ -46,11 +49,11 @@ class Poller {
   /// Throws boost::system::system_error if the system has no more descriptors.
   Poller();
   /// Tells watchers from now on, in handlers of this context, until stop() or its end. A poller outlives its context,
-  /// because what the context destroys with its pending handlers may hold registrations.
+  /// because the pending handlers that the context destroys may hold registrations.
   void start(boost::asio::io_context& context);
   void stop() { waiter_.reset(); }
 
-  /// A descriptor's place in the set. It ends before its descriptor is closed, which nobody else may hold open.
+  /// A descriptor's place in the set. It ends before its descriptor is closed, which no other process may hold open.
   class Registration {
    public:
     Registration(Poller& poller, int fd);
@@ -58,7 +61,7 @@ class Poller {
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
-    /// Sets who is told from now on; nobody is after detach(). A watcher detaches before it goes.
+    /// Sets the watcher; detach() removes it. A watcher detaches before it goes.
     void attach(Watcher& watcher, std::uint32_t tag);
     /// Tells this watcher before others, until another attaches.
     void prioritize();
@@ -81,7 +84,7 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
-    std::uint32_t again = 0;  ///< These are to be told in its next turn; 0 if it has asked for none.
+    std::uint32_t rearmed = 0;  ///< The events of its next turn; 0 if it has asked for none.
     bool prioritized = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
@@ -91,16 +94,16 @@ class Poller {
   void drain();
   void sort_in(const epoll_event& event);
   void report(const epoll_event& event);
-  void report_some_of_the_rest();
-  void post_again();
+  void report_unprioritized();
+  void post_rearmed();
 
   UniqueFd set_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::deque<epoll_event> again_;   ///< They have asked for another turn.
-  std::vector<epoll_event> batch_;  ///< It is kept for its memory.
-  std::deque<epoll_event> rest_;    ///< They are noted, and are to be told after those that are prioritized.
+  std::deque<epoll_event> rearmed_;        ///< Sockets that have asked for another turn.
+  std::vector<epoll_event> batch_;         ///< A member so that its memory is kept.
+  std::deque<epoll_event> unprioritized_;  ///< Noted events that are reported after the prioritized ones.
 };
 
 }  // namespace weir::proxy::net

@@ -4,8 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "proxy/net/connect.hpp"
-#include "proxy/net/socket_channel.hpp"
+#include "proxy/net/connector.hpp"
 
 namespace weir::proxy::net {
 
@@ -24,17 +23,10 @@ std::unique_ptr<Channel> RacingChannel::begin(const tls::TlsChannel::Loop& loop,
 RacingChannel::RacingChannel(const tls::TlsChannel::Loop& loop, const Destination& destination)
     : loop_(loop), to_(destination), race_(1 + destination.others.size()) {}
 
-std::unique_ptr<Channel> RacingChannel::open(std::size_t which) const {
-  auto socket = begin_connect(address(which));
-  if (!socket) return nullptr;
-  if (to_.tls) return tls::TlsChannel::to_replica(loop_, std::move(socket), to_.tls);
-  return std::make_unique<SocketChannel>(loop_.poller, loop_.clock, std::move(socket));
-}
-
-/// Some fail at once, so the next ones begin.
+/// An attempt may fail at once, so the next one begins in the same call.
 void RacingChannel::begin_due(metrics::Moment now) {
   while (const auto which = race_.next(now)) {
-    auto channel = open(*which);
+    auto channel = connect_channel(loop_, address(*which), to_.tls);
     if (!channel) {
       race_.failed(errno, address(*which));
       continue;
@@ -52,8 +44,7 @@ void RacingChannel::ready(std::uint32_t tag, std::uint32_t events) {
   if (error == 0) return win(*attempt, events);
   attempts_.erase(attempt);
   race_.failed(error, address(tag));
-  begin_due(std::chrono::steady_clock::now());
-  if (race_.lost()) lose();
+  deadline_passed(std::chrono::steady_clock::now());
 }
 
 void RacingChannel::deadline_passed(metrics::Moment now) {
@@ -70,7 +61,7 @@ void RacingChannel::win(Attempt& attempt, std::uint32_t events) {
   Timed::unlink();
   if (watcher_ == nullptr) return;
   won_->attach(*watcher_, tag_);
-  if (hastened_) won_->prioritize();
+  if (prioritized_) won_->prioritize();
   watcher_->ready(tag_, events);
 }
 
@@ -103,12 +94,12 @@ void RacingChannel::attach(Watcher& watcher, std::uint32_t tag) {
 
 void RacingChannel::detach() {
   watcher_ = nullptr;
-  hastened_ = false;
+  prioritized_ = false;
   if (won_) won_->detach();
 }
 
 void RacingChannel::prioritize() {
-  hastened_ = true;
+  prioritized_ = true;
   if (won_) won_->prioritize();
 }
 

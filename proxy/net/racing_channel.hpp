@@ -1,8 +1,8 @@
 // A connection to a name with several addresses: the channel that wins the race among them, plain or TLS.
 //
-// Until one has connected, with its handshake of TLS, its watcher is told nothing. Then the winner tells it as if it had
-// been there from the start; if all have failed, it is told EPOLLERR and EPOLLHUP, and connect_error() says why. The
-// loop's tick begins what the clock begins, so up to 100 ms late.
+// Until one has connected, with its handshake of TLS, its watcher is told nothing. Then the winner tells it as if it
+// had been there from the start; if all have failed, it is told EPOLLERR and EPOLLHUP, and connect_error() says why.
+// The loop's tick begins attempts that are due, so up to 100 ms late.
 #pragma once
 
 #include <list>
@@ -51,7 +51,6 @@ class RacingChannel final : public Channel, Watcher, public Timed {
 
   RacingChannel(const tls::TlsChannel::Loop& loop, const Destination& destination);
   void begin_due(metrics::Moment now);
-  std::unique_ptr<Channel> open(std::size_t which) const;
   void win(Attempt& attempt, std::uint32_t events);
   void lose();
 
@@ -70,7 +69,7 @@ class RacingChannel final : public Channel, Watcher, public Timed {
   std::optional<Address> chosen_;
   Watcher* watcher_ = nullptr;
   std::uint32_t tag_ = 0;
-  bool hastened_ = false;
+  bool prioritized_ = false;
   int error_ = 0;
 };
 

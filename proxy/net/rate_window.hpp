@@ -53,7 +53,7 @@ class RateWindow {
     return std::max(at, judged_from_);
   }
 
-  /// Returns what was moved in the current step and in the one before.
+  /// Returns the bytes of the current step and the one before.
   std::uint64_t recent(metrics::Moment now) {
     add(now, 0);
     return moved_[current_] + moved_[(current_ + steps) % moved_.size()];
@@ -72,7 +72,7 @@ class RateWindow {
     }
   }
 
-  std::array<std::uint64_t, steps + 1> moved_{};  ///< By step; the one behind the current is the oldest.
+  std::array<std::uint64_t, steps + 1> moved_{};  ///< By step, in a ring; the oldest is behind the current.
   std::size_t current_ = 0;
   metrics::Nanoseconds step_{1};
   metrics::Moment step_began_{}, judged_from_{};

@@ -9,15 +9,9 @@
 #include <array>
 #include <cerrno>
 
-#include "proxy/net/connect.hpp"
 #include "proxy/net/vanished.hpp"
 
 namespace weir::proxy::net {
-namespace {
-
-constexpr std::uint32_t hang_up = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-
-}  // namespace
 
 SocketChannel::SocketChannel(Poller& poller, const ArrivalClock& clock, UniqueFd socket)
     : clock_(clock), socket_(std::move(socket)), registration_(poller, socket_.get()) {
@@ -51,9 +45,9 @@ ssize_t SocketChannel::write(std::span<const std::string_view> pieces, std::size
   return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN | hang_up)) != 0; }
+bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN | hang_up_events)) != 0; }
 
-bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up) != 0; }
+bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up_events) != 0; }
 
 bool SocketChannel::broken() const { return (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0; }
 
@@ -66,9 +60,18 @@ bool SocketChannel::is_quiet() {
   return !hung_up();
 }
 
-bool SocketChannel::connecting_waits_for_loop() const { return is_ready(socket_.get(), POLLOUT); }
+bool SocketChannel::is_ready(short events) const {
+  pollfd asked{socket_.get(), events, 0};
+  return ::poll(&asked, 1, 0) > 0;
+}
 
-int SocketChannel::connect_error() { return net::connect_error(socket_.get()); }
+bool SocketChannel::connecting_waits_for_loop() const { return is_ready(POLLOUT); }
+
+int SocketChannel::connect_error() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
 
 int SocketChannel::unacknowledged() const {
   int bytes = 0;
@@ -79,7 +82,9 @@ bool SocketChannel::vanished() const { return has_vanished(socket_.get()); }
 
 void SocketChannel::break_off() {
   reset_on_close();
-  break_connection(socket_.get());
+  // A connection to no address resets this one. The socket stays, and epoll reports EPOLLHUP of it.
+  const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+  ::connect(socket_.get(), &nowhere, sizeof nowhere);
 }
 
 void SocketChannel::end_writing() { ::shutdown(socket_.get(), SHUT_WR); }

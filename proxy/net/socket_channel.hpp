@@ -1,5 +1,5 @@
 // A plain socket, of TCP or of a Unix-domain path, as a channel. It is registered with the loop's poller once for its
-// life, and the kernel stamps its arrivals if the clock asks for that.
+// life, and the kernel stamps its arrivals if the clock asks for that. A channel that speaks TLS derives from it.
 #pragma once
 
 #include "proxy/net/arrival.hpp"
@@ -8,7 +8,7 @@
 
 namespace weir::proxy::net {
 
-class SocketChannel final : public Channel {
+class SocketChannel : public Channel {
  public:
   /// `socket` does not block.
   SocketChannel(Poller& poller, const ArrivalClock& clock, UniqueFd socket);
@@ -31,10 +31,13 @@ class SocketChannel final : public Channel {
   void end_writing() override;
   void reset_on_close() override;
 
- private:
+ protected:
+  /// Asks the system whether one of poll's `events`, or a failure, is there now.
+  bool is_ready(short events) const;
+
   const ArrivalClock& clock_;
   UniqueFd socket_;
-  Poller::Registration registration_;  ///< It ends before the socket is closed.
+  Poller::Registration registration_;  ///< Ends before the socket is closed.
 };
 
 }  // namespace weir::proxy::net

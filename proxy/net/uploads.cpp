@@ -11,7 +11,7 @@ bool Uploads::make_room(Upload* asker, metrics::Moment now) {
   bool spares_new = false;
   for (auto& one : list_) {
     if (&one == asker || one.reserved() == 0) continue;
-    // A body that has just begun has had no time to be fast, and goes only where nobody older holds anything.
+    // A body that has just begun has had no time to be fast, and is ended only where no older one holds memory.
     const bool is_new = one.is_new(now);
     if (is_new && spares_new) continue;
     if (!is_new && !std::exchange(spares_new, true)) slowest = nullptr;

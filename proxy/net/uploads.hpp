@@ -1,7 +1,6 @@
-// The requests whose bodies one loop is reading, and which of them ends where limits.buffer_memory is spent: the
-// slowest.
+// The requests whose bodies a loop is reading. Where limits.buffer_memory is spent, the slowest of them ends.
 //
-// A client that holds memory and sends little keeps nobody out. Only the loop's thread uses it.
+// So a client that holds memory and sends little keeps no other out. Only the loop's thread uses it.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -31,8 +30,8 @@ class Uploads {
  public:
   void attach(Upload& upload) { list_.push_back(upload); }
   bool empty() const { return list_.empty(); }
-  /// Ends the slowest of those that hold memory, of two equals the one that holds more. `asker` is who wants room, and
-  /// may be null. Returns false if nobody else is slower than an asker that is not new. Costs a look at each.
+  /// Ends the slowest of those that hold memory, of two equals the one that holds more. `asker` is the upload that
+  /// wants room, or null. Returns false if no other is slower than an asker that is not new. Costs a look at each.
   bool make_room(Upload* asker, metrics::Moment now);
 
  private:

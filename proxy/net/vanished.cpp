@@ -11,9 +11,4 @@ bool has_vanished(int socket) {
   return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &known, &size) == 0 && has_vanished(known);
 }
 
-void break_connection(int socket) {
-  const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
-  ::connect(socket, &nowhere, sizeof nowhere);
-}
-
 }  // namespace weir::proxy::net

@@ -10,22 +10,19 @@
 
 namespace weir::proxy::net {
 
-/// A peer whose system does not acknowledge anything for so long has vanished. The options of clients' sockets have the
-/// kernel ask several times within it.
+/// The silence after which a peer has vanished: its system acknowledges nothing. The options of clients' sockets have
+/// the kernel ask several times within it.
 inline constexpr std::chrono::seconds most_silence{30};
 
-/// True if a peer has vanished: nothing has come from its system for `most_silence`, and at least two of what it has to
-/// acknowledge since went unanswered: retransmissions, probes of its closed window, keepalive probes. One alone may be
+/// True if a peer has vanished: nothing has come from its system for `most_silence`, and at least two segments
+/// since went unanswered: retransmissions, probes of its closed window, keepalive probes. One alone may be
 /// under way: while a window is closed, the kernel asks less and less often, after some minutes each 120 s.
 constexpr bool has_vanished(const tcp_info& known) {
   constexpr auto silence = std::chrono::milliseconds(most_silence).count();
   return known.tcpi_last_ack_recv >= silence && (known.tcpi_retransmits >= 2 || known.tcpi_probes >= 2);
 }
 
-/// The same of a socket. False for one that is not of TCP.
+/// True if the peer of this socket has vanished; false for a socket that is not of TCP.
 bool has_vanished(int socket);
-
-/// Ends a TCP connection by a reset. The socket stays, and epoll reports EPOLLHUP of it.
-void break_connection(int socket);
 
 }  // namespace weir::proxy::net

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "config/address.hpp"
-#include "proxy/net/listen_endpoint.hpp"
+#include "proxy/net/address.hpp"
 #include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {

@@ -173,7 +173,7 @@ class Comparing {
 
   /// Returns the metrics whose differences drift slowly.
   std::vector<statistics::Metric> drifting() const {
-    // What is longer than 60 days is a mistake, and would take memory for each of its minutes.
+    // A window longer than 60 days is a mistake, and would take memory for each of its minutes.
     constexpr double shortest_s = 1800, longest_s = 60 * 86400, most = 0.67;
     std::vector<statistics::Metric> result;
     const double length = result_.window.seconds();
@@ -271,7 +271,8 @@ class Comparing {
     if (metric == statistics::Metric::output_tokens) return Bar::none;
     if (!load_.same) return Bar::load_differs;
     if (!load_.spared()) return Bar::none;
-    // What is not finished is a miss, so an attainment that is worse for it is no illusion. A better one might be.
+    // An unfinished request counts as a miss, so a worse attainment of the side that was spared is real. A better one
+    // might not be.
     const bool against_spared = metric == statistics::Metric::slo && ((worse && load_.spared_b > load_.spared_a) ||
                                                                       (better && load_.spared_a > load_.spared_b));
     return against_spared ? Bar::none : Bar::spared_load;

@@ -21,7 +21,7 @@
 
 namespace weir::metrics::compare::comparison {
 
-/// What a run of the same configuration on both sides showed: its estimates, by metric. No margin is below them.
+/// The estimates, by metric, of a run with the same configuration on both sides. No margin is below them.
 using Floor = std::array<double, statistics::metric_count>;
 
 struct Options {
@@ -54,13 +54,13 @@ struct Verdict {
   std::optional<double> estimate{};  ///< b relative to a, as a share of a.
   std::optional<statistics::Interval> interval{};  ///< 95 %, as the estimate.
   std::optional<statistics::Estimate> effect{};    ///< On its own scale, with its standard error.
-  statistics::BlockValues blocks{};                ///< As the estimate; NaN where a block has no values.
+  statistics::BlockValues blocks{};                ///< On the estimate's scale; NaN where a block has no values.
   double margin = 0;
   double p = 0;  ///< NaN without an interval.
   statistics::Finding finding = statistics::Finding::inconclusive;
   bool withheld = false;            ///< No verdict could be given, whatever the values; `why` says why.
   bool load_forbids = false;        ///< The sides' loads differ, so that the estimate may mislead, however sure it is.
-  std::string why;                  ///< One sentence.
+  std::string why;                  ///< A sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
 };
 
@@ -92,9 +92,9 @@ struct Comparison {
   statistics::Window window{};
   std::vector<Verdict> verdicts;  ///< slo only with an objective.
   std::vector<Exploration> explorations;
-  std::vector<statistics::Overlay> distributions;  ///< Of the values of ttft and of tpot that the verdicts are about.
+  std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that the verdicts are about.
   pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.
-  pairs::Divergence divergence{};                  ///< All 0 in a split.
+  pairs::Divergence divergence{};                  ///< 0 in a split.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.
@@ -103,7 +103,7 @@ struct Comparison {
   std::optional<double> needs_s{};     ///< With State::too_few, the length of a window that would do.
 };
 
-/// It takes time n log n and memory for some pointers and figures a sample. The order of the samples does not matter.
+/// Compares in time n log n, with memory for some figures a sample. The order of the samples does not matter.
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
 
 /// A comparison and what it is of: the pairs, and in a split the requests, in its window. They point into the samples.

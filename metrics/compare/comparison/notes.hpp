@@ -1,4 +1,4 @@
-// What a reader of a comparison has to know beside its verdicts. Each note has a code for programs and a sentence.
+// Notes for readers of a comparison, beside its verdicts. Each note has a code for programs and a sentence.
 #pragma once
 
 #include <vector>

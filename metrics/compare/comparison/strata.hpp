@@ -16,7 +16,7 @@ namespace weir::metrics::compare::comparison {
 struct StratumEffect {
   statistics::Metric metric = statistics::Metric::ttft;
   std::uint64_t count = 0;
-  std::optional<double> estimate;  ///< As a share of a.
+  std::optional<double> estimate;  ///< A share of a.
   std::optional<statistics::Interval> interval;
 };
 
@@ -29,7 +29,7 @@ struct StratumSide {
 struct Stratum {
   std::string name;
   std::vector<StratumSide> sides;      ///< In the order of the report.
-  std::vector<StratumEffect> effects;  ///< Of ttft and tpot.
+  std::vector<StratumEffect> effects;  ///< The effects on ttft and tpot.
 };
 
 /// A way to tell requests apart. One of which it is not known is in no stratum.

@@ -20,11 +20,11 @@ Swapped separate(const statistics::Estimate& first, const statistics::Estimate& 
 
 struct SwappedVerdict {
   statistics::Metric metric = statistics::Metric::ttft;
-  double configuration = 0, gpu = 0;  ///< As shares.
+  double configuration = 0, gpu = 0;  ///< Shares.
   statistics::Interval configuration_interval{}, gpu_interval{};
   double margin = 0;
   statistics::Decision decision;  ///< About the configuration.
-  bool withheld = false;          ///< One of the two windows gives no verdict on this metric.
+  bool withheld = false;          ///< A window gives no verdict on this metric.
 };
 
 /// Returns a verdict for each metric that has an interval in both windows. There is none unless both are final.

@@ -8,15 +8,15 @@
 
 namespace weir::metrics::compare::comparison {
 
-/// What keeps a metric from a verdict, whatever its values are.
+/// The reason why a metric has no verdict, whatever its values are.
 enum class Bar : std::uint8_t {
   none,
-  no_values,     ///< A block has none, or a's share is 0.
+  no_values,     ///< A block has no values, or a's share is 0.
   running,       ///< The declared window has not ended.
   cold,          ///< A shadow never prefilled what it holds.
   too_few,       ///< The blocks are too short.
   load_differs,  ///< The sides did not have the same load.
-  spared_load,   ///< One side was spared more than 1 % of the requests.
+  spared_load,   ///< A side was spared more than 1 % of the requests.
 };
 
 /// Says why a verdict is what it is: blocks, interval, margin, and the blocks that moved the estimate most.

@@ -11,9 +11,9 @@ namespace weir::metrics::compare::page {
 /// The texts are the program's own and stand in the page as HTML. What users named belongs into the data.
 struct Frame {
   std::string_view title;
-  std::string_view without_scripts;  ///< What a reader without JavaScript is told.
+  std::string_view without_scripts;  ///< The text for a reader without JavaScript.
   std::string_view footer;
-  std::span<const std::string_view> scripts;  ///< They run in this order, behind plots.js and parts.js.
+  std::span<const std::string_view> scripts;  ///< In the order in which they run, behind plots.js and parts.js.
 };
 
 /// Returns the page. `data` is JSON, which the scripts find in the element #report.

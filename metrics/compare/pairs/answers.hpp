@@ -64,7 +64,7 @@ class Answers {
 
  private:
   struct Entry {
-    samples::Id key;  ///< It is kept here as well, because sorting by what lies all over the memory is slow.
+    samples::Id key;  ///< Kept here as well, because sorting by what lies all over the memory is slow.
     const samples::Sample* sample;
   };
   std::vector<Entry> entries_;

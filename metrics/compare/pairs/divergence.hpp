@@ -38,7 +38,8 @@ struct Divergence {
   TwoByTwo tool_calls;  ///< Answers that end with a call of tools.
   /// Answers whose calls all have arguments that are JSON, of the pairs in which one calls any.
   TwoByTwo valid_tools;
-  /// Of each side that is a shadow. A control's says how far the primary's own configuration differs from itself.
+  /// The likeness of each side that is a shadow. A control's says how far the primary's own configuration differs from
+  /// itself.
   TextLikeness text_a, text_b;
   double prompt_tokens_differ = 0;  ///< The sum of differences in prompt tokens, over a's prompt tokens.
 };

@@ -18,11 +18,11 @@ struct Load {
   bool same = true;
   double in_flight_a = 0, in_flight_b = 0;   ///< Mean number in flight while a request ran; NaN if unknown.
   std::uint64_t sampled = 0;                 ///< Requests that both sides were to have. 0 in a split, as all below.
-  std::uint64_t spared_a = 0, spared_b = 0;  ///< Those of which this side, a shadow, has no finished answer.
+  std::uint64_t spared_a = 0, spared_b = 0;  ///< Requests to which this side, a shadow, has no finished answer.
   /// The same by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished{};
   std::array<std::uint64_t, statistics::block_count> spared_by_block{};
-  double prompt_tokens_spared = 0;  ///< As a share of the sampled requests' prompt tokens.
+  double prompt_tokens_spared = 0;  ///< A share of the sampled requests' prompt tokens.
 
   /// More than 1 % of the sampled requests have no finished answer.
   bool spared() const { return 100 * std::max(spared_a, spared_b) > sampled; }

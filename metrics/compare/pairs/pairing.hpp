@@ -18,7 +18,7 @@
 namespace weir::metrics::compare::pairs {
 
 enum class Mode : std::uint8_t {
-  mirrored,  ///< One side is the primary and the other a shadow of it.
+  mirrored,  ///< A primary and a shadow of it.
   control,   ///< Both sides are shadows of the same primary; a runs the primary's own configuration.
   split,     ///< The sides had different requests of one pool.
 };
@@ -31,7 +31,7 @@ struct Pair {
   const samples::Sample* b = nullptr;
   std::int64_t at_us = 0;  ///< Its primary was dispatched at this moment.
 
-  /// Of two shadows there is no primary's answer here, and a's stands for it.
+  /// A pair of two shadows has no primary's answer, and a's stands for it.
   const samples::Sample& primary_or_a() const { return b->role == Role::primary ? *b : *a; }
 };
 

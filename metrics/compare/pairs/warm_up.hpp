@@ -22,14 +22,14 @@ using KvTokens = std::function<std::optional<std::uint64_t>(samples::Names::Name
 /// When one side's shadows are warm.
 struct Warm {
   std::int64_t from_us = never_warm;
-  std::uint64_t kv_tokens = 0;  ///< They have to prefill so many; 0 if that is not known, or without a warm-up.
-  std::uint64_t prefilled = 0;  ///< So many have they prefilled so far, or by `from_us`.
+  std::uint64_t kv_tokens = 0;  ///< The tokens that they have to prefill; 0 if unknown, or without a warm-up.
+  std::uint64_t prefilled = 0;  ///< The tokens that they have prefilled so far, or by `from_us`.
 
   bool lacks_tokens() const { return prefilled < kv_tokens; }
 };
 
-/// What shadows were sent by when: all of it, also where a comparison looks at a part of their requests. It costs a
-/// number for each minute of each shadow.
+/// The prompt tokens that shadows were sent, by time, also outside the requests that a comparison looks at. The memory
+/// is a number for each minute of each shadow.
 class Mirrored {
  public:
   /// Takes note of a shadow's request that was sent. The order of the samples does not matter.
@@ -53,7 +53,7 @@ class Mirrored {
   static bool holds(const sides::Selection& side, const Key& key);
 
   std::map<samples::Names::Name, std::int64_t> since_;  ///< When a shadow began anew.
-  std::map<Key, Shadow> shadows_;                       ///< By configuration, replica and [[shadow]].
+  std::map<Key, Shadow> shadows_;                       ///< The key is configuration, replica and [[shadow]].
 };
 
 struct WarmUp {

@@ -38,7 +38,7 @@ std::optional<Cheapest> cheapest_of(std::span<const sides::Side> sides, const st
     if (!side.cost_per_hour) continue;
     const double per_second = *side.cost_per_hour / 3600 / static_cast<double>(side.replicas.size());
     for (const auto& point : side.points) {
-      // One minute alone is no measurement of a load.
+      // A single minute is no measurement of a load.
       if (point.minutes < 2 || !point.ttft || !point.tokens_per_second_per_user) continue;
       if (point.ttft->value > cheapest.most_ttft || point.tokens_per_second_per_user->value < cheapest.least_speed ||
           point.output_tokens_per_second.value <= 0) {

@@ -1,4 +1,4 @@
-// All that is said about two sides: the comparison, what each side did, and the notes. GET /api/compare and
+// The report on two sides: the comparison, the figures of each side, and the notes. GET /api/compare and
 // `weir compare` write the same report, as JSON (which other programs read), text or Markdown.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace weir::metrics::compare::report {
 
 /// The measured point that costs least among those that are fast enough.
 struct Cheapest {
-  double most_ttft = 0, least_speed = 0;  ///< What was asked for, in seconds and tokens per second per user.
+  double most_ttft = 0, least_speed = 0;  ///< The demand, in seconds and tokens per second per user.
   struct Found {
     std::string side;
     sides::LoadPoint point;
@@ -33,7 +33,7 @@ struct Report {
   std::vector<sides::Side> sides;  ///< a and b come first.
   std::vector<comparison::Stratum> by_prompt_size, by_turn;
   std::optional<Cheapest> cheapest;     ///< With costs and an objective that limits both TTFT and TPOT.
-  std::vector<comparison::Note> notes;  ///< Those of the comparison, and more.
+  std::vector<comparison::Note> notes;  ///< The comparison's notes, and more.
 };
 
 struct ReportOptions {
@@ -42,7 +42,7 @@ struct ReportOptions {
   std::function<std::optional<double>(std::string_view replica, std::string_view config)> cost_per_hour;
 };
 
-/// It takes time n log n, about three times that of compare() alone, and memory for a few pointers a sample.
+/// Makes a report in time n log n, about three times that of compare() alone, and memory for a few pointers a sample.
 Report make_report(std::span<const samples::Sample> samples, const samples::Names& names, const ReportOptions& options);
 
 /// Two reports of windows in which the configurations changed GPUs.

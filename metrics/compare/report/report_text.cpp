@@ -99,7 +99,7 @@ void add_likeness(Document& document, const pairs::TextLikeness& likeness, const
   document.item(text);
 }
 
-/// What is shown beside the verdicts and carries none.
+/// Adds the figures that are shown beside the verdicts and carry none.
 void add_explorations(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   const auto& divergence = comparison.divergence;

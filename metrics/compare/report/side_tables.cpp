@@ -60,7 +60,7 @@ std::string prefill_text(const std::optional<sides::Prefill>& prefill) {
   return with_interval(prefill->ms_per_thousand_tokens) + ", and " + with_interval(prefill->intercept_ms) + " at once";
 }
 
-/// They come first where tokens do not compare.
+/// Rows that come first where tokens do not compare.
 const Row rows_of_characters[]{
     {"output characters/s while busy",
      [](const sides::Side& side) { return short_number(side.output_chars_per_second); }},

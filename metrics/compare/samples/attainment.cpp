@@ -5,7 +5,7 @@
 namespace weir::metrics::compare::samples {
 namespace {
 
-/// What a request took, or what its client had waited when it left. NaN is unknown.
+/// The times of a request, or how long its client had waited when it left. NaN is unknown.
 struct Waits {
   float ttft_client, ttft, tpot, e2e;
 };

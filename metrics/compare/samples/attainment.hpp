@@ -17,8 +17,8 @@ enum class Since : std::uint8_t { arrival, dispatch };
 enum class Attainment : std::uint8_t {
   met,
   missed,      ///< A threshold was missed, or the replica or weir failed the request, or a shadow was dropped.
-  no_figure,   ///< It was served, and no threshold applies: TTFT and TPOT need a stream with tokens.
-  left_early,  ///< Its client left before a threshold had passed.
+  no_figure,   ///< Served, but no threshold applies: TTFT and TPOT need a stream with tokens.
+  left_early,  ///< The client left before a threshold had passed.
   refused,     ///< The request itself was wrong (bad_request, client_error).
 };
 

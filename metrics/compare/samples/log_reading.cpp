@@ -15,7 +15,7 @@ static_assert(line_padding >= simdjson::SIMDJSON_PADDING);
 
 using Value = simdjson::ondemand::value;
 
-/// What a sample needs of the line besides its own members.
+/// The facts of a line that a sample needs besides its own members.
 struct Line {
   Sample& sample;
   Names& names;

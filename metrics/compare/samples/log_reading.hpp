@@ -11,8 +11,8 @@ namespace weir::metrics::compare::samples {
 
 enum class LineKind : std::uint8_t {
   request,
-  foreign,  ///< It is JSON, but no line of weir's request log, or one of a later version.
-  broken,   ///< It is no JSON object, or longer than longest_line.
+  foreign,  ///< JSON, but no line of weir's request log, or one of a later version.
+  broken,   ///< No JSON object, or longer than longest_line.
 };
 
 inline constexpr std::size_t longest_line = 64 * 1024;

@@ -1,5 +1,4 @@
-// What a comparison keeps of one request. It is made of a RequestRecord, or of a line of the request log, and both give
-// the same.
+// A request as a comparison keeps it. A RequestRecord and its line of the request log give the same sample.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@ namespace weir::metrics::compare::samples {
 /// Texts of few values, kept once each. 0 is "".
 class Names {
  public:
-  /// What comes from peers beyond so many different texts has one name for all.
+  /// The most different texts from peers; further ones share one name.
   static constexpr std::size_t most_from_peers = 10'000;
   using Name = std::uint32_t;
   Names() = default;

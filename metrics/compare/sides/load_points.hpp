@@ -18,7 +18,7 @@ struct LoadPoint {
   double in_flight = 0;  ///< The mean over the point's minutes.
   std::uint64_t minutes = 0, requests = 0, good = 0, bad = 0;
   statistics::Measured output_tokens_per_second, total_tokens_per_second, requests_per_minute;
-  std::optional<statistics::Measured> ttft;                        ///< Of the minutes' medians, in seconds.
+  std::optional<statistics::Measured> ttft;                        ///< From the minutes' medians, in seconds.
   std::optional<statistics::Measured> tokens_per_second_per_user;  ///< 1 / the median TPOT of each minute.
 };
 
@@ -32,7 +32,7 @@ struct Capacity {
     too_few,      /// There are too few judged requests at any load.
     none,         ///< Attainment was below least_attainment at the lowest load already.
     found,        ///< More load broke it.
-    not_reached,  ///< All that was measured met it, so the capacity is at least this.
+    not_reached,  ///< Every measured point met it, so the capacity is at least this.
   };
   State state = State::too_few;
   std::optional<LoadPoint> at;  ///< With found and not_reached: the point with the highest output rate.

@@ -1,4 +1,4 @@
-// What each replica did in each minute: how many requests it had, the tokens it made, and how its requests fared.
+// Each replica's minutes: the number of requests, the tokens that it made, and the outcomes.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace weir::metrics::compare::sides {
 
 using Samples = std::span<const samples::Sample* const>;
 
-/// One replica in one whole minute. A request's prompt tokens are spread over the time to its first token, its output
+/// A replica in one whole minute. A request's prompt tokens are spread over the time to its first token, its output
 /// tokens over the time from there to its end.
 struct ReplicaMinute {
   samples::Names::Name replica = 0;
   std::int64_t from_us = 0;
   double in_flight = 0;  ///< The mean over the minute.
   double output_tokens = 0, prompt_tokens = 0;
-  std::uint32_t requests = 0, good = 0, bad = 0;  ///< Of those that were sent in the minute.
+  std::uint32_t requests = 0, good = 0, bad = 0;  ///< Requests that were sent in the minute.
   std::optional<double> ttft, tpot;               ///< The medians of these, in seconds.
 };
 

@@ -13,8 +13,8 @@ enum class By : std::uint8_t { config, replica, role, shadow };
 
 struct Selection {
   By by = By::config;
-  samples::Names::Name name = 0;  ///< Of the config, replica or shadow.
-  Role role = Role::primary;      ///< It counts with By::role alone.
+  samples::Names::Name name = 0;  ///< The config's, replica's or shadow's.
+  Role role = Role::primary;      ///< Counts with By::role alone.
 
   bool holds(const samples::Sample& sample) const {
     switch (by) {

@@ -1,5 +1,5 @@
-// What one side of a comparison did: a configuration, a replica or a role, over a window. docs/comparison.md says what
-// each figure means.
+// The figures of one side of a comparison: a configuration, a replica or a role, over a window. docs/comparison.md
+// defines them.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace weir::metrics::compare::sides {
 
-/// What an amount of work costs, in the currency of the costs given.
+/// The cost of an amount of work, in the currency of the costs given.
 struct Cost {
   double per_thousand_requests = 0, per_million_output_tokens = 0;
 };
@@ -34,7 +34,7 @@ struct Prefill {
 struct Quantiles {
   statistics::Distribution ttft, ttft_client, tpot, e2e;  ///< In seconds.
   statistics::Distribution decode_speed;                  ///< In tokens per second.
-  statistics::Distribution prompt_tokens, output_tokens;  ///< Of served requests.
+  statistics::Distribution prompt_tokens, output_tokens;  ///< Served requests only.
 };
 
 /// Times to the first token count whatever became of the request; what is known at its end, of served requests alone.
@@ -47,7 +47,7 @@ struct Side : Quantiles {
   std::vector<std::string> replicas;
   std::uint64_t requests = 0;  ///< Without those that a shadow was spared.
   std::array<std::uint64_t, outcome_names.size()> outcomes{};
-  std::map<std::string, std::uint64_t> dropped;  ///< What a shadow was spared, by reason.
+  std::map<std::string, std::uint64_t> dropped;  ///< A shadow's requests that were dropped, by reason.
   std::optional<double> rpm, error_share, slo_attainment;
   std::uint64_t slo_good = 0, slo_bad = 0;
   statistics::Distribution itl;  ///< In seconds, of served requests.
@@ -56,11 +56,11 @@ struct Side : Quantiles {
   double busy_s = 0;  ///< Summed over replicas.
   /// For one replica, while it was busy.
   std::optional<double> output_tokens_per_second, total_tokens_per_second, output_chars_per_second;
-  std::optional<double> in_flight_mean;  ///< What the requests saw on their replica, on average.
+  std::optional<double> in_flight_mean;  ///< The mean that requests found on their replica.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
   std::optional<Capacity> capacity;     ///< With an objective.
-  std::optional<double> cost_per_hour;  ///< Of all its replicas.
+  std::optional<double> cost_per_hour;  ///< The sum over its replicas.
   std::optional<Cost> cost, cost_at_capacity;
   std::optional<double> cost_per_million_output_chars;
 };

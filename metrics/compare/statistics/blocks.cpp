@@ -46,7 +46,7 @@ std::size_t Window::block_of(std::int64_t at_us) const {
 }
 
 std::int64_t Window::begin_of(std::size_t block) const {
-  // It is rounded up, so that block_of(begin_of(i)) is i.
+  // Rounded up, so that block_of(begin_of(i)) is i.
   const auto length = static_cast<std::uint64_t>(to_us - from_us);
   return from_us + static_cast<std::int64_t>((block * length + block_count - 1) / block_count);
 }

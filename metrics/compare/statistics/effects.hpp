@@ -7,7 +7,7 @@
 
 namespace weir::metrics::compare::statistics {
 
-/// One metric's values on both sides. If they are paired, the two lists belong together and have the same moments.
+/// A metric's values on both sides. If they are paired, the two lists belong together and have the same moments.
 struct SideValues {
   std::vector<Point> a, b;
   bool paired = false;

@@ -10,7 +10,7 @@ namespace weir::metrics::compare::statistics {
 
 struct Measured {
   double value = 0;
-  std::optional<Interval> interval;  ///< It is at 95 %, and absent where there is too little to tell.
+  std::optional<Interval> interval;  ///< At 95 %, and absent where there is too little to tell.
 };
 
 /// Returns the mean of the values and its t interval; nothing for no value. The interval takes the values as

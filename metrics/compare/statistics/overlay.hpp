@@ -12,14 +12,14 @@ namespace weir::metrics::compare::statistics {
 
 struct Overlay {
   struct Values {
-    std::vector<std::uint64_t> counts;   ///< By bin.
-    std::uint64_t below = 0, above = 0;  ///< What lies outside all bins. Values that are not positive lie below.
+    std::vector<std::uint64_t> counts;   ///< The count of each bin.
+    std::uint64_t below = 0, above = 0;  ///< Values outside all bins. Values that are not positive lie below.
     double median = std::numeric_limits<double>::quiet_NaN();
 
     std::uint64_t count() const;
   };
   Metric metric = Metric::ttft;
-  std::vector<double> edges;  ///< One more than bins. Bin i is from edges[i] up to edges[i + 1], which is outside.
+  std::vector<double> edges;  ///< Bin i is from edges[i] up to edges[i + 1], which is outside.
   Values a, b;
 };
 

@@ -36,11 +36,11 @@ inline constexpr std::array<std::string_view, 6> finding_names{"better",  "worse
                                                                "shorter", "equivalent", "inconclusive"};
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
 
-/// What is known of one metric. The estimate is on the effect's own scale.
+/// The effect on a metric. The estimate is on the effect's own scale.
 struct Effect {
   Metric metric = Metric::ttft;
   std::optional<Estimate> estimate{};
-  double margin = 0.02;  ///< As a share of a.
+  double margin = 0.02;  ///< A share of a.
 };
 
 struct Decision {

@@ -203,7 +203,7 @@ class Reader : public Walker<Reader, AnswerMember> {
   }
 
   JsonAnswerFacts facts_;
-  AnswerCounts counts_;  // They are the counts of the open document.
+  AnswerCounts counts_;  // The counts of the open document.
   const AnswerMembers& members_ = answer_members();
   std::string word_, status_, incomplete_reason_;
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;

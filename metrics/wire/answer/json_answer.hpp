@@ -18,12 +18,12 @@ namespace weir::metrics::wire {
 
 struct JsonAnswerFacts {
   std::optional<std::uint64_t>
-      prompt_tokens;  ///< It is absent for a list of different counts: each prompt or sample has its own.
+      prompt_tokens;  ///< Absent for a list of different counts: each prompt or sample has its own.
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
-  std::optional<std::uint64_t> total_tokens;  ///< Of a single document.
-  std::string finish_reason;              ///< It is the first choice's, at most 32 bytes.
-  std::uint32_t documents = 0;            ///< It is one, or the length of a list.
+  std::optional<std::uint64_t> total_tokens;  ///< A single document's.
+  std::string finish_reason;              ///< The first choice's, at most 32 bytes.
+  std::uint32_t documents = 0;            ///< 1, or the length of a list.
   std::uint32_t choices_with_output = 0;  ///< Counts choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;

@@ -25,22 +25,22 @@ enum class AnswerPlace : std::uint8_t {
   choices,
   choice,
   message,
-  items,  ///< This is OpenAI Responses' output.
+  items,  ///< OpenAI Responses' output.
   item,
-  content,  ///< It is a string or a list of parts.
+  content,  ///< A string or a list of parts.
   part,
   text,
-  reasoning,          ///< This is reasoning under its new name,
+  reasoning,          ///< Reasoning under its new name,
   reasoning_content,  ///< and this under its old one. If both are there, they are one text.
-  thinking,           ///< This is Ollama's reasoning.
-  calls,              ///< It is an object or an array of them.
+  thinking,           ///< Ollama's reasoning.
+  calls,              ///< An object or an array of them.
   call_function,
   call_name,
-  arguments,  ///< They are JSON in a string, or an object.
+  arguments,  ///< JSON in a string, or an object.
   finish_reason,
-  native_reason,  ///< This is SGLang's, an object.
+  native_reason,  ///< SGLang's, an object.
   native_reason_type,
-  status,  ///< This is OpenAI Responses'.
+  status,  ///< OpenAI Responses'.
   incomplete,
   incomplete_reason,
   usage,
@@ -50,7 +50,7 @@ enum class AnswerPlace : std::uint8_t {
   metrics,
   drafts,
   details,
-  ids,  ///< These are token ids, or lists of them: output without a text.
+  ids,  ///< Token ids, or lists of them: output without a text.
   number,
 };
 
@@ -61,7 +61,7 @@ struct AnswerCounts {
   Count total;                                            // Where nothing is generated, it is the prompt's.
   Count input, output;                                    // Responses and Anthropic use these names; gateways give
                                                           // both.
-  Count cache_created, cache_read;                        // These are Anthropic's; its input_tokens do not include
+  Count cache_created, cache_read;                        // Anthropic's; its input_tokens do not include
                                                           // them.
   Count native_prompt, native_completion, native_cached;  // An engine's own route has these.
   EngineReport engine;                                    // The engine reports this of its own work.
@@ -83,7 +83,7 @@ struct AnswerMember {
   std::string_view key;
   AnswerPlace place;
   AnswerCounts::Count AnswerCounts::*count = nullptr;
-  const FigureMember* figure = nullptr;  ///< It is set if the member tells of the engine's work.
+  const FigureMember* figure = nullptr;  ///< Set if the member tells of the engine's work.
 };
 
 constexpr AnswerMember counts(AnswerPlace in, std::string_view key, AnswerCounts::Count AnswerCounts::*count) {

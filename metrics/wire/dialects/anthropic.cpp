@@ -22,8 +22,8 @@ struct Usage {
 struct Delta {
   std::uint64_t chars = 0;
   bool text = false, thinking = false, call = false;
-  std::string_view inside;     // This is the text, or the thinking.
-  std::string_view arguments;  // This is a part of a call's.
+  std::string_view inside;     // The text, or the thinking.
+  std::string_view arguments;  // A part of a call's.
   std::string_view stop_reason;
 };
 

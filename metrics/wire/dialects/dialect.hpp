@@ -20,9 +20,9 @@ namespace weir::metrics::wire {
 
 /// Says whether the answers of a route are streams.
 enum class Streams : std::uint8_t {
-  if_asked,         ///< They are if the request's `stream` is true.
-  unless_declined,  ///< They are unless `stream` is false.
-  always,           ///< They are, whatever the body says.
+  if_asked,         ///< If the request's `stream` is true.
+  unless_declined,  ///< Unless `stream` is false.
+  always,           ///< Whatever the body says.
   never
 };
 
@@ -41,21 +41,18 @@ enum class StreamEnd : std::uint8_t {
 struct Dialect {
   Api api;
 
-  // These members describe requests.
+  // Requests.
   std::span<const Route> routes;
-  std::span<const RequestMember> request_members{};  ///< These come on top of the members that all dialects have
-                                                     ///< (request_members.cpp).
+  std::span<const RequestMember> request_members{};  ///< On top of those of all dialects (request_members.cpp).
   bool (*greedy)(const Sampling& asked) = greedy_by_temperature;
-  /// Several dialects may share a route. This tells by a request's members to which of them it belongs; null if none
-  /// shares it.
+  /// Tells by a request's members to which of the dialects that share a route it belongs; null if none shares it.
   Api (*told_by_sources)(RequestSources there) = nullptr;
-  RequestSources foreign_sources = 0;  ///< These members belong to another dialect on the same route, and count
-                                       ///< nothing.
+  RequestSources foreign_sources = 0;  ///< Members of another dialect on the same route, which do not count.
   bool has_sampling_params = false;    ///< The request says in `sampling_params` how to sample.
   bool takes_stream_options = false;   ///< A stream reports usage and timings if the request asks for them
                                        ///< (request/edits.hpp).
 
-  // These members describe streams.
+  // Streams.
   Framing framing = Framing::events;
   /// Reads the data of an event that is neither an end marker nor blank. Returns false if it is not the JSON it should
   /// be.
@@ -64,11 +61,11 @@ struct Dialect {
   StreamEnd end = StreamEnd::marker;
   bool marks_each_prompt = false;  ///< In a list of prompts each prompt ends with the end marker.
 
-  // These members describe whole answers.
+  // Whole answers.
   std::span<const AnswerMember> answer_members{};
   std::span<const AnswerFigures> answer_figures{};
 
-  // These write weir's own errors: as an answer's body, and as the last event of a stream, framed.
+  // Writers of weir's own errors: as an answer's body, and as the last event of a stream, framed.
   std::string (*error_body)(unsigned status, const OwnError& error) = openai_error_body;
   std::string (*error_event)(std::string_view message) = openai_error_event;
 

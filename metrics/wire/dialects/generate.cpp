@@ -98,7 +98,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
       return read_meta_info(part, facts);
     }
     if (key == "index") {
-      index = index_of(part);  // This is SGLang's choice; TGI's `index` is the token's number.
+      index = index_of(part);  // SGLang's choice; TGI's `index` is the token's number.
     } else if (key == "generated_text") {
       choice.finished |= !is_null(part);
     } else if (key == "error") {
@@ -129,7 +129,7 @@ constexpr Route sglang_routes[] = {
 
 using In = RequestPlace;
 constexpr RequestMember request[] = {
-    // These are TGI's.
+    // TGI.
     {In::root, "inputs", In::text},
     {In::root, "parameters", In::options},
     {In::options, "max_new_tokens", In::max_tokens},
@@ -139,7 +139,7 @@ constexpr RequestMember request[] = {
     {In::options, "top_p", In::top_p},
     {In::options, "typical_p", In::typical_p},
     {In::options, "temperature", In::temperature},
-    // These are SGLang's.
+    // SGLang.
     {In::root, "text", In::prompt, RequestSource::text},
     {In::root, "input_ids", In::prompt, RequestSource::input_ids},
     {In::root, "image_data", In::images, RequestSource::sglang_images},

@@ -14,15 +14,16 @@ using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-/// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see EventTemplate).
+/// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see
+/// EventTemplate).
 struct Chunk {
   EventFacts& facts;
   bool usage_seen = false;
   bool more_seen = false;     // There are calls, counts or figures beside the text; a plain chunk has none.
   std::uint32_t strings = 0;  // Counts the text strings, empty ones too.
-  std::string_view text{};    // This is the last of them that is not empty.
-  std::string_view usage{};   // This is the usage member, key and value.
-  std::string_view timed{};   // This is the timings member, key and value.
+  std::string_view text{};    // The last of them that is not empty.
+  std::string_view usage{};   // The usage member, key and value.
+  std::string_view timed{};   // The timings member, key and value.
   std::optional<EngineReport> timings{};
 };
 

@@ -7,7 +7,7 @@
 namespace weir::metrics::wire {
 
 struct OwnError {
-  std::string type;  ///< It is invalid_request_error, overloaded_error, upstream_error or timeout_error.
+  std::string type;  ///< Invalid_request_error, overloaded_error, upstream_error or timeout_error.
   std::string code;
   std::string message;
 };
@@ -18,7 +18,7 @@ std::string openai_error_body(unsigned status, const OwnError& error);
 /// Returns the same as a framed event, which ends a stream that the replica broke off.
 std::string openai_error_event(std::string_view message);
 
-/// Such an event has this type and this code.
+/// The type and the code of such an event.
 inline constexpr std::string_view upstream_error = "upstream_error";
 inline constexpr std::string_view replica_lost = "replica_lost";
 

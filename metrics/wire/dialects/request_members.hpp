@@ -24,10 +24,10 @@ enum class RequestPlace : std::uint8_t {
   stream_options,
   include_usage,
   timings_per_token,
-  stored_context,  ///< It names context that the engine keeps and weir cannot see.
-  // These say how to sample.
-  options,          ///< These are TGI's parameters or Ollama's options.
-  sampling_params,  ///< These are SGLang's.
+  stored_context,  ///< Names context that the engine keeps and weir cannot see.
+  // Sampling.
+  options,          ///< TGI's parameters or Ollama's options.
+  sampling_params,  ///< SGLang's.
   max_tokens,
   preferred_max_tokens,  ///< Where a dialect has two names, this one holds.
   n,
@@ -36,21 +36,21 @@ enum class RequestPlace : std::uint8_t {
   top_k,
   top_p,
   typical_p,
-  // These hold what is asked.
-  text,            ///< It is a string.
+  // Content.
+  text,            ///< A string.
   text_tree,       ///< Every string and key below it is text.
-  content,         ///< It is a string or a list of parts.
-  system,          ///< It is the same, and a message by itself.
-  part,            ///< It is an element of content.
-  messages,        ///< It is a list of messages.
-  input,           ///< It is a list of messages, or a string that is one.
+  content,         ///< A string or a list of parts.
+  system,          ///< The same, and a message by itself.
+  part,            ///< An element of content.
+  messages,        ///< A list of messages.
+  input,           ///< A list of messages, or a string that is one.
   message,         //
   role,            //
-  prompt,          ///< It is a string, token ids, a mix of both, or a list of such.
+  prompt,          ///< A string, token ids, a mix of both, or a list of such.
   prompt_of_list,  //
   token_of_list,   //
-  token_ids,       ///< It is a list of them.
-  images,          ///< It is a string, or a list of them.
+  token_ids,       ///< A list of them.
+  images,          ///< A string, or a list of them.
   image,           //
   tools,           //
   tool_tree,       //

@@ -15,7 +15,7 @@ using simdjson::ondemand::value;
 /// The parts of an event, kept until its type is known.
 struct Parts {
   std::string_view type, item;
-  std::string_view inside;  // This is the delta's string.
+  std::string_view inside;  // The delta's string.
   std::uint64_t chars = 0;
   bool text = false;
   std::string_view status, cut_short_by;
@@ -64,7 +64,7 @@ void delta(const Parts& parts, EventFacts& facts) {
     facts.output_chars = parts.chars;
     facts.add_content(ContentPart::What::text, parts.inside);
   } else {
-    choice.token = true;  // It is the arguments of a call, or sound; all of it is output.
+    choice.token = true;  // The arguments of a call, or sound; all of it is output.
     if (has("_arguments.") || has("_input.")) facts.add_content(ContentPart::What::arguments, parts.inside);
   }
   choice.output = choice.token && !has(".reasoning");
@@ -122,7 +122,7 @@ constexpr RequestMember request[] = {
     {In::root, "input", In::input},
     {In::root, "tools", In::tools, RequestSource::tools},
     {In::root, "instructions", In::system, RequestSource::system},
-    // These items are no messages.
+    // Items that are no messages.
     {In::message, "name", In::text},
     {In::message, "arguments", In::text},
     {In::message, "output", In::content},

@@ -12,7 +12,7 @@ extern const Dialect openai_chat, openai_completions, openai_responses, anthropi
     sglang_generate, llamacpp_completion, kobold_generate, ollama_chat, ollama_generate, openai_embeddings, rerank,
     score, other;
 
-/// They stand in the order of Api. If two share a route, the first gets it.
+/// All dialects, in the order of Api. The first of several on a route gets it.
 inline constexpr std::array<const Dialect*, api_names.size()> all{
     &openai_chat,     &openai_completions,  &openai_responses, &anthropic_messages, &tgi_generate,
     &sglang_generate, &llamacpp_completion, &kobold_generate,  &ollama_chat,        &ollama_generate,

@@ -11,11 +11,11 @@ namespace weir::metrics::wire {
 struct EngineFigures {
   std::optional<double> queue{};    ///< The request waited so long in the engine.
   std::optional<double> prefill{};  ///< Reading the prompt took so long.
-  std::optional<double> ttft{};     ///< This is the time to first token, where the engine reports it.
+  std::optional<double> ttft{};     ///< The time to first token, where the engine reports it.
   std::optional<double> decode{};   ///< Making the output took so long.
   std::optional<double> total{};    ///< The whole request took so long.
   std::optional<double>
-      time_per_token{};  ///< It is set where the engine reports it: TGI's includes prefill, vLLM's is its mean ITL.
+      time_per_token{};  ///< Set where the engine reports it: TGI's includes prefill, vLLM's is its mean ITL.
   std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Speculative decoding has these.
   std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};         ///< Some answers have them in no body (TGI).
   bool operator==(const EngineFigures&) const = default;

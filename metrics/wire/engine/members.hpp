@@ -10,7 +10,7 @@
 
 namespace weir::metrics::wire {
 
-/// What one object reports: figures, and counts that an answer's own usage object may lack.
+/// The report in one object: figures, and counts that an answer's own usage object may lack.
 struct EngineReport : EngineFigures {
   std::optional<std::uint64_t> predicted{};                     ///< Counts the output tokens so far.
   std::optional<std::uint64_t> prompt_read{}, prompt_cached{};  ///< The prompt is the sum of both.
@@ -26,7 +26,7 @@ struct EngineReport : EngineFigures {
   }
 };
 
-/// One member: a count, or a time in so many units a second.
+/// A member: a count, or a time in so many units a second.
 struct FigureMember {
   std::string_view key;
   std::optional<std::uint64_t> EngineReport::*count = nullptr;
@@ -59,7 +59,7 @@ inline constexpr double nanoseconds = 1e9;
 
 }  // namespace engine_members
 
-/// This is llama.cpp's `timings` (tools/server/server-task.cpp).
+/// llama.cpp's `timings` (tools/server/server-task.cpp).
 inline constexpr FigureMember llamacpp_timings[] = {
     engine_members::count("predicted_n", &EngineReport::predicted),
     engine_members::count("prompt_n", &EngineReport::prompt_read),
@@ -70,7 +70,7 @@ inline constexpr FigureMember llamacpp_timings[] = {
     engine_members::count("draft_n_accepted", &EngineReport::draft_accepted_tokens),
 };
 
-/// This is vLLM's `metrics` (docs/features/per_request_metrics.md), with the object in it that reports speculative
+/// vLLM's `metrics` (docs/features/per_request_metrics.md), with the object in it that reports speculative
 /// decoding.
 inline constexpr FigureMember vllm_metrics[] = {
     engine_members::time("time_to_first_token_ms", &EngineReport::prefill, engine_members::milliseconds),

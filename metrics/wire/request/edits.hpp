@@ -1,5 +1,5 @@
-// What weir changes in a request so that the replica reports its token counts. It is a list of byte edits, so that the
-// rest of the body goes out as it came. What weir asks for is taken out of the answer again: see StreamMeter::Options.
+// The changes to a request so that the replica reports its token counts. They are byte edits, so that the rest of the
+// body goes out as it came. The report is taken out of the answer again: see StreamMeter::Options.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace weir::metrics::wire {
 
-/// What a replica is asked to report of an OpenAI stream beyond what its client asked for.
+/// The reports on an OpenAI stream that a replica is asked for beyond its client's wishes.
 enum class Ask : std::uint8_t {
   nothing,
-  usage,                  ///< It asks for stream_options.include_usage: an event at the end.
-  usage_on_every_chunk,   ///< It asks for continuous_usage_stats as well (vLLM, SGLang).
-  timings_on_every_chunk  ///< It asks for llama.cpp's timings_per_token. llama.cpp reports the counts at the end by
+  usage,                  ///< Asks for stream_options.include_usage: an event at the end.
+  usage_on_every_chunk,   ///< Asks for continuous_usage_stats as well (vLLM, SGLang).
+  timings_on_every_chunk  ///< Asks for llama.cpp's timings_per_token. llama.cpp reports the counts at the end by
                           ///< itself.
 };
 
@@ -27,7 +27,7 @@ enum class Ask : std::uint8_t {
 struct RequestEdit {
   std::uint64_t at = 0;
   std::uint64_t erased = 0;
-  std::string_view text;  ///< It outlives the edit.
+  std::string_view text;  ///< Outlives the edit.
 };
 
 /// Returns the size of a body of `bytes` bytes with these edits.
@@ -57,7 +57,7 @@ class RequestEdits {
 
 /// Returns the edits by which a request asks for `ask`; none if the client asks for it itself. `facts` must have been
 /// read from `body`. The body is walked again only if the client sent stream_options without asking for usage there.
-/// All other members there stay. The request stays as it is where engines may read it differently: duplicate members,
+/// Other members there stay. The request stays as it is where engines may read it differently: duplicate members,
 /// names with escapes, values of other types, continuous_usage_stats without include_usage, and bodies of more than 256
 /// KiB whose client sent stream_options.
 RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view body);
@@ -66,7 +66,7 @@ RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view
 struct SetMember {
   std::string_view key;
   std::string_view json;
-  std::string_view whole;  ///< It is `"key":json,`: what is put in where the member is missing.
+  std::string_view whole;  ///< `"key":json,`: what is put in where the member is missing.
 };
 
 /// Returns the edits that give these members their values, in place where they stand; their texts are those of

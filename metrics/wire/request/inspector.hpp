@@ -26,7 +26,7 @@ class RequestInspector {
   RequestInspector& operator=(RequestInspector&&) noexcept;
 
   void feed(std::span<const char> piece);
-  /// This is to be called once, when the body has ended.
+  /// Returns the facts. Call it once, when the body has ended.
   RequestFacts finish();
 
  private:

@@ -31,10 +31,10 @@ class ModelReader {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;  ///< It is made with the first piece.
+  std::unique_ptr<State> state_;  ///< Made with the first piece.
 };
 
-/// What is known of a request of which nothing else is read: it counts as one of another API, its prompt is unknown.
+/// Returns the facts of a request of which nothing else is read: its API counts as another one, its prompt as unknown.
 RequestFacts facts_of_unread(std::string_view method, const ModelReader& read);
 
 }  // namespace weir::metrics::wire

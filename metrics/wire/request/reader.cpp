@@ -25,7 +25,7 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) const {
 }
 
 void RequestReader::begin_member(Place in, const RequestMember& member) {
-  if (in == Place::tool_tree) tool_bytes_ += 3;  // They are two quotes and a colon.
+  if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
   if (in == Place::tool_tree || in == Place::text_tree) return;
   if (in == Place::root) {
     begin_outermost(member);
@@ -157,7 +157,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
 
 void RequestReader::end_object(Place place, bool known, std::size_t size) {
   if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
-  if (place == Place::part && !known) ++source().images;  // This is a part without text.
+  if (place == Place::part && !known) ++source().images;  // A part without text.
   if (place == Place::message) {
     if (role_ == Opening::user) ++source().user_messages;
     opening_.end_message(role_);

@@ -24,7 +24,7 @@ namespace weir::metrics::wire {
 
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
-  /// This is to be called before the body comes.
+  /// Begins a request. Call it before the body comes.
   void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
   void fill(RequestFacts& facts) const;
 
@@ -52,7 +52,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
  private:
   using From = RequestSource;
 
-  /// What one of the outermost members brought, so that the last of duplicates is the one that counts.
+  /// The content of an outermost member, kept apart so that the last of duplicates counts.
   struct Source {
     ScriptCounter scripts;
     std::uint32_t images = 0;
@@ -60,7 +60,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
     std::uint64_t elements = 0;  // Counts the elements of a list of prompts.
     std::uint64_t token_ids = 0;
     std::uint32_t user_messages = 0;
-    std::optional<std::uint64_t> opening;  // It is set once another member has begun.
+    std::optional<std::uint64_t> opening;  // Set once another member has begun.
     bool ids_among_elements = false;       // The list is one prompt, not several.
     bool begun = false;                    // The member is there.
 
@@ -80,8 +80,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   Route route_;
   const RequestMembers* members_ = nullptr;
   From from_ = From::prompt;  // The current text belongs there.
-  Opening opening_;           // It is that of the same member.
-  std::string role_;          // It is the open message's.
+  Opening opening_;           // That of the same member.
+  std::string role_;          // The open message's.
 
   std::string model_;
   std::uint32_t models_named_ = 0;  // Counts the members that some reader could take for it.

@@ -20,7 +20,7 @@ struct Block {
   Script script;
 };
 
-/// These are the Unicode blocks above ASCII, joined where a tokenizer spends about the same on them.
+/// The Unicode blocks above ASCII, joined where a tokenizer spends about the same on them.
 constexpr Block blocks[] = {
     {0x0080, Script::latin_extended},    // Latin-1, Latin extended, IPA, combining marks
     {0x0370, Script::cyrillic_greek},    //
@@ -100,7 +100,7 @@ AsciiCounts count_ascii(const unsigned char* at) {
   return counts;
 }
 
-// All classes lie side by side in one register, eight bits each: a counter in memory costs several times as much.
+// The classes lie side by side in one register, eight bits each: a counter in memory costs several times as much.
 static_assert(script_count <= 8 && stride < 0x100, "a ninth class of script needs a wider counter");
 constexpr std::uint64_t packed(Script script) { return std::uint64_t{1} << (8 * static_cast<unsigned>(script)); }
 constexpr auto packed_ascii = [] {

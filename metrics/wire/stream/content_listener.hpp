@@ -18,7 +18,7 @@ class ContentListener {
   // A call begins with the first of these two, in either order.
   virtual void call_name(std::string_view piece) = 0;
   virtual void call_arguments(std::string_view piece) = 0;  ///< JSON. A call without any has the arguments {}.
-  virtual void end_call() = 0;                              ///< It says nothing where no call has begun.
+  virtual void end_call() = 0;                              ///< Says nothing where no call has begun.
 
   virtual void lost_text() = 0;   ///< Text that was told has been taken back.
   virtual void lost_calls() = 0;  ///< A call could not be read.

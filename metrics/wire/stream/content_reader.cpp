@@ -12,11 +12,11 @@ using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-/// All strings are the insides of JSON's.
+/// A call as an event tells it. Strings are the insides of JSON's.
 struct ContentReader::Call {
   std::uint64_t index = 0;
   std::string_view id, name, arguments;
-  std::string_view object;  // These are the arguments where they are no string, as they are written.
+  std::string_view object;  // The arguments where they are no string, as they are written.
 };
 
 namespace {
@@ -95,7 +95,7 @@ void ContentReader::tell_calls(std::string_view json, bool deltas) {
 
 void ContentReader::tell_call(const Call& call, bool delta) {
   const bool another = call.index != index_ || (!call.id.empty() && !id_.empty() && call.id != id_);
-  if (!delta && call.name.empty()) return;  // It is a block of text, or another item that is no call.
+  if (!delta && call.name.empty()) return;  // A block of text, or another item that is no call.
   if (!delta || another) {
     listener_.end_call();
     index_ = call.index;

@@ -26,7 +26,7 @@ class ContentReader {
   void tell_call(const Call& call, bool delta);
 
   ContentListener& listener_;
-  // These are the open call's. They tell an OpenAI delta that goes on with it from one that begins the next.
+  // The open call's members, which tell an OpenAI delta that continues it from one that begins the next.
   std::optional<std::uint64_t> index_;
   std::string id_;
   bool named_ = false;

@@ -1,6 +1,6 @@
-// What one event of an answer says, whatever engine wrote it. The dialects fill it in.
+// The facts of one event of an answer, whatever engine wrote it. The dialects fill them in.
 //
-// The facts are those of one event. metrics/measure/answer_tally.hpp draws conclusions from a sequence of them.
+// metrics/measure/answer_tally.hpp draws conclusions from a sequence of them.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ struct PromptParts {
   }
 };
 
-/// What an event says of one choice.
+/// The facts of an event about one choice.
 struct ChoiceFacts {
   std::uint32_t index = 0;
-  bool token = false;     ///< It brings text, reasoning, a tool delta, token ids or a native token.
-  bool output = false;    ///< It brings more than reasoning.
-  bool finished = false;  ///< It closes the choice.
+  bool token = false;     ///< Brings text, reasoning, a tool delta, token ids or a native token.
+  bool output = false;    ///< Brings more than reasoning.
+  bool finished = false;  ///< Closes the choice.
   /// The event brings so many tokens, where it lists them (token ids, native tokens). It is 0 on an event that ends a
   /// choice and reports the whole count, so that the count does not make it a token event.
   std::optional<std::uint32_t> tokens;
@@ -46,30 +46,30 @@ struct ChoiceFacts {
 /// A part of what an event brings, as it stands in the event's JSON.
 struct ContentPart {
   enum class What : std::uint8_t {
-    text,       ///< It is the inside of a string, as the next two are.
-    reasoning,  ///< It comes beside the text in a member of its own.
-    arguments,  ///< They go on with the call that was begun last.
-    call,       ///< It is an object that begins a call, or an array of such.
-    call_delta  ///< It is an object that begins a call or goes on with one, or an array of such (OpenAI's tool_calls).
+    text,       ///< The inside of a string, as the next two are.
+    reasoning,  ///< Comes beside the text in a member of its own.
+    arguments,  ///< The next part of the arguments of the call that was begun last.
+    call,       ///< An object that begins a call, or an array of such.
+    call_delta  ///< An object that begins a call or goes on with one, or an array of such (OpenAI's tool_calls).
   };
   What what;
-  std::string_view json;  ///< It is a view into the event's data.
+  std::string_view json;  ///< A view into the event's data.
 };
 
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
-  bool carries_choice = false;    ///< It brings or ends output (docs/metrics.md); choices may be unknown.
-  bool marker = false;            ///< It ends the stream in good order.
-  bool error = false;             ///< It is an in-band error.
-  bool broken = false;            ///< It is not the JSON it should be, and all else here is void.
-  bool overload = false;          ///< That error says that the replica has no room now.
-  bool keep_alive = false;        ///< It says nothing but that the connection is open.
-  bool prefill_progress = false;  ///< It reports progress in reading the prompt, and is no token event.
-  bool usage_only = false;        ///< It has no choices but a usage object: what include_usage asks for.
-  /// It has usage beside choices that bring nothing. Once the choices have finished, it is a usage event too (LiteLLM).
+  bool carries_choice = false;    ///< Brings or ends output (docs/metrics.md); choices may be unknown.
+  bool marker = false;            ///< Ends the stream in good order.
+  bool error = false;             ///< An in-band error.
+  bool broken = false;            ///< Not the JSON it should be, and all else here is void.
+  bool overload = false;          ///< The error says that the replica has no room now.
+  bool keep_alive = false;        ///< Says nothing but that the connection is open.
+  bool prefill_progress = false;  ///< Reports progress in reading the prompt, and is no token event.
+  bool usage_only = false;        ///< Has no choices but a usage object: what include_usage asks for.
+  /// Usage beside choices that bring nothing: a usage event once the choices have finished (LiteLLM).
   bool bare_usage = false;
   bool of_one_choice = false;  ///< The counts of a usage event are those of one choice (llama.cpp).
-  bool timed = false;          ///< It has llama.cpp's timings with a count in them.
+  bool timed = false;          ///< Has llama.cpp's timings with a count in them.
   /// The usage member of an event that carries choices, from its key's quote to its value's end; continuous_usage_stats
   /// adds it. It is a view into the event's data.
   std::string_view usage_member;
@@ -81,7 +81,7 @@ struct EventFacts {
   std::optional<PromptParts> prompt_parts;  ///< Instead of the two counts above, or of some of them.
   std::optional<std::uint64_t> completion_tokens;  ///< The count is cumulative; it is the choice's, if the event
                                                    ///< carries one.
-  std::string_view finish_reason;                  ///< It is valid as long as the event's data and until the next
+  std::string_view finish_reason;                  ///< Valid as long as the event's data and until the next
                                                    ///< event.
   std::uint64_t output_chars = 0;                  ///< Counts the code points of text and reasoning.
   /// The text may be the whole of its choice so far (SGLang). WholeText decides by the tokens listed beside it.
@@ -90,7 +90,7 @@ struct EventFacts {
   std::optional<EngineFigures> engine;  ///< The engine reports this of its own work.
   bool wants_content = false;           ///< `content` is to be filled. It stays set when the facts are cleared.
   std::vector<ContentPart> content;     ///< The parts in their order.
-  std::uint64_t content_seen = 0;       ///< So many code points at the beginning of the text came before.
+  std::uint64_t content_seen = 0;       ///< The code points at the beginning of the text that came before.
   /// The inside of the only text string, if the event is nothing but one choice's text (see EventTemplate).
   std::string_view plain_text;
 

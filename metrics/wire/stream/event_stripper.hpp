@@ -1,9 +1,9 @@
 // Decides which bytes of an event stream go on to the client when events, or members of an event's JSON, are taken out
 // of it and nothing else changes.
 //
-// It works in offsets of the stream, beside an SseFramer, which keeps the bytes. An unfinished event is held back up to
-// `hold` bytes. A longer block is let through and can no longer be taken out. The size of the block alone decides that,
-// so any split of a stream sends the same bytes.
+// The stripper works in offsets of the stream, beside an SseFramer, which keeps the bytes. An unfinished event is held
+// back up to `hold` bytes. A longer block is let through and can no longer be taken out. The size of the block alone
+// decides that, so any split of a stream sends the same bytes.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -42,7 +42,7 @@ class EventStripper {
 
   std::size_t hold_;
   std::string_view piece_;
-  std::uint64_t base_ = 0;     // This is the stream offset of piece_.
+  std::uint64_t base_ = 0;     // The stream offset of piece_.
   std::uint64_t sent_to_ = 0;  // The bytes before it have been sent or taken out.
   std::uint64_t cut_to_ = 0;   // The event taken out last ended here.
   boost::container::small_vector<std::string_view, 1> spans_;

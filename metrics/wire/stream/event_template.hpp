@@ -1,10 +1,10 @@
 // Remembers the shape of a stream's last plain content event, so that the next one need not be parsed
 // (docs/benchmarks.md has what that saves).
 //
-// Such an event is P + text + Q: P ends with the opening quote of its only text string, and Q begins with the closing
-// one. If a new event is P + S + Q and S can stand inside a JSON string, then it is the same JSON document except for
-// that one string. So it says the same, except for what the string says. Bytes alone decide. No part of a text can be
-// mistaken for structure, because an S with a bare quote does not match.
+// A template event is P + text + Q: P ends with the opening quote of its only text string, and Q begins with the
+// closing one. If a new event is P + S + Q and S can stand inside a JSON string, then it is the same JSON document
+// except for that one string. So it says the same, except for what the string says. Bytes alone decide. No part of a
+// text can be mistaken for structure, because an S with a bare quote does not match.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class EventTemplate {
   void remember(std::string_view data, const EventFacts& facts);
 
  private:
-  std::string around_;  // It is P followed by Q.
+  std::string around_;  // P followed by Q.
   std::size_t split_ = 0;
   std::uint32_t index_ = 0;
   bool reasoning_ = false;

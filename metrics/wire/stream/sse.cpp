@@ -138,7 +138,7 @@ bool SseFramer::end_line(const char* eol, const char* after, SseEvent& event) {
 void SseFramer::read_line(std::string_view line, std::uint64_t at) {
   const auto value = framing_ == Framing::lines ? line : data_value(line);
   if (!value) return;
-  if (data_lines_++ > 0) return;  // They are joined when the block is whole.
+  if (data_lines_++ > 0) return;  // Joined when the block is whole.
   data_at_ = at + (line.size() - value->size());
   data_size_ = value->size();
 }

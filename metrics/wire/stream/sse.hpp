@@ -73,11 +73,11 @@ class SseFramer {
   const char* piece_ = nullptr;
   const char* end_ = nullptr;
   const char* scan_ = nullptr;     // The bytes before it have been scanned.
-  const char* next_lf_ = nullptr;  // It is the first LF at or behind the last place where one was looked for; end_ if
+  const char* next_lf_ = nullptr;  // The first LF at or behind the last place where one was looked for; end_ if
                                    // there is none.
   const char* next_cr_ = nullptr;
   const char* kept_to_ = nullptr;  // If carried_ is set, the bytes before it are in carry_.
-  std::uint64_t base_ = 0;         // This is the stream offset of piece_.
+  std::uint64_t base_ = 0;         // The stream offset of piece_.
   std::uint64_t block_begin_ = 0;
   std::uint64_t line_at_ = 0;  // The current line begins here, counted from block_begin_.
   std::uint64_t data_at_ = 0;  // The block's first data value begins here, counted from block_begin_.
@@ -89,9 +89,9 @@ class SseFramer {
   bool swallowed_lf_ = false;
   bool carry_spent_ = false;
   std::size_t earlier_ = 0;
-  std::string carry_;   // It holds the unfinished block.
-  std::string spent_;   // It holds the carry of a block that this read finished: its bytes are still in use.
-  std::string joined_;  // It holds several data lines, joined.
+  std::string carry_;   // Holds the unfinished block.
+  std::string spent_;   // Holds the carry of a block that this read finished: its bytes are still in use.
+  std::string joined_;  // Holds several data lines, joined.
 };
 
 }  // namespace weir::metrics::wire

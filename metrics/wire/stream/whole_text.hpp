@@ -24,7 +24,7 @@ class WholeText {
   };
 
   std::vector<Seen> seen_;    // Each choice has shown so much.
-  std::optional<bool> anew_;  // It is unknown until an event shows it.
+  std::optional<bool> anew_;  // Unknown until an event shows it.
 };
 
 }  // namespace weir::metrics::wire

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "config/tls_files.hpp"
+#include "config/url.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -18,13 +19,6 @@ constexpr std::string_view protocol = "\x08http/1.1";  // ALPN's form: a length,
 
 [[noreturn]] void refuse(const std::string& table, const config::TlsProblem& problem, const std::string& file) {
   throw std::runtime_error(table + ' ' + problem.key + " = \"" + file + "\": " + problem.text);
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
 }
 
 ContextPtr make_context() {
@@ -43,7 +37,7 @@ ContextPtr make_context() {
 std::vector<std::string> names_of(const X509& certificate) {
   std::vector<std::string> names;
   const auto text_of = [](const ASN1_STRING* text) {
-    return lower({reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+    return config::lower({reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
                   static_cast<std::size_t>(ASN1_STRING_length(text))});
   };
   auto* const others =
@@ -136,7 +130,7 @@ ServerContext::ServerContext(const config::ServerTls& settings) : ticket_keys_(s
 }
 
 std::size_t ServerContext::certificate_for(std::string_view server_name) const {
-  const auto wanted = lower(server_name);
+  const auto wanted = config::lower(server_name);
   const auto find = [this](std::string_view name) {
     return std::ranges::find_if(names_, [name](const auto& one) { return one.first == name; });
   };

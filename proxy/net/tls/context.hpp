@@ -1,4 +1,4 @@
-// What TLS needs before a connection: certificates and rules for clients, verification and sessions for replicas.
+// The state of TLS before a connection: certificates and rules for clients, verification and sessions for replicas.
 //
 // The control thread makes contexts from the settings; they never change, and any thread may use them. Connections keep
 // the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1.
@@ -29,7 +29,7 @@ struct FreeSsl {
 using SslPtr = std::unique_ptr<SSL, FreeSsl>;
 using ContextPtr = std::unique_ptr<SSL_CTX, FreeSsl>;
 using SessionPtr = std::unique_ptr<SSL_SESSION, FreeSsl>;
-/// It is the SHA-256 of the files from which a context was made.
+/// The SHA-256 of the files from which a context was made.
 using Fingerprint = std::array<std::uint8_t, 32>;
 
 /// Speaks to clients. The server name that a client sends chooses the certificate: an exact name before a wildcard,
@@ -56,7 +56,7 @@ class ServerContext {
   mutable TicketKeys ticket_keys_;
   Fingerprint fingerprint_{};
   std::vector<ContextPtr> contexts_;                        ///< There is one for each certificate.
-  std::vector<std::pair<std::string, std::size_t>> names_;  ///< They are in lower case; a wildcard begins with "*.".
+  std::vector<std::pair<std::string, std::size_t>> names_;  ///< In lower case; a wildcard begins with "*.".
 };
 
 /// Speaks to replicas whose settings are the same.
@@ -98,11 +98,11 @@ class Target {
   mutable SessionPtr session_;
 };
 
-/// All contexts of one set of settings.
+/// The contexts of one set of settings.
 class Contexts {
  public:
   Contexts() = default;
-  /// Throws std::runtime_error as above. What was made from the same files before is taken over, so that sessions go
+  /// Throws std::runtime_error as above. A context from the same files as before is taken over, so that its sessions go
   /// on.
   Contexts(const config::Settings& settings, const Contexts& before);
 

@@ -1,6 +1,6 @@
 // Lets the handshakes of one loop go on, one step at a time: a step costs a signature or the check of one, some hundred
-// microseconds, and the tokens of others have their turn between two. Those with replicas come first: a request of a
-// client that is in waits for them, and no client can make many of them. Only the loop's thread uses it.
+// microseconds, and the tokens of others have their turn between two. Handshakes with replicas come first: an admitted
+// request waits for them, and no client can make many of them. Only the loop's thread uses it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -46,7 +46,7 @@ class Handshaking {
   using List = boost::intrusive::list<Stepper, boost::intrusive::constant_time_size<false>>;
   boost::asio::io_context& context_;
   const Ended ended_;
-  List replicas_, clients_;  ///< Those that wait for their turn.
+  List replicas_, clients_;  ///< Handshakes that wait for their turn.
   bool posted_ = false;
 };
 

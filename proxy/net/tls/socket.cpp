@@ -15,7 +15,7 @@
 namespace weir::proxy::net::tls {
 namespace {
 
-/// A call of the system reads so much: a whole record, and what belongs to it beside its text.
+/// The bytes that a system call reads: a whole record with its header, padding and tag.
 constexpr std::size_t read_ahead = Socket::record_size + 512;
 
 /// Returns the bytes of the next record. Several pieces are gathered here, so that a token is one record.
@@ -65,6 +65,17 @@ void Socket::end_turn() {
     kept_.assign(ahead_);
     ahead_ = kept_;
   }
+}
+
+/// Does `work` and ends the turn behind it; errno is as `work` leaves it. A write ends a turn, too: OpenSSL may read on
+/// before it writes.
+template <class Work>
+auto Socket::in_turn(const Work& work) {
+  const auto result = work();
+  const int error = errno;
+  end_turn();
+  errno = error;
+  return result;
 }
 
 /// Reads from the system. Returns false if that brings nothing, and errno says why; at the end it does not.
@@ -150,9 +161,9 @@ Socket::Step Socket::handshake() {
   return Step::failed;
 }
 
-/// OpenSSL wants to read on. So behind each record without data, and where there are no more bytes. Returns
-/// true if a record was passed over and the next one may be read in this turn.
-bool Socket::passes_over(unsigned& passed) {
+/// Handles OpenSSL's wish to read on, which comes behind each record without data and where no more bytes are there.
+/// Returns true if a record was passed over and the next one may be read in this turn.
+bool Socket::skip_record(unsigned& passed) {
   if (starved_) return false;
   if (++without_data_ >= most_in_all) {
     broken_ = ended_ = true;
@@ -163,21 +174,19 @@ bool Socket::passes_over(unsigned& passed) {
   return !has_more_;
 }
 
-Socket::Read Socket::read(std::span<char> into) {
-  const auto read = read_in_turn(into);
-  const int error = errno;
-  end_turn();
-  errno = error;
-  return read;
+Read Socket::read(std::span<char> into) {
+  return in_turn([&] { return read_in_turn(into); });
+}
+
+ssize_t Socket::write(std::span<const std::string_view> pieces, std::size_t offset) {
+  return in_turn([&] { return write_in_turn(pieces, offset); });
 }
 
 bool Socket::is_quiet() {
-  const bool quiet = !ended_ && is_quiet_in_turn();
-  end_turn();
-  return quiet;
+  return in_turn([&] { return !ended_ && is_quiet_in_turn(); });
 }
 
-Socket::Read Socket::read_in_turn(std::span<char> into) {
+Read Socket::read_in_turn(std::span<char> into) {
   std::size_t size = 0;
   unsigned passed = 0;
   read_waits_to_write_ = has_more_ = false;
@@ -192,7 +201,7 @@ Socket::Read Socket::read_in_turn(std::span<char> into) {
       continue;
     }
     const int why = SSL_get_error(ssl_.get(), 0);
-    if (why == SSL_ERROR_WANT_READ && passes_over(passed)) continue;
+    if (why == SSL_ERROR_WANT_READ && skip_record(passed)) continue;
     if (broken_) break;
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
       read_waits_to_write_ = why == SSL_ERROR_WANT_WRITE;
@@ -210,14 +219,6 @@ Socket::Read Socket::read_in_turn(std::span<char> into) {
   if (size > 0) return {static_cast<ssize_t>(size), at_};
   errno = io_error_ != 0 ? io_error_ : ECONNRESET;
   return {-1, at_};
-}
-
-ssize_t Socket::write(std::span<const std::string_view> pieces, std::size_t offset) {
-  const auto written = write_in_turn(pieces, offset);
-  const int error = errno;
-  end_turn();  // Before it writes, OpenSSL may read on in an answer to its peer.
-  errno = error;
-  return written;
 }
 
 ssize_t Socket::write_in_turn(std::span<const std::string_view> pieces, std::size_t offset) {
@@ -263,7 +264,7 @@ bool Socket::is_quiet_in_turn() {
     std::size_t got = 0;
     if (SSL_peek_ex(ssl_.get(), &byte, 1, &got) == 1) return false;
     if (SSL_get_error(ssl_.get(), 0) != SSL_ERROR_WANT_READ) return false;
-  } while (passes_over(passed));
+  } while (skip_record(passed));
   return starved_;
 }
 

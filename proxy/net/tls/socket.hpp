@@ -21,26 +21,22 @@ namespace weir::proxy::net::tls {
 
 class Socket {
  public:
-  /// One record carries at most so much (RFC 8446, 5.1).
+  /// The most bytes of text that one record carries (RFC 8446, 5.1).
   static constexpr std::size_t record_size = 16 * 1024;
 
-  /// The descriptor, the clock and what `ssl` was made by outlive it.
+  /// The descriptor, the clock and the context of `ssl` outlive the socket.
   Socket(const ArrivalClock& clock, int fd, SslPtr ssl);
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
   enum class Step : unsigned char { done, reads, writes, failed };
-  /// Goes on with the handshake as far as the socket lets it. Says what it waits for.
+  /// Goes on with the handshake as far as the socket lets it. Returns the event that it waits for.
   Step handshake();
   /// Returns why the handshake failed: see failure.hpp; or that the peer refused this side's certificate, which may
   /// show only in the first read. 0: neither.
   int failure() const { return failure_; }
   bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
-  struct Read {
-    ssize_t size = 0;
-    metrics::Moment at{};
-  };
   /// Reads until `into` is full, or nothing is left. Returns 0 after the peer's close_notify. An end without one may
   /// have been forged, so that is an error: ECONNRESET.
   ///
@@ -72,8 +68,10 @@ class Socket {
   bool read_waits_to_write() const { return read_waits_to_write_; }
 
  private:
-  bool passes_over(unsigned& passed);
+  bool skip_record(unsigned& passed);
 
+  template <class Work>
+  auto in_turn(const Work& work);
   Read read_in_turn(std::span<char> into);
   ssize_t write_in_turn(std::span<const std::string_view> pieces, std::size_t offset);
   bool is_quiet_in_turn();
@@ -89,16 +87,16 @@ class Socket {
   const int fd_;
   const SslPtr ssl_;
   metrics::Moment at_{};
-  std::string_view ahead_;  ///< OpenSSL has not asked for this ciphertext yet.
-  std::string kept_;        ///< Between two turns it lies here.
+  std::string_view ahead_;  ///< The ciphertext that OpenSSL has not asked for yet.
+  std::string kept_;        ///< Holds that ciphertext between two turns.
   int failure_ = 0;
-  int io_error_ = 0;  ///< It is the errno of the socket's failure.
+  int io_error_ = 0;  ///< The errno of the socket's failure.
   bool empty_ = false, has_ended_ = false, at_end_ = false, ended_ = false, broken_ = false;
   bool partly_written_ = false, read_waits_to_write_ = false;
   bool heard_ = false;            ///< The peer has sent something.
   bool starved_ = false;          ///< OpenSSL asked for bytes, and there were none.
   bool has_more_ = false;         ///< See has_more().
-  unsigned without_data_ = 0;     ///< So many records without data have come since the last byte.
+  unsigned without_data_ = 0;     ///< The records without data since the last byte.
 };
 
 }  // namespace weir::proxy::net::tls

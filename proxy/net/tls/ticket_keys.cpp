@@ -12,7 +12,7 @@
 namespace weir::proxy::net::tls {
 namespace {
 
-// What OpenSSL asks of such a callback (SSL_CTX_set_tlsext_ticket_key_evp_cb(3)).
+// The results of a callback for ticket keys (SSL_CTX_set_tlsext_ticket_key_evp_cb(3)).
 constexpr int failed = -1, unknown = 0, known = 1, known_and_renewed = 2;
 
 bool set_mac(EVP_MAC_CTX& mac, const std::array<unsigned char, 32>& key) {
@@ -53,7 +53,7 @@ void TicketKeys::tick(metrics::Moment now) {
   const std::lock_guard lock(mutex_);
   if (now - made_ < seals_for) return;
   auto next = make();
-  if (!next) return;  // It is tried again at the next look.
+  if (!next) return;  // Tried again at the next look.
   if (before_) wipe(*before_);
   before_ = current_;
   if (now - made_ >= opens_for) {

@@ -1,5 +1,5 @@
-// The keys with which session tickets are sealed. Whoever has such a key can read every session that it sealed, so each
-// is forgotten within a day (RFC 5077, 5.5).
+// The keys with which session tickets are sealed. A stolen key opens every session that it sealed, so each key is
+// forgotten within a day (RFC 5077, 5.5).
 //
 // A key seals for half a day, and opens what it sealed for another half. Handshakes of all loops read the keys under a
 // lock, twice a handshake; the control thread replaces them.
@@ -36,7 +36,7 @@ class TicketKeys {
 
  private:
   struct Key {
-    std::array<unsigned char, 16> name;  ///< It is in the ticket, so that the key is found again.
+    std::array<unsigned char, 16> name;  ///< In the ticket, so that the key is found again.
     std::array<unsigned char, 32> cipher, mac;
   };
   static std::optional<Key> make();

@@ -1,58 +1,45 @@
 #include "proxy/net/tls/tls_channel.hpp"
 
-#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 
 #include "metrics/prefetch.hpp"
-#include "proxy/net/connect.hpp"
-#include "proxy/net/vanished.hpp"
 
 namespace weir::proxy::net::tls {
-namespace {
 
-constexpr std::uint32_t hang_up = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-
-}  // namespace
+template <class Context>
+std::unique_ptr<TlsChannel> TlsChannel::make(const Loop& loop, UniqueFd socket, std::shared_ptr<const Context> context,
+                                             Side side) {
+  if (auto ssl = context->begin())
+    return std::unique_ptr<TlsChannel>(
+        new TlsChannel(loop, std::move(socket), std::move(ssl), std::move(context), side));
+  errno = ENOMEM;
+  return nullptr;
+}
 
 std::unique_ptr<Channel> TlsChannel::to_replica(const Loop& loop, UniqueFd socket,
                                                 std::shared_ptr<const Target> target) {
-  auto ssl = target->begin();
-  if (!ssl) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return std::unique_ptr<Channel>(
-      new TlsChannel(loop, std::move(socket), std::move(ssl), std::move(target), Side::replica));
+  return make(loop, std::move(socket), std::move(target), Side::replica);
 }
 
 std::unique_ptr<TlsChannel> TlsChannel::to_client(const Loop& loop, UniqueFd socket,
                                                   std::shared_ptr<const ServerContext> context) {
-  auto ssl = context->begin();
-  if (!ssl) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return std::unique_ptr<TlsChannel>(
-      new TlsChannel(loop, std::move(socket), std::move(ssl), std::move(context), Side::client));
+  return make(loop, std::move(socket), std::move(context), Side::client);
 }
 
 TlsChannel::TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side)
-    : context_(std::move(context)),
-      socket_(std::move(socket)),
+    : SocketChannel(loop.poller, loop.clock, std::move(socket)),
+      context_(std::move(context)),
       handshaking_(loop.handshaking),
       side_(side),
       state_(side == Side::client ? State::handshaking : State::connecting),
-      tls_(loop.clock, socket_.get(), std::move(ssl)),
-      registration_(loop.poller, socket_.get()) {
-  loop.clock.enable(socket_.get());
+      tls_(clock_, socket_.get(), std::move(ssl)) {
   registration_.attach(*this, 0);
-  registration_
-      .prioritize();  // Until the handshake has ended, an event only asks for a turn. It must not wait for one itself.
+  // Until the handshake has ended, an event only asks for a turn, and need not wait for one itself.
+  registration_.prioritize();
 }
 
 TlsChannel::~TlsChannel() {
@@ -66,7 +53,7 @@ Channel::Read TlsChannel::read(std::span<char> into) {
     return {-1, {}};
   }
   const auto noted = registration_.noted();
-  if ((noted & (EPOLLIN | hang_up)) != 0) tls_.may_have_bytes((noted & hang_up) != 0);
+  if ((noted & (EPOLLIN | hang_up_events)) != 0) tls_.may_have_bytes((noted & hang_up_events) != 0);
   const bool had_ended = tls_.ended();
   const auto read = tls_.read(into);
   const int error = errno;
@@ -88,21 +75,17 @@ ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t 
 void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {
   watcher_ = &watcher;
   tag_ = tag;
-  if (state_ == State::open) registration_.attach(*this, 0);  // It is no longer prioritized.
+  if (state_ == State::open) registration_.attach(*this, 0);  // Ends the priority of the handshake.
 }
 
 bool TlsChannel::may_read() const {
   if (state_ != State::open) return state_ == State::failed;
-  return unread_ || tls_.ended() || (registration_.noted() & (EPOLLIN | hang_up)) != 0;
+  return unread_ || tls_.ended() || SocketChannel::may_read();
 }
 
-bool TlsChannel::hung_up() const {
-  return state_ == State::failed || tls_.ended() || (registration_.noted() & hang_up) != 0;
-}
+bool TlsChannel::hung_up() const { return state_ == State::failed || tls_.ended() || SocketChannel::hung_up(); }
 
-bool TlsChannel::broken() const {
-  return state_ == State::failed || (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0;
-}
+bool TlsChannel::broken() const { return state_ == State::failed || SocketChannel::broken(); }
 
 bool TlsChannel::is_quiet() {
   if (state_ != State::open || unread_ || hung_up()) return false;
@@ -115,41 +98,26 @@ bool TlsChannel::is_quiet() {
 }
 
 bool TlsChannel::connecting_waits_for_loop() const {
-  if (state_ == State::connecting) return is_ready(socket_.get(), POLLOUT);
-  return state_ == State::handshaking && (is_linked() || is_ready(socket_.get(), POLLIN));
+  if (state_ == State::connecting) return is_ready(POLLOUT);
+  return state_ == State::handshaking && (is_linked() || is_ready(POLLIN));
 }
-
-int TlsChannel::connect_error() { return error_; }
 
 int TlsChannel::refusal() const { return state_ == State::open ? tls_.failure() : 0; }
 
-int TlsChannel::unacknowledged() const {
-  int bytes = 0;
-  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
-}
-
-bool TlsChannel::vanished() const { return has_vanished(socket_.get()); }
-
-void TlsChannel::break_off() {
-  reset_on_close();
-  break_connection(socket_.get());
-}
-
 void TlsChannel::end_writing() {
   if (state_ == State::open) tls_.say_end();
-  ::shutdown(socket_.get(), SHUT_WR);
+  SocketChannel::end_writing();
 }
 
 void TlsChannel::reset_on_close() {
   resets_ = true;
-  const linger at_once{.l_onoff = 1, .l_linger = 0};
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  SocketChannel::reset_on_close();
 }
 
 void TlsChannel::ready(std::uint32_t, std::uint32_t events) {
   switch (state_) {
     case State::connecting:
-      if (const int error = net::connect_error(socket_.get()); error != 0) return fail(error);
+      if (const int error = SocketChannel::connect_error(); error != 0) return fail(error);
       if ((events & EPOLLOUT) == 0) return;
       state_ = State::handshaking;
       return handshaking_.ask(*this, side_);
@@ -167,7 +135,7 @@ void TlsChannel::prefetch(std::uint32_t, int ahead) const {
 }
 
 void TlsChannel::step() {
-  tls_.may_have_bytes((registration_.noted() & hang_up) != 0);
+  tls_.may_have_bytes(SocketChannel::hung_up());
   const auto result = tls_.handshake();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   if (result == Socket::Step::failed) return fail(tls_.failure());
@@ -175,7 +143,7 @@ void TlsChannel::step() {
   state_ = State::open;
   unread_ = true;  // The first request may have come with the handshake's last bytes.
   handshaking_.ended(side_, tls_.resumed() ? Result::resumed : Result::full);
-  tell(EPOLLIN | EPOLLOUT | (registration_.noted() & hang_up));
+  tell(EPOLLIN | EPOLLOUT | (registration_.noted() & hang_up_events));
 }
 
 void TlsChannel::tell(std::uint32_t events) {
@@ -190,7 +158,7 @@ void TlsChannel::fail(int error) {
 }
 
 bool TlsChannel::handshake_waits_for_peer() const {
-  return state_ == State::handshaking && (registration_.noted() & (EPOLLIN | hang_up)) == 0;
+  return state_ == State::handshaking && !SocketChannel::may_read();
 }
 
 void TlsChannel::answer_plainly(std::string_view text) {

@@ -1,8 +1,7 @@
-// A socket that speaks TLS, as a channel. It is registered with the loop's poller once for its life, and is itself the
-// watcher of that registration.
+// A socket that speaks TLS, as a channel. The channel is itself the watcher of its registration with the loop's poller.
 //
 // Until the handshake has ended, its watcher is told nothing. Then it is told EPOLLIN and EPOLLOUT, or EPOLLERR and
-// EPOLLHUP if the handshake failed; connect_error() says why. Nobody counts the time: a deadline is the watcher's.
+// EPOLLHUP if the handshake failed; connect_error() says why. The watcher has to set a deadline.
 //
 // A close_notify is the peer's end, as a FIN is. A FIN without one shows as an error in the read, because anyone on the
 // way could have sent it.
@@ -10,17 +9,15 @@
 
 #include <memory>
 
-#include "proxy/net/channel.hpp"
-#include "proxy/net/poller.hpp"
+#include "proxy/net/socket_channel.hpp"
 #include "proxy/net/tls/handshaking.hpp"
 #include "proxy/net/tls/socket.hpp"
-#include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::net::tls {
 
-class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
+class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
  public:
-  /// What all channels of one loop share.
+  /// The parts of a loop that all its channels share.
   struct Loop {
     Poller& poller;
     const ArrivalClock& clock;
@@ -37,19 +34,14 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
   void attach(Watcher& watcher, std::uint32_t tag) override;
   void detach() override { watcher_ = nullptr; }
-  void prioritize() override { registration_.prioritize(); }
-  void rearm(std::uint32_t events) override { registration_.rearm(events); }
   bool may_read() const override;
   bool hung_up() const override;
   bool broken() const override;
   bool is_quiet() override;
   bool connecting_waits_for_loop() const override;
   /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
-  int connect_error() override;
+  int connect_error() override { return error_; }
   int refusal() const override;
-  int unacknowledged() const override;
-  bool vanished() const override;
-  void break_off() override;
   void end_writing() override;
   void reset_on_close() override;
 
@@ -62,6 +54,9 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
 
  private:
   enum class State : unsigned char { connecting, handshaking, open, failed };
+  template <class Context>
+  static std::unique_ptr<TlsChannel> make(const Loop& loop, UniqueFd socket, std::shared_ptr<const Context> context,
+                                          Side side);
   TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side);
 
   void ready(std::uint32_t tag, std::uint32_t events) override;
@@ -70,8 +65,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   void tell(std::uint32_t events);
   void fail(int error);
 
-  const std::shared_ptr<const void> context_;  ///< It outlives the session that it made.
-  UniqueFd socket_;
+  const std::shared_ptr<const void> context_;  ///< Outlives the session that it made.
   Handshaking& handshaking_;
   Watcher* watcher_ = nullptr;
   std::uint32_t tag_ = 0;
@@ -81,7 +75,6 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   bool unread_ = false;  ///< Bytes may be left that OpenSSL has read.
   bool resets_ = false;
   Socket tls_;
-  Poller::Registration registration_;  ///< It ends before the socket is closed.
 };
 
 }  // namespace weir::proxy::net::tls
