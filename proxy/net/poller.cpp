@@ -81,7 +81,7 @@ void Poller::sort_in(const epoll_event& event) {
     slot->again |= event.events;
   } else if (slot->prioritized) {
     batch_.push_back(event);
-  } else {
+  } else if (std::exchange(slot->waiting, slot->waiting | event.events) == 0) {
     rest_.push_back(event);
   }
 }
@@ -100,8 +100,9 @@ void Poller::report(const epoll_event& event) {
 
 void Poller::report_some_of_the_rest() {
   for (std::size_t i = 0; i < rest_at_once && !rest_.empty(); ++i) {
-    const auto event = rest_.front();
+    auto event = rest_.front();
     rest_.pop_front();
+    if (auto* const slot = live(event)) event.events = std::exchange(slot->waiting, 0);
     report(event);
   }
   if (!rest_.empty() && waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_some_of_the_rest(); });
@@ -142,7 +143,7 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
-  slot.noted = slot.again = 0;
+  slot.noted = slot.again = slot.waiting = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
 }
@@ -160,6 +161,10 @@ void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
 void Poller::Registration::rearm(std::uint32_t events) {
   auto& slot = poller_.slots_[slot_];
+  if (slot.waiting != 0) {
+    slot.waiting |= events;
+    return;
+  }
   const bool waits = slot.again != 0;
   slot.again |= events;
   if (waits) return;

@@ -6,10 +6,10 @@
 // stays noted until it is used up, so a socket that nobody watches for a while loses nothing. Only the loop's thread
 // uses it.
 //
-// A registration that carries tokens can be prioritized: it is told before all others of its batch. The others are told a
-// few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way. One that
-// has more than a turn's bytes asks for another turn, and until then nothing prioritizes it. Those are told one at a time,
-// because a turn of theirs is long: a hundred of them hold up a token as one does.
+// A registration that carries tokens can be prioritized: it is told before all others of its batch. The others are told
+// a few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way. One
+// that has more than a turn's bytes asks for another turn, and until then nothing prioritizes it. Those are told one at
+// a time, because a turn of theirs is long: a hundred of them hold up a token as one does.
 #pragma once
 
 #include <sys/epoll.h>
@@ -63,7 +63,8 @@ class Poller {
     /// Tells this watcher before others, until another attaches.
     void prioritize();
     void detach();
-    /// Reports `events` once more, after others have had their turn, and with them what comes until then.
+    /// Reports `events` once more, after others have had their turn, and with them what comes until then. A descriptor
+    /// whose turn is still to come keeps its place among those that are ready.
     void rearm(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
@@ -81,7 +82,8 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
-    std::uint32_t again = 0;  ///< These are to be told in its next turn; 0 if it has asked for none.
+    std::uint32_t again = 0;    ///< These are to be told in its next turn; 0 if it has asked for none.
+    std::uint32_t waiting = 0;  ///< These are to be told when its turn in rest_ comes; 0 if it does not stand there.
     bool prioritized = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
