@@ -81,7 +81,7 @@ void Poller::sort_in(const epoll_event& event) {
     slot->rearmed |= event.events;
   } else if (slot->prioritized) {
     batch_.push_back(event);
-  } else {
+  } else if (std::exchange(slot->queued, slot->queued | event.events) == 0) {
     unprioritized_.push_back(event);
   }
 }
@@ -100,8 +100,9 @@ void Poller::report(const epoll_event& event) {
 
 void Poller::report_unprioritized() {
   for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
-    const auto event = unprioritized_.front();
+    auto event = unprioritized_.front();
     unprioritized_.pop_front();
+    if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
     report(event);
   }
   if (!unprioritized_.empty() && waiter_)
@@ -143,7 +144,7 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
-  slot.noted = slot.rearmed = 0;
+  slot.noted = slot.rearmed = slot.queued = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
 }
@@ -161,6 +162,10 @@ void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
 void Poller::Registration::rearm(std::uint32_t events) {
   auto& slot = poller_.slots_[slot_];
+  if (slot.queued != 0) {
+    slot.queued |= events;
+    return;
+  }
   const bool waits = slot.rearmed != 0;
   slot.rearmed |= events;
   if (waits) return;

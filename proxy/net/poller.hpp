@@ -66,7 +66,8 @@ class Poller {
     /// Tells this watcher before others, until another attaches.
     void prioritize();
     void detach();
-    /// Reports `events` once more, after others have had their turn, and with them what comes until then.
+    /// Reports `events` once more, after others have had their turn, and with them what comes until then. A descriptor
+    /// whose turn is still to come keeps its place.
     void rearm(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
@@ -85,6 +86,7 @@ class Poller {
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
     std::uint32_t rearmed = 0;  ///< The events of its next turn; 0 if it has asked for none.
+    std::uint32_t queued = 0;   ///< The events of its turn among the unprioritized; 0 if it is not queued there.
     bool prioritized = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.

@@ -1,46 +1,54 @@
 // A table of (place, key) -> what the member means. A key is looked up only among the few of its place.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace weir::metrics::wire {
 
 /// `Member` has `in`, the place of the object, `key`, and `place`, that of the value. `last` is the last value of the
-/// place enum.
+/// place enum. A look-up costs a hash of the place, the key's length and three of its letters, and mostly one compare.
 template <class Member, auto last>
 class MemberIndex {
  public:
   using Place = decltype(last);
 
   /// If two members have one key in one place, the first counts.
-  explicit MemberIndex(const std::vector<Member>& members) {
-    for (const Member& member : members) {
-      const auto same = [&](const Member& other) { return other.in == member.in && other.key == member.key; };
-      if (std::ranges::none_of(members_, same)) members_.push_back(member);
+  explicit MemberIndex(const std::vector<Member>& members)
+      : members_(members), slots_(std::bit_ceil(4 * members.size() + 1)) {
+    for (const Member& member : members_) {
+      std::size_t at = slot_of(member.in, member.key);
+      while (slots_[at] != nullptr) at = next(at);
+      slots_[at] = &member;
     }
-    std::ranges::stable_sort(members_, {}, &Member::in);
-    for (const Member& member : members_) ++first_[static_cast<std::size_t>(member.in) + 1];
-    for (std::size_t i = 1; i < first_.size(); ++i) first_[i] = static_cast<std::uint16_t>(first_[i] + first_[i - 1]);
   }
+  MemberIndex(MemberIndex&&) = default;
 
   /// Returns null for a key that means nothing there.
   const Member* find(Place in, std::string_view key) const {
-    const auto place = static_cast<std::size_t>(in);
-    for (std::size_t i = first_[place]; i < first_[place + 1]; ++i) {
-      if (members_[i].key == key) return &members_[i];
+    for (std::size_t at = slot_of(in, key); slots_[at] != nullptr; at = next(at)) {
+      if (slots_[at]->in == in && slots_[at]->key == key) return slots_[at];
     }
     return nullptr;
   }
 
  private:
-  std::vector<Member> members_;
-  std::array<std::uint16_t, static_cast<std::size_t>(last) + 2> first_{};  // The members of each place begin at these
-                                                                           // indices.
+  std::size_t slot_of(Place in, std::string_view key) const {
+    std::size_t hash = static_cast<std::size_t>(in) * 31 + key.size();
+    if (!key.empty()) {
+      const auto letter = [key](std::size_t at) {
+        return static_cast<std::size_t>(static_cast<unsigned char>(key[at]));
+      };
+      hash += letter(0) * 7 + letter(key.size() / 2) * 53 + letter(key.size() - 1) * 17;
+    }
+    return hash & (slots_.size() - 1);
+  }
+  std::size_t next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+
+  std::vector<Member> members_;       ///< The slots point into it, which a move does not change.
+  std::vector<const Member*> slots_;  ///< Open addressing; null is free, and three in four are.
 };
 
 }  // namespace weir::metrics::wire

@@ -25,18 +25,28 @@
 
 namespace weir::metrics::wire {
 
-/// The first byte from `at` that a JSON string does not hold as it is: a quote, a backslash or a control byte.
+namespace plain_text {
+
+/// A JSON string does not hold these bytes as they are: a quote, a backslash and control bytes.
+using Bytes = std::experimental::native_simd<unsigned char>;
+inline auto ends(auto c) {
+  constexpr unsigned char quote = '"', backslash = '\\', blank = ' ';
+  return c == quote || c == backslash || c < blank;
+}
+inline Bytes load(const char* at) {
+  return {reinterpret_cast<const unsigned char*>(at), std::experimental::element_aligned};
+}
+constexpr std::ptrdiff_t block = Bytes::size();
+
+}  // namespace plain_text
+
+/// Returns the first byte from `at` that a JSON string does not hold as it is.
 inline const char* end_of_plain_text(const char* at, const char* end) {
-  namespace simd = std::experimental;
-  using Bytes = simd::native_simd<unsigned char>;
-  static constexpr unsigned char quote = '"', backslash = '\\', blank = ' ';
-  const auto is_end = [](auto c) { return c == quote || c == backslash || c < blank; };
-  for (; end - at >= static_cast<std::ptrdiff_t>(Bytes::size()); at += Bytes::size()) {
-    const Bytes bytes(reinterpret_cast<const unsigned char*>(at), simd::element_aligned);
-    const auto ends = is_end(bytes);
-    if (simd::any_of(ends)) return at + simd::find_first_set(ends);
+  for (; end - at >= plain_text::block; at += plain_text::block) {
+    const auto ends = plain_text::ends(plain_text::load(at));
+    if (std::experimental::any_of(ends)) return at + std::experimental::find_first_set(ends);
   }
-  return std::find_if(at, end, [&](char c) { return is_end(static_cast<unsigned char>(c)); });
+  return std::find_if(at, end, [](char c) { return plain_text::ends(static_cast<unsigned char>(c)); });
 }
 
 /// `Reader` derives from Sax.
@@ -85,6 +95,7 @@ class JsonParser {
   struct Gathered {
     std::array<char, 1024> bytes;  // Not initialised.
     std::size_t size = 0;
+    std::ptrdiff_t room() const { return static_cast<std::ptrdiff_t>(bytes.size() - size); }
   };
   struct Literal {
     std::string_view text;
@@ -181,40 +192,69 @@ class JsonParser {
   /// each quote apart takes several times as long.
   const char* read_text(const char* at, const char* end) {
     Gathered gathered;
+    if (state_ == State::text && !units_.open()) {
+      const char* const plain = end_of_plain_text(at, end);
+      const bool last = plain != end && *plain == '"';
+      if (last || plain == end) {
+        tell_text({at, plain}, last);
+        return last ? plain + 1 : end;
+      }
+      gather(gathered, {at, plain});
+      at = plain;
+    }
     while (at != end) {
       if (state_ == State::escape) {
         at = read_escape(at, end, gathered);
         continue;
       }
       if (units_.open() && *at != '\\' && !end_units(gathered)) return end;
-      const char* const plain = end_of_plain_text(at, end);
-      const bool last = plain != end && *plain == '"';
-      if (gathered.size == 0 && (last || plain == end)) {
-        tell_text({at, plain}, last);
-        return last ? plain + 1 : end;
-      }
-      gather(gathered, {at, plain});
-      if (last) {
+      at = gather_plain(gathered, at, end);
+      if (at == end) break;
+      if (*at == '"') {
         tell_gathered(gathered, true);
-        return plain + 1;
+        return at + 1;
       }
-      if (plain == end) break;
-      if (*plain != '\\') {
+      if (*at != '\\') {
         fail();
         return end;
       }
-      at = plain + 1;
+      ++at;
       const char undone = at == end ? '\0' : undone_letter(*at);
       if (undone == 0) {
         begin_escape();
       } else {
         if (units_.open() && !end_units(gathered)) return end;
-        gather(gathered, {&undone, 1});
+        gather(gathered, undone);
         ++at;
       }
     }
     if (gathered.size > 0) tell_gathered(gathered, false);
     return end;
+  }
+  /// Gathers plain text in one pass, and returns its end. Bytes beyond the gathered size may be overwritten.
+  const char* gather_plain(Gathered& gathered, const char* at, const char* end) {
+    while (end - at >= plain_text::block) {
+      if (gathered.room() < plain_text::block) tell_gathered(gathered, false);
+      const auto blocks = std::min<std::ptrdiff_t>(end - at, gathered.room()) / plain_text::block;
+      char* to = gathered.bytes.data() + gathered.size;
+      const char* const stop = at + blocks * plain_text::block;
+      for (; at != stop; at += plain_text::block, to += plain_text::block) {
+        const auto bytes = plain_text::load(at);
+        bytes.copy_to(reinterpret_cast<unsigned char*>(to), std::experimental::element_aligned);
+        const auto ends = plain_text::ends(bytes);
+        if (!std::experimental::any_of(ends)) continue;
+        const int plain = std::experimental::find_first_set(ends);
+        gathered.size = static_cast<std::size_t>(to + plain - gathered.bytes.data());
+        return at + plain;
+      }
+      gathered.size = static_cast<std::size_t>(to - gathered.bytes.data());
+    }
+    for (; at != end && !plain_text::ends(static_cast<unsigned char>(*at)); ++at) gather(gathered, *at);
+    return at;
+  }
+  void gather(Gathered& gathered, char c) {
+    if (gathered.room() == 0) tell_gathered(gathered, false);
+    gathered.bytes[gathered.size++] = c;
   }
   void begin_escape() {
     escape_ = {};

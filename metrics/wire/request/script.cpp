@@ -75,12 +75,14 @@ constexpr auto scripts_of_16 = [] {
 }();
 static_assert(std::ranges::all_of(blocks, [](const Block& block) { return block.first % 16 == 0; }));
 
-/// So many bytes of ASCII are counted at once, by loops that the compiler turns into vector instructions.
-constexpr std::ptrdiff_t stride = 32;
+/// So many bytes of ASCII are counted at once, by loops that the compiler turns into vector instructions. A long stride
+/// adds up its sums once, a short one leaves few bytes over.
+constexpr std::ptrdiff_t long_stride = 128, stride = 32;
 
+template <std::ptrdiff_t size>
 bool all_ascii(const unsigned char* at) {
   unsigned char bits = 0;
-  for (std::ptrdiff_t i = 0; i < stride; ++i) bits |= at[i];
+  for (std::ptrdiff_t i = 0; i < size; ++i) bits |= at[i];
   return bits < 0x80;
 }
 
@@ -88,9 +90,11 @@ struct AsciiCounts {
   unsigned char letters = 0, digits = 0;
 };
 
+template <std::ptrdiff_t size>
 AsciiCounts count_ascii(const unsigned char* at) {
+  static_assert(size < 0x100);
   AsciiCounts counts;
-  for (std::ptrdiff_t i = 0; i < stride; ++i) {
+  for (std::ptrdiff_t i = 0; i < size; ++i) {
     const unsigned char c = at[i];
     const bool letter = static_cast<unsigned char>((c | 0x20) - 'a') < 26;
     const bool blank = (c == ' ') | (static_cast<unsigned char>(c - '\t') < 5);
@@ -121,16 +125,24 @@ Script script_of(char32_t code_point) {
   return code_point < 0x10000 ? scripts_of_16[code_point >> 4] : script_by_block(code_point);
 }
 
+/// Counts strides of ASCII, and returns where the first one with another byte begins, or one that is not whole.
+template <std::ptrdiff_t size>
+const unsigned char* ScriptCounter::add_ascii(const unsigned char* at, const unsigned char* end) {
+  for (; end - at >= size && all_ascii<size>(at); at += size) {
+    const AsciiCounts ascii = count_ascii<size>(at);
+    count(Script::letters) += ascii.letters;
+    count(Script::digits) += ascii.digits;
+    count(Script::punctuation) += static_cast<std::uint64_t>(size) - ascii.letters - ascii.digits;
+  }
+  return at;
+}
+
 void ScriptCounter::add(std::string_view piece) {
   const auto* at = reinterpret_cast<const unsigned char*>(piece.data());
   const auto* const end = at + piece.size();
   while (at != end) {
-    for (; end - at >= stride && all_ascii(at); at += stride) {
-      const AsciiCounts ascii = count_ascii(at);
-      count(Script::letters) += ascii.letters;
-      count(Script::digits) += ascii.digits;
-      count(Script::punctuation) += static_cast<std::uint64_t>(stride) - ascii.letters - ascii.digits;
-    }
+    at = add_ascii<long_stride>(at, end);
+    at = add_ascii<stride>(at, end);
     std::uint64_t sums = 0;
     const auto* const stop = at + std::min(end - at, stride);
     while (at < stop) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -20,6 +21,8 @@ class ScriptCounter {
   const std::array<std::uint64_t, script_count>& counts() const { return counts_; }
 
  private:
+  template <std::ptrdiff_t size>
+  const unsigned char* add_ascii(const unsigned char* at, const unsigned char* end);
   void add_cut(unsigned char c);  // Adds a byte of a code point that lies in two pieces.
   std::uint64_t& count(Script script) { return counts_[static_cast<std::size_t>(script)]; }
 

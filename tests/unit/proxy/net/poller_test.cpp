@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -274,6 +275,64 @@ TEST_F(Polling, HastensNobodyWhoWaitsForAnotherTurn) {
   crowd.pairs[3].says("y");
   poll();
   EXPECT_EQ(watcher.told.size(), 4u) << "after its turn it is as before";
+}
+
+TEST_F(Polling, GivesAllTheirTurnBeforeAnyHasASecond) {
+  Crowd crowd(poller);
+  poll();
+  crowd.attach_all(watcher);
+  // A session that finds bytes noted asks for its turn, though its turn is coming anyway.
+  watcher.then = [&] {
+    if (watcher.told.size() == 1)
+      for (std::uint32_t i = 0; i < 20; ++i)
+        if (i != watcher.told.front().first) crowd.registrations[i].rearm(EPOLLPRI);
+    if (watcher.told.size() == 8) crowd.pairs[watcher.told.front().first].says("y");
+  };
+  crowd.all_say();
+  poll();
+  ASSERT_EQ(watcher.told.size(), 21u) << "the first of them has two turns, and all others one";
+  std::vector<std::uint32_t> tags;
+  for (const auto& [tag, events] : watcher.told) tags.push_back(tag);
+  EXPECT_EQ(tags.back(), tags.front());
+  EXPECT_EQ(std::set<std::uint32_t>(tags.begin(), tags.end() - 1).size(), 20u);
+  for (std::size_t i = 1; i < 20; ++i)
+    EXPECT_EQ(watcher.told[i].second & (EPOLLPRI | EPOLLIN), std::uint32_t{EPOLLPRI | EPOLLIN}) << i;
+}
+
+TEST_F(Polling, TellsALaterEventTogetherWithTheOneThatWaits) {
+  Crowd crowd(poller);
+  poll();
+  crowd.attach_all(watcher);
+  watcher.then = [&] {
+    if (watcher.told.size() == 1) crowd.pairs[19].far.reset();
+  };
+  crowd.all_say();
+  poll();
+  ASSERT_EQ(watcher.told.size(), 20u);
+  EXPECT_EQ(watcher.told.back().first, 19u);
+  EXPECT_NE(watcher.told.back().second & EPOLLRDHUP, 0u);
+}
+
+TEST_F(Polling, LeavesNoTurnToWhoTakesThePlaceOfOneThatWaits) {
+  Crowd crowd(poller);
+  poll();
+  crowd.attach_all(watcher);
+  const Pair later;
+  Noting next;
+  std::optional<Poller::Registration> successor;
+  watcher.then = [&] {
+    if (watcher.told.size() != 1) return;
+    crowd.registrations.pop_back();
+    successor.emplace(poller, later.near.get());
+    successor->attach(next, 20);
+  };
+  crowd.all_say();
+  poll();
+  EXPECT_EQ(watcher.told.size(), 19u);
+  EXPECT_THAT(next.told, ElementsAre(std::pair(20u, std::uint32_t{EPOLLOUT})));
+  later.says("x");
+  poll();
+  EXPECT_EQ(next.told.size(), 2u) << "the place is as a new one";
 }
 
 TEST_F(Polling, HastensNobodyWhoAttachesLater) {
