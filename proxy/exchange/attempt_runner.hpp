@@ -93,7 +93,7 @@ class AttemptRunner final : Relay::Owner {
   const fleet::Replica& replica() const { return replica_of(story_.replica()); }
 
   void answer_accepted(unsigned status) override;
-  bool leaves_error(unsigned status) override;
+  bool spend_retry_on_error(unsigned status) override;
   void request_sent() override { sender_.request_sent(); }
 
   Loop& loop_;

@@ -40,8 +40,8 @@ struct Shared {
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
   fleet::FailureNotes local_shortages{};  ///< Logs shortages of weir's own: descriptors, local ports.
-  /// When the log last told of a suspect request: see note_suspect.
-  std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
+  /// When the log last told of a poison request: see note_poison.
+  std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
   /// When the log last told of an address that holds its share of memory: see serve/body_room.
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.

@@ -44,7 +44,7 @@ bool PoolRuntime::has(const Replica& replica) const {
 
 bool PoolRuntime::may_serve(const Replica& replica, metrics::Moment now) const {
   if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
-  const auto state = balancer->health(replica.key, now).state;
+  const auto state = balancer->health().of(replica.key, now).state;
   return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
 }
 
@@ -56,7 +56,7 @@ const PoolRuntime* Snapshot::pool_of(const balancer::Pool& balancer) const {
 
 bool Snapshot::is_waited_for(const balancer::Pool& pool, metrics::Moment now) const {
   return std::ranges::any_of(leaving_pools, [&](const auto& one) {
-    return one->balancer.get() == &pool && one->balancer->queue(now).waiting > 0;
+    return one->balancer.get() == &pool && one->balancer->figures().queue(now).waiting > 0;
   });
 }
 

@@ -101,7 +101,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   EXPECT_EQ(first.fair_key, of.clients);
   EXPECT_EQ(first.share, 3);
   EXPECT_EQ(first.bytes, 77u);
-  EXPECT_FALSE(first.at_the_head);
+  EXPECT_FALSE(first.front_of_queue);
   EXPECT_TRUE(first.tried.empty());
   story->queued(at(9));
   EXPECT_EQ(story->placement().deadline, at(9)) << "the pool's";
@@ -109,7 +109,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   of.over(*story, broken());
   ASSERT_EQ(story->placement().tried.size(), 1u);
   EXPECT_EQ(story->placement().tried.front(), of.key(1).serial);
-  EXPECT_FALSE(story->placement().at_the_head);
+  EXPECT_FALSE(story->placement().front_of_queue);
   EXPECT_EQ(story->placement().deadline, at(9)) << "which is kept";
 }
 
@@ -119,9 +119,9 @@ TEST(StoryPlacement, BringsARequestToItsTurn) {
   EXPECT_EQ(of.ask(*story), Command::connect);
   EXPECT_EQ(of.over(*story, error(503)), Command::ask_pool);
   EXPECT_EQ(of.ask(*story), std::nullopt);
-  EXPECT_EQ(of.pool->queue(of.now).waiting, 1u);
+  EXPECT_EQ(of.pool->figures().queue(of.now).waiting, 1u);
   of.now += milliseconds(1100);
-  static_cast<void>(of.pool->take_changes(of.now));
+  static_cast<void>(of.pool->health().take_changes(of.now));
   ASSERT_EQ(of.granted.size(), 1u);
   EXPECT_EQ(of.leased(*story, std::move(std::get<Lease>(of.granted.front().what))), Command::connect);
   of.granted.clear();
@@ -415,7 +415,7 @@ TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {
     Stories of(2);
     const auto story = of.begin();
     of.leased_at(*story, 0);
-    ASSERT_TRUE(story->leaves_error(500, of.now));
+    ASSERT_TRUE(story->spend_retry_on_error(500, of.now));
     if (cut) story->cut();
     EXPECT_EQ(of.over(*story, error(500, false)), cut ? Command::done : Command::ask_pool);
   }
@@ -436,7 +436,7 @@ TEST(StorySuspect, IsNotMadeByAStaleConnectionThatOthersFollowed) {
   ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::other)), Command::ask_pool);
   of.leased_at(*story, 0);
   of.over(*story, unconnected(ConnectFailure::refused));
-  EXPECT_FALSE(story->suspect());
+  EXPECT_FALSE(story->is_poison());
 }
 
 }  // namespace
