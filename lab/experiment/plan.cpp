@@ -221,7 +221,7 @@ class PlanReading {
   std::string file_;
   config::Report report_;
   Plan plan_;
-  std::string key_;  ///< It is that of all runs that have none of their own.
+  std::string key_;  ///< The key of all runs that have none of their own.
   bool settings_named_ = false;
   std::vector<SettingsError> settings_errors_;
   std::vector<config::Replica> replicas_;

@@ -1,4 +1,4 @@
-// What LLMPerf reports of a load beyond the usual figures: its inter-token latency, and whether the answers were right.
+// The figures of LLMPerf's own: its inter-token latency, and whether the answers were right.
 #pragma once
 
 #include <boost/json.hpp>

@@ -60,7 +60,7 @@ class Tally {
   std::map<std::string, std::uint64_t> errors_;
   std::string example_;  ///< The first failure in its own words.
   std::optional<Moment> first_start_, last_end_;
-  std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< They are in seconds. `late_` has failed requests too.
+  std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< Seconds. `late_` has failed requests too.
 };
 
 /// Holds all requests together, and those of each replica that named itself in x-weir-replica.

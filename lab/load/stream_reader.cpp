@@ -12,12 +12,12 @@ namespace {
 
 namespace json = boost::json;
 
-/// What one event says, whatever the dialect.
+/// The facts of one event, whatever the dialect.
 struct Event {
   bool token = false;
   bool choice = false;
   bool reasoning = false;  ///< Its token is no output.
-  std::string text;        ///< It is output.
+  std::string text;        ///< Output alone.
   std::string finish_reason;
   std::uint64_t chars = 0;  ///< Output and reasoning have so many.
   bool ends = false;
@@ -92,7 +92,7 @@ void read_tgi(const json::object& root, Event& event) {
 }
 
 Event read_event(std::string_view data, Api api) {
-  // It is the memory of one event, on the stack unless the event is large.
+  // The memory of an event is on the stack unless the event is large.
   std::array<unsigned char, 8192> memory;
   json::monotonic_resource resource(memory.data(), memory.size());
   boost::system::error_code ec;

@@ -90,10 +90,10 @@ std::optional<Refusal> read_messages(const json::object& body, Prompt& prompt) {
 std::optional<Refusal> read_prompt(const json::object& body, Prompt& read) {
   const json::value* prompt = body.if_contains("prompt");
   if (prompt && prompt->is_array() && prompt->get_array().size() == 1 && !prompt->get_array()[0].is_number()) {
-    prompt = &prompt->get_array()[0];  // It is a list of one prompt.
+    prompt = &prompt->get_array()[0];  // A list of one prompt.
   }
   if (prompt && prompt->is_string()) {
-    read.add_template(1);  // This is the token that begins a text.
+    read.add_template(1);  // The token that begins a text.
     read.add_text(prompt->get_string());
     return std::nullopt;
   }
@@ -123,7 +123,7 @@ std::optional<Refusal> read_openai(const json::object& body, Request& request, P
   }
   if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
   if (request.route == Route::completions) {
-    if (!request.max_tokens) request.max_tokens = 16;  // This is the default of OpenAI's completions.
+    if (!request.max_tokens) request.max_tokens = 16;  // The default of OpenAI's completions.
     return read_prompt(body, prompt);
   }
   if (auto refusal = read_count(body, "max_completion_tokens", request.max_tokens)) return refusal;

@@ -125,14 +125,14 @@ struct Sum {
   double mean() const { return count > 0 ? sum / count : 0; }
 };
 
-/// What weir says of one schedule under one clock, all rounds together, in milliseconds.
+/// The errors of weir on one schedule under one clock, all rounds together, in milliseconds.
 struct Errors {
   std::size_t requests = 0, missing = 0;
-  std::map<std::string, std::vector<double>> of;  ///< It is |weir - truth|, by figure.
+  std::map<std::string, std::vector<double>> of;  ///< |weir - truth|, by figure.
   std::map<std::string, std::vector<double>> signed_of;
 };
 
-/// What the rules say of one schedule, in milliseconds, one value a request.
+/// The figures of the rules on one schedule, in milliseconds, one value a request.
 struct Said {
   std::map<std::string, std::vector<double>> of;
   bool comments = false;

@@ -1,13 +1,12 @@
 // Do the verdicts of metrics::compare hold? Twins in simulated time, a thousand windows: how often two equal engines
 // are called different, how often a slower one is found, and how often the interval holds the truth. Prints the tables
 // of docs/benchmarks.md.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
-#include <iostream>
 #include <map>
 #include <string>
 
+#include "tests/bench/command_line.hpp"
 #include "tests/bench/tally.hpp"
 #include "tests/bench/twin_simulation.hpp"
 
@@ -17,7 +16,7 @@ using namespace weir;
 using namespace weir::bench;
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::string trace;
   std::size_t windows = 1000, truth_arrivals = 100, truth_runs = 40;
   std::vector<double> minutes{20, 30, 60}, drifts{60, 300};
   double load = 0.6, step = 1.05;
@@ -238,7 +237,7 @@ void sample(const Bench& bench) {
   }
 }
 
-int run(const Options& options) {
+void run(const Options& options) {
   Bench bench{options, read_trace_file(options.trace)};
   const double capacity = capacity_of(EngineSettings{}, bench.trace);
   bench.rate = options.load * capacity;
@@ -247,43 +246,23 @@ int run(const Options& options) {
   const std::map<std::string, void (*)(const Bench&)> parts{
       {"same", same}, {"slower", slower}, {"stalls", stalls}, {"sample", sample}};
   for (const std::string& part : options.parts) parts.at(part)(bench);
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Verdicts on twins in simulated time: the tables of docs/benchmarks.md", "bench_twins");
-  app.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
+  CommandLine line("bench_twins", "Verdicts on twins in simulated time: the tables of docs/benchmarks.md",
+                   options.trace);
+  line.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
       ->check(CLI::IsMember({"same", "slower", "stalls", "sample"}));
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--windows", options.windows, "Windows of each kind")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest")
-      ->capture_default_str()
-      ->check(CLI::Range(10.0, 1000.0));
-  app.add_option("--drift", options.drifts, "Seconds in which a GPU's speed drifts")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--load", options.load, "Share of what one engine can do")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 2.0));
-  app.add_option("--step", options.step, "How long the slower candidate's steps are, beside the primary's")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 10.0));
-  app.add_option("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--truth-runs", options.truth_runs, "Runs that give the truth of one window")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    std::cerr << "bench_twins: " << error.what() << "\n";
-    return 1;
-  }
+  line.add("--windows", options.windows, "Windows of each kind", 1, 100'000);
+  line.add("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest", 10.0,
+           1000.0);
+  line.add("--drift", options.drifts, "Seconds in which a GPU's speed drifts", 1.0, 1e6);
+  line.add("--load", options.load, "Share of what one engine can do", 0.01, 2.0);
+  line.add("--step", options.step, "How long the slower candidate's steps are, beside the primary's", 0.1, 10.0);
+  line.add("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found", 1, 100'000);
+  line.add("--truth-runs", options.truth_runs, "Runs that give the truth of one window", 1, 100'000);
+  return line.run(argc, argv, [&] { run(options); });
 }

@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <charconv>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
 #include "lab/json_fields.hpp"
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
@@ -12,7 +13,7 @@ namespace {
 
 /// A request as the log tells it.
 struct Logged {
-  double at = 0;  ///< It is in Unix seconds.
+  double at = 0;  ///< Unix seconds.
   std::uint64_t prompt_tokens = 1, output_tokens = 1;
   std::uint64_t turn = 1;
   std::optional<std::uint64_t> group;
@@ -23,14 +24,6 @@ std::optional<double> first_positive(const boost::json::object& line, std::initi
     if (const auto number = number_of(line, key); number && *number >= 1) return number;
   }
   return std::nullopt;
-}
-
-std::optional<std::uint64_t> group_of(const boost::json::object& line) {
-  const std::string hex = text_of(line, "group");
-  std::uint64_t group = 0;
-  const auto [end, ec] = std::from_chars(hex.data(), hex.data() + hex.size(), group, 16);
-  if (hex.empty() || ec != std::errc() || end != hex.data() + hex.size()) return std::nullopt;
-  return group;
 }
 
 /// Divides a prompt of which only the number of turns is known.
@@ -51,8 +44,7 @@ class Conversations {
     if (known != last_.end() && known->second.turn + 1 == logged.turn) {
       messages = known->second.messages;
       messages.push_back(known->second.output_tokens);
-      std::uint64_t before = 0;
-      for (const std::uint64_t tokens : messages) before += tokens;
+      const std::uint64_t before = std::accumulate(messages.begin(), messages.end(), std::uint64_t{0});
       if (logged.prompt_tokens > before) {
         messages.push_back(logged.prompt_tokens - before);
       } else {
@@ -104,7 +96,8 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     // A turn has a message of its own at least, so there are no more turns than tokens.
     const double turn = std::min(first_positive(*line, {"turn"}).value_or(1), most_tokens);
     log.push_back({1e-6 * static_cast<double>(*at), static_cast<std::uint64_t>(*prompt),
-                   static_cast<std::uint64_t>(*output), static_cast<std::uint64_t>(turn), group_of(*line)});
+                   static_cast<std::uint64_t>(*output), static_cast<std::uint64_t>(turn),
+                   number_in<std::uint64_t>(text_at(*line, "group"), 16)});
     return std::monostate();
   };
   Trace trace = read_lines(in, std::move(first_line), 0, false, read);

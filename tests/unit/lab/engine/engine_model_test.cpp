@@ -111,7 +111,7 @@ TEST(EngineModel, PromptsAreServedInTheOrderTheyCame) {
 }
 
 TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
-  // It would fit, but does not overtake.
+  // The third would fit, but does not overtake.
   EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{1, 60, 2}, {2, 60, 2}, {3, 10, 2}});
   engine.begin_step();
   EXPECT_EQ(engine.running(), 1u);

@@ -29,7 +29,7 @@ TEST(Objective, IsReadFromThresholds) {
 }
 
 TEST(Objective, IsMetByEveryThreshold) {
-  const auto result = made_result({.ttft = 0.5, .gap = 0.02, .events = 11});  // It ends after 0.72 s.
+  const auto result = made_result({.ttft = 0.5, .gap = 0.02, .events = 11});  // Ends after 0.72 s.
   EXPECT_TRUE(meets({0.6, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.4, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.6, 0.01, 0.8}, result));

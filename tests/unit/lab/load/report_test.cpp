@@ -111,7 +111,7 @@ TEST(EndedEarly, CountsAnswersThatTheirEngineSaysWereShorter) {
     result.output_target = 5;
     early.add(result);
   };
-  // Those of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
+  // Answers of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
   for (const std::uint64_t told : {5u, 6u, 0u}) add({.output_tokens = told});
   add({.output_tokens = 4, .outcome = "reset"});
   EXPECT_EQ(early.warning(), std::nullopt);

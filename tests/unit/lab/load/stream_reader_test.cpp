@@ -76,7 +76,7 @@ TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
   EXPECT_EQ(reader.prompt_tokens, 31u);
   EXPECT_EQ(reader.output_tokens, 3u);
   EXPECT_THAT(reader.gaps, ElementsAre(testing::FloatEq(0.015f)));
-  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // It is (50 - 20) / (3 - 1).
+  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // (50 - 20) / (3 - 1)
 }
 
 TEST(StreamReader, WithoutUsageTokensAreEvents) {
