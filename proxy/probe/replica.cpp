@@ -4,9 +4,9 @@
 #include <array>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "metrics/record/json_line.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/net/tls/context.hpp"
 #include "proxy/probe/exchange.hpp"
 
@@ -279,23 +279,27 @@ class Probe {
 }  // namespace
 
 std::string probe_body(Api api, std::string_view model, UsageQuestion usage) {
-  std::string text;
-  metrics::record::append_json_string(text, prompt);
-  metrics::record::JsonLine body;
-  if (api == Api::tgi_generate)
-    return body.raw("inputs", text).raw("parameters", R"({"max_new_tokens":16,"details":true})").take();
-  if (api == Api::llamacpp_completion)
-    return body.raw("prompt", text).raw("n_predict", "16").boolean("stream", true).take();
-  if (!model.empty()) body.text("model", model);
-  if (api == Api::openai_chat)
-    body.raw("messages", R"([{"role":"user","content":)" + text + "}]");
-  else
-    body.raw("prompt", text);
-  body.raw("max_tokens", "16").boolean("stream", true);
-  if (usage == UsageQuestion::at_end) body.raw("stream_options", R"({"include_usage":true})");
+  metrics::wire::JsonWriter body;
+  body.open('{');
+  if (api == Api::tgi_generate) {
+    body.key("inputs").text(prompt).key("parameters").raw(R"({"max_new_tokens":16,"details":true})");
+  } else if (api == Api::llamacpp_completion) {
+    body.key("prompt").text(prompt).key("n_predict").count(16).key("stream").boolean(true);
+  } else {
+    if (!model.empty()) body.key("model").text(model);
+    if (api == Api::openai_chat) {
+      body.key("messages").open('[').open('{').key("role").text("user").key("content").text(prompt);
+      body.close('}').close(']');
+    } else {
+      body.key("prompt").text(prompt);
+    }
+    body.key("max_tokens").count(16).key("stream").boolean(true);
+  }
+  if (usage == UsageQuestion::at_end) body.key("stream_options").raw(R"({"include_usage":true})");
   if (usage == UsageQuestion::on_every_chunk)
-    body.raw("stream_options", R"({"include_usage":true,"continuous_usage_stats":true})");
-  return body.take();
+    body.key("stream_options").raw(R"({"include_usage":true,"continuous_usage_stats":true})");
+  body.close('}');
+  return std::move(body).written();
 }
 
 ProbeReport probe_replica(const config::Settings& settings, const config::Pool& pool, const config::Replica& replica,
