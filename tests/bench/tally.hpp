@@ -62,6 +62,7 @@ class Tally {
   std::size_t withheld(Metric metric) const { return value(withheld_, metric); }
   std::size_t notes(const std::string& code) const { return value(notes_, code); }
   double share(std::size_t count) const { return 100 * static_cast<double>(count) / static_cast<double>(windows_); }
+  double share(Metric metric, Finding finding) const { return share(found(metric, finding)); }
   /// The mean over the windows, in %.
   double estimate(Metric metric) const {
     return 100 * metrics::compare::statistics::shown(metric, value(sum_, metric) / static_cast<double>(windows_));

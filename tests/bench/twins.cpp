@@ -42,6 +42,12 @@ double mean_of(const Comparison& comparison, Metric metric) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+/// Judges the beginnings of these samples, one of each length.
+template <class Judged>
+void judge(const Bench& bench, Samples samples, const Judged& judged) {
+  for (const double minutes : bench.options.minutes) judged(minutes, samples.judge(60 * minutes));
+}
+
 Samples twins_of(const Bench& bench, const Engine& candidate, const Drift& drift, std::span<const Arrival> arrivals,
                  std::uint64_t seed) {
   const auto a = serve(Engine{}, drift, bench.trace, arrivals, seed_of(seed, 101));
@@ -62,13 +68,12 @@ void same(const Bench& bench) {
     Tallies tallies;
     for (std::size_t w = 0; w < bench.options.windows; ++w) {
       const auto arrivals = bench.arrivals(w + 1);
-      Samples samples = twins_of(bench, Engine{}, {.sd = 0.02, .time_s = time_s}, arrivals, 1'000'000 + w);
-      for (const double minutes : bench.options.minutes) {
-        const Comparison comparison = samples.judge(60 * minutes);
-        Tally& tally = tallies[minutes];
-        tally.add(comparison);
-        for (const Metric metric : {Metric::ttft, Metric::tpot}) tally.check(comparison, metric, 0);
-      }
+      const Drift drift{.sd = 0.02, .time_s = time_s};
+      judge(bench, twins_of(bench, Engine{}, drift, arrivals, 1'000'000 + w),
+            [&](double minutes, const Comparison& one) {
+              tallies[minutes].add(one);
+              for (const Metric metric : {Metric::ttft, Metric::tpot}) tallies[minutes].check(one, metric, 0);
+            });
     }
     for (const auto& [minutes, tally] : tallies) {
       std::printf(
@@ -78,9 +83,9 @@ void same(const Bench& bench) {
           time_s, minutes, tally.pairs(), tally.families(), tally.different(Metric::slo), tally.different(Metric::ttft),
           tally.different(Metric::tpot), tally.different(Metric::output_tokens), tally.tails(),
           tally.different(Metric::ttft_tail), tally.different(Metric::tpot_tail),
-          tally.share(tally.found(Metric::ttft, Finding::equivalent)),
-          tally.share(tally.found(Metric::tpot, Finding::equivalent)), tally.share(tally.covered(Metric::ttft)),
-          tally.share(tally.covered(Metric::tpot)), tally.share(tally.notes("slow_drift")));
+          tally.share(Metric::ttft, Finding::equivalent), tally.share(Metric::tpot, Finding::equivalent),
+          tally.share(tally.covered(Metric::ttft)), tally.share(tally.covered(Metric::tpot)),
+          tally.share(tally.notes("slow_drift")));
       met = tally.met();
     }
     std::fflush(stdout);
@@ -110,22 +115,19 @@ void slower(const Bench& bench) {
       const auto arrivals = bench.arrivals(5'000 + set);
       std::map<double, double> ttft, tpot;
       for (std::size_t run = 0; run < options.truth_runs; ++run) {
-        Samples samples = twins_of(bench, candidate, drift, arrivals, 2'000'000 + set * options.truth_runs + run);
-        for (const double minutes : options.minutes) {
-          const Comparison comparison = samples.judge(60 * minutes);
-          ttft[minutes] += mean_of(comparison, Metric::ttft) / static_cast<double>(options.truth_runs);
-          tpot[minutes] += mean_of(comparison, Metric::tpot) / static_cast<double>(options.truth_runs);
-        }
+        judge(bench, twins_of(bench, candidate, drift, arrivals, 2'000'000 + set * options.truth_runs + run),
+              [&](double minutes, const Comparison& one) {
+                ttft[minutes] += mean_of(one, Metric::ttft) / static_cast<double>(options.truth_runs);
+                tpot[minutes] += mean_of(one, Metric::tpot) / static_cast<double>(options.truth_runs);
+              });
       }
       for (std::size_t w = set; w < options.windows; w += sets) {
-        Samples samples = twins_of(bench, candidate, drift, arrivals, 3'000'000 + w);
-        for (const double minutes : options.minutes) {
-          const Comparison comparison = samples.judge(60 * minutes);
-          Tally& tally = tallies[minutes];
-          tally.add(comparison);
-          tally.check(comparison, Metric::ttft, ttft[minutes]);
-          tally.check(comparison, Metric::tpot, tpot[minutes]);
-        }
+        judge(bench, twins_of(bench, candidate, drift, arrivals, 3'000'000 + w),
+              [&](double minutes, const Comparison& one) {
+                tallies[minutes].add(one);
+                tallies[minutes].check(one, Metric::ttft, ttft[minutes]);
+                tallies[minutes].check(one, Metric::tpot, tpot[minutes]);
+              });
       }
       for (const double minutes : options.minutes) {
         true_ttft[minutes] += ttft[minutes] / static_cast<double>(sets);
@@ -137,13 +139,11 @@ void slower(const Bench& bench) {
           "| %.0f s | %.0f min | %.1f %% | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %.1f %% | %+.1f %% | %+.1f %% | %.1f "
           "%% "
           "| %.1f %% | %.1f %% |\n",
-          time_s, minutes, tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.share(tally.found(Metric::slo, Finding::worse)),
-          tally.share(tally.found(Metric::ttft_tail, Finding::worse)),
-          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
-          tally.share(tally.different(Metric::output_tokens)), 100 * std::expm1(true_tpot[minutes]),
-          100 * std::expm1(true_ttft[minutes]), tally.reach(Metric::tpot), tally.share(tally.covered(Metric::tpot)),
-          tally.share(tally.covered(Metric::ttft)));
+          time_s, minutes, tally.share(Metric::tpot, Finding::worse), tally.share(Metric::ttft, Finding::worse),
+          tally.share(Metric::slo, Finding::worse), tally.share(Metric::ttft_tail, Finding::worse),
+          tally.share(Metric::tpot_tail, Finding::worse), tally.share(tally.different(Metric::output_tokens)),
+          100 * std::expm1(true_tpot[minutes]), 100 * std::expm1(true_ttft[minutes]), tally.reach(Metric::tpot),
+          tally.share(tally.covered(Metric::tpot)), tally.share(tally.covered(Metric::ttft)));
     }
     std::fflush(stdout);
   }
@@ -175,27 +175,23 @@ void stalls(const Bench& bench) {
     std::map<double, std::size_t> either;
     for (std::size_t w = 0; w < bench.options.windows; ++w) {
       const auto arrivals = bench.arrivals(w + 1);
-      Samples samples = twins_of(bench, candidate, {}, arrivals, 4'000'000 + w);
-      for (const double minutes : bench.options.minutes) {
-        const Comparison comparison = samples.judge(60 * minutes);
-        tallies[minutes].add(comparison);
-        either[minutes] += std::ranges::any_of(comparison.verdicts, [](const Verdict& verdict) {
+      judge(bench, twins_of(bench, candidate, {}, arrivals, 4'000'000 + w), [&](double minutes, const Comparison& one) {
+        tallies[minutes].add(one);
+        either[minutes] += std::ranges::any_of(one.verdicts, [](const Verdict& verdict) {
           return compare::statistics::is_tail(verdict.metric) && verdict.finding == Finding::worse;
         });
-      }
+      });
     }
     for (const auto& [minutes, tally] : tallies) {
       std::printf(
           "| one in %llu, %g times | %.3f | %.0f min | %.1f %% | %.1f %% | %.1f %% | %+.0f %% | %+.0f %% | %+.1f %% | "
           "%.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.1f %% |\n",
           static_cast<unsigned long long>(kind.every), kind.times, candidate.step, minutes,
-          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
-          tally.share(tally.found(Metric::ttft_tail, Finding::worse)), tally.share(either[minutes]),
-          tally.estimate(Metric::tpot_tail), tally.estimate(Metric::ttft_tail), tally.estimate(Metric::tpot),
-          tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::tpot, Finding::better)), tally.estimate(Metric::ttft),
-          tally.share(tally.found(Metric::ttft, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::better)));
+          tally.share(Metric::tpot_tail, Finding::worse), tally.share(Metric::ttft_tail, Finding::worse),
+          tally.share(either[minutes]), tally.estimate(Metric::tpot_tail), tally.estimate(Metric::ttft_tail),
+          tally.estimate(Metric::tpot), tally.share(Metric::tpot, Finding::worse),
+          tally.share(Metric::tpot, Finding::better), tally.estimate(Metric::ttft),
+          tally.share(Metric::ttft, Finding::worse), tally.share(Metric::ttft, Finding::better));
     }
     std::fflush(stdout);
   }
@@ -226,12 +222,10 @@ void sample(const Bench& bench) {
       std::printf(
           "| %s | %.0f min | %.0f | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.1f %% | "
           "%.1f %% |\n",
-          names[way], minutes, tally.pairs(), tally.share(tally.found(Metric::tpot, Finding::better)),
-          tally.share(tally.found(Metric::ttft, Finding::better)),
-          tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.estimate(Metric::tpot),
-          tally.estimate(Metric::ttft), tally.share(tally.notes("load_differs")),
-          tally.share(tally.notes("spared_load")),
+          names[way], minutes, tally.pairs(), tally.share(Metric::tpot, Finding::better),
+          tally.share(Metric::ttft, Finding::better), tally.share(Metric::tpot, Finding::worse),
+          tally.share(Metric::ttft, Finding::worse), tally.estimate(Metric::tpot), tally.estimate(Metric::ttft),
+          tally.share(tally.notes("load_differs")), tally.share(tally.notes("spared_load")),
           tally.share(std::min(tally.withheld(Metric::tpot), tally.withheld(Metric::ttft))));
     }
   }
