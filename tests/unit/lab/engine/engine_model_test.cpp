@@ -98,18 +98,6 @@ TEST(EngineModel, ALongPromptIsPrefilledInPiecesWhileOthersDecode) {
   EXPECT_THAT(pieces, ElementsAre(99, 99, 52));
 }
 
-TEST(EngineModel, PromptsAreServedInTheOrderTheyCame) {
-  EngineSettings s = plain();
-  s.prefill_budget = 64;
-  EngineModel engine(s, 1);
-  for (SequenceId id = 1; id <= 5; ++id) engine.submit({id, 100, 4});
-  std::vector<SequenceId> firsts;
-  for (const Seen& e : run_dry(engine)) {
-    if (e.event.index == 1) firsts.push_back(e.event.id);
-  }
-  EXPECT_THAT(firsts, ElementsAre(1, 2, 3, 4, 5));
-}
-
 TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
   // The third would fit, but does not overtake.
   EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{1, 60, 2}, {2, 60, 2}, {3, 10, 2}});
@@ -311,7 +299,7 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
   std::map<SequenceId, Sequence> submitted;
   std::map<SequenceId, std::uint64_t> produced;
   std::map<SequenceId, bool> aborted;
-  SequenceId next = 1;
+  SequenceId next = 1, begun = 0;
   for (int round = 0; round < 3'000; ++round) {
     if (round < 2'000 && random.below(3) == 0) {
       const Sequence q{next++, 1 + random.below(600), 1 + random.below(40)};
@@ -334,6 +322,7 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
     if (!stepping) continue;
     for (const TokenEvent& e : engine.end_step()) {
       ASSERT_FALSE(aborted[e.id]);
+      if (produced[e.id] == 0) ASSERT_GT(e.id, std::exchange(begun, e.id)) << "prompts are served as they came";
       ASSERT_GE(e.tokens, 1u);
       ASSERT_LE(e.tokens, 1u + drafts);
       ASSERT_EQ(e.index, produced[e.id] += e.tokens);

@@ -99,24 +99,6 @@ TEST(StreamReader, ReasoningAndToolCallsAreTokens) {
   EXPECT_EQ(reader.token_events, 3u);
 }
 
-TEST(StreamReader, ReadsTgiToItsLastEvent) {
-  StreamReader reader(Api::tgi);
-  reader.feed(
-      ":\n\n"
-      R"(data:{"index":1,"token":{"id":1,"text":" a","special":false},"generated_text":null,"details":null})"
-      "\n\n",
-      at(5));
-  EXPECT_FALSE(reader.complete);
-  reader.feed(
-      R"(data:{"index":2,"token":{"id":2,"text":"<e>","special":true},"generated_text":" a","details":{"generated_tokens":2,"input_length":6}})"
-      "\n\n",
-      at(9));
-  EXPECT_TRUE(reader.complete);
-  EXPECT_EQ(reader.token_events, 2u);
-  EXPECT_EQ(reader.output_tokens, 2u);
-  EXPECT_EQ(reader.prompt_tokens, 6u);
-}
-
 TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
   const struct {
     Api api;
