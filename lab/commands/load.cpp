@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -11,7 +10,6 @@
 #include "lab/commands/load_series.hpp"
 #include "lab/experiment/knee.hpp"
 #include "lab/load/load.hpp"
-#include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/text.hpp"
 
@@ -31,18 +29,14 @@ struct LoadOptions {
   std::size_t trace_limit = 0;
 };
 
-/// Throws std::invalid_argument with a sentence if the trace cannot be used.
-std::vector<load::TraceEntry> read_trace_file(const LoadOptions& options) {
-  std::ifstream file(options.trace);
-  if (!file) throw std::invalid_argument("cannot read the trace " + options.trace);
+std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
   std::uint64_t left_out = 0;
-  auto read = load::read_trace(file, options.trace_limit, &left_out);
-  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(options.trace + ": " + *wrong);
+  auto trace = load::read_trace_file(options.trace, options.trace_limit, &left_out);
   if (left_out > 0) {
     std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
               << " left out, because the log does not tell how long they were\n";
   }
-  return std::get<std::vector<load::TraceEntry>>(std::move(read));
+  return trace;
 }
 
 /// Reads a file that holds only a key. The sentence of a problem names the option and never shows the key.
@@ -113,18 +107,19 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
 void add_length_options(CLI::App& load, LoadOptions& options) {
   load::WorkloadSettings& w = options.settings.workload;
   load.option_defaults()->group("How long (normally distributed tokens)");
-  const auto take_shape = [&w](const std::string& name) {
-    const auto shape = load::shape(name);
-    w.input_tokens = shape->input_tokens;
-    w.output_tokens = shape->output_tokens;
-    w.input_stddev = w.output_stddev = 0;
-  };
-  std::vector<std::string> shapes;
-  for (const load::Shape& shape : load::shapes()) shapes.emplace_back(shape.name);
+  std::string described = "Lengths of a kind of use, all alike:";
+  std::vector<std::string> names;
+  for (const load::Shape& shape : load::shapes) {
+    described += (names.empty() ? " " : ", ") + names.emplace_back(shape.name) +
+                 format(" %.0f in and %.0f out", shape.input_tokens, shape.output_tokens);
+  }
   // The shape stands before the options that override it, because CLI11 runs them in the order in which they were
   // added.
-  load.add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
-      ->check(CLI::IsMember(shapes))
+  const auto take_shape = [&w](const std::string& name) {
+    w.take(*std::ranges::find(load::shapes, name, &load::Shape::name));
+  };
+  load.add_option_function<std::string>("--shape", take_shape, described)
+      ->check(CLI::IsMember(names))
       ->excludes("--prefill-cost");
   const auto add_length = [&](const char* name, double& tokens, const char* help, const CLI::Validator& within) {
     load.add_option(name, tokens, help)->capture_default_str()->check(within)->excludes("--prefill-cost");
@@ -176,7 +171,7 @@ int run(LoadOptions& options) {
   if (given("--rate")) workload.rate = options.rate;
   if (given("--duration")) settings.duration = options.duration;
   if (given("--trace")) {
-    workload.trace = read_trace_file(options);
+    workload.trace = read_trace(options);
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;

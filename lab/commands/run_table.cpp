@@ -39,7 +39,7 @@ int run_table(const TableRun& asked, const std::function<std::unique_ptr<experim
   if (markdown) markdown.stream() << report.page.markdown();
   if (csv) csv.stream() << report.csv;
   if (html) html.stream() << chart::as_html(report.title, report.page, report.charts);
-  if (json) json.stream() << boost::json::serialize(report.json) << '\n';
+  if (json) json.stream() << report.json << '\n';
   const std::array files{&markdown, &csv, &html, &json, &log};
   if (std::ranges::none_of(files, &Sink::to_stdout)) std::cout << experiment::as_text(report, coloured());
   const bool flushed = std::ranges::all_of(files, &Sink::flush) && std::cout.flush();

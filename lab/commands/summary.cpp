@@ -23,7 +23,7 @@ report::Observed read_client(const std::string& who, const std::vector<std::stri
   for (const std::string& path : paths) {
     auto file = opened("the client's ", path);
     const std::string text = text_in(file);
-    if (const auto report = object_of(text); report && report->contains("requests_ok")) {
+    if (const auto report = object_of(text); report && value_at(*report, "requests_ok")) {
       if (paths.size() == 1) return report::observed(who, *report);
       throw std::runtime_error("reports cannot be joined; give one, or the logs of `weir-lab load --log`");
     }

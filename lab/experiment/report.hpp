@@ -1,7 +1,6 @@
 // The report of an experiment, for a terminal, for pages and for programs.
 #pragma once
 
-#include <boost/json.hpp>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,7 @@ struct Report {
   Document terminal;                     ///< Tables may have histograms in letters.
   Document page;                         ///< The same for a page with charts, and for Markdown.
   std::vector<chart::Figures> charts{};  ///< A terminal has room for the last under each heading.
-  boost::json::object json{};
-  std::string csv{};
+  std::string json{}, csv{};
   std::vector<std::string> notes{};  ///< Sentences that are told beside the report.
   bool whole = true;                 ///< False if something was not measured.
 };

@@ -5,7 +5,7 @@
 #include <optional>
 #include <ostream>
 
-#include <boost/json.hpp>
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
 
@@ -34,6 +34,7 @@ struct Cost {
 std::optional<Cost> cost_of(const Prices& prices, const Bought& bought);
 
 void print_cost(std::ostream& out, const Cost& cost);
-boost::json::object json_of(const Cost& cost);
+/// Writes the members of an object.
+void write_members(metrics::wire::JsonWriter& json, const Cost& cost);
 
 }  // namespace weir::lab::load

@@ -63,12 +63,12 @@ std::string http_get(const std::string& url, std::chrono::seconds timeout) {
 std::vector<std::string> model_ids(const std::string& body) {
   std::vector<std::string> ids;
   const auto document = object_of(body);
-  const boost::json::array* data = document ? array_at(*document, "data") : nullptr;
+  const auto data = document ? field<JsonArray>(*document, "data") : std::nullopt;
   if (!data) return ids;
-  for (const boost::json::value& model : *data) {
-    if (!model.is_object()) continue;
-    const std::string id = text_of(model.get_object(), "id");
-    if (!id.empty()) ids.push_back(id);
+  for (const JsonValue model : *data) {
+    JsonObject object;
+    if (model.get(object) != simdjson::SUCCESS) continue;
+    if (const auto id = text_at(object, "id"); !id.empty()) ids.emplace_back(id);
   }
   return ids;
 }

@@ -33,12 +33,18 @@ void print(std::ostream& out, const Measured& measured, const Extras& extras) {
   out << own_line(measured.own);
 }
 
-boost::json::object json_of(const Measured& measured, const Extras& extras) {
-  boost::json::object root = json_of(measured);
-  if (extras.cost) root["cost"] = json_of(*extras.cost);
-  if (extras.llmperf) root["llmperf"] = extras.llmperf->json(extras.cost);
-  if (extras.points) root["prefill_cost"] = prefill::json_of(extras.prefill);
-  return root;
+std::string json_of(const Measured& measured, const Extras& extras) {
+  JsonWriter json;
+  json.open('{');
+  write_members(json, measured);
+  if (extras.cost) {
+    json.key("cost").open('{');
+    write_members(json, *extras.cost);
+    json.close('}');
+  }
+  if (extras.llmperf) extras.llmperf->write(json.key("llmperf"), extras.cost);
+  if (extras.points) prefill::write(json.key("prefill_cost"), extras.prefill);
+  return json.close('}').written();
 }
 
 void warn(const Measured& measured, const Extras& extras) {
@@ -73,7 +79,7 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
   const Tally& all = measured.report.all;
   extras.cost = cost_of(output.prices, {all.ok(), all.prompt_tokens(), all.output_tokens(), all.elapsed()});
   if (extras.points) extras.prefill = prefill::cost_of(*extras.points);
-  if (json) json.stream() << boost::json::serialize(json_of(measured, extras)) << '\n';
+  if (json) json.stream() << json_of(measured, extras) << '\n';
   if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
   warn(measured, extras);
   const bool written = said_unless(json.flush() && log.flush() && std::cout.flush(), command);

@@ -316,11 +316,10 @@ class Runner {
 
 }  // namespace
 
-boost::json::object json_of(const Measured& measured) {
-  boost::json::object root = measured.report.json();
-  root["loop_lag_s"] = json_of(distribution(measured.own.lags));
-  root["cpu_share"] = measured.own.cpu_share;
-  return root;
+void write_members(JsonWriter& json, const Measured& measured) {
+  measured.report.write_members(json);
+  write(json.key("loop_lag_s"), distribution(measured.own.lags));
+  json.key("cpu_share").exact(measured.own.cpu_share);
 }
 
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result) {

@@ -48,7 +48,8 @@ struct Measured {
   bool interrupted = false;  ///< The user ended it; what ran then counts as unfinished.
 };
 
-boost::json::object json_of(const Measured& measured);
+/// Writes the members of an object.
+void write_members(JsonWriter& json, const Measured& measured);
 
 /// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
 /// ends. Throws std::invalid_argument if the URL cannot be used, std::runtime_error if its name cannot be resolved.

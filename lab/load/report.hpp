@@ -1,7 +1,6 @@
 // The figures of a load: distributions of what its requests saw, as a table and as JSON.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "lab/load/connection.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
 
@@ -21,16 +21,26 @@ struct Distribution {
   std::size_t count = 0;
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, max = 0;
   std::optional<double> p99;
+
+  /// Sets the quantiles by `quantile(q)`; `count` is known already.
+  template <class Quantile>
+  void take(const Quantile& quantile) {
+    p50 = quantile(0.50);
+    p90 = quantile(0.90);
+    p95 = quantile(0.95);
+    if (count >= 100) p99 = quantile(0.99);
+  }
 };
 
 /// Returns nothing if there are no values.
 std::optional<Distribution> distribution(std::vector<float> values);
 
-/// null where there is nothing.
-boost::json::value json_of(const std::optional<Distribution>& distribution);
-template <class Value>
-boost::json::value json_of(const std::optional<Value>& value) {
-  return value ? boost::json::value(*value) : boost::json::value(nullptr);
+using metrics::wire::JsonWriter;
+
+/// Writes null where there is nothing.
+void write(JsonWriter& json, const std::optional<Distribution>& distribution);
+inline void write_text(JsonWriter& json, const std::optional<std::string>& text) {
+  text ? json.text(*text) : json.null();
 }
 
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
@@ -50,7 +60,8 @@ class Tally {
 
   /// Returns the seconds over which rates are taken: from the first start to the last end.
   double elapsed() const;
-  boost::json::object json(double elapsed) const;
+  /// Writes the members of an object.
+  void write_members(JsonWriter& json, double elapsed) const;
   /// `llmperf_itl` is a further row, in seconds.
   void print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl = nullptr) const;
 
@@ -69,7 +80,8 @@ struct Report {
   std::map<std::string, Tally> by_replica;
 
   void add(const Result& result);
-  boost::json::object json() const;
+  /// Writes the members of an object.
+  void write_members(JsonWriter& json) const;
 };
 
 }  // namespace weir::lab::load

@@ -1,5 +1,8 @@
 #include "lab/load/trace.hpp"
 
+#include <fstream>
+#include <stdexcept>
+
 #include "lab/load/traces/formats.hpp"
 
 namespace weir::lab::load {
@@ -58,6 +61,14 @@ std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, 
   if (without_lengths == 0) return "it has no entries";
   return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
          "output_tokens or max_tokens";
+}
+
+std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, std::uint64_t* left_out) {
+  std::ifstream file(path);
+  if (!file) throw std::invalid_argument("cannot read the trace " + path);
+  auto read = read_trace(file, limit, left_out);
+  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(path + ": " + *wrong);
+  return std::get<std::vector<TraceEntry>>(std::move(read));
 }
 
 }  // namespace weir::lab::load

@@ -34,4 +34,8 @@ struct TraceEntry {
 std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
                                                               std::uint64_t* left_out = nullptr);
 
+/// Reads a file in the same way. Throws std::invalid_argument with a sentence if it cannot be used.
+std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit = 0,
+                                        std::uint64_t* left_out = nullptr);
+
 }  // namespace weir::lab::load

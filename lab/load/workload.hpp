@@ -28,6 +28,17 @@ struct Range {
 /// The API that the load speaks.
 enum class Api { chat, completions, tgi };
 
+/// Lengths by the kind of use: a few tokens in and many out cost an engine other things than the reverse.
+struct Shape {
+  std::string_view name;
+  double input_tokens, output_tokens;
+};
+inline constexpr Shape shapes[]{
+    {"rag", 3000, 200},    // Retrieved passages and a question; a short answer.
+    {"chat", 500, 250},    // A few turns; an answer of two paragraphs.
+    {"agent", 8000, 150},  // Tools, files and what was done so far; a call.
+};
+
 struct WorkloadSettings {
   double input_tokens = 550;  ///< The lengths are LLMPerf's defaults.
   double input_stddev = 150;
@@ -39,10 +50,17 @@ struct WorkloadSettings {
                                   ///< its own.
   std::vector<TraceEntry> trace;  ///< Lengths of a trace are used in order, from the start again at its end. If it is
                                   ///< empty, lengths are drawn.
-  bool trace_arrivals = false;  ///< The trace's arrivals are used too; the workload ends with the trace.
-  double trace_speed = 1;       ///< Divides the trace's times.
+  bool trace_arrivals = false;    ///< The trace's arrivals are used too; the workload ends with the trace.
+  double trace_speed = 1;         ///< Divides the trace's times.
   std::uint64_t seed = 1;
   std::uint64_t texts = 0;  ///< Loads of one seed that differ in it have the same lengths and other words.
+
+  /// Takes its lengths, all alike.
+  void take(const Shape& shape) {
+    input_tokens = shape.input_tokens;
+    output_tokens = shape.output_tokens;
+    input_stddev = output_stddev = 0;
+  }
 };
 
 struct Planned {

@@ -18,7 +18,7 @@ namespace weir::lab::plan {
 
 using load::TraceEntry;
 
-/// Reads a trace whose times can be scaled. Throws std::runtime_error with a sentence if it cannot be used.
+/// Reads a trace whose times can be scaled. Throws an exception with a sentence if it cannot be used.
 std::vector<TraceEntry> read_trace_file(const std::string& path);
 
 /// Returns `count` entries of the trace from the entry `first` on, and from its start again at its end. Times grow on.

@@ -5,7 +5,6 @@
 // TTFT begins when it has read the request, the client's before it connects.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <istream>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/json_fields.hpp"
 #include "lab/load/report.hpp"
 #include "lab/report/metrics_text.hpp"
 #include "lab/report/summary.hpp"
@@ -43,7 +43,7 @@ class StreamTimes {
 };
 
 /// Reads what a report of `weir-lab load --json` observed.
-Observed observed(std::string who, const boost::json::object& report);
+Observed observed(std::string who, const JsonObject& report);
 
 /// The weir_token_overhead_seconds over all replicas: how long weir held the events that it could write at once.
 struct Overhead {

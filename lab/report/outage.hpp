@@ -4,7 +4,6 @@
 // loss, in Unix seconds on the same machine.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <istream>
 #include <map>
@@ -12,6 +11,7 @@
 #include <ostream>
 #include <string>
 
+#include "lab/json_fields.hpp"
 #include "lab/report/metrics_text.hpp"
 
 namespace weir::lab::report {
@@ -32,8 +32,7 @@ struct Outage {
 
 /// `outage` holds replica and moments; the call fills in the rest. Requests that clients lost to the kill come from
 /// `report`.
-void read_outage(Outage& outage, std::istream& request_log, const boost::json::object& report,
-                 const MetricsText& metrics);
+void read_outage(Outage& outage, std::istream& request_log, const JsonObject& report, const MetricsText& metrics);
 
 void print_outage(std::ostream& out, const Outage& outage);
 

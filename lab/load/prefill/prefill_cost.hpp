@@ -5,7 +5,6 @@
 // intervals at 95 % of the slopes (metrics/compare/statistics/measured.hpp). Pure functions.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -13,6 +12,7 @@
 
 #include "lab/load/connection.hpp"
 #include "metrics/compare/statistics/measured.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load::prefill {
 
@@ -50,6 +50,6 @@ struct PrefillCost {
 std::optional<PrefillCost> cost_of(std::span<const Point> points);
 
 void print(std::ostream& out, const std::optional<PrefillCost>& cost);
-boost::json::value json_of(const std::optional<PrefillCost>& cost);
+void write(metrics::wire::JsonWriter& json, const std::optional<PrefillCost>& cost);
 
 }  // namespace weir::lab::load::prefill

@@ -19,7 +19,7 @@ struct Logged {
   std::optional<std::uint64_t> group;
 };
 
-std::optional<double> first_positive(const boost::json::object& line, std::initializer_list<std::string_view> keys) {
+std::optional<double> first_positive(const JsonObject& line, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (const auto number = number_of(line, key); number && *number >= 1) return number;
   }
@@ -69,14 +69,14 @@ class Conversations {
 
 bool is_request_log(std::string_view first_line) {
   const auto line = object_of(first_line);
-  return line && line->contains("time") && line->contains("outcome") && line->contains("role");
+  return line && value_at(*line, "time") && value_at(*line, "outcome") && value_at(*line, "role");
 }
 
 Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, std::uint64_t& left_out) {
   std::vector<Logged> log;
   const auto read = [&](std::string_view text) -> Entry {
     const auto line = object_of(text);
-    const auto at = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
+    const auto at = line ? metrics::compare::samples::parse_rfc3339(text_at(*line, "time")) : std::nullopt;
     const auto expected = [&](const char* what) {
       return std::string("expected a line of weir's request log with ") + what + ", got \"" +
              std::string(text.substr(0, 100)) + "\"";
@@ -85,7 +85,7 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
       if (in.eof()) return std::monostate();  // The last line has no end: it is being written.
       return expected("\"time\"");
     }
-    if (text_of(*line, "role") == "shadow") return std::monostate();
+    if (text_at(*line, "role") == "shadow") return std::monostate();
     const auto prompt = first_positive(*line, {"prompt_tokens", "prompt_tokens_estimate"});
     const auto output = first_positive(*line, {"output_tokens", "max_tokens"});
     if (!prompt || !output) {

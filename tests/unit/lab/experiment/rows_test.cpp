@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
 #include <set>
 #include <sstream>
 
@@ -248,7 +250,7 @@ TEST(Results, HoldNoKey) {
   plan.rows[0].api_key = "planted";
   EXPECT_THAT(line_of(plan, plan.rows[0], 0, repetition(1)), Not(HasSubstr("planted")));
   const auto report = report_of(plan, done());
-  EXPECT_THAT(boost::json::serialize(report.json) + report.csv + as_text(report, false), Not(HasSubstr("planted")));
+  EXPECT_THAT(report.json + report.csv + as_text(report, false), Not(HasSubstr("planted")));
 }
 
 TEST(Results, ALineThatWasCutIsLeftOut) {
@@ -277,7 +279,8 @@ TEST(Spread, IsTheMedianWithTheLeastAndTheMost) {
 }
 
 TEST(ExperimentReport, CostsTheTimeThatTheSetTook) {
-  const auto runs = report_of(two_rows(), {{{0, repetition(100)}}, {{0, repetition(100, 10'000)}}}).json.at("runs");
+  const auto report = report_of(two_rows(), {{{0, repetition(100)}}, {{0, repetition(100, 10'000)}}});
+  const auto runs = boost::json::parse(report.json).at("runs");
   EXPECT_NEAR(runs.at(1).at("cost").at("median").as_double(), 0.1, 1e-9);
   EXPECT_NEAR(runs.at(1).at("cost_per_million_output_tokens").at("median").as_double(), 10, 1e-9);
   EXPECT_NEAR(runs.at(1).at("output_tokens_per_second").at("median").as_double(), 100, 1e-9);
@@ -296,7 +299,7 @@ TEST(ExperimentReport, TellsWhereTheToolItselfWasTooSlow) {
   Done slow = done();
   slow[0].at(0).own_delay = "this tool computed for 99 % of the time.";
   EXPECT_THAT(report_of(two_rows(), slow).page.markdown(), HasSubstr("- H800, 8 at once: this tool computed for 99 %"));
-  const auto json = boost::json::value(report_of(two_rows(), slow).json);
+  const auto json = boost::json::parse(report_of(two_rows(), slow).json);
   EXPECT_EQ(json.at("runs").at(0).at("own_delay"), "this tool computed for 99 % of the time.");
   EXPECT_TRUE(json.at("runs").at(1).at("own_delay").is_null());
 }
@@ -343,7 +346,7 @@ TEST(ExperimentReport, WithNothingDoneIsThere) {
   const Done none(2);
   const auto report = report_of(two_rows(), none);
   EXPECT_THAT(as_text(report, false), HasSubstr("H800, 8 at once: 0 of 2 repetitions are done."));
-  EXPECT_TRUE(report.json.at("runs").at(0).at("seconds").is_null());
+  EXPECT_TRUE(boost::json::parse(report.json).at("runs").at(0).at("seconds").is_null());
 }
 
 }  // namespace

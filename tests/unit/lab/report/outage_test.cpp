@@ -26,7 +26,7 @@ Outage read(const std::string& log, const std::string& report, const std::string
   outage.killed = noon + 2;
   outage.restarted = noon + 4;
   std::istringstream in(log), page(metrics);
-  read_outage(outage, in, boost::json::parse(report).as_object(), read_metrics_text(page));
+  read_outage(outage, in, *object_of(report), read_metrics_text(page));
   return outage;
 }
 
