@@ -25,7 +25,7 @@ struct Chart {
 
 struct BarSeries {
   std::string name;
-  std::vector<std::uint64_t> counts;  ///< One fewer than there are edges.
+  std::vector<std::uint64_t> counts;  ///< Fewer by one than there are edges.
 };
 
 /// The bins are equally wide on a logarithmic axis.

@@ -13,7 +13,7 @@
 
 namespace weir::lab::experiment {
 
-/// One row of the table: where its requests go, how many at once, and what is told of it.
+/// A row of the table: where its requests go, how many at once, and what is told of it.
 struct Row {
   std::string label, url, model, gpu, engine;
   load::Api api = load::Api::chat;

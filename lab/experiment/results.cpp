@@ -9,13 +9,8 @@ namespace {
 std::string identity(const Plan& plan, const Row& row) {
   const load::WorkloadSettings& lengths = plan.lengths;
   load::JsonWriter all;
-  all.open('[')
-      .text(row.label)
-      .text(row.url)
-      .text(row.model)
-      .text(load::path_of(row.api))
-      .text(row.gpu)
-      .text(row.engine);
+  all.open('[').text(row.label).text(row.url).text(row.model);
+  all.text(load::path_of(row.api)).text(row.gpu).text(row.engine);
   all.count(row.concurrency).count(row.speculation).count(plan.prompts).exact(lengths.input_tokens);
   all.exact(lengths.input_stddev).exact(lengths.output_tokens).exact(lengths.output_stddev).count(lengths.seed);
   if (plan.ignore_eos) all.text("ignore_eos");
@@ -44,8 +39,7 @@ std::string line_of(const Plan& plan, const Row& row, std::uint64_t number, cons
   json.key("prompt_tokens").count(repetition.prompt_tokens).key("output_tokens").count(repetition.output_tokens);
   json.key("ttft_p50_s").exact(repetition.ttft).key("tpot_p50_s").exact(repetition.tpot);
   json.key("e2e_p50_s").exact(repetition.e2e);
-  load::write_text(json.key("own_delay"), repetition.own_delay);
-  return json.close('}').written();
+  return json.key("own_delay").known_text(repetition.own_delay.value_or("")).close('}').written();
 }
 
 ResultsRead read_results(const Plan& plan, std::istream& lines) {

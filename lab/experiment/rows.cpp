@@ -201,7 +201,7 @@ std::string json_of(const Plan& plan, const Done& done) {
     const Row& row = plan.rows[i];
     json.open('{').key("run").text(row.label).key("url").text(row.url).key("concurrency").count(row.concurrency);
     json.key("repetitions").count(done[i].size()).key("failed").count(failed_of(done[i]));
-    load::write_text(json.key("own_delay"), own_delay_of(done[i]));
+    json.key("own_delay").known_text(own_delay_of(done[i]).value_or(""));
     for (const Fact& fact : facts) {
       json.key(fact.key);
       const std::string text = fact.text(row);

@@ -205,7 +205,7 @@ std::string json_of(const SweepSettings& settings, Sizes sizes, bool cut) {
   for (const BatchSize& size : sizes) {
     json.open('{').key("concurrency").count(size.concurrency).key("batches").count(size.batches);
     json.key("left_out").count(size.left_out).key("failed").count(size.failed);
-    load::write_text(json.key("own_delay"), size.own_delay);
+    json.key("own_delay").known_text(size.own_delay.value_or(""));
     for (const PhaseWords& phase : phases) write(json.key(phase.name), size.*phase.figures, edges_of(sizes, phase));
     json.close('}');
   }

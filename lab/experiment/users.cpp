@@ -129,7 +129,7 @@ std::string json_of(const UsersSettings& settings, std::span<const Stage> stages
     load::write(json.key("tpot_s"), requests.tpot());
     load::write(json.key("e2e_s"), requests.e2e());
     json.key("slo_attainment").exact(settings.objective ? stage.attainment() : std::nullopt);
-    load::write_text(json.key("own_delay"), stage.own_delay);
+    json.key("own_delay").known_text(stage.own_delay.value_or(""));
     json.close('}');
   }
   json.close(']').key("peak_users").count(settings.objective ? peak_users(stages) : std::nullopt);

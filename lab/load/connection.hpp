@@ -1,7 +1,7 @@
-// One connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
+// A connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
 // next one.
 //
-// One thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
+// A single thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
 // together, so that an early refusal is not lost.
 #pragma once
 

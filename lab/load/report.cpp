@@ -120,7 +120,7 @@ void Report::add(const Result& result) {
 }
 
 void Report::write_members(JsonWriter& json) const {
-  // One replica's rates are taken over the time of all: a replica that idles makes few tokens a second.
+  // The rates of a replica are taken over the time of all: a replica that idles makes few tokens a second.
   const double elapsed = all.elapsed();
   all.write_members(json, elapsed);
   json.key("elapsed_s").exact(elapsed).key("replicas").open('{');

@@ -39,9 +39,6 @@ using metrics::wire::JsonWriter;
 
 /// Writes null where there is nothing.
 void write(JsonWriter& json, const std::optional<Distribution>& distribution);
-inline void write_text(JsonWriter& json, const std::optional<std::string>& text) {
-  text ? json.text(*text) : json.null();
-}
 
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.

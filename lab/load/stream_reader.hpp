@@ -1,8 +1,8 @@
 // Reads a streamed answer as a client would, and measures it. It shares nothing with weir's own measurement, so that
 // the two can be compared.
 //
-// One thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us), because the text
-// of an answer may look like anything.
+// A single thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us), because the
+// text of an answer may look like anything.
 #pragma once
 
 #include <chrono>

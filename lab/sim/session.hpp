@@ -1,4 +1,4 @@
-// One client connection of a simulated replica: it reads a request, gives it to the engine, and writes its tokens.
+// A client connection of a simulated replica: it reads a request, gives it to the engine, and writes its tokens.
 //
 // A session is owned by its pending operations. While an answer is sent one read stays pending, so that a client that
 // leaves (FIN or reset) ends the sequence in the engine at once. Bytes that this read brings are the next request.

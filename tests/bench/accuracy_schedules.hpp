@@ -20,10 +20,10 @@ namespace weir::bench {
 
 inline constexpr std::uint64_t millisecond = 1'000'000;
 
-/// One write of the replica.
+/// A write of the replica.
 struct Step {
   std::uint64_t at = 0;  ///< Nanoseconds of CLOCK_MONOTONIC.
-  unsigned tokens = 0;   ///< One event has so many tokens; 0 means no token event.
+  unsigned tokens = 0;   ///< Tokens of its event; 0 means no token event.
   bool comment = false;
   bool role = false;    ///< A role chunk comes before the token event.
   bool finish = false;  ///< The last step: the finish comes with the token event, or in an empty event.

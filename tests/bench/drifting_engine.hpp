@@ -75,7 +75,7 @@ class Speed {
 struct Engine {
   EngineSettings settings{};
   double step = 1;   ///< Every step takes so many times as long.
-  double stall = 1;  ///< One step in `stall_every` takes so many times as long, drawn by the seed.
+  double stall = 1;  ///< A step in `stall_every` takes so many times as long, drawn by the seed.
   std::uint64_t stall_every = 20;
 };
 
@@ -86,7 +86,7 @@ struct Answer {
   double in_flight_mean = 0;
 };
 
-/// One engine. Sequences are numbered as the answers, which it fills in.
+/// An engine. Sequences are numbered as the answers, which it fills in.
 class Replica {
  public:
   Replica(const Engine& engine, const Drift& drift, std::uint64_t seed, std::span<Answer> answers)

@@ -46,7 +46,7 @@ struct Load {
   std::chrono::steady_clock::time_point end;
 };
 
-/// One client: one request after another, on one connection after another.
+/// A client: one request after another, on one connection after another.
 class Client {
  public:
   Client(asio::io_context& context, asio::ssl::context& tls, const Load& load, Counts& counts, unsigned number)

@@ -1,4 +1,4 @@
-// One run of twins in simulated time: what weir's request log says of it, its arrivals as a trace that
+// A run of twins in simulated time: what weir's request log says of it, its arrivals as a trace that
 // `weir-lab load --trace` plays, and the truth of its window. The live bench of twins and the demo use it.
 //
 // A primary has two twins: one of its own configuration, and a candidate whose steps take longer. Every answer is as

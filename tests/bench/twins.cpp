@@ -149,7 +149,8 @@ void slower(const Bench& bench) {
   }
 }
 
-/// One step in `every` takes `times` as long. Then either the other steps are the primary's, or the median TPOT is.
+/// Stalls: a step in `every` takes `times` as long. Then either the other steps are the primary's, or the median TPOT
+/// is.
 struct Stalls {
   std::uint64_t every;
   double times;

@@ -40,7 +40,7 @@ enum class Foreign {
   all_as_prompts,      ///< (running + waiting - ours) x mean prompt.
   waiting_as_prompts,  ///< (waiting - ours without a first token) x mean prompt.
   all_as_output,       ///< (running + waiting - ours) x mean output, as output still to come.
-  known,               ///< One ledger for both: no figure can be better.
+  known,               ///< A ledger for both: no figure can be better.
 };
 
 struct Way {

@@ -308,7 +308,9 @@ TEST(ExperimentReport, TellsWhatRowsDifferIn) {
   Plan plan = two_rows();
   plan.rows[0].gpu = "H800";
   plan.rows[0].speculation = 0;
-  const auto text = report_of(plan, done()).page.markdown();
+  const auto report = report_of(plan, done());
+  const auto text = report.page.markdown();
+  EXPECT_THAT(report.json, HasSubstr(R"("gpu":"H800","engine":null,"speculation":0,)"));
   EXPECT_THAT(text, HasSubstr("| run | GPU | speculation | at once |"));
   EXPECT_THAT(text, HasSubstr("| H20 | - | - | 8 |"));
 }

@@ -66,6 +66,8 @@ TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {
   const auto d = distribution(values);
   EXPECT_DOUBLE_EQ(d->mean, 50.5);
   EXPECT_DOUBLE_EQ(d->p50, 50.5);
+  EXPECT_NEAR(d->p90, 90.1, 1e-6);
+  EXPECT_NEAR(d->p95, 95.05, 1e-6);
   EXPECT_NEAR(d->p99.value(), 99.01, 1e-6);
   EXPECT_DOUBLE_EQ(d->max, 100);
 }

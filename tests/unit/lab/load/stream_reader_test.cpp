@@ -97,6 +97,11 @@ TEST(StreamReader, ReasoningAndToolCallsAreTokens) {
                   event(R"({"choices":[{"delta":{"reasoning_content":null,"content":null}}],"usage":null})"),
               at(1));
   EXPECT_EQ(reader.token_events, 3u);
+  StreamReader thinking(Api::chat);
+  thinking.feed(event(R"({"choices":[{"delta":{"reasoning":"hm"}}]})"), at(1));
+  thinking.feed(event(R"({"choices":[{"delta":{"content":"a"}}]})"), at(2));
+  EXPECT_EQ(thinking.first_token, at(1));
+  EXPECT_EQ(thinking.first_output, at(2)) << "a thought is no output";
 }
 
 TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
