@@ -1,7 +1,9 @@
-// Reads fields of the JSON objects that the lab gets. A field that is absent or of another type is no error.
+// Reads fields of the JSON objects that the lab gets. A field that is absent or of another type is no error; the last
+// of two of one name counts.
 #pragma once
 
-#include <boost/json.hpp>
+#include <simdjson.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,49 +11,60 @@
 
 namespace weir::lab {
 
-inline const boost::json::object* object_at(const boost::json::object& object, std::string_view key) {
-  const boost::json::value* v = object.if_contains(key);
-  return v ? v->if_object() : nullptr;
+using JsonObject = simdjson::dom::object;
+using JsonArray = simdjson::dom::array;
+using JsonValue = simdjson::dom::element;
+
+inline std::optional<JsonValue> value_at(const JsonObject& object, std::string_view key) {
+  std::optional<JsonValue> last;
+  for (const auto [name, value] : object) {
+    if (name == key) last = value;
+  }
+  return last;
 }
 
-inline const boost::json::array* array_at(const boost::json::object& object, std::string_view key) {
-  const boost::json::value* v = object.if_contains(key);
-  return v ? v->if_array() : nullptr;
+/// Returns a field as a JsonObject, a JsonArray, a bool, a number, or a std::string_view in place.
+template <class Type>
+std::optional<Type> field(const JsonObject& object, std::string_view key) {
+  const auto value = value_at(object, key);
+  Type read;
+  if (!value || value->get(read) != simdjson::SUCCESS) return std::nullopt;
+  return read;
 }
 
-inline bool flag_at(const boost::json::object& object, std::string_view key) {
-  const boost::json::value* v = object.if_contains(key);
-  return v && v->is_bool() && v->get_bool();
+inline bool flag_at(const JsonObject& object, std::string_view key) { return field<bool>(object, key).value_or(false); }
+
+inline std::string_view text_at(const JsonObject& object, std::string_view key) {
+  return field<std::string_view>(object, key).value_or("");
 }
 
-/// Returns a text in place.
-inline std::string_view text_at(const boost::json::object& object, std::string_view key) {
-  const boost::json::value* v = object.if_contains(key);
-  return v && v->is_string() ? std::string_view(v->get_string()) : std::string_view();
-}
-
-inline std::string text_of(const boost::json::object& object, std::string_view key) {
-  return std::string(text_at(object, key));
-}
-
-inline std::optional<double> number_of(const boost::json::object& object, std::string_view key) {
-  const boost::json::value* v = object.if_contains(key);
-  if (!v || !v->is_number()) return std::nullopt;
-  return v->to_number<double>();
+inline std::optional<double> number_of(const JsonObject& object, std::string_view key) {
+  return field<double>(object, key);
 }
 
 /// Returns 0 if the field is absent or negative.
-inline std::uint64_t count_of(const boost::json::object& object, std::string_view key) {
+inline std::uint64_t count_of(const JsonObject& object, std::string_view key) {
   const double v = number_of(object, key).value_or(0);
   return v > 0 ? static_cast<std::uint64_t>(v) : 0;
 }
 
-/// Returns the object of a line, or nothing if it is none.
-inline std::optional<boost::json::object> object_of(std::string_view text) {
-  boost::system::error_code ec;
-  boost::json::value document = boost::json::parse(text, ec);
-  if (ec || !document.is_object()) return std::nullopt;
-  return std::move(document.get_object());
+/// Returns the value of a text, or why it is no JSON. Values are valid until the next call in this thread.
+inline simdjson::simdjson_result<JsonValue> json_in(std::string_view text) {
+  thread_local simdjson::dom::parser parser;
+  return parser.parse(text.data(), text.size());
+}
+
+/// Returns the object of a line in the same way, or nothing if it is none.
+inline std::optional<JsonObject> object_of(std::string_view text) {
+  JsonObject object;
+  if (json_in(text).get(object) != simdjson::SUCCESS) return std::nullopt;
+  return object;
+}
+
+/// Returns an object without fields where there is none.
+inline JsonObject object_or_empty(std::string_view text) {
+  const auto object = object_of(text);
+  return object ? *object : *object_of("{}");
 }
 
 }  // namespace weir::lab

@@ -1,6 +1,4 @@
 // The program weir-lab: the tools that one runs around the proxy.
-#include <CLI/CLI.hpp>
-
 #include "config/command_line.hpp"
 #include "lab/commands/commands.hpp"
 
@@ -9,14 +7,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", WEIR_VERSION);
   app.require_subcommand(1);
   int status = 0;
-  weir::lab::commands::add_sim_command(app, status);
-  weir::lab::commands::add_load_command(app, status);
-  weir::lab::commands::add_experiment_command(app, status);
-  weir::lab::commands::add_summary_command(app, status);
-  weir::lab::commands::add_reports_command(app, status);
-  weir::lab::commands::add_outage_command(app, status);
-  weir::lab::commands::add_get_command(app, status);
-  // It comes after the commands, because they would inherit it.
+  using namespace weir::lab::commands;
+  for (auto* const add : {&add_sim_command, &add_load_command, &add_experiment_command, &add_summary_command,
+                          &add_reports_command, &add_outage_command, &add_get_command}) {
+    add(app, status);
+  }
+  // The footer comes after the commands, because they would inherit it.
   app.footer(
       "Examples:\n"
       "  weir-lab sim --listen 127.0.0.1:8001 --log truth.jsonl\n"

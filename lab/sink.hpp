@@ -7,6 +7,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace weir::lab {
 
@@ -28,5 +29,11 @@ class Sink {
   bool to_stdout_;
   std::ofstream file_;
 };
+
+/// Says so if not all of a command's reports and logs were `written` whole. Returns `written`.
+inline bool said_unless(bool written, std::string_view command) {
+  if (!written) std::cerr << command << ": a report or log could not be written whole; is the disk full?\n";
+  return written;
+}
 
 }  // namespace weir::lab

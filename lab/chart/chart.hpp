@@ -9,7 +9,7 @@ namespace weir::lab::chart {
 
 struct Point {
   double x = 0, y = 0;
-  std::string mark;  ///< It stands beside the point: "32".
+  std::string mark;  ///< Stands beside the point: "32".
   std::string text;  ///< The page shows it for the point under the pointer.
 };
 
@@ -25,7 +25,7 @@ struct Chart {
 
 struct BarSeries {
   std::string name;
-  std::vector<std::uint64_t> counts;  ///< There is one fewer than there are edges.
+  std::vector<std::uint64_t> counts;  ///< Fewer by one than there are edges.
 };
 
 /// The bins are equally wide on a logarithmic axis.

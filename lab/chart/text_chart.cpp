@@ -41,7 +41,7 @@ struct Range {
   }
 };
 
-/// One letter of the plot: "" is a blank, and a mark has no series.
+/// A letter of the plot: "" is a blank, and a mark has no series.
 struct Cell {
   std::string letter;
   std::size_t series = symbols.size();

@@ -1,9 +1,11 @@
 // The subcommands of weir-lab: their options, checks and help. Each sets `status` to its exit status when it has run.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
 
 namespace weir::lab::commands {
 
@@ -14,5 +16,22 @@ void add_summary_command(CLI::App& app, int& status);
 void add_reports_command(CLI::App& app, int& status);
 void add_outage_command(CLI::App& app, int& status);
 void add_get_command(CLI::App& app, int& status);
+
+/// Returns the options of `command`, which are filled when the command line is read. Then `run` gets them, and `status`
+/// becomes what it returns: the exit status. After std::invalid_argument it is 2, because what was asked for is wrong;
+/// after any other exception 1.
+template <class Options>
+std::shared_ptr<Options> run_with_options(CLI::App& command, int& status, int (*run)(Options&)) {
+  const auto options = std::make_shared<Options>();
+  command.callback([options, run, &status, &command] {
+    try {
+      status = run(*options);
+    } catch (const std::exception& e) {
+      std::cerr << "weir-lab " << command.get_name() << ": " << e.what() << "\n";
+      status = dynamic_cast<const std::invalid_argument*>(&e) ? 2 : 1;
+    }
+  });
+  return options;
+}
 
 }  // namespace weir::lab::commands

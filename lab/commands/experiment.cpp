@@ -1,9 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iostream>
-#include <memory>
 #include <string>
 
 #include "lab/commands/commands.hpp"
@@ -43,23 +40,19 @@ Done done_before(const Plan& plan, bool afresh) {
     std::cerr << "weir-lab experiment: " << done << " of " << all << " repetitions are in " << plan.results
               << " already and are not run again; --afresh runs all\n";
   }
-  if (read.others > 0) {
-    std::cerr << "weir-lab experiment: " << counted(read.others, "line") << " of " << plan.results
-              << (read.others == 1 ? " is" : " are") << " of other rows or prompts and left out\n";
-  }
-  if (read.beyond > 0) {
-    std::cerr << "weir-lab experiment: " << counted(read.beyond, "line") << " of " << plan.results
-              << (read.beyond == 1 ? " is" : " are") << " of repetitions beyond repeat = " << plan.repeat
-              << " and left out; a higher repeat uses them again\n";
-  }
-  if (read.broken > 0) {
-    std::cerr << "weir-lab experiment: " << counted(read.broken, "line") << " of " << plan.results
-              << " cannot be read and left out\n";
-  }
+  const auto left_out = [&](std::uint64_t lines, const std::string& why) {
+    if (lines == 0) return;
+    std::cerr << "weir-lab experiment: " << counted(lines, "line") << " of " << plan.results << why << '\n';
+  };
+  const auto are = [](std::uint64_t lines) { return std::string(lines == 1 ? " is" : " are"); };
+  left_out(read.others, are(read.others) + " of other rows or prompts and left out");
+  left_out(read.beyond, are(read.beyond) + " of repetitions beyond repeat = " + std::to_string(plan.repeat) +
+                            " and left out; a higher repeat uses them again");
+  left_out(read.broken, " cannot be read and left out");
   return read.done;
 }
 
-int run_experiment(const Options& options) {
+int run_experiment(Options& options) {
   const PlanResult loaded = load_plan(options.file);
   if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&loaded)) {
     for (const auto& error : *errors) std::cerr << error.text() << '\n';
@@ -80,8 +73,8 @@ int run_experiment(const Options& options) {
 }  // namespace
 
 void add_experiment_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("experiment", "Runs a table of loads over one set of prompts");
+  const auto options = run_with_options(*command, status, &run_experiment);
   command->footer(
       "FILE has a [prompts] table (count, shape or lengths, seed) and a [[run]] for each row: label, url or replica,\n"
       "concurrency (a number or a list), and what is told of it: gpu, engine, speculation, cost_per_hour. Each row is\n"
@@ -97,7 +90,6 @@ void add_experiment_command(CLI::App& app, int& status) {
                       "File for a line of the request log a request, its config the row, such as \"H800, 8 at once\"; "
                       "`weir compare` reads it. - = standard output");
   command->add_flag("--afresh", options->afresh, "Forget what the results file has, and run all");
-  command->callback([options, &status] { status = run_experiment(*options); });
 }
 
 }  // namespace weir::lab::commands

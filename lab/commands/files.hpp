@@ -2,7 +2,6 @@
 // (lab/exit_status.hpp).
 #pragma once
 
-#include <boost/json.hpp>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -21,11 +20,11 @@ inline std::ifstream opened(const std::string& what, const std::string& path) {
 
 inline std::string text_in(std::istream& file) { return {std::istreambuf_iterator<char>(file), {}}; }
 
-/// Returns the report of `weir-lab load --json` that is in a file.
-inline boost::json::object report_in(std::istream&& file, const std::string& path) {
-  auto report = object_of(text_in(file));
+/// Returns the report of `weir-lab load --json` that is in a file, valid until the next JSON is read.
+inline JsonObject report_in(std::istream&& file, const std::string& path) {
+  const auto report = object_of(text_in(file));
   if (!report) throw std::runtime_error(path + " is no report of `weir-lab load --json`");
-  return *std::move(report);
+  return *report;
 }
 
 }  // namespace weir::lab::commands

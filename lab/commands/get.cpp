@@ -1,6 +1,3 @@
-#include <CLI/CLI.hpp>
-#include <iostream>
-#include <memory>
 #include <string>
 
 #include "lab/commands/commands.hpp"
@@ -14,34 +11,30 @@ struct GetOptions {
   bool models = false;
 };
 
-int run_get(const GetOptions& options) {
-  try {
-    const std::string body = load::http_get(options.url);
-    if (!options.models) {
-      std::cout << body;
-      return 0;
-    }
-    const auto ids = load::model_ids(body);
-    for (const std::string& id : ids) std::cout << id << '\n';
-    if (!ids.empty()) return 0;
-    std::cerr << "weir-lab get: " << options.url << " lists no models\n";
-  } catch (const std::exception& e) {
-    std::cerr << "weir-lab get: " << e.what() << "\n";
+int run_get(GetOptions& options) try {
+  const std::string body = load::http_get(options.url);
+  if (!options.models) {
+    std::cout << body;
+    return 0;
   }
-  return 1;
+  const auto ids = load::model_ids(body);
+  if (ids.empty()) throw std::runtime_error(options.url + " lists no models");
+  for (const std::string& id : ids) std::cout << id << '\n';
+  return 0;
+} catch (const std::invalid_argument& wrong) {
+  throw std::runtime_error(wrong.what());  // A URL that cannot be used ends this command as any other failure does.
 }
 
 }  // namespace
 
 void add_get_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<GetOptions>();
   CLI::App* get = app.add_subcommand("get", "Prints the body of one GET, or the models it lists");
+  const auto options = run_with_options(*get, status, &run_get);
   get->footer(
       "Examples: weir-lab get http://127.0.0.1:9090/metrics\n"
       "          weir-lab get --models http://127.0.0.1:8001/v1/models");
   get->add_option("url", options->url, "http://host[:port]/path")->required();
   get->add_flag("--models", options->models, "The answer is that of /v1/models: print the ids, one a line");
-  get->callback([options, &status] { status = run_get(*options); });
 }
 
 }  // namespace weir::lab::commands

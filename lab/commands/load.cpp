@@ -1,10 +1,5 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <fstream>
-#include <iostream>
 #include <map>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -13,10 +8,8 @@
 #include "config/secret.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
-#include "lab/exit_status.hpp"
 #include "lab/experiment/knee.hpp"
 #include "lab/load/load.hpp"
-#include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/text.hpp"
 
@@ -24,6 +17,7 @@ namespace weir::lab::commands {
 namespace {
 
 struct LoadOptions {
+  const CLI::App* command = nullptr;
   load::LoadSettings settings;
   load::LoadOutput output;
   SeriesOptions series;
@@ -35,18 +29,14 @@ struct LoadOptions {
   std::size_t trace_limit = 0;
 };
 
-/// Throws std::invalid_argument with a sentence if the trace cannot be used.
-std::vector<load::TraceEntry> read_trace_file(const LoadOptions& options) {
-  std::ifstream file(options.trace);
-  if (!file) throw std::invalid_argument("cannot read the trace " + options.trace);
+std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
   std::uint64_t left_out = 0;
-  auto read = load::read_trace(file, options.trace_limit, &left_out);
-  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(options.trace + ": " + *wrong);
+  auto trace = load::read_trace_file(options.trace, options.trace_limit, &left_out);
   if (left_out > 0) {
     std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
               << " left out, because the log does not tell how long they were\n";
   }
-  return std::get<std::vector<load::TraceEntry>>(std::move(read));
+  return trace;
 }
 
 /// Reads a file that holds only a key. The sentence of a problem names the option and never shows the key.
@@ -58,53 +48,111 @@ std::string read_api_key(const std::string& option, const std::string& path) {
   return std::get<std::string>(std::move(read));
 }
 
-/// Options that others exclude or need.
-struct ExperimentOptions {
-  CLI::Option *preset, *batches, *prefill;
-};
-
-ExperimentOptions add_experiment_options(CLI::App& load, LoadOptions& options) {
-  const std::string experiments = "Published experiments";
-  CLI::Option* preset =
-      load.add_option("--preset", options.preset,
-                      "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
-                      "its ITL, E2E / output tokens")
-          ->check(CLI::IsMember({"llmperf"}))
-          ->group(experiments);
-  CLI::Option* batches = load.add_flag("--batches", options.settings.batches,
-                                       "Send the next requests when all that ran have ended, as LLMPerf first did")
-                             ->group(experiments);
-  CLI::Option* prefill =
-      load.add_flag("--prefill-cost", options.output.prefill_cost,
-                    "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, "
-                    "one by one")
-          ->excludes(preset)
-          ->group(experiments);
+void add_experiment_options(CLI::App& load, LoadOptions& options) {
+  load.option_defaults()->group("Published experiments");
+  load.add_option("--preset", options.preset,
+                  "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
+                  "its ITL, E2E / output tokens")
+      ->check(CLI::IsMember({"llmperf"}));
+  load.add_flag("--batches", options.settings.batches,
+                "Send the next requests when all that ran have ended, as LLMPerf first did");
+  load.add_flag("--prefill-cost", options.output.prefill_cost,
+                "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, one by "
+                "one")
+      ->excludes("--preset");
   load.add_option("--input-range", options.input_range, "Least and most prompt tokens of --prefill-cost")
       ->delimiter(',')
       ->expected(2)
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e7))
-      ->needs(prefill)
-      ->group(experiments);
-  CLI::Option* per_hour = load.add_option("--cost-per-hour", options.output.prices.per_hour,
-                                          "What the replica costs an hour: adds the cost")
-                              ->check(CLI::NonNegativeNumber)
-                              ->group(experiments);
+      ->needs("--prefill-cost");
+  load::Prices& prices = options.output.prices;
+  load.add_option("--cost-per-hour", prices.per_hour, "What the replica costs an hour: adds the cost")
+      ->check(CLI::NonNegativeNumber);
   for (const auto& [name, price, of] :
-       {std::tuple("--price-in", &options.output.prices.in, "Price of a million prompt tokens: adds the cost"),
-        std::tuple("--price-out", &options.output.prices.out, "Price of a million output tokens")}) {
-    load.add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes(per_hour)->group(experiments);
+       {std::tuple("--price-in", &prices.in, "Price of a million prompt tokens: adds the cost"),
+        std::tuple("--price-out", &prices.out, "Price of a million output tokens")}) {
+    load.add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes("--cost-per-hour");
   }
-  return {preset, batches, prefill};
+}
+
+void add_arrival_options(CLI::App& load, LoadOptions& options) {
+  load.option_defaults()->group("How many, when");
+  load.add_option("--concurrency", options.series.concurrencies,
+                  "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
+      ->default_str("5")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 100'000))
+      ->excludes("--prefill-cost");
+  load.add_option("--rate", options.rate, "Open load: requests a second, Poisson")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->excludes("--concurrency")
+      ->excludes("--batches")
+      ->excludes("--prefill-cost");
+  load.add_option("--requests", options.settings.requests,
+                  "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
+      ->check(CLI::NonNegativeNumber);
+  const auto read_duration = [&options](const std::string& text) {
+    options.duration = read_seconds("--duration", text);
+    if (options.duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
+  };
+  load.add_option_function<std::string>("--duration", read_duration,
+                                        "Seconds, or a time such as 10m, after which nothing more is sent; what "
+                                        "runs may finish")
+      ->type_name("TIME");
+}
+
+/// The options of lengths. A trace has lengths of its own, and so has --prefill-cost.
+void add_length_options(CLI::App& load, LoadOptions& options) {
+  load::WorkloadSettings& w = options.settings.workload;
+  load.option_defaults()->group("How long (normally distributed tokens)");
+  std::string described = "Lengths of a kind of use, all alike:";
+  std::vector<std::string> names;
+  for (const load::Shape& shape : load::shapes) {
+    described += (names.empty() ? " " : ", ") + names.emplace_back(shape.name) +
+                 format(" %.0f in and %.0f out", shape.input_tokens, shape.output_tokens);
+  }
+  // The shape stands before the options that override it, because CLI11 runs them in the order in which they were
+  // added.
+  const auto take_shape = [&w](const std::string& name) {
+    w.take(*std::ranges::find(load::shapes, name, &load::Shape::name));
+  };
+  load.add_option_function<std::string>("--shape", take_shape, described)
+      ->check(CLI::IsMember(names))
+      ->excludes("--prefill-cost");
+  const auto add_length = [&](const char* name, double& tokens, const char* help, const CLI::Validator& within) {
+    load.add_option(name, tokens, help)->capture_default_str()->check(within)->excludes("--prefill-cost");
+  };
+  const CLI::Range a_length(1.0, 1e7);
+  add_length("--input-tokens", w.input_tokens, "Mean prompt", a_length);
+  add_length("--input-stddev", w.input_stddev, "", CLI::NonNegativeNumber);
+  add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens", a_length);
+  add_length("--output-stddev", w.output_stddev, "", CLI::NonNegativeNumber);
+
+  load.option_defaults()->group("From a trace");
+  load.add_option("--trace", options.trace,
+                  "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
+                  "of weir's (turns too) or Mooncake's JSON lines (shared prefixes too); with --rate or "
+                  "--concurrency no arrivals");
+  for (const char* const other : {"--preset", "--prefill-cost", "--shape", "--input-tokens", "--input-stddev",
+                                  "--output-tokens", "--output-stddev"}) {
+    load.get_option("--trace")->excludes(other);
+  }
+  const auto add_number = [&](const char* name, auto& number, const char* help, const CLI::Validator& within) {
+    load.add_option(name, number, help)->capture_default_str()->check(within)->needs("--trace");
+  };
+  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", CLI::PositiveNumber);
+  add_number("--trace-limit", options.trace_limit, "Entries to use, 0 = all", CLI::NonNegativeNumber);
 }
 
 /// Runs what the options ask for. Throws std::invalid_argument with a sentence where they do not go together.
-int run(LoadOptions& options, const CLI::App& load) {
+int run(LoadOptions& options) {
+  const CLI::App& load = *options.command;
   const auto given = [&load](const char* option) { return load.count(option) > 0; };
   load::LoadSettings& settings = options.settings;
   load::WorkloadSettings& workload = settings.workload;
-  const bool series = is_series(options.series);
+  const bool series = is_series(load, options.series);
   if (settings.ignore_eos && settings.api == load::Api::tgi) {
     throw std::invalid_argument(std::string(load::tgi_cannot_ignore_eos) + "; leave out --ignore-eos");
   }
@@ -123,7 +171,7 @@ int run(LoadOptions& options, const CLI::App& load) {
   if (given("--rate")) workload.rate = options.rate;
   if (given("--duration")) settings.duration = options.duration;
   if (given("--trace")) {
-    workload.trace = read_trace_file(options);
+    workload.trace = read_trace(options);
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
@@ -142,11 +190,10 @@ int run(LoadOptions& options, const CLI::App& load) {
 }  // namespace
 
 void add_load_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<LoadOptions>();
-  load::LoadSettings& s = options->settings;
-  load::WorkloadSettings& w = s.workload;
-
   CLI::App* load = app.add_subcommand("load", "Sends streamed requests and measures what a client sees");
+  const auto options = run_with_options(*load, status, &run);
+  options->command = load;
+  load::LoadSettings& s = options->settings;
   load->footer(
       "TTFT: start to first token. ITL: gaps between token events. TPOT: (last - first token) / (tokens - 1). E2E: "
       "start\n"
@@ -180,94 +227,21 @@ void add_load_command(CLI::App& app, int& status) {
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  load->add_option("--seed", w.seed, "Lengths, texts, arrivals and request ids follow from it")->capture_default_str();
+  load->add_option("--seed", s.workload.seed, "Lengths, texts, arrivals and request ids follow from it")
+      ->capture_default_str();
+  add_experiment_options(*load, *options);
+  add_arrival_options(*load, *options);
+  add_series_options(*load, options->series);
+  add_length_options(*load, *options);
 
-  const auto [preset, batches, prefill] = add_experiment_options(*load, *options);
-
-  const std::string arrivals = "How many, when";
-  CLI::Option* concurrency =
-      load->add_option(
-              "--concurrency", options->series.concurrencies,
-              "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
-          ->default_str("5")
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(CLI::Range(1, 100'000))
-          ->group(arrivals);
-  CLI::Option* rate = load->add_option("--rate", options->rate, "Open load: requests a second, Poisson")
-                          ->check(CLI::Range(1e-6, 1e6))
-                          ->excludes(concurrency)
-                          ->group(arrivals);
-  load->add_option("--requests", s.requests,
-                   "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->group(arrivals);
-  const auto read_duration = [options](const std::string& text) {
-    options->duration = read_seconds("--duration", text);
-    if (options->duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
-  };
-  load->add_option_function<std::string>("--duration", read_duration,
-                                         "Seconds, or a time such as 10m, after which nothing more is sent; what "
-                                         "runs may finish")
-      ->type_name("TIME")
-      ->group(arrivals);
-  add_series_options(*load, options->series, concurrency, rate);
-  batches->excludes(rate);
-  prefill->excludes(rate)->excludes(concurrency);
-
-  const std::string lengths = "How long (normally distributed tokens)";
-  const auto take_shape = [&w](const std::string& name) {
-    const auto shape = load::shape(name);
-    w.input_tokens = shape->input_tokens;
-    w.output_tokens = shape->output_tokens;
-    w.input_stddev = w.output_stddev = 0;
-  };
-  std::vector<std::string> shapes;
-  for (const load::Shape& shape : load::shapes()) shapes.emplace_back(shape.name);
-  // It stands before the options that override it, because CLI11 runs them in the order in which they were added.
-  CLI::Option* const shape = load->add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
-                                 ->check(CLI::IsMember(shapes))
-                                 ->group(lengths);
-  const auto add_length = [&](const char* name, double& tokens, const char* help, const CLI::Validator& within) {
-    return load->add_option(name, tokens, help)->capture_default_str()->check(within)->group(lengths);
-  };
-  const CLI::Range a_length(1.0, 1e7);
-  const std::array drawn{shape, add_length("--input-tokens", w.input_tokens, "Mean prompt", a_length),
-                         add_length("--input-stddev", w.input_stddev, "", CLI::NonNegativeNumber),
-                         add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens", a_length),
-                         add_length("--output-stddev", w.output_stddev, "", CLI::NonNegativeNumber)};
-
-  const std::string traces = "From a trace";
-  CLI::Option* trace =
-      load->add_option("--trace", options->trace,
-                       "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
-                       "of weir's (turns too) or Mooncake's JSON lines (shared prefixes too); with --rate or "
-                       "--concurrency no arrivals")
-          ->excludes(preset)
-          ->excludes(prefill)
-          ->group(traces);
-  // Both have lengths of their own.
-  for (CLI::Option* const option : drawn) option->excludes(trace)->excludes(prefill);
-  const auto add_number = [&](const char* name, auto& number, const char* help, const CLI::Validator& within) {
-    load->add_option(name, number, help)->capture_default_str()->check(within)->needs(trace)->group(traces);
-  };
-  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", CLI::PositiveNumber);
-  add_number("--trace-limit", options->trace_limit, "Entries to use, 0 = all", CLI::NonNegativeNumber);
-
-  const std::string output = "Output";
+  load->option_defaults()->group("Output");
   load->add_option("--json", options->output.json,
-                   "File for the figures as JSON; - = standard output, in place of the table")
-      ->group(output);
+                   "File for the figures as JSON; - = standard output, in place of the table");
   load->add_option("--log", options->output.log,
                    "File for a line of the request log a request, as weir writes it; `weir compare` reads it. - = "
-                   "standard output, "
-                   "in place of the table")
-      ->group(output);
-  load->add_option("--label", options->output.label, "config in those lines, by which `weir compare` tells sides apart")
-      ->group(output);
-
-  load->callback(
-      [options, &status, load] { status = exit_status("weir-lab load", [&] { return run(*options, *load); }); });
+                   "standard output, in place of the table");
+  load->add_option("--label", options->output.label,
+                   "config in those lines, by which `weir compare` tells sides apart");
 }
 
 }  // namespace weir::lab::commands

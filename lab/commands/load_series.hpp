@@ -9,7 +9,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace weir::lab::commands {
@@ -21,18 +20,16 @@ struct SeriesOptions {
   double ramp = 10;
   double think = 0;
   std::string slo, html;
-  CLI::Option* runs_given = nullptr;
 };
 
-/// Adds --runs, --users, --ramp, --think, --slo and --html. `concurrency` and `rate` are the options that say otherwise
-/// how much is sent.
-void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* concurrency, CLI::Option* rate);
+/// Adds --runs, --users, --ramp, --think, --slo and --html. --concurrency and --rate are there already.
+void add_series_options(CLI::App& load, SeriesOptions& options);
 
 /// Reads seconds as a number, or text such as "10m". Throws CLI::ValidationError with a sentence that names the option.
 double read_seconds(const std::string& option, const std::string& text);
 
 /// True if the options ask for more than one load.
-bool is_series(const SeriesOptions& options);
+bool is_series(const CLI::App& load, const SeriesOptions& options);
 
 /// Returns the sentence about an option of `load` that was given and that a series has no use for; "" if there is none.
 std::string refused_in_series(const CLI::App& load, const SeriesOptions& options);

@@ -1,11 +1,7 @@
-#include <CLI/CLI.hpp>
-#include <iostream>
-#include <memory>
 #include <string>
 
 #include "lab/commands/commands.hpp"
 #include "lab/commands/files.hpp"
-#include "lab/exit_status.hpp"
 #include "lab/report/outage.hpp"
 
 namespace weir::lab::commands {
@@ -17,20 +13,18 @@ struct OutageOptions {
 };
 
 int run_outage(OutageOptions& options) {
-  return exit_status("weir-lab outage", [&] {
-    auto log = opened("", options.log), client = opened("", options.client), metrics = opened("", options.metrics);
-    const auto report = report_in(std::move(client), options.client);
-    report::read_outage(options.outage, log, report, report::read_metrics_text(metrics));
-    report::print_outage(std::cout, options.outage);
-    return 0;
-  });
+  auto log = opened("", options.log), client = opened("", options.client), metrics = opened("", options.metrics);
+  const auto report = report_in(std::move(client), options.client);
+  report::read_outage(options.outage, log, report, report::read_metrics_text(metrics));
+  report::print_outage(std::cout, options.outage);
+  return 0;
 }
 
 }  // namespace
 
 void add_outage_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<OutageOptions>();
   CLI::App* outage = app.add_subcommand("outage", "What the loss of a replica cost, and when it was back");
+  const auto options = run_with_options(*outage, status, &run_outage);
   outage->footer(
       "Example: weir-lab outage --replica gpu0 --killed 1795392000 --restarted 1795392030 --log requests.jsonl "
       "--client report.json --metrics metrics.txt");
@@ -40,7 +34,6 @@ void add_outage_command(CLI::App& app, int& status) {
   outage->add_option("--log", options->log, "weir's request log")->required();
   outage->add_option("--client", options->client, "Report of `weir-lab load --json`")->required();
   outage->add_option("--metrics", options->metrics, "weir's /metrics page, saved after the run")->required();
-  outage->callback([options, &status] { status = run_outage(*options); });
 }
 
 }  // namespace weir::lab::commands

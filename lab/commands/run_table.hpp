@@ -20,15 +20,15 @@ struct Files {
 struct TableRun {
   std::string_view command;  ///< "weir-lab load"
   Files files;
-  std::string label;              ///< It is the config in the log's lines, unless the rows have names.
+  std::string label;              ///< The config in the log's lines, unless the rows have names.
   std::vector<std::string> rows;  ///< Their names, if they have any. A warning names the row then.
   bool ignore_eos = false;
   std::function<void(const std::string& what)> tell;
 };
 
 /// Runs what `table` makes, which is called when all files are open, and prints what was measured, also where the user
-/// ended it. Returns the exit status: 0; 1 if something was not measured or a file could not be written; 2 if a URL is
-/// wrong.
+/// ended it. Returns the exit status: 0; 1 if something was not measured or a file could not be written whole. Throws
+/// std::invalid_argument if a URL is wrong.
 int run_table(const TableRun& asked, const std::function<std::unique_ptr<experiment::Table>()>& table);
 
 }  // namespace weir::lab::commands

@@ -1,14 +1,12 @@
-#include <CLI/CLI.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <charconv>
 #include <map>
-#include <memory>
 #include <string>
 
 #include "lab/commands/commands.hpp"
 #include "lab/engine/engine_options.hpp"
 #include "lab/engine/engine_preset.hpp"
 #include "lab/sim/sim_replica.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::commands {
 namespace {
@@ -27,22 +25,26 @@ std::string read_listen(const std::string& text, sim::SimSettings& settings) {
   boost::system::error_code ec;
   boost::asio::ip::make_address(host, ec);
   if (ec) return "expected a numeric address before the port, got \"" + host + "\"";
-  const char* const end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data() + colon + 1, end, settings.port);
-  if (failed != std::errc{} || stop != end)
-    return "the port must be 0 to 65535, got \"" + text.substr(colon + 1) + "\"";
+  const auto port = number_in<std::uint16_t>(std::string_view(text).substr(colon + 1));
+  if (!port) return "the port must be 0 to 65535, got \"" + text.substr(colon + 1) + "\"";
   settings.host = host;
+  settings.port = *port;
   return "";
+}
+
+int run_sim(SimOptions& options) {
+  read_listen(options.listen, options.settings);
+  sim::run_sim(options.settings);
+  return 0;
 }
 
 }  // namespace
 
 void add_sim_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<SimOptions>();
-  sim::SimSettings& s = options->settings;
-
   CLI::App* sim =
       app.add_subcommand("sim", "A simulated replica: a real HTTP server with a model of an engine behind it");
+  const auto options = run_with_options(*sim, status, &run_sim);
+  sim::SimSettings& s = options->settings;
   sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does (only Content-Type: "
                           "application/json), /generate and\n/generate_stream as TGI does, and "
                           "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove "
@@ -68,10 +70,6 @@ void add_sim_command(CLI::App& app, int& status) {
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
 
   engine::add_engine_options(*sim, s.model_settings);
-  sim->callback([options, &status] {
-    read_listen(options->listen, options->settings);
-    status = sim::run_sim(options->settings);
-  });
 }
 
 }  // namespace weir::lab::commands

@@ -1,6 +1,3 @@
-#include <CLI/CLI.hpp>
-#include <iostream>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -8,7 +5,6 @@
 
 #include "lab/commands/commands.hpp"
 #include "lab/commands/files.hpp"
-#include "lab/exit_status.hpp"
 #include "lab/report/observers.hpp"
 #include "lab/report/summary.hpp"
 
@@ -27,7 +23,7 @@ report::Observed read_client(const std::string& who, const std::vector<std::stri
   for (const std::string& path : paths) {
     auto file = opened("the client's ", path);
     const std::string text = text_in(file);
-    if (const auto report = object_of(text); report && report->contains("requests_ok")) {
+    if (const auto report = object_of(text); report && value_at(*report, "requests_ok")) {
       if (paths.size() == 1) return report::observed(who, *report);
       throw std::runtime_error("reports cannot be joined; give one, or the logs of `weir-lab load --log`");
     }
@@ -67,27 +63,25 @@ void print_others(const SummaryOptions& options, const report::LogGroup& all) {
   if (const auto held = report::overhead(report::read_metrics_text(file))) report::print_overhead(std::cout, *held);
 }
 
-int run_summary(const SummaryOptions& options) {
-  return exit_status("weir-lab summary", [&] {
-    auto log = opened("the request log ", options.log);
-    const report::LogSummary summary = report::read_log(log);
-    if (summary.all.ok + summary.all.failed + summary.all.aborted == 0) {
-      throw std::runtime_error(options.log + " holds no requests of primary replicas");
-    }
-    if (!options.observers_only) {
-      report::print_summary(std::cout, summary);
-      std::cout << '\n';
-    }
-    print_others(options, summary.all);
-    return 0;
-  });
+int run_summary(SummaryOptions& options) {
+  auto log = opened("the request log ", options.log);
+  const report::LogSummary summary = report::read_log(log);
+  if (summary.all.ok + summary.all.failed + summary.all.aborted == 0) {
+    throw std::runtime_error(options.log + " holds no requests of primary replicas");
+  }
+  if (!options.observers_only) {
+    report::print_summary(std::cout, summary);
+    std::cout << '\n';
+  }
+  print_others(options, summary.all);
+  return 0;
 }
 
 }  // namespace
 
 void add_summary_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<SummaryOptions>();
   CLI::App* summary = app.add_subcommand("summary", "weir's request log as a table per replica and per configuration");
+  const auto options = run_with_options(*summary, status, &run_summary);
   summary->footer("Example: weir-lab summary --log requests.jsonl --client report.json --truth truth.jsonl");
   summary->add_option("--log", options->log, "weir's request log")->required();
   summary->add_option("--client", options->client,
@@ -97,7 +91,6 @@ void add_summary_command(CLI::App& app, int& status) {
   summary->add_option("--direct", options->direct, "The same of a load sent past weir: what weir adds");
   summary->add_option("--metrics", options->metrics, "weir's /metrics page, saved after the run: its own account");
   summary->add_flag("--observers", options->observers_only, "Only who measured what; no table of replicas");
-  summary->callback([options, &status] { status = run_summary(*options); });
 }
 
 }  // namespace weir::lab::commands

@@ -10,7 +10,7 @@ EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed)
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;
-  // They are compared one by one, because the sum may overflow.
+  // The sum may overflow, so each length is compared alone first.
   if (sequence.prompt_tokens > settings_.kv_tokens || sequence.output_tokens > settings_.kv_tokens) return false;
   if (sequence.prompt_tokens + sequence.output_tokens > settings_.kv_tokens) return false;
   waiting_.push_back(sequence);

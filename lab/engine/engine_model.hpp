@@ -1,8 +1,8 @@
 // A model of an inference engine's scheduler: it decides which sequence gets a token in which step, and how long the
 // step takes.
 //
-// It has no I/O and no clock. The caller begins a step, is told how long it lasts, and ends it when that time has
-// passed, real (sim_replica) or simulated. One thread uses it. A step costs time linear in the sequences that run.
+// The model has no I/O and no clock. The caller begins a step, is told how long it lasts, and ends it when that time
+// has passed, real (sim_replica) or simulated. One thread uses it. A step costs time linear in the sequences that run.
 //
 // A step lasts the sum of: step_base (reading the weights), its prompt tokens, the keys and values that are resident,
 // and the decoded sequences beyond `knee`. Below the knee their arithmetic hides behind the reading of the weights. So
@@ -19,9 +19,9 @@
 // - static_batches: a batch is formed, prefilled in one step and decoded to the end of its longest answer before the
 //   next is formed. A finished sequence keeps its place, its memory and its share of the step time until then.
 //
-// Both can decode speculatively: of K drafted tokens each is accepted with one probability until the first that is not,
-// so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted or
-// not, and count against the knee and the token budget. Drafting itself costs nothing (as with n-gram lookup).
+// Either can decode speculatively: of K drafted tokens each is accepted with one probability until the first that is
+// not, so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted
+// or not, and count against the knee and the token budget. Drafting itself costs nothing (as with n-gram lookup).
 //
 // With a prefix cache (lab/engine/prefix_cache.hpp) a prompt costs no more than what it does not share with an earlier
 // one. Its last token is always computed, because it makes the first of the answer.
@@ -50,20 +50,20 @@ enum class Batching { continuous, static_batches };
 
 struct EngineSettings {
   Batching batching = Batching::continuous;
-  double speed = 1.0;                   ///< It divides every step time; > 0.
-  std::uint32_t max_batch = 64;         ///< So many sequences run at a time.
-  std::uint64_t kv_tokens = 60'000;     ///< The KV cache holds so many tokens.
-  std::uint32_t prefill_budget = 2048;  ///< A step has so many tokens, decode included; > 0.
+  double speed = 1.0;                   ///< Divides every step time; > 0.
+  std::uint32_t max_batch = 64;         ///< Sequences that run at a time.
+  std::uint64_t kv_tokens = 60'000;     ///< Tokens that the KV cache holds.
+  std::uint32_t prefill_budget = 2048;  ///< Tokens of a step, decode included; > 0.
   nanoseconds step_base{18'000'000};
   nanoseconds per_prefill_token{105'000};
-  nanoseconds per_decode_sequence{100'000};  ///< With speculation it counts for each token of each sequence.
-  std::uint32_t knee = 0;                    ///< So many of a step cost nothing.
+  nanoseconds per_decode_sequence{100'000};  ///< With speculation for each token of each sequence.
+  std::uint32_t knee = 0;                    ///< Decoded sequences of a step that cost nothing.
   nanoseconds per_kv_token{95};
   double jitter = 0.02;                   ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
-  std::uint32_t speculative_tokens = 0;   ///< So many are drafted for each sequence and step.
+  std::uint32_t speculative_tokens = 0;   ///< Tokens drafted for each sequence and step.
   double acceptance = 0.7;                ///< Each draft is accepted with this probability, given that those before it
                                           ///< were right; 0 to 1.
-  std::uint64_t prefix_cache_tokens = 0;  ///< So many tokens of earlier prompts are kept; 0 means no prefix cache.
+  std::uint64_t prefix_cache_tokens = 0;  ///< Tokens of earlier prompts that are kept; 0 means no prefix cache.
 };
 
 struct Sequence {
@@ -73,13 +73,13 @@ struct Sequence {
   std::vector<std::uint64_t> blocks{};  ///< The prompt's, by PromptBlocks; without them no prefix is found or kept.
 };
 
-/// What a step made for one sequence: one token, or several that were drafted.
+/// The tokens that a step made for one sequence: one, or several that were drafted.
 struct TokenEvent {
   SequenceId id = 0;
-  std::uint64_t index = 0;  ///< It is the index of the last token; the first token of an answer has 1.
+  std::uint64_t index = 0;  ///< The index of the last token; the first token of an answer has 1.
   bool last = false;
   std::uint32_t tokens = 1;
-  std::uint64_t cached_tokens = 0;  ///< So many of its prompt were in the prefix cache.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that were in the prefix cache.
   bool operator==(const TokenEvent&) const = default;
 };
 
@@ -103,20 +103,20 @@ class EngineModel {
   std::span<const TokenEvent> end_step();
 
   std::size_t waiting() const { return waiting_.size(); }
-  std::size_t running() const;        ///< They are admitted and not finished.
-  std::uint64_t kv_resident() const;  ///< So many tokens are in the KV cache.
+  std::size_t running() const;        ///< Sequences that are admitted and not finished.
+  std::uint64_t kv_resident() const;  ///< Tokens in the KV cache.
   /// Tokens promised to admitted sequences; never above kv_tokens.
   std::uint64_t kv_reserved() const { return kv_reserved_; }
   std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
-  std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< These were computed, drafts included.
+  std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< Drafts included.
   const EngineSettings& settings() const { return settings_; }
 
  private:
   struct Running {
     Sequence sequence;
-    std::uint64_t cached = 0;     ///< So many prompt tokens were in the prefix cache.
-    std::uint64_t prefilled = 0;  ///< So many prompt tokens are in the KV cache, those too.
-    std::uint64_t produced = 0;   ///< So many output tokens were made.
+    std::uint64_t cached = 0;     ///< Prompt tokens that were in the prefix cache.
+    std::uint64_t prefilled = 0;  ///< Prompt tokens in the KV cache, cached ones included.
+    std::uint64_t produced = 0;   ///< Output tokens that were made.
     std::uint64_t prefill_now = 0;
     bool decode_now = false;
     bool finished() const { return produced == sequence.output_tokens; }
@@ -136,7 +136,7 @@ class EngineModel {
   Random random_;
   PrefixCache prefixes_;
   std::deque<Sequence> waiting_;
-  std::vector<Running> running_;  ///< They stand in order of admission.
+  std::vector<Running> running_;  ///< In order of admission.
   std::vector<TokenEvent> events_;
   std::uint64_t kv_reserved_ = 0;
   std::uint64_t step_prefill_ = 0;

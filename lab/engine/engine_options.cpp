@@ -11,36 +11,33 @@
 namespace weir::lab::engine {
 namespace {
 
-const std::string group = "Engine (defaults resemble a 7B model on a mid-range GPU)";
-
 /// Adds a time that is given as a number of `unit`s.
 void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
   const auto usual = format("%g", static_cast<double>(time.count()) / unit);
-  command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most))->group(group);
+  command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most));
 }
 
 }  // namespace
 
 void add_engine_options(CLI::App& command, EngineSettings& settings) {
+  command.option_defaults()->group("Engine (defaults resemble a 7B model on a mid-range GPU)");
   // CLI11 runs the options in the order in which they were added, so the preset stands before those that override it.
   std::vector<std::string> names;
   for (const EnginePreset& preset : engine_presets()) names.emplace_back(preset.name);
   const auto take_preset = [&settings](const std::string& name) { settings = *engine_preset(name); };
   command.add_option_function<std::string>("--preset", take_preset, "Values of a card, simulated; see below")
-      ->check(CLI::IsMember(names))
-      ->group(group);
+      ->check(CLI::IsMember(names));
 
   const auto add = [&command](const char* name, auto& target, const char* help, auto least, auto most) {
-    command.add_option(name, target, help)->capture_default_str()->check(CLI::Range(least, most))->group(group);
+    command.add_option(name, target, help)->capture_default_str()->check(CLI::Range(least, most));
   };
   add("--speed", settings.speed, "Divides every step time", 1e-3, 1e6);
   command.add_option("--batching", settings.batching, "continuous (default) or static")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
                                                                           {"static", Batching::static_batches}})
-                      .description(""))
-      ->group(group);
+                      .description(""));
   constexpr std::int64_t none = 0, one = 1;
   add("--max-batch", settings.max_batch, "Sequences that run at a time", 1, 100'000);
   add("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds", one, one << 40);

@@ -57,7 +57,7 @@ nanoseconds decode_step(const EngineSettings& settings, std::uint32_t batch, std
   EngineSettings steady = settings;
   steady.jitter = 0;
   steady.max_batch = batch;
-  // One step prefills them all; nobody reads what it costs.
+  // A single step prefills them all, whatever that costs.
   steady.prefill_budget = static_cast<std::uint32_t>(batch * context);
   steady.kv_tokens = batch * (context + 1'000);
   EngineModel engine(steady, 1);

@@ -1,4 +1,4 @@
-// What an engine still has of earlier prompts: a prompt that begins like one of them is not computed anew up to where
+// The earlier prompts that an engine still has: a prompt that begins like one of them is not computed anew up to where
 // they part.
 //
 // Prompts are kept in blocks of tokens, as vLLM's prefix caching does. A block is known by a number that depends on all
@@ -34,7 +34,7 @@ class PromptBlocks {
 
 class PrefixCache {
  public:
-  /// It holds so many tokens; with 0 it keeps nothing.
+  /// A cache of 0 tokens keeps nothing.
   explicit PrefixCache(std::uint64_t tokens) : most_blocks_(tokens / prefix_block_tokens) {}
 
   /// Returns how many tokens at the beginning of a prompt are there. They count as used now. Costs O(log n) a block.

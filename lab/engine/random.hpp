@@ -1,6 +1,6 @@
 // A small random source whose numbers are the same on every platform and standard library, so that a seed names a run.
 //
-// It is SplitMix64 (Steele, Lea, Flood 2014). It is not for secrets.
+// The generator is SplitMix64 (Steele, Lea, Flood 2014), which is not for secrets.
 #pragma once
 
 #include <cmath>

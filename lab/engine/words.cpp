@@ -70,7 +70,7 @@ constexpr std::array<std::string_view, 160> words{
     "other",       "over",   "people",  "place",     "rain",       "reservoir", "river",  "small",     "stone",
     "stream",      "the",    "through", "time",      "understand", "upstream",  "water"};
 
-// They are Latin, accents, Cyrillic, CJK and an emoji, and a quote and a line break, which JSON has to escape.
+// Latin, accents, Cyrillic, CJK, an emoji, and a quote and a line break, which JSON has to escape.
 constexpr std::array<std::string_view, 64> answer_tokens{
     " the",     " river", " rises",  " in",    " spring", ",",         " and",   " a",      " weir",  " lets",  " it",
     " through", ".",      " Each",   " stone", " was",    " measured", " twice", " before", " water", " came",  ";",
@@ -120,7 +120,7 @@ std::vector<std::string_view> pieces_of(std::string_view text) {
     }
   }
   if (begin != text.data() + text.size()) {
-    if (pieces.empty()) return {};  // It is a single space.
+    if (pieces.empty()) return {};  // A single space has no piece.
     pieces.back() = std::string_view(pieces.back().data(),
                                      static_cast<std::size_t>(text.data() + text.size() - pieces.back().data()));
   }
@@ -140,7 +140,7 @@ std::string prompt_text(std::uint64_t tokens, Random& random) {
       continue;
     }
     std::string_view word = words[random.below(words.size())];
-    if (count_tokens(word) > left) word = "river";  // This word is one token, so that the count is met exactly.
+    if (count_tokens(word) > left) word = "river";  // A word of one token meets the count exactly.
     if (!text.empty()) text += ' ';
     text += word;
     left -= count_tokens(word);

@@ -3,7 +3,7 @@
 // A batch is so many requests sent at once, of which nothing else is left when it begins. Its prefill lasts from the
 // first send to the last first token. From then on all of its requests decode together, until the first of them has its
 // last token: that is the only time at which the batch decodes in a steady state, so decode is measured there alone.
-// What was decoded while others were still being prefilled, and what the last ones decode with fewer beside them, is
+// Tokens that were decoded while others were still being prefilled, and those of the last ones alone, are
 // left out.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace weir::lab::experiment {
 struct BatchPhase {
   std::vector<float> latency;  ///< The TTFT of each request, or the gaps between events, each divided by its tokens.
   double seconds = 0;
-  double tokens = 0;  ///< Of prompts, or what the requests made in these seconds, each at the rate between its events.
+  double tokens = 0;  ///< Prompt tokens, or those made in these seconds, each request at the rate between its events.
 };
 
 /// Why a batch has no decode.
@@ -31,7 +31,7 @@ enum class Unsteady : std::uint8_t {
   too_short,     ///< A request had fewer than `least_events` events while all decoded.
 };
 
-/// So many events each request must have in the steady time.
+/// The events that each request must have in the steady time.
 inline constexpr std::size_t least_events = 8;
 
 struct Batch {

@@ -21,12 +21,12 @@ struct Operation {
 struct Knee {
   enum class State : std::uint8_t {
     too_few,      ///< Fewer than three loads were measured.
-    found,        ///< It is at `concurrency`.
+    found,        ///< The knee is at `concurrency`.
     at_or_below,  ///< The lowest load has the greatest power, and fewer than its requests were not tried.
     not_reached,  ///< The highest load that was measured has the greatest power, so the knee may lie beyond it.
   };
   State state = State::too_few;
-  std::optional<std::uint64_t> concurrency;  ///< It is there where the knee was found.
+  std::optional<std::uint64_t> concurrency;  ///< Present where the knee was found.
 };
 
 /// `operations` are in order of concurrency. Of several with the same power the lowest is the knee.

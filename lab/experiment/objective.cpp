@@ -1,9 +1,8 @@
 #include "lab/experiment/objective.hpp"
 
-#include <charconv>
-
 #include "config/show.hpp"
 #include "lab/load/course.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::experiment {
 namespace {
@@ -15,10 +14,8 @@ std::optional<double>* threshold_of(Objective& objective, std::string_view key) 
 }
 
 std::optional<double> seconds_in(std::string_view text) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e6) return std::nullopt;
-  return seconds;
+  const auto seconds = number_in<double>(text);
+  return seconds && *seconds > 0 && *seconds <= 1e6 ? seconds : std::nullopt;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a user expects of an answer: thresholds for the moments that a client sees.
+// A user's expectations of an answer: thresholds for the moments that a client sees.
 #pragma once
 
 #include <optional>

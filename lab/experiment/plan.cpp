@@ -13,7 +13,6 @@
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
-#include "lab/load/shape.hpp"
 
 namespace weir::lab::experiment {
 namespace {
@@ -37,7 +36,7 @@ std::string url_of(const config::ReplicaUrl& url) { return "http://" + url.autho
 
 config::Parsed<load::Shape> shape_name(const toml::node& node) {
   std::string known;
-  for (const load::Shape& one : load::shapes()) {
+  for (const load::Shape& one : load::shapes) {
     if (const auto* text = node.as_string(); text && text->get() == one.name) return one;
     known += (known.empty() ? "\"" : ", \"") + std::string(one.name) + '"';
   }
@@ -119,11 +118,7 @@ class PlanReading {
   void read_prompts(TableReader table) {
     load::Shape shape{};
     load::WorkloadSettings& lengths = plan_.lengths;
-    if (table.read("shape", shape, &shape_name)) {
-      lengths.input_tokens = shape.input_tokens;
-      lengths.output_tokens = shape.output_tokens;
-      lengths.input_stddev = lengths.output_stddev = 0;
-    }
+    if (table.read("shape", shape, &shape_name)) lengths.take(shape);
     table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000});
     table.read("input_tokens", lengths.input_tokens, Number{1, 1e7});
     table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
@@ -221,7 +216,7 @@ class PlanReading {
   std::string file_;
   config::Report report_;
   Plan plan_;
-  std::string key_;  ///< It is that of all runs that have none of their own.
+  std::string key_;  ///< The key of all runs that have none of their own.
   bool settings_named_ = false;
   std::vector<SettingsError> settings_errors_;
   std::vector<config::Replica> replicas_;

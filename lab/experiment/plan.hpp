@@ -1,4 +1,4 @@
-// What an experiment runs, as its user wrote it in TOML: a table of runs over one set of prompts.
+// An experiment as its user wrote it in TOML: a table of runs over one set of prompts.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace weir::lab::experiment {
 
-/// One row of the table: where its requests go, how many at once, and what is told of it.
+/// A row of the table: where its requests go, how many at once, and what is told of it.
 struct Row {
   std::string label, url, model, gpu, engine;
   load::Api api = load::Api::chat;
   std::uint64_t concurrency = 1;
   std::optional<std::uint64_t> speculation;  ///< Drafted tokens; only told, as gpu and engine are.
   std::optional<double> cost_per_hour;
-  std::string api_key{};  ///< It goes out as a bearer token; "" means none. No report, log or results file has it.
+  std::string api_key{};  ///< Goes out as a bearer token; "" means none. No report, log or results file has it.
   bool operator==(const Row&) const = default;
 
   /// Returns "H800, 8 at once".

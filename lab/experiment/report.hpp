@@ -1,7 +1,6 @@
 // The report of an experiment, for a terminal, for pages and for programs.
 #pragma once
 
-#include <boost/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,13 +12,12 @@ using metrics::compare::report::Document;
 
 struct Report {
   std::string title;
-  Document terminal;                     ///< Its tables may have histograms in letters.
+  Document terminal;                     ///< Tables may have histograms in letters.
   Document page;                         ///< The same for a page with charts, and for Markdown.
   std::vector<chart::Figures> charts{};  ///< A terminal has room for the last under each heading.
-  boost::json::object json{};
-  std::string csv{};
-  std::vector<std::string> notes{};  ///< They are told beside the report.
-  bool whole = true;                 ///< All was measured that the experiment is about.
+  std::string json{}, csv{};
+  std::vector<std::string> notes{};  ///< Sentences that are told beside the report.
+  bool whole = true;                 ///< False if something was not measured.
 };
 
 std::string as_text(const Report& report, bool coloured);

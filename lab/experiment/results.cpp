@@ -1,33 +1,20 @@
 #include "lab/experiment/results.hpp"
 
-#include <boost/json.hpp>
-
 #include "lab/json_fields.hpp"
 
 namespace weir::lab::experiment {
 namespace {
 
-namespace json = boost::json;
-
 /// Returns all that the figures of a row depend on. What it costs is not among it, and its key is not either.
 std::string identity(const Plan& plan, const Row& row) {
   const load::WorkloadSettings& lengths = plan.lengths;
-  json::array all{row.label,
-                  row.url,
-                  row.model,
-                  std::string(load::path_of(row.api)),
-                  row.gpu,
-                  row.engine,
-                  row.concurrency,
-                  load::json_of(row.speculation),
-                  plan.prompts,
-                  lengths.input_tokens,
-                  lengths.input_stddev,
-                  lengths.output_tokens,
-                  lengths.output_stddev,
-                  lengths.seed};
-  if (plan.ignore_eos) all.emplace_back("ignore_eos");
-  return json::serialize(all);
+  load::JsonWriter all;
+  all.open('[').text(row.label).text(row.url).text(row.model);
+  all.text(load::path_of(row.api)).text(row.gpu).text(row.engine);
+  all.count(row.concurrency).count(row.speculation).count(plan.prompts).exact(lengths.input_tokens);
+  all.exact(lengths.input_stddev).exact(lengths.output_tokens).exact(lengths.output_stddev).count(lengths.seed);
+  if (plan.ignore_eos) all.text("ignore_eos");
+  return all.close(']').written();
 }
 
 double median(const std::optional<load::Distribution>& of) { return of ? of->p50 : 0; }
@@ -46,18 +33,13 @@ Repetition repetition_of(const load::Tally& requests) {
 }
 
 std::string line_of(const Plan& plan, const Row& row, std::uint64_t number, const Repetition& repetition) {
-  return json::serialize(json::object{{"v", 1},
-                                      {"row", identity(plan, row)},
-                                      {"repetition", number},
-                                      {"ok", repetition.ok},
-                                      {"failed", repetition.failed},
-                                      {"seconds", repetition.seconds},
-                                      {"prompt_tokens", repetition.prompt_tokens},
-                                      {"output_tokens", repetition.output_tokens},
-                                      {"ttft_p50_s", repetition.ttft},
-                                      {"tpot_p50_s", repetition.tpot},
-                                      {"e2e_p50_s", repetition.e2e},
-                                      {"own_delay", load::json_of(repetition.own_delay)}});
+  load::JsonWriter json;
+  json.open('{').key("v").count(1).key("row").text(identity(plan, row)).key("repetition").count(number);
+  json.key("ok").count(repetition.ok).key("failed").count(repetition.failed).key("seconds").exact(repetition.seconds);
+  json.key("prompt_tokens").count(repetition.prompt_tokens).key("output_tokens").count(repetition.output_tokens);
+  json.key("ttft_p50_s").exact(repetition.ttft).key("tpot_p50_s").exact(repetition.tpot);
+  json.key("e2e_p50_s").exact(repetition.e2e);
+  return json.key("own_delay").known_text(repetition.own_delay.value_or("")).close('}').written();
 }
 
 ResultsRead read_results(const Plan& plan, std::istream& lines) {
@@ -67,13 +49,13 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
   for (std::size_t i = 0; i < plan.rows.size(); ++i) places[identity(plan, plan.rows[i])] = i;
   for (std::string text; std::getline(lines, text);) {
     if (text.empty()) continue;
-    const auto line = object_of(text).value_or(json::object());
+    const auto line = object_or_empty(text);
     const double number = number_of(line, "repetition").value_or(-1), seconds = number_of(line, "seconds").value_or(0);
     if (number < 0 || seconds <= 0) {
       ++read.broken;
       continue;
     }
-    const auto place = places.find(text_of(line, "row"));
+    const auto place = places.find(std::string(text_at(line, "row")));
     if (place == places.end()) {
       ++read.others;
       continue;
@@ -91,7 +73,7 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
                           seconds_at("ttft_p50_s"),
                           seconds_at("tpot_p50_s"),
                           seconds_at("e2e_p50_s")};
-    if (auto delay = text_of(line, "own_delay"); !delay.empty()) repetition.own_delay = std::move(delay);
+    if (const auto delay = text_at(line, "own_delay"); !delay.empty()) repetition.own_delay = delay;
     read.done[place->second][static_cast<std::uint64_t>(number)] = repetition;
   }
   return read;

@@ -1,4 +1,4 @@
-// What is done of an experiment, kept in a file of JSON lines, so that it goes on where it was ended.
+// The repetitions of an experiment that are done, kept in a file of JSON lines, so that it goes on where it was ended.
 //
 // A line names all that its figures depend on: the row and the prompts. A line whose row or prompts are others now (the
 // experiment's file was changed) stays in the file and does not count.
@@ -16,7 +16,7 @@
 
 namespace weir::lab::experiment {
 
-/// What one run of one row measured. Times are in seconds; medians are those of its requests, 0 if there were none.
+/// The figures of one run of one row. Times are in seconds; medians are those of its requests, 0 if there were none.
 struct Repetition {
   std::uint64_t ok = 0, failed = 0;
   double seconds = 0;  ///< From the first request's start to the last one's end.

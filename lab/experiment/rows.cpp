@@ -11,7 +11,6 @@
 namespace weir::lab::experiment {
 namespace {
 
-namespace json = boost::json;
 using metrics::compare::report::short_number;
 
 constexpr std::uint64_t warm_up_seed = 1'000'000'000;
@@ -48,12 +47,13 @@ constexpr Figure figures[]{seconds, rate, ttft, tpot, {"cost", "cost", 1, &cost_
 struct Fact {
   std::string_view heading, key;
   std::string (*text)(const Row& row);
+  bool is_number = false;  ///< As JSON.
 };
-constexpr Fact facts[]{{"GPU", "gpu", [](const Row& row) { return row.gpu; }},
-                       {"engine", "engine", [](const Row& row) { return row.engine; }},
-                       {"speculation", "speculation", [](const Row& row) {
-                          return row.speculation ? std::to_string(*row.speculation) : std::string();
-                        }}};
+constexpr Fact facts[]{
+    {"GPU", "gpu", [](const Row& row) { return row.gpu; }},
+    {"engine", "engine", [](const Row& row) { return row.engine; }},
+    {"speculation", "speculation",
+     [](const Row& row) { return row.speculation ? std::to_string(*row.speculation) : std::string(); }, true}};
 
 using Repetitions = std::map<std::uint64_t, Repetition>;
 
@@ -193,28 +193,33 @@ std::string csv_of(const Plan& plan, const Done& done) {
   return out;
 }
 
-json::object json_of(const Plan& plan, const Done& done) {
-  json::array rows;
+std::string json_of(const Plan& plan, const Done& done) {
+  load::JsonWriter json;
+  json.open('{').key("title").text(plan.title).key("prompts").count(plan.prompts).key("repeat").count(plan.repeat);
+  json.key("runs").open('[');
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
-    json::object line{{"run", row.label},
-                      {"url", row.url},
-                      {"concurrency", row.concurrency},
-                      {"repetitions", done[i].size()},
-                      {"failed", failed_of(done[i])},
-                      {"own_delay", load::json_of(own_delay_of(done[i]))}};
+    json.open('{').key("run").text(row.label).key("url").text(row.url).key("concurrency").count(row.concurrency);
+    json.key("repetitions").count(done[i].size()).key("failed").count(failed_of(done[i]));
+    json.key("own_delay").known_text(own_delay_of(done[i]).value_or(""));
     for (const Fact& fact : facts) {
-      line[fact.key] = fact.text(row).empty() ? json::value(nullptr) : json::value(fact.text(row));
+      json.key(fact.key);
+      const std::string text = fact.text(row);
+      fact.is_number && !text.empty() ? json.raw(text) : json.known_text(text);
     }
-    if (row.speculation) line["speculation"] = *row.speculation;
     for (const Figure& figure : figures) {
+      json.key(figure.key);
       const auto value = spread_of(figure, row, done[i]);
-      line[figure.key] = value ? json::value{{"median", value->median}, {"least", value->least}, {"most", value->most}}
-                               : json::value(nullptr);
+      if (!value) {
+        json.null();
+        continue;
+      }
+      json.open('{').key("median").exact(value->median).key("least").exact(value->least);
+      json.key("most").exact(value->most).close('}');
     }
-    rows.push_back(std::move(line));
+    json.close('}');
   }
-  return {{"title", plan.title}, {"prompts", plan.prompts}, {"repeat", plan.repeat}, {"runs", std::move(rows)}};
+  return json.close(']').close('}').written();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The engine of all experiments: it runs the loads of a table one after the other, until the last or until the user
 // ends it, and the table says what came of them.
 //
-// There are three tables: a sweep of batches (sweep.hpp), a search for peak users (users.hpp) and the rows of a file
+// The tables are three: a sweep of batches (sweep.hpp), a search for peak users (users.hpp) and the rows of a file
 // (rows.hpp).
 #pragma once
 
@@ -19,17 +19,17 @@ namespace weir::lab::experiment {
 /// A load in a row of a table.
 struct Point {
   std::size_t row = 0;
-  std::uint64_t number = 0;  ///< It counts the loads of its row, from 0.
-  std::string begins;        ///< What the user is told when it begins.
+  std::uint64_t number = 0;  ///< Counts the loads of its row, from 0.
+  std::string begins;        ///< The words that the user is told when it begins.
   load::LoadSettings load;
-  std::optional<load::LoadSettings> warm_up{};  ///< This load is sent before it; its results count nowhere.
+  std::optional<load::LoadSettings> warm_up{};  ///< A load that is sent before; its results count nowhere.
 };
 
 /// The results of a load.
 struct Ran {
   std::vector<load::Result> results;
   load::Tally all;                         ///< The same, counted.
-  double begun = 0, ended = 0;             ///< They are in seconds of the monotonic clock.
+  double begun = 0, ended = 0;             ///< Seconds of the monotonic clock.
   std::optional<std::string> own_delay{};  ///< The load tool itself was too slow, by its own words.
   std::string problem;                     ///< Nothing could be sent, as to a name that is not known; "" if it could.
   bool cut = false;                        ///< The user ended it.

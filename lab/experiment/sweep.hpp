@@ -20,7 +20,7 @@ namespace weir::lab::experiment {
 /// A phase over all batches of one size.
 struct Phase {
   std::vector<float> latency;       ///< TTFT of each request, or the seconds of each decoded token.
-  double tokens_per_second = 0;     ///< All batches' tokens over all batches' time in this phase.
+  double tokens_per_second = 0;     ///< Tokens of the batches over their time in this phase.
   double slowest = 0, fastest = 0;  ///< The rates of single batches lie between these.
   double batch_seconds = 0;         ///< The mean time of this phase in a batch.
 };
@@ -28,12 +28,12 @@ struct Phase {
 /// The figures of all batches of one size: a point of the chart.
 struct BatchSize {
   std::uint64_t concurrency = 0;
-  std::uint64_t batches = 0;         ///< They were measured, and every request of theirs was answered.
-  std::uint64_t left_out = 0;        ///< In these batches a request failed or had no token; they are in no figure.
-  std::uint64_t failed = 0;          ///< So many requests failed, with those of the warm-up.
-  std::uint64_t without_token = 0;   ///< So many answers ended well and had no token.
+  std::uint64_t batches = 0;         ///< Batches that were measured and of which every request was answered.
+  std::uint64_t left_out = 0;        ///< Batches in which a request failed or had no token; they are in no figure.
+  std::uint64_t failed = 0;          ///< Failed requests, with those of the warm-up.
+  std::uint64_t without_token = 0;   ///< Answers that ended well and had no token.
   std::string failure;               ///< The first failure's own words; "" if there was none.
-  std::uint64_t steady = 0;          ///< So many of `batches` had a time in which all of the batch decoded.
+  std::uint64_t steady = 0;          ///< Batches that had a time in which all of the batch decoded.
   Unsteady unsteady = Unsteady::no;  ///< Why the others had none, by the last of them.
   std::optional<Phase> prefill, decode;
   std::optional<std::string> own_delay;  ///< The load tool itself was too slow in a batch, by its own words.
@@ -50,9 +50,9 @@ BatchSize batch_size(std::uint64_t concurrency, std::span<const BatchResults> ba
 std::vector<Operation> operations_of(std::span<const BatchSize> sizes, std::optional<Phase> BatchSize::*phase);
 
 struct SweepSettings {
-  load::LoadSettings load;  ///< Of it the URL, what is asked for, and the mean lengths count: all requests are alike.
+  load::LoadSettings load;  ///< The URL, what is asked for, and the mean lengths count: all requests are alike.
   std::vector<std::uint64_t> concurrencies;
-  std::uint64_t runs = 5;  ///< So many batches of each size are measured.
+  std::uint64_t runs = 5;  ///< Batches of each size that are measured.
   std::uint64_t warm_up = 1;
 };
 
@@ -69,7 +69,7 @@ class Sweep final : public Table {
     std::optional<std::string> own_delay;
   };
   SweepSettings settings_;
-  std::vector<Row> rows_;  ///< They are those of the first concurrencies.
+  std::vector<Row> rows_;  ///< Rows of the first concurrencies.
 };
 
 /// Has a heading for each phase ("prefill", "decode"), its table, where its knee lies, latency against throughput, and

@@ -9,7 +9,6 @@
 namespace weir::lab::experiment {
 namespace {
 
-namespace json = boost::json;
 using metrics::compare::report::short_number;
 
 /// The names of the two phases, and where their figures are.
@@ -178,39 +177,46 @@ chart::Figures figures_of(Sizes sizes, const PhaseWords& phase) {
   return under;
 }
 
-json::value json_of(const std::optional<Phase>& phase, const std::vector<double>& edges) {
-  if (!phase) return nullptr;
-  return {{"latency_s", load::json_of(load::distribution(phase->latency))},
-          {"histogram",
-           {{"edges_s", json::value_from(edges)}, {"counts", json::value_from(chart::binned(phase->latency, edges))}}},
-          {"tokens_per_second", phase->tokens_per_second},
-          {"slowest_tokens_per_second", phase->slowest},
-          {"fastest_tokens_per_second", phase->fastest},
-          {"batch_s", phase->batch_seconds}};
+template <class Values>
+void write_all(load::JsonWriter& json, const Values& values) {
+  json.open('[');
+  for (const auto value : values) {
+    if constexpr (std::is_floating_point_v<decltype(value)>)
+      json.exact(value);
+    else
+      json.count(value);
+  }
+  json.close(']');
 }
 
-json::object json_of(const SweepSettings& settings, Sizes sizes, bool cut) {
-  json::array points;
-  json::object knees;
+void write(load::JsonWriter& json, const std::optional<Phase>& phase, const std::vector<double>& edges) {
+  if (!phase) return void(json.null());
+  load::write(json.open('{').key("latency_s"), load::distribution(phase->latency));
+  write_all(json.key("histogram").open('{').key("edges_s"), edges);
+  write_all(json.key("counts"), chart::binned(phase->latency, edges));
+  json.close('}').key("tokens_per_second").exact(phase->tokens_per_second);
+  json.key("slowest_tokens_per_second").exact(phase->slowest).key("fastest_tokens_per_second").exact(phase->fastest);
+  json.key("batch_s").exact(phase->batch_seconds).close('}');
+}
+
+std::string json_of(const SweepSettings& settings, Sizes sizes, bool cut) {
+  load::JsonWriter json;
+  json.open('{').key("sweep").open('[');
   for (const BatchSize& size : sizes) {
-    json::object point{{"concurrency", size.concurrency},
-                       {"batches", size.batches},
-                       {"left_out", size.left_out},
-                       {"failed", size.failed},
-                       {"own_delay", load::json_of(size.own_delay)}};
-    for (const PhaseWords& phase : phases) point[phase.name] = json_of(size.*phase.figures, edges_of(sizes, phase));
-    points.push_back(std::move(point));
+    json.open('{').key("concurrency").count(size.concurrency).key("batches").count(size.batches);
+    json.key("left_out").count(size.left_out).key("failed").count(size.failed);
+    json.key("own_delay").known_text(size.own_delay.value_or(""));
+    for (const PhaseWords& phase : phases) write(json.key(phase.name), size.*phase.figures, edges_of(sizes, phase));
+    json.close('}');
   }
+  json.close(']').key("knee").open('{');
   for (const PhaseWords& phase : phases) {
-    knees[phase.name] = load::json_of(knee_of(operations_of(sizes, phase.figures)).concurrency);
+    json.key(phase.name).count(knee_of(operations_of(sizes, phase.figures)).concurrency);
   }
-  return {{"sweep", std::move(points)},
-          {"knee", std::move(knees)},
-          {"input_tokens", settings.load.workload.input_tokens},
-          {"output_tokens", settings.load.workload.output_tokens},
-          {"runs", settings.runs},
-          {"warm_up", settings.warm_up},
-          {"interrupted", cut}};
+  const auto& lengths = settings.load.workload;
+  json.close('}').key("input_tokens").exact(lengths.input_tokens).key("output_tokens").exact(lengths.output_tokens);
+  json.key("runs").count(settings.runs).key("warm_up").count(settings.warm_up).key("interrupted").boolean(cut);
+  return json.close('}').written();
 }
 
 }  // namespace

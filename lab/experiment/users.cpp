@@ -12,7 +12,6 @@
 namespace weir::lab::experiment {
 namespace {
 
-namespace json = boost::json;
 using load::Distribution;
 using metrics::compare::report::short_number;
 
@@ -117,28 +116,25 @@ Document document_of(const UsersSettings& settings, std::span<const Stage> stage
   return document;
 }
 
-json::object json_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
-  json::array rows;
+std::string json_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut) {
+  load::JsonWriter json;
+  json.open('{').key("users").open('[');
   for (const Stage& stage : stages) {
     const load::Tally& requests = stage.requests;
-    rows.push_back({{"users", stage.users},
-                    {"seconds", stage.seconds},
-                    {"requests_ok", requests.ok()},
-                    {"failed", requests.failed()},
-                    {"unfinished", requests.unfinished()},
-                    {"requests_per_minute", stage.requests_per_minute()},
-                    {"output_tokens_per_second", stage.output_tokens_per_second()},
-                    {"ttft_s", load::json_of(requests.ttft())},
-                    {"tpot_s", load::json_of(requests.tpot())},
-                    {"e2e_s", load::json_of(requests.e2e())},
-                    {"slo_attainment", load::json_of(settings.objective ? stage.attainment() : std::nullopt)},
-                    {"own_delay", load::json_of(stage.own_delay)}});
+    json.open('{').key("users").count(stage.users).key("seconds").exact(stage.seconds);
+    json.key("requests_ok").count(requests.ok()).key("failed").count(requests.failed());
+    json.key("unfinished").count(requests.unfinished()).key("requests_per_minute").exact(stage.requests_per_minute());
+    json.key("output_tokens_per_second").exact(stage.output_tokens_per_second());
+    load::write(json.key("ttft_s"), requests.ttft());
+    load::write(json.key("tpot_s"), requests.tpot());
+    load::write(json.key("e2e_s"), requests.e2e());
+    json.key("slo_attainment").exact(settings.objective ? stage.attainment() : std::nullopt);
+    json.key("own_delay").known_text(stage.own_delay.value_or(""));
+    json.close('}');
   }
-  return {{"users", std::move(rows)},
-          {"peak_users", load::json_of(settings.objective ? peak_users(stages) : std::nullopt)},
-          {"ramp_per_second", settings.load.ramp},
-          {"think_s", settings.load.think},
-          {"interrupted", cut}};
+  json.close(']').key("peak_users").count(settings.objective ? peak_users(stages) : std::nullopt);
+  json.key("ramp_per_second").exact(settings.load.ramp).key("think_s").exact(settings.load.think);
+  return json.key("interrupted").boolean(cut).close('}').written();
 }
 
 }  // namespace

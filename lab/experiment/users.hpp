@@ -27,11 +27,11 @@ struct Window {
 struct Stage {
   std::uint64_t users = 0;
   double seconds = 0;                    ///< The window's length; 0 if it was never reached.
-  load::Tally requests;                  ///< Those that were sent within the window.
-  std::uint64_t good = 0;                ///< So many of them met the objective.
+  load::Tally requests;                  ///< Requests that were sent within the window.
+  std::uint64_t good = 0;                ///< Requests that met the objective.
   std::string failure;                   ///< The first failure's own words; "" if there was none.
   std::optional<std::string> own_delay;  ///< The load tool itself was too slow, by its own words.
-  double output_tokens = 0;              ///< Those that came within the window, whenever their requests were sent.
+  double output_tokens = 0;              ///< Tokens that came within the window, whenever their requests were sent.
 
   double output_tokens_per_second() const { return seconds > 0 ? output_tokens / seconds : 0; }
   double requests_per_minute() const { return seconds > 0 ? 60 * static_cast<double>(requests.ok()) / seconds : 0; }
@@ -52,7 +52,7 @@ inline constexpr double least_attainment = 0.99;
 std::optional<std::uint64_t> peak_users(std::span<const Stage> stages);
 
 struct UsersSettings {
-  load::LoadSettings load;           ///< Its concurrency, requests and duration do not count.
+  load::LoadSettings load;           ///< Concurrency, requests and duration do not count.
   std::vector<std::uint64_t> users;  ///< In rising order.
   double duration = 60;              ///< A stage is measured for so many seconds.
   std::optional<Objective> objective;

@@ -153,7 +153,7 @@ void Connection::finish(Moment ended) {
   }
   result_.ended = ended;
   if (!done_) return;
-  // It is posted, because the owner may start the next request on this very connection.
+  // The call is posted, because the owner may start the next request on this very connection.
   asio::post(socket_.get_executor(), [self = shared_from_this(), done = std::exchange(done_, nullptr),
                                       result = std::move(result_)]() mutable { done(self, std::move(result)); });
 }

@@ -1,7 +1,7 @@
-// One connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
+// A connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
 // next one.
 //
-// One thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
+// A single thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
 // together, so that an early refusal is not lost.
 #pragma once
 
@@ -25,23 +25,23 @@ namespace weir::lab::load {
 /// How one request went.
 struct Result {
   std::string request_id;
-  std::uint64_t number = 0;  ///< It is the number that the workload gave the request.
+  std::uint64_t number = 0;  ///< The number that the workload gave the request.
   /// The outcome is "ok", or the kind of failure: connect, http_<status>, in_band, truncated (ended in good order
   /// without its end marker), reset (the connection broke), timeout, invalid (no HTTP, or no event stream), unfinished
   /// (the user ended the load; no failure).
   std::string outcome = "ok";
-  std::string detail;   ///< It is what the failure said, cut.
-  std::string replica;  ///< It is the answer's x-weir-replica; "" if absent.
+  std::string detail;   ///< The failure's own words, cut.
+  std::string replica;  ///< The answer's x-weir-replica; "" if absent.
   unsigned status = 0;
   std::uint64_t prompt_target = 0;
-  std::uint64_t output_target = 0;       ///< It was sent as max_tokens.
+  std::uint64_t output_target = 0;       ///< Sent as max_tokens.
   std::optional<Moment> sent;            ///< The first byte was written; with a second attempt, that of the second.
   std::optional<Moment> head;            ///< The answer's head was read.
-  std::uint64_t bytes_in = 0;            ///< The request's body had so many bytes.
-  std::uint64_t bytes_out = 0;           ///< So many bytes of the answer's body came.
-  std::uint64_t in_flight_at_start = 0;  ///< So many others of this load ran.
+  std::uint64_t bytes_in = 0;            ///< Bytes of the request's body.
+  std::uint64_t bytes_out = 0;           ///< Bytes of the answer's body.
+  std::uint64_t in_flight_at_start = 0;  ///< Other requests of this load that ran.
   double in_flight_mean = 0;             ///< The mean number of them, this one included, while it ran.
-  /// What the request asks for, as weir reads it; only if a log is written.
+  /// The request as weir reads it; only if a log is written.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::optional<Moment> due;  ///< In an open load it was to begin then.
   Moment started{};           ///< Taken before connecting or, on a kept connection, before sending.
@@ -61,7 +61,7 @@ struct Result {
 };
 
 struct Outgoing {
-  std::string bytes;  ///< They are head and body.
+  std::string bytes;  ///< Head and body.
   Result result{};    ///< As far as it is known before the request is sent, with the reader of the answer.
 };
 
@@ -144,7 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Later& later_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::response_parser<StreamBody>> parser_;
-  std::string bytes_;  ///< They are sent, once more if need be.
+  std::string bytes_;  ///< Head and body, sent once more if need be.
   Result result_;
   Done done_;
   Moment read_at_{};

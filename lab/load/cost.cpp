@@ -18,10 +18,10 @@ void print_cost(std::ostream& out, const Cost& cost) {
                 cost.per_1000_requests, cost.per_million_tokens, cost.per_million_output_tokens);
 }
 
-boost::json::object json_of(const Cost& cost) {
-  return {{"cost_per_1000_requests", cost.per_1000_requests},
-          {"cost_per_million_tokens", cost.per_million_tokens},
-          {"cost_per_million_output_tokens", cost.per_million_output_tokens}};
+void write_members(metrics::wire::JsonWriter& json, const Cost& cost) {
+  json.key("cost_per_1000_requests").exact(cost.per_1000_requests);
+  json.key("cost_per_million_tokens").exact(cost.per_million_tokens);
+  json.key("cost_per_million_output_tokens").exact(cost.per_million_output_tokens);
 }
 
 }  // namespace weir::lab::load

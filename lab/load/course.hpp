@@ -9,7 +9,7 @@
 
 namespace weir::lab::load {
 
-/// What a client saw of one request, in seconds of the monotonic clock.
+/// The moments of one request for its client, in seconds of the monotonic clock.
 struct Course {
   double sent = 0;
   std::vector<double> events;   ///< The moments of its token events, in order; at least one.

@@ -13,7 +13,7 @@ class InFlight {
   struct Begun {
     metrics::Moment at{};
     double area = 0;
-    std::uint64_t others = 0;  ///< So many were in flight already.
+    std::uint64_t others = 0;  ///< Requests in flight already.
   };
 
   Begun begin(metrics::Moment now) {
@@ -36,7 +36,7 @@ class InFlight {
   }
 
   std::uint64_t count_ = 0;
-  double area_ = 0;  ///< It is the integral of the count over time, in seconds.
+  double area_ = 0;  ///< The integral of the count over time, in seconds.
   metrics::Moment last_{};
 };
 

@@ -47,14 +47,12 @@ void Llmperf::print(std::ostream& out) const {
       << counted_share(right_lines_, lines_) << " were in the prompt\n";
 }
 
-boost::json::object Llmperf::json(const std::optional<Cost>& cost) const {
-  boost::json::object out = cost ? json_of(*cost) : boost::json::object{{"cost_per_1000_requests", nullptr}};
-  out["itl_s"] = json_of(distribution(itl_));
-  out["right_share"] = json_of(right_share());
-  out["checked"] = checked_;
-  out["lines_share"] = json_of(lines_share());
-  out["lines_checked"] = lines_;
-  return out;
+void Llmperf::write(JsonWriter& json, const std::optional<Cost>& cost) const {
+  json.open('{');
+  cost ? write_members(json, *cost) : void(json.key("cost_per_1000_requests").null());
+  load::write(json.key("itl_s"), distribution(itl_));
+  json.key("right_share").exact(right_share()).key("checked").count(checked_);
+  json.key("lines_share").exact(lines_share()).key("lines_checked").count(lines_).close('}');
 }
 
 }  // namespace weir::lab::load

@@ -1,7 +1,6 @@
-// What LLMPerf reports of a load beyond the usual figures: its inter-token latency, and whether the answers were right.
+// The figures of LLMPerf's own: its inter-token latency, and whether the answers were right.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -32,7 +31,7 @@ class Llmperf {
   std::optional<std::string> warning() const;
 
   void print(std::ostream& out) const;
-  boost::json::object json(const std::optional<Cost>& cost) const;
+  void write(metrics::wire::JsonWriter& json, const std::optional<Cost>& cost) const;
 
  private:
   std::vector<float> itl_;

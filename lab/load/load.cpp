@@ -3,7 +3,6 @@
 #include <iostream>
 #include <string_view>
 
-#include "lab/exit_status.hpp"
 #include "lab/load/ended_early.hpp"
 #include "lab/load/llmperf.hpp"
 #include "lab/load/prefill/prefill_cost.hpp"
@@ -16,7 +15,7 @@ namespace {
 
 constexpr std::string_view command = "weir-lab load";
 
-/// What is said of a load beyond its usual figures.
+/// The figures of a load beyond the usual ones.
 struct Extras {
   std::optional<Cost> cost;
   std::optional<Llmperf> llmperf;
@@ -34,12 +33,18 @@ void print(std::ostream& out, const Measured& measured, const Extras& extras) {
   out << own_line(measured.own);
 }
 
-boost::json::object json_of(const Measured& measured, const Extras& extras) {
-  boost::json::object root = json_of(measured);
-  if (extras.cost) root["cost"] = json_of(*extras.cost);
-  if (extras.llmperf) root["llmperf"] = extras.llmperf->json(extras.cost);
-  if (extras.points) root["prefill_cost"] = prefill::json_of(extras.prefill);
-  return root;
+std::string json_of(const Measured& measured, const Extras& extras) {
+  JsonWriter json;
+  json.open('{');
+  write_members(json, measured);
+  if (extras.cost) {
+    json.key("cost").open('{');
+    write_members(json, *extras.cost);
+    json.close('}');
+  }
+  if (extras.llmperf) extras.llmperf->write(json.key("llmperf"), extras.cost);
+  if (extras.points) prefill::write(json.key("prefill_cost"), extras.prefill);
+  return json.close('}').written();
 }
 
 void warn(const Measured& measured, const Extras& extras) {
@@ -53,34 +58,32 @@ void warn(const Measured& measured, const Extras& extras) {
 }  // namespace
 
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
-  return exit_status(command, [&] {
-    Sink json(output.json), log(output.log);
-    RequestLines lines(output.label);
-    Extras extras;
-    if (output.llmperf) extras.llmperf.emplace();
-    if (settings.ignore_eos) extras.early.emplace();
-    if (output.prefill_cost) extras.points.emplace();
-    const Interrupt interrupt;
-    const Measured measured = measure(settings, interrupt, [&](const Result& result) {
-      if (log) log.stream() << lines.line(result) << '\n';
-      if (extras.early) extras.early->add(result);
-      if (extras.llmperf) {
-        const Planned planned{result.number, 0, result.prompt_target, result.output_target};
-        extras.llmperf->add(result, task_of(settings.workload.seed, planned));
-      }
-      if (extras.points) {
-        if (const auto point = prefill::point_of(result)) extras.points->push_back(*point);
-      }
-    });
-    const Tally& all = measured.report.all;
-    extras.cost = cost_of(output.prices, {all.ok(), all.prompt_tokens(), all.output_tokens(), all.elapsed()});
-    if (extras.points) extras.prefill = prefill::cost_of(*extras.points);
-    if (json) json.stream() << boost::json::serialize(json_of(measured, extras)) << '\n';
-    if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
-    warn(measured, extras);
-    const bool written = said_unless(json.flush() && log.flush() && std::cout.flush(), command);
-    return written && (all.ok() > 0 || all.failed() == 0) ? 0 : 1;
+  Sink json(output.json), log(output.log);
+  RequestLines lines(output.label);
+  Extras extras;
+  if (output.llmperf) extras.llmperf.emplace();
+  if (settings.ignore_eos) extras.early.emplace();
+  if (output.prefill_cost) extras.points.emplace();
+  const Interrupt interrupt;
+  const Measured measured = measure(settings, interrupt, [&](const Result& result) {
+    if (log) log.stream() << lines.line(result) << '\n';
+    if (extras.early) extras.early->add(result);
+    if (extras.llmperf) {
+      const Planned planned{result.number, 0, result.prompt_target, result.output_target};
+      extras.llmperf->add(result, task_of(settings.workload.seed, planned));
+    }
+    if (extras.points) {
+      if (const auto point = prefill::point_of(result)) extras.points->push_back(*point);
+    }
   });
+  const Tally& all = measured.report.all;
+  extras.cost = cost_of(output.prices, {all.ok(), all.prompt_tokens(), all.output_tokens(), all.elapsed()});
+  if (extras.points) extras.prefill = prefill::cost_of(*extras.points);
+  if (json) json.stream() << json_of(measured, extras) << '\n';
+  if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
+  warn(measured, extras);
+  const bool written = said_unless(json.flush() && log.flush() && std::cout.flush(), command);
+  return written && (all.ok() > 0 || all.failed() == 0) ? 0 : 1;
 }
 
 }  // namespace weir::lab::load

@@ -8,18 +8,19 @@
 
 namespace weir::lab::load {
 
-/// What is reported. Files may be "-", which means standard output, in place of the table, or "", which means none.
+/// The reports of a load. Files may be "-", which means standard output, in place of the table, or "", which means
+/// none.
 struct LoadOutput {
   std::string json;   ///< The report goes there.
-  std::string log;    ///< Each request writes a line of the request log there.
-  std::string label;  ///< It is the config in those lines.
+  std::string log;    ///< A line of the request log for each request goes there.
+  std::string label;  ///< The config in those lines.
   Prices prices;
   bool llmperf = false;  ///< The report has what LLMPerf's has; the settings are to ask for its tasks and the text.
   bool prefill_cost = false;  ///< The report has the cost of prefill.
 };
 
 /// Runs until done or SIGINT/SIGTERM, then prints the table. Returns the exit status: 0; 1 if no request succeeded or a
-/// file could not be written; 2 if the settings are wrong.
+/// file could not be written whole. Throws std::invalid_argument if the settings are wrong.
 int run_load(const LoadSettings& settings, const LoadOutput& output);
 
 }  // namespace weir::lab::load

@@ -38,7 +38,7 @@ using metrics::wire::RequestFacts;
 constexpr std::chrono::milliseconds tick{100};
 constexpr std::chrono::milliseconds lag_every{10};
 
-/// What weir's hash of a conversation is salted with.
+/// The salt of weir's hash of a conversation.
 metrics::SipKey random_key() {
   std::random_device random;
   const auto half = [&random] { return (std::uint64_t{random()} << 32) | random(); };
@@ -292,7 +292,7 @@ class Runner {
   const Interrupt& interrupt_;
   const OnResult& on_result_;
   Target target_;
-  std::string head_;  ///< All requests begin with it.
+  std::string head_;  ///< The beginning of every request.
   Workload workload_;
   Measured measured_;
   asio::io_context io_{1};
@@ -308,7 +308,7 @@ class Runner {
   std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
   Moment begun_{};
   std::uint64_t sent_ = 0;
-  std::uint64_t in_turn_ = 0;  ///< So many requests wait for their turn to be sent.
+  std::uint64_t in_turn_ = 0;  ///< Requests that wait for their turn to be sent.
   std::uint64_t ticks_ = 0;
   bool all_sent_ = false;
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
@@ -316,11 +316,10 @@ class Runner {
 
 }  // namespace
 
-boost::json::object json_of(const Measured& measured) {
-  boost::json::object root = measured.report.json();
-  root["loop_lag_s"] = json_of(distribution(measured.own.lags));
-  root["cpu_share"] = measured.own.cpu_share;
-  return root;
+void write_members(JsonWriter& json, const Measured& measured) {
+  measured.report.write_members(json);
+  write(json.key("loop_lag_s"), distribution(measured.own.lags));
+  json.key("cpu_share").exact(measured.own.cpu_share);
 }
 
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result) {

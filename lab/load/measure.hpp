@@ -24,14 +24,14 @@ struct LoadSettings {
   std::string url = "http://127.0.0.1:8080";
   std::string model;  ///< If it is "", the requests name no model.
   Api api = Api::chat;
-  std::string api_key;             ///< It goes out as a bearer token; "" means none. No report or log has it.
+  std::string api_key;             ///< Goes out as a bearer token; "" means none. No report or log has it.
   bool usage = false;              ///< Asks for usage; else tokens are counted by events.
   bool ignore_eos = false;         ///< Answers have exactly the tokens asked for (load::Wanted); not with Api::tgi.
   std::uint64_t concurrency = 5;   ///< A closed load keeps so many requests running.
   double ramp = 0;                 ///< A closed load starts so many of them a second; 0 means all at once.
   double think = 0;                ///< A closed load waits so many seconds after an answer before it sends again.
   std::uint64_t requests = 60;     ///< 0 means no limit.
-  std::optional<double> duration;  ///< It is in seconds; after it nothing is sent, and running requests may finish.
+  std::optional<double> duration;  ///< Seconds after which nothing is sent; running requests may finish.
   double timeout = 600;            ///< A request may take so many seconds.
   bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
   bool facts = false;              ///< Results have what a request log needs to know of their requests.
@@ -41,14 +41,15 @@ struct LoadSettings {
 
 using OnResult = std::function<void(const Result&)>;
 
-/// What a load measured.
+/// The figures of a load.
 struct Measured {
   Report report;
   OwnSpeed own;
   bool interrupted = false;  ///< The user ended it; what ran then counts as unfinished.
 };
 
-boost::json::object json_of(const Measured& measured);
+/// Writes the members of an object.
+void write_members(JsonWriter& json, const Measured& measured);
 
 /// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
 /// ends. Throws std::invalid_argument if the URL cannot be used, std::runtime_error if its name cannot be resolved.

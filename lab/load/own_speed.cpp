@@ -7,7 +7,7 @@
 namespace weir::lab::load {
 namespace {
 
-constexpr double most_lag = 0.05;  // It is a share of what is measured.
+constexpr double most_lag = 0.05;  // A share of what is measured.
 constexpr double most_cpu = 0.8;
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace weir::lab::load {
 
 struct OwnSpeed {
-  std::vector<float> lags;  ///< They are in seconds.
+  std::vector<float> lags;  ///< Seconds.
   double cpu_share = 0;     ///< The load's thread computed for this share of the time.
 };
 

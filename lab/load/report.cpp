@@ -6,10 +6,9 @@
 
 #include "lab/text.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/moment.hpp"
 
 namespace weir::lab::load {
-
-namespace json = boost::json;
 
 namespace {
 
@@ -28,10 +27,10 @@ void print_row(std::ostream& out, const char* name, const std::vector<float>& va
 
 }  // namespace
 
-json::value json_of(const std::optional<Distribution>& d) {
-  if (!d) return nullptr;
-  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
-                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
+void write(JsonWriter& json, const std::optional<Distribution>& d) {
+  if (!d) return void(json.null());
+  json.open('{').key("count").count(d->count).key("mean").exact(d->mean).key("p50").exact(d->p50);
+  json.key("p90").exact(d->p90).key("p95").exact(d->p95).key("p99").exact(d->p99).key("max").exact(d->max).close('}');
 }
 
 std::optional<Distribution> distribution(std::vector<float> values) {
@@ -40,13 +39,7 @@ std::optional<Distribution> distribution(std::vector<float> values) {
   Distribution d;
   d.count = values.size();
   d.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  const auto quantile = [&](double q) {
-    return metrics::compare::statistics::quantile_of_sorted(std::span<const float>(values), q);
-  };
-  d.p50 = quantile(0.50);
-  d.p90 = quantile(0.90);
-  d.p95 = quantile(0.95);
-  if (values.size() >= 100) d.p99 = quantile(0.99);
+  d.take([&](double q) { return metrics::compare::statistics::quantile_of_sorted(std::span<const float>(values), q); });
   d.max = static_cast<double>(values.back());
   return d;
 }
@@ -78,24 +71,22 @@ void Tally::add(const Result& result) {
 
 double Tally::elapsed() const { return first_start_ ? seconds_between(*first_start_, *last_end_) : 0; }
 
-json::object Tally::json(double elapsed) const {
-  const auto rate = [&](double n) { return elapsed > 0 ? json::value(n / elapsed) : json::value(nullptr); };
-  json::object errors;
-  for (const auto& [kind, count] : errors_) errors[kind] = count;
-  return {{"requests_ok", ok_},
-          {"requests_failed", failed_},
-          {"requests_unfinished", unfinished_},
-          {"errors", errors},
-          {"requests_per_minute", rate(60.0 * static_cast<double>(ok_))},
-          {"ttft_s", json_of(distribution(ttft_))},
-          {"itl_s", json_of(distribution(itl_))},
-          {"tpot_s", json_of(distribution(tpot_))},
-          {"e2e_s", json_of(distribution(e2e_))},
-          {"late_s", json_of(distribution(late_))},
-          {"prompt_tokens", prompt_tokens_},
-          {"output_tokens", output_tokens_},
-          {"output_tokens_per_second", rate(static_cast<double>(output_tokens_))},
-          {"total_tokens_per_second", rate(static_cast<double>(prompt_tokens_ + output_tokens_))}};
+void Tally::write_members(JsonWriter& json, double elapsed) const {
+  const auto rate = [&](double n) { return elapsed > 0 ? std::optional(n / elapsed) : std::nullopt; };
+  json.key("requests_ok").count(ok_).key("requests_failed").count(failed_);
+  json.key("requests_unfinished").count(unfinished_).key("errors").open('{');
+  for (const auto& [kind, count] : errors_) json.key(std::string_view(kind)).count(count);
+  json.close('}').key("requests_per_minute").exact(rate(60.0 * static_cast<double>(ok_)));
+  for (const auto& [key, values] : {std::pair<std::string_view, const std::vector<float>&>("ttft_s", ttft_),
+                                    {"itl_s", itl_},
+                                    {"tpot_s", tpot_},
+                                    {"e2e_s", e2e_},
+                                    {"late_s", late_}}) {
+    write(json.key(key), distribution(values));
+  }
+  json.key("prompt_tokens").count(prompt_tokens_).key("output_tokens").count(output_tokens_);
+  json.key("output_tokens_per_second").exact(rate(static_cast<double>(output_tokens_)));
+  json.key("total_tokens_per_second").exact(rate(static_cast<double>(prompt_tokens_ + output_tokens_)));
 }
 
 void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl) const {
@@ -128,15 +119,17 @@ void Report::add(const Result& result) {
   if (!result.replica.empty()) by_replica[result.replica].add(result);
 }
 
-json::object Report::json() const {
-  // One replica's rates are taken over the time of all: a replica that idles makes few tokens a second.
+void Report::write_members(JsonWriter& json) const {
+  // The rates of a replica are taken over the time of all: a replica that idles makes few tokens a second.
   const double elapsed = all.elapsed();
-  json::object root = all.json(elapsed);
-  root["elapsed_s"] = elapsed;
-  json::object replicas;
-  for (const auto& [name, tally] : by_replica) replicas[name] = tally.json(elapsed);
-  root["replicas"] = replicas;
-  return root;
+  all.write_members(json, elapsed);
+  json.key("elapsed_s").exact(elapsed).key("replicas").open('{');
+  for (const auto& [name, tally] : by_replica) {
+    json.key(std::string_view(name)).open('{');
+    tally.write_members(json, elapsed);
+    json.close('}');
+  }
+  json.close('}');
 }
 
 }  // namespace weir::lab::load

@@ -1,7 +1,6 @@
 // The figures of a load: distributions of what its requests saw, as a table and as JSON.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "lab/load/connection.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
 
@@ -21,17 +21,24 @@ struct Distribution {
   std::size_t count = 0;
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, max = 0;
   std::optional<double> p99;
+
+  /// Sets the quantiles by `quantile(q)`; `count` is known already.
+  template <class Quantile>
+  void take(const Quantile& quantile) {
+    p50 = quantile(0.50);
+    p90 = quantile(0.90);
+    p95 = quantile(0.95);
+    if (count >= 100) p99 = quantile(0.99);
+  }
 };
 
 /// Returns nothing if there are no values.
 std::optional<Distribution> distribution(std::vector<float> values);
 
-/// null where there is nothing.
-boost::json::value json_of(const std::optional<Distribution>& distribution);
-template <class Value>
-boost::json::value json_of(const std::optional<Value>& value) {
-  return value ? boost::json::value(*value) : boost::json::value(nullptr);
-}
+using metrics::wire::JsonWriter;
+
+/// Writes null where there is nothing.
+void write(JsonWriter& json, const std::optional<Distribution>& distribution);
 
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.
@@ -50,7 +57,8 @@ class Tally {
 
   /// Returns the seconds over which rates are taken: from the first start to the last end.
   double elapsed() const;
-  boost::json::object json(double elapsed) const;
+  /// Writes the members of an object.
+  void write_members(JsonWriter& json, double elapsed) const;
   /// `llmperf_itl` is a further row, in seconds.
   void print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl = nullptr) const;
 
@@ -60,7 +68,7 @@ class Tally {
   std::map<std::string, std::uint64_t> errors_;
   std::string example_;  ///< The first failure in its own words.
   std::optional<Moment> first_start_, last_end_;
-  std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< They are in seconds. `late_` has failed requests too.
+  std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< Seconds. `late_` has failed requests too.
 };
 
 /// Holds all requests together, and those of each replica that named itself in x-weir-replica.
@@ -69,7 +77,8 @@ struct Report {
   std::map<std::string, Tally> by_replica;
 
   void add(const Result& result);
-  boost::json::object json() const;
+  /// Writes the members of an object.
+  void write_members(JsonWriter& json) const;
 };
 
 }  // namespace weir::lab::load

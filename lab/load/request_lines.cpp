@@ -18,7 +18,7 @@ Outcome outcome_of(const Result& result) {
   if (result.outcome == "reset") return Outcome::upstream_reset;
   if (result.status == 408 || result.status == 429 || result.status == 503) return Outcome::replica_refused;
   if (result.status >= 400 && result.status < 500) return Outcome::client_error;
-  return Outcome::upstream_error;  // There was no connection, no event stream, or an error in it.
+  return Outcome::upstream_error;  // No connection, no event stream, or an error in the stream.
 }
 
 metrics::Phase phase_of(const Result& result) {

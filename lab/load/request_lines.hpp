@@ -2,7 +2,7 @@
 // them beside production's.
 //
 // A line says what this client saw: `ttft_s` begins with the first byte sent, and `ttft_client_s` before connecting.
-// What a client cannot know is null.
+// Figures that a client cannot know are null.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class RequestLines {
 
  private:
   std::string label_;
-  std::uint64_t run_;        ///< It is random, so that the ids of two loads differ.
+  std::uint64_t run_;        ///< Random, so that the ids of two loads differ.
   std::uint64_t lines_ = 0;  ///< The numbers of requests begin anew with each load of a series; this one does not.
 };
 

@@ -1,8 +1,6 @@
 #include "lab/load/stream_reader.hpp"
 
 #include <algorithm>
-#include <array>
-#include <boost/json.hpp>
 
 #include "lab/json_fields.hpp"
 #include "metrics/utf8.hpp"
@@ -10,14 +8,12 @@
 namespace weir::lab::load {
 namespace {
 
-namespace json = boost::json;
-
-/// What one event says, whatever the dialect.
+/// The facts of one event, whatever the dialect.
 struct Event {
   bool token = false;
   bool choice = false;
   bool reasoning = false;  ///< Its token is no output.
-  std::string text;        ///< It is output.
+  std::string text;        ///< Output alone.
   std::string finish_reason;
   std::uint64_t chars = 0;  ///< Output and reasoning have so many.
   bool ends = false;
@@ -35,56 +31,56 @@ void add_output(Event& event, std::string_view text) {
   if (!text.empty()) event.token = true;
 }
 
-std::optional<std::uint64_t> count(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  if (!v || !v->is_int64() || v->get_int64() < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(v->get_int64());
+std::optional<std::uint64_t> count(const JsonObject& object, std::string_view key) {
+  const auto value = field<std::int64_t>(object, key);
+  return value && *value >= 0 ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
 }
 
-std::string error_text(const json::value& error) {
-  if (error.is_string()) return error.get_string().c_str();
-  const json::object* object = error.if_object();
-  const bool told = object && object->contains("message") && object->at("message").is_string();
-  return told ? text_of(*object, "message") : json::serialize(error);
+std::string error_text(const JsonValue& error) {
+  JsonObject object;
+  std::string_view text;
+  if (error.get(text) == simdjson::SUCCESS) return std::string(text);
+  const auto told = error.get(object) == simdjson::SUCCESS ? field<std::string_view>(object, "message") : std::nullopt;
+  return told ? std::string(*told) : simdjson::minify(error);
 }
 
-void read_openai(const json::object& root, Event& event) {
-  if (const json::array* choices = array_at(root, "choices")) {
-    for (const json::value& c : *choices) {
-      const json::object* choice = c.if_object();
-      if (!choice) continue;
-      event.choice = true;
-      event.finish_reason = text_at(*choice, "finish_reason");
-      add_output(event, text_at(*choice, "text"));
-      const json::object* delta = object_at(*choice, "delta");
-      if (!delta) continue;
-      add_output(event, text_at(*delta, "content"));
-      const json::array* tool_calls = array_at(*delta, "tool_calls");
-      event.token |= tool_calls && !tool_calls->empty();
-      const std::uint64_t thought =
-          code_points(text_at(*delta, "reasoning")) + code_points(text_at(*delta, "reasoning_content"));
-      event.reasoning = thought > 0 && !event.token;
-      event.token |= thought > 0;
-      event.chars += thought;
-    }
-  }
-  if (const json::object* usage = object_at(root, "usage")) {
+void read_choice(simdjson::simdjson_result<JsonValue> of, Event& event) {
+  JsonObject choice;
+  if (of.get(choice) != simdjson::SUCCESS) return;
+  event.choice = true;
+  event.finish_reason = text_at(choice, "finish_reason");
+  add_output(event, text_at(choice, "text"));
+  const auto delta = field<JsonObject>(choice, "delta");
+  if (!delta) return;
+  add_output(event, text_at(*delta, "content"));
+  const auto tool_calls = field<JsonArray>(*delta, "tool_calls");
+  event.token |= tool_calls && tool_calls->size() > 0;
+  const std::uint64_t thought =
+      code_points(text_at(*delta, "reasoning")) + code_points(text_at(*delta, "reasoning_content"));
+  event.reasoning = thought > 0 && !event.token;
+  event.token |= thought > 0;
+  event.chars += thought;
+}
+
+void read_openai(const JsonObject& root, Event& event) {
+  const auto choices = field<JsonArray>(root, "choices");
+  for (std::size_t i = 0; choices && i < choices->size(); ++i) read_choice(choices->at(i), event);
+  if (const auto usage = field<JsonObject>(root, "usage")) {
     event.prompt_tokens = count(*usage, "prompt_tokens");
     event.output_tokens = count(*usage, "completion_tokens");
-    if (const auto* details = object_at(*usage, "prompt_tokens_details")) {
+    if (const auto details = field<JsonObject>(*usage, "prompt_tokens_details")) {
       event.cached_tokens = count(*details, "cached_tokens");
     }
   }
 }
 
-void read_tgi(const json::object& root, Event& event) {
-  event.choice = event.token = root.contains("token");
-  if (const json::object* token = object_at(root, "token"); token && !flag_at(*token, "special")) {
+void read_tgi(const JsonObject& root, Event& event) {
+  event.choice = event.token = value_at(root, "token").has_value();
+  if (const auto token = field<JsonObject>(root, "token"); token && !flag_at(*token, "special")) {
     add_output(event, text_at(*token, "text"));
   }
-  const json::value* text = root.if_contains("generated_text");
-  event.ends = text && text->is_string();
-  if (const json::object* details = object_at(root, "details")) {
+  event.ends = field<std::string_view>(root, "generated_text").has_value();
+  if (const auto details = field<JsonObject>(root, "details")) {
     event.prompt_tokens = count(*details, "input_length");
     event.output_tokens = count(*details, "generated_tokens");
     event.finish_reason = text_at(*details, "finish_reason");
@@ -92,23 +88,16 @@ void read_tgi(const json::object& root, Event& event) {
 }
 
 Event read_event(std::string_view data, Api api) {
-  // It is the memory of one event, on the stack unless the event is large.
-  std::array<unsigned char, 8192> memory;
-  json::monotonic_resource resource(memory.data(), memory.size());
-  boost::system::error_code ec;
   Event event;
-  const json::value document = json::parse(data, ec, &resource);
-  const json::object* root = ec ? nullptr : document.if_object();
+  const auto root = object_of(data);
+  const auto error = root ? value_at(*root, "error") : std::nullopt;
   if (!root) {
     event.error = "an event is not a JSON object";
-    return event;
-  }
-  const json::value* error = root->if_contains("error");
-  if (error && !error->is_null()) {
+  } else if (error && !error->is_null()) {
     event.error = error_text(*error);
-    return event;
+  } else {
+    api == Api::tgi ? read_tgi(*root, event) : read_openai(*root, event);
   }
-  api == Api::tgi ? read_tgi(*root, event) : read_openai(*root, event);
   return event;
 }
 

@@ -1,8 +1,8 @@
 // Reads a streamed answer as a client would, and measures it. It shares nothing with weir's own measurement, so that
 // the two can be compared.
 //
-// One thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us in a buffer of its
-// own), because the text of an answer may look like anything.
+// A single thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us), because the
+// text of an answer may look like anything.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class EventSplitter {
   template <class OnData>
   void line(std::string_view text, OnData& on_data);
 
-  std::string partial_;  ///< It is a line that has not ended yet.
-  std::string data_;     ///< They are the data lines of this event.
+  std::string partial_;  ///< A line that has not ended yet.
+  std::string data_;     ///< The data lines of this event.
   bool has_data_ = false;
   bool skip_lf_ = false;  ///< The last byte was a CR; an LF behind it belongs to it.
   bool first_line_ = true;
@@ -40,7 +40,7 @@ class EventSplitter {
 /// The figures of an answer, as far as it was read.
 struct Stream {
   bool complete = false;  ///< The end marker was seen: [DONE], or a TGI event with generated_text.
-  std::string error;      ///< What an error event said; "" if there was none.
+  std::string error;      ///< The words of an error event; "" if there was none.
   std::uint64_t token_events = 0;
   std::optional<Moment> first_token, last_token;
   std::optional<Moment> first_output;               ///< The first token came that is no reasoning.
@@ -48,11 +48,11 @@ struct Stream {
   std::vector<float> gaps;                          ///< The seconds between token events.
   std::optional<std::uint64_t> prompt_tokens, output_tokens, cached_tokens;
   std::string text;         ///< The generated text, without reasoning; "" unless it was to be kept.
-  std::uint64_t chars = 0;  ///< So many code points were generated, reasoning included.
+  std::uint64_t chars = 0;  ///< Code points that were generated, reasoning included.
   std::string finish_reason;
   bool closed_empty = false;  ///< The event that ended the choice brought no text.
   std::uint64_t events = 0, reads = 0;
-  std::uint64_t token_reads = 0, coalesced_reads = 0;  ///< So many reads brought token events, and several of them.
+  std::uint64_t token_reads = 0, coalesced_reads = 0;  ///< Reads that brought token events, and several of them.
 
   /// Returns (last - first) / (n - 1). With usage it is taken over n to the last choice, else over token events. It is
   /// absent for one token.

@@ -6,9 +6,9 @@
 namespace weir::lab::load {
 
 struct Target {
-  std::string host;       ///< It is a name or an address, without brackets.
-  std::string port;       ///< It is "80" if the URL has none.
-  std::string prefix;     ///< It is the path without a slash at its end; "" for the root.
+  std::string host;       ///< A name or an address, without brackets.
+  std::string port;       ///< "80" if the URL has none.
+  std::string prefix;     ///< The path without a slash at its end; "" for the root.
   std::string authority;  ///< The Host header takes it as it is.
 };
 

@@ -12,11 +12,11 @@
 
 namespace weir::lab::load {
 
-/// So many tokens of a prompt have one hash id in Mooncake's traces.
+/// Tokens of a prompt that have one hash id in Mooncake's traces.
 inline constexpr std::uint64_t block_tokens = 512;
 
 struct TraceEntry {
-  double at = 0;  ///< It counts seconds since the first entry.
+  double at = 0;  ///< Seconds since the first entry.
   std::uint64_t prompt_tokens = 0;
   std::uint64_t output_tokens = 0;
   /// The prompt consists of these blocks of block_tokens; the last one may be shorter. The same id is the same text.
@@ -24,7 +24,7 @@ struct TraceEntry {
   /// The prompt consists of messages of so many tokens, of the user and the assistant in turn. In one conversation they
   /// have the same texts as far as they have the same lengths.
   std::vector<std::uint64_t> messages{};
-  std::uint64_t conversation = 0;  ///< It is a number of the request's own where it belongs to none.
+  std::uint64_t conversation = 0;  ///< A number of the request's own where it belongs to none.
   bool operator==(const TraceEntry&) const = default;
 };
 
@@ -33,5 +33,9 @@ struct TraceEntry {
 /// given. On an error the result is a sentence that names the line and what is wrong with it.
 std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
                                                               std::uint64_t* left_out = nullptr);
+
+/// Reads a file in the same way. Throws std::invalid_argument with a sentence if it cannot be used.
+std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit = 0,
+                                        std::uint64_t* left_out = nullptr);
 
 }  // namespace weir::lab::load

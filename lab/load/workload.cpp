@@ -1,11 +1,11 @@
 #include "lab/load/workload.hpp"
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <cmath>
 #include <utility>
 
 #include "lab/engine/words.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -103,45 +103,36 @@ std::vector<std::string> Workload::messages(const Planned& planned) const {
 }
 
 std::string_view path_of(Api api) {
-  switch (api) {
-    case Api::chat:
-      return "/v1/chat/completions";
-    case Api::completions:
-      return "/v1/completions";
-    case Api::tgi:
-      return "/generate_stream";
-  }
-  return "";
+  constexpr std::string_view paths[]{"/v1/chat/completions", "/v1/completions", "/generate_stream"};
+  return paths[static_cast<std::size_t>(api)];
 }
 
 std::string request_body(Api api, std::string_view model, std::span<const std::string> messages, const Wanted& wanted) {
-  namespace json = boost::json;
-  json::object body;
+  metrics::wire::JsonWriter body;
+  body.open('{');
   std::string prompt;
   for (std::size_t i = 0; i < messages.size() && api != Api::chat; ++i) {
     if (i > 0) prompt += '\n';
     prompt += messages[i];
   }
   if (api == Api::tgi) {
-    body["inputs"] = prompt;
-    body["parameters"] = json::object{{"max_new_tokens", wanted.max_tokens}, {"details", wanted.usage}};
-    return json::serialize(body);
+    body.key("inputs").text(prompt).key("parameters").open('{').key("max_new_tokens").count(wanted.max_tokens);
+    return body.key("details").boolean(wanted.usage).close('}').close('}').written();
   }
-  if (!model.empty()) body["model"] = model;
+  if (!model.empty()) body.key("model").text(model);
   if (api == Api::chat) {
-    json::array said;
-    for (const std::string& message : messages) {
-      said.push_back(json::object{{"role", said.size() % 2 == 0 ? "user" : "assistant"}, {"content", message}});
+    body.key("messages").open('[');
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      body.open('{').key("role").text(i % 2 == 0 ? "user" : "assistant").key("content").text(messages[i]).close('}');
     }
-    body["messages"] = std::move(said);
+    body.close(']');
   } else {
-    body["prompt"] = prompt;
+    body.key("prompt").text(prompt);
   }
-  body["max_tokens"] = wanted.max_tokens;
-  body["stream"] = true;
-  if (wanted.ignore_eos) body["ignore_eos"] = true;
-  if (wanted.usage) body["stream_options"] = json::object{{"include_usage", true}};
-  return json::serialize(body);
+  body.key("max_tokens").count(wanted.max_tokens).key("stream").boolean(true);
+  if (wanted.ignore_eos) body.key("ignore_eos").boolean(true);
+  if (wanted.usage) body.key("stream_options").open('{').key("include_usage").boolean(true).close('}');
+  return body.close('}').written();
 }
 
 }  // namespace weir::lab::load

@@ -14,7 +14,7 @@
 
 namespace weir::lab::load {
 
-/// What prompts say.
+/// The kinds of text in prompts.
 enum class Text {
   words,  ///< Any English words.
   tasks,  ///< LLMPerf's tasks (lab/tasks/task.hpp).
@@ -28,26 +28,44 @@ struct Range {
 /// The API that the load speaks.
 enum class Api { chat, completions, tgi };
 
+/// Lengths by the kind of use: a few tokens in and many out cost an engine other things than the reverse.
+struct Shape {
+  std::string_view name;
+  double input_tokens, output_tokens;
+};
+inline constexpr Shape shapes[]{
+    {"rag", 3000, 200},    // Retrieved passages and a question; a short answer.
+    {"chat", 500, 250},    // A few turns; an answer of two paragraphs.
+    {"agent", 8000, 150},  // Tools, files and what was done so far; a call.
+};
+
 struct WorkloadSettings {
-  double input_tokens = 550;  ///< These are LLMPerf's defaults.
+  double input_tokens = 550;  ///< The lengths are LLMPerf's defaults.
   double input_stddev = 150;
   double output_tokens = 150;
   double output_stddev = 20;
-  std::optional<Range> input_range, output_range;  ///< They stand in for mean and deviation.
+  std::optional<Range> input_range, output_range;  ///< Ranges stand in for mean and deviation.
   Text text = Text::words;
-  std::optional<double> rate;     ///< It is requests a second, by Poisson. If it is absent, the load has no arrivals of
+  std::optional<double> rate;     ///< Requests a second, by Poisson. If absent, the load has no arrivals of
                                   ///< its own.
-  std::vector<TraceEntry> trace;  ///< Its lengths are used in order, from the start again at its end. If it is empty,
-                                  ///< lengths are drawn.
-  bool trace_arrivals = false;    ///< Its arrivals are used too; the workload ends with the trace.
-  double trace_speed = 1;         ///< It divides the trace's times.
+  std::vector<TraceEntry> trace;  ///< Lengths of a trace are used in order, from the start again at its end. If it is
+                                  ///< empty, lengths are drawn.
+  bool trace_arrivals = false;    ///< The trace's arrivals are used too; the workload ends with the trace.
+  double trace_speed = 1;         ///< Divides the trace's times.
   std::uint64_t seed = 1;
   std::uint64_t texts = 0;  ///< Loads of one seed that differ in it have the same lengths and other words.
+
+  /// Takes its lengths, all alike.
+  void take(const Shape& shape) {
+    input_tokens = shape.input_tokens;
+    output_tokens = shape.output_tokens;
+    input_stddev = output_stddev = 0;
+  }
 };
 
 struct Planned {
-  std::uint64_t number = 0;  ///< It counts from 0.
-  double at = 0;             ///< It counts seconds since the start; 0 if the load is closed.
+  std::uint64_t number = 0;  ///< Counts from 0.
+  double at = 0;             ///< Seconds since the start; 0 if the load is closed.
   std::uint64_t prompt_tokens = 1;
   std::uint64_t output_tokens = 1;
 };
@@ -79,7 +97,7 @@ class Workload {
 /// Returns the task of a request whose text is one.
 tasks::Task task_of(std::uint64_t seed, const Planned& planned);
 
-/// What a request asks for besides an answer.
+/// The members of a request beside its prompt.
 struct Wanted {
   std::uint64_t max_tokens = 1;
   bool usage = false;

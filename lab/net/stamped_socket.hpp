@@ -25,7 +25,7 @@ Moment arrival_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_
 /// Asks the kernel to stamp what this socket receives. What an acceptor accepts has it from the acceptor.
 void stamp_arrivals(int socket);
 
-/// It is what Beast and Asio call an AsyncReadStream.
+/// An AsyncReadStream, as Beast and Asio call it.
 class StampedSocket {
  public:
   using Tcp = boost::asio::ip::tcp::socket;

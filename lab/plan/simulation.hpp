@@ -56,7 +56,7 @@ struct Served {
 
 struct Results {
   std::vector<Served> requests;
-  std::vector<double> speed;  ///< What was learned of each replica by the end.
+  std::vector<double> speed;  ///< The speed that was learned of each replica by the end.
   struct Change {
     double at = 0;
     std::size_t replica = 0;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <stdexcept>
-#include <variant>
 
 #include "lab/engine/random.hpp"
 #include "lab/engine/words.hpp"
@@ -14,10 +12,7 @@
 namespace weir::lab::plan {
 
 std::vector<TraceEntry> read_trace_file(const std::string& path) {
-  std::ifstream file(path);
-  auto read = load::read_trace(file, 0);
-  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::runtime_error(path + ": " + *wrong);
-  auto trace = std::get<std::vector<TraceEntry>>(std::move(read));
+  auto trace = load::read_trace_file(path);
   if (trace.size() < 100 || trace.back().at <= 0)
     throw std::runtime_error(path + ": arrivals need 100 entries that are not all of one moment");
   return trace;

@@ -18,7 +18,7 @@ namespace weir::lab::plan {
 
 using load::TraceEntry;
 
-/// Reads a trace whose times can be scaled. Throws std::runtime_error with a sentence if it cannot be used.
+/// Reads a trace whose times can be scaled. Throws an exception with a sentence if it cannot be used.
 std::vector<TraceEntry> read_trace_file(const std::string& path);
 
 /// Returns `count` entries of the trace from the entry `first` on, and from its start again at its end. Times grow on.
@@ -40,7 +40,7 @@ inline constexpr double usual_text_spread = 0.15;
 ///
 /// The text in a request's body is a third shorter than its tokens suggest, as with a model with a small vocabulary:
 /// the estimator's priors are wrong for it. And the text is uneven, as real text is, by exp(`text_spread` * normal).
-/// All requests allow 1,024 tokens of output, so weir is not told how long an answer will be.
+/// Every request allows 1,024 tokens of output, so weir is not told how long an answer will be.
 std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
                                        double text_spread = usual_text_spread, bool in_order = false);
 

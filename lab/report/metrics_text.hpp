@@ -15,7 +15,7 @@ namespace weir::lab::report {
 
 struct MetricsText {
   std::vector<metrics::series::Sample> samples;
-  std::uint64_t unreadable = 0;  ///< It counts lines.
+  std::uint64_t unreadable = 0;  ///< Lines.
 
   /// Returns the sum over all series of that name.
   double sum(std::string_view name) const;

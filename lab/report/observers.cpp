@@ -5,18 +5,16 @@
 #include <limits>
 #include <map>
 
-#include "lab/json_fields.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::report {
 
-namespace json = boost::json;
 using load::Distribution;
 
 namespace {
 
-std::optional<Distribution> distribution_of(const json::object& report, std::string_view key) {
-  const json::object* object = object_at(report, key);
+std::optional<Distribution> distribution_of(const JsonObject& report, std::string_view key) {
+  const auto object = field<JsonObject>(report, key);
   if (!object) return std::nullopt;
   const auto figure = [&](std::string_view name) { return number_of(*object, name).value_or(0); };
   return Distribution{
@@ -84,7 +82,7 @@ void StreamTimes::read_load(std::istream& in) {
   std::string text;
   while (std::getline(in, text)) {
     const auto line = object_of(text);
-    if (!line || text_of(*line, "outcome") != "ok") continue;
+    if (!line || text_at(*line, "outcome") != "ok") continue;
     if (const auto ttft = number_of(*line, "ttft_client_s")) add(*ttft, number_of(*line, "tpot_s"));
   }
 }
@@ -93,7 +91,7 @@ Observed StreamTimes::observed(std::string who) const {
   return {std::move(who), requests_, load::distribution(ttft_), std::nullopt, load::distribution(tpot_)};
 }
 
-Observed observed(std::string who, const json::object& report) {
+Observed observed(std::string who, const JsonObject& report) {
   return {std::move(who), count_of(report, "requests_ok"), distribution_of(report, "ttft_s"),
           distribution_of(report, "itl_s"), distribution_of(report, "tpot_s")};
 }

@@ -5,7 +5,6 @@
 // TTFT begins when it has read the request, the client's before it connects.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <istream>
 #include <optional>
@@ -13,13 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "lab/json_fields.hpp"
 #include "lab/load/report.hpp"
 #include "lab/report/metrics_text.hpp"
 #include "lab/report/summary.hpp"
 
 namespace weir::lab::report {
 
-/// What one observer measured of successful streams.
+/// The figures of one observer, of successful streams.
 struct Observed {
   std::string who;
   std::uint64_t requests = 0;
@@ -43,13 +43,13 @@ class StreamTimes {
 };
 
 /// Reads what a report of `weir-lab load --json` observed.
-Observed observed(std::string who, const boost::json::object& report);
+Observed observed(std::string who, const JsonObject& report);
 
 /// The weir_token_overhead_seconds over all replicas: how long weir held the events that it could write at once.
 struct Overhead {
   std::uint64_t events = 0;
-  double mean = 0;  ///< It is in seconds.
-  /// They are the least bucket bounds that hold half and 99 % of the events, so they are exact; absent beyond the last
+  double mean = 0;  ///< Seconds.
+  /// The least bucket bounds that hold half and 99 % of the events; so both are exact. Absent beyond the last
   /// bound.
   std::optional<double> half_within, most_within;
 };

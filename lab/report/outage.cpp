@@ -1,6 +1,5 @@
 #include "lab/report/outage.hpp"
 
-#include "lab/json_fields.hpp"
 #include "lab/report/summary.hpp"
 #include "lab/text.hpp"
 
@@ -23,12 +22,11 @@ std::string list(const std::map<std::string, std::uint64_t>& counts) {
 
 }  // namespace
 
-void read_outage(Outage& outage, std::istream& request_log, const boost::json::object& report,
-                 const MetricsText& metrics) {
+void read_outage(Outage& outage, std::istream& request_log, const JsonObject& report, const MetricsText& metrics) {
   outage.ok = count_of(report, "requests_ok");
-  if (const auto* errors = object_at(report, "errors")) {
-    for (const auto& [kind, n] : *errors) {
-      if (n.is_number()) outage.client[std::string(kind)] = n.to_number<std::uint64_t>();
+  if (const auto errors = field<JsonObject>(report, "errors")) {
+    for (const auto [kind, n] : *errors) {
+      if (std::uint64_t count = 0; n.get(count) == simdjson::SUCCESS) outage.client[std::string(kind)] = count;
     }
   }
   outage.outcomes = whole(metrics.by_label("weir_requests_total", "outcome"));

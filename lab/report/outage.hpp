@@ -1,10 +1,9 @@
 // Reports what the loss of a replica cost: what its clients saw, what weir counted, and when it answered again.
 //
-// It reads weir's request log, its /metrics page and the report of the load. The caller gives the moments of the loss,
-// in Unix seconds on the same machine.
+// The sources are weir's request log, its /metrics page and the report of the load. The caller gives the moments of the
+// loss, in Unix seconds on the same machine.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <istream>
 #include <map>
@@ -12,28 +11,28 @@
 #include <ostream>
 #include <string>
 
+#include "lab/json_fields.hpp"
 #include "lab/report/metrics_text.hpp"
 
 namespace weir::lab::report {
 
 struct Outage {
   std::string replica;
-  double killed = 0, restarted = 0;  ///< They are in Unix seconds.
+  double killed = 0, restarted = 0;  ///< Unix seconds.
 
   std::uint64_t ok = 0;                           ///< Counts requests that succeeded, on all replicas.
   std::map<std::string, std::uint64_t> client;    ///< Counts the failures that clients saw, by kind.
-  std::map<std::string, std::uint64_t> outcomes;  ///< It is weir_requests_total.
-  std::map<std::string, std::uint64_t> retries;   ///< It is weir_retries_total, by reason.
-  std::uint64_t meanwhile_ok = 0;                 ///< These began between the two moments, and other replicas answered
-                                                  ///< them.
-  std::optional<double> back_begin, back_end;     ///< Its first success that began after the restart, in seconds after
-                                                  ///< it.
+  std::map<std::string, std::uint64_t> outcomes;  ///< The counter weir_requests_total.
+  std::map<std::string, std::uint64_t> retries;   ///< The counter weir_retries_total, by reason.
+  std::uint64_t meanwhile_ok = 0;              ///< Requests that began between the two moments and that others answered
+                                               ///< them.
+  std::optional<double> back_begin, back_end;  ///< The first success that began after the restart, in seconds after
+                                               ///< it.
 };
 
 /// `outage` holds replica and moments; the call fills in the rest. Requests that clients lost to the kill come from
 /// `report`.
-void read_outage(Outage& outage, std::istream& request_log, const boost::json::object& report,
-                 const MetricsText& metrics);
+void read_outage(Outage& outage, std::istream& request_log, const JsonObject& report, const MetricsText& metrics);
 
 void print_outage(std::ostream& out, const Outage& outage);
 

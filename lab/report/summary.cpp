@@ -11,22 +11,22 @@
 
 namespace weir::lab::report {
 
-namespace json = boost::json;
 using load::Distribution;
 
 namespace {
 
 /// The gaps are ITL only if every event was one token, which is not so if the engine told that some held several.
-void read_gaps(const json::object& line, LogRow& row) {
+void read_gaps(const JsonObject& line, LogRow& row) {
   const std::string_view source = text_at(line, "k_source");
-  const json::array* bins = array_at(line, "gap_bins");
+  const auto bins = field<JsonArray>(line, "gap_bins");
   if ((source != "settled" && source != "wire") || !bins) return;
   std::uint64_t gaps = 0;
-  for (const json::value& bin : *bins) {
-    const json::array* pair = bin.if_array();
-    if (!pair || pair->size() != 2 || !pair->at(0).is_int64() || !pair->at(1).is_int64()) continue;
-    row.gaps.emplace_back(static_cast<std::uint16_t>(pair->at(0).get_int64()),
-                          static_cast<std::uint64_t>(pair->at(1).get_int64()));
+  for (const JsonValue bin : *bins) {
+    JsonArray pair;
+    std::int64_t number = 0, count = 0;
+    if (bin.get(pair) != simdjson::SUCCESS || pair.size() != 2) continue;
+    if (pair.at(0).get(number) != simdjson::SUCCESS || pair.at(1).get(count) != simdjson::SUCCESS) continue;
+    row.gaps.emplace_back(static_cast<std::uint16_t>(number), static_cast<std::uint64_t>(count));
     gaps += row.gaps.back().second;
   }
   // The first of n tokens ends no gap, nor does an end of sequence that is an empty event.
@@ -61,14 +61,14 @@ void print_group(std::ostream& out, int width, const std::string& name, const Lo
 
 std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
   const auto line = object_of(text);
-  const auto begin = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
+  const auto begin = line ? metrics::compare::samples::parse_rfc3339(text_at(*line, "time")) : std::nullopt;
   readable = begin.has_value();
-  if (!readable || text_of(*line, "role") != "primary") return std::nullopt;
+  if (!readable || text_at(*line, "role") != "primary") return std::nullopt;
   LogRow row;
   row.begin = 1e-6 * static_cast<double>(*begin);
-  row.replica = text_of(*line, "replica");
-  row.config = text_of(*line, "config");
-  row.outcome = text_of(*line, "outcome");
+  row.replica = text_at(*line, "replica");
+  row.config = text_at(*line, "config");
+  row.outcome = text_at(*line, "outcome");
   row.ttft = number_of(*line, "ttft_s");
   row.ttft_client = number_of(*line, "ttft_client_s");
   row.tpot = number_of(*line, "tpot_s");
@@ -110,11 +110,7 @@ std::optional<Distribution> LogGroup::itl() const {
   }
   if (d.count == 0) return std::nullopt;
   d.mean = sum / static_cast<double>(d.count);
-  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps, q); };
-  d.p50 = quantile(0.50);
-  d.p90 = quantile(0.90);
-  d.p95 = quantile(0.95);
-  if (d.count >= 100) d.p99 = quantile(0.99);
+  d.take([&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps, q); });
   return d;
 }
 

@@ -1,6 +1,6 @@
 // `weir-lab summary` shows weir's request log as a table per replica and per configuration.
 //
-// It reads the lines of metrics/record/request_log.hpp. Latencies are those of successful streams. It gives no
+// Lines are those of metrics/record/request_log.hpp, latencies those of successful streams. The table gives no
 // verdicts; `weir compare` does. lab/report/observers.hpp shows beside it what others measured of the same streams.
 #pragma once
 
@@ -18,13 +18,13 @@
 
 namespace weir::lab::report {
 
-/// What the summary uses of a log line.
+/// The members of a log line that the summary uses.
 struct LogRow {
   std::string replica, config, outcome;
-  double begin = 0;                                    ///< It is in Unix seconds.
-  std::optional<double> ttft, ttft_client, tpot, e2e;  ///< They are in seconds.
+  double begin = 0;                                    ///< Unix seconds.
+  std::optional<double> ttft, ttft_client, tpot, e2e;  ///< Seconds.
   std::uint64_t prompt_tokens = 0, output_tokens = 0;
-  /// These gaps are inter-token latencies: bins of metrics::GapSketch and their counts. The list is empty if k is
+  /// The inter-token latencies: bins of metrics::GapSketch and their counts. The list is empty if k is
   /// unknown.
   std::vector<std::pair<std::uint16_t, std::uint64_t>> gaps;
 };
@@ -40,7 +40,7 @@ struct LogGroup {
   std::map<std::uint16_t, std::uint64_t> gaps;
 
   void add(const LogRow& row);
-  /// The sketches give it, right to 1.6 %.
+  /// The ITL by the sketches, right to 1.6 %.
   std::optional<load::Distribution> itl() const;
 };
 
@@ -49,8 +49,8 @@ struct LogSummary {
   /// The key is the configuration, then the replica.
   std::map<std::pair<std::string, std::string>, LogGroup> replicas;
   std::map<std::string, LogGroup> configs;
-  std::uint64_t unreadable = 0;  ///< It counts lines; an unfinished last line is not counted.
-  double begin = 0, end = 0;     ///< They are in Unix seconds: the first request's start and the last one's end.
+  std::uint64_t unreadable = 0;  ///< Lines; an unfinished last line is not counted.
+  double begin = 0, end = 0;     ///< Unix seconds: the first request's start and the last one's end.
 
   double elapsed() const { return end - begin; }
 };

@@ -1,16 +1,20 @@
 #include "lab/sim/answer.hpp"
 
 #include <array>
-#include <boost/json.hpp>
 #include <charconv>
 
 #include "lab/engine/words.hpp"
 #include "lab/text.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::sim {
 namespace {
 
-std::string quoted(std::string_view text) { return boost::json::serialize(boost::json::string(text)); }
+std::string quoted(std::string_view text) {
+  std::string out;
+  metrics::wire::append_json_string(out, text);
+  return out;
+}
 
 std::string hex_id(std::uint64_t seed) {
   engine::Random random(seed);
@@ -158,18 +162,12 @@ std::string Answer::text_json(std::uint64_t first, std::uint64_t last) const {
 }
 
 std::string Answer::whole() const {
-  const std::string finish = plan_.by_stop ? "stop" : "length";
-  switch (request_.route) {
-    case Route::chat:
-      return whole_prefix_ + R"("choices":[{"index":0,"message":{"role":"assistant","content":")" + text_json() +
-             R"(","tool_calls":[]},"logprobs":null,"finish_reason":")" + finish + R"(","stop_reason":null}],)" +
-             whole_usage() + "}";
-    case Route::completions:
-      return whole_prefix_ + R"("choices":[{"index":0,"text":")" + text_json() +
-             R"(","logprobs":null,"finish_reason":")" + finish + R"(","stop_reason":null}],)" + whole_usage() + "}";
-    case Route::tgi_generate:
-    case Route::tgi_generate_stream:
-      break;
+  if (!is_tgi(request_.route)) {
+    const bool chat = request_.route == Route::chat;
+    return whole_prefix_ + R"("choices":[{"index":0,)" +
+           (chat ? R"("message":{"role":"assistant","content":")" : R"("text":")") + text_json() +
+           (chat ? R"(","tool_calls":[]})" : "\"") + R"(,"logprobs":null,"finish_reason":")" +
+           (plan_.by_stop ? "stop" : "length") + R"(","stop_reason":null}],)" + whole_usage() + "}";
   }
   std::string body = R"({"generated_text":")" + text_json() + "\"";
   if (request_.details) {

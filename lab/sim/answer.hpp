@@ -1,4 +1,4 @@
-// One answer as bytes on the wire, in the shapes of vLLM (OpenAI routes) and TGI (native routes).
+// An answer as bytes on the wire, in the shapes of vLLM (OpenAI routes) and TGI (native routes).
 //
 // JSON is compact, and each event is one chunk, as uvicorn and axum frame them. vLLM sends the role event with the
 // first token. A stop ends in an empty event with finish_reason; a length joins it to the last token. It sends usage
@@ -45,8 +45,8 @@ class Answer {
   AnswerPlan plan_;
   std::uint64_t seed_;
   std::optional<std::uint64_t> cached_tokens_;
-  std::string envelope_;      ///< It reaches from "data: {" to before "choices".
-  std::string whole_prefix_;  ///< It is the same for an answer that is not streamed.
+  std::string envelope_;      ///< From "data: {" to before "choices".
+  std::string whole_prefix_;  ///< The same for an answer that is not streamed.
 };
 
 /// Appends a chunk of chunked framing (RFC 9112, section 7.1).

@@ -1,7 +1,7 @@
 // Runs an EngineModel in real time on an io_context: one timer, absolute deadlines, so that steps do not drift.
 //
-// One thread uses it. A step that ends late because the process was busy does not delay those after it. Only a step
-// that is more than `forgiven_lateness` late (a stopped process) restarts the clock instead of catching up.
+// A single thread uses it. A step that ends late because the process was busy does not delay those after it. Only a
+// step that is more than `forgiven_lateness` late (a stopped process) restarts the clock instead of catching up.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
-#include <boost/json.hpp>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -14,8 +13,6 @@
 
 namespace weir::lab::sim {
 namespace {
-
-namespace json = boost::json;
 
 /// Gathers a prompt as its parts are read.
 class Prompt {
@@ -54,61 +51,67 @@ class Prompt {
 };
 
 /// Reads a positive count. An absent field or null gives nothing; anything else is refused.
-std::optional<Refusal> read_count(const json::object& object, std::string_view key, std::optional<std::uint64_t>& out) {
-  const json::value* v = object.if_contains(key);
-  if (!v || v->is_null()) return std::nullopt;
-  if (!v->is_int64() || v->get_int64() < 1) {
-    return Refusal{400, std::string(key) + " must be an integer of at least 1, got " + json::serialize(*v)};
+std::optional<Refusal> read_count(const JsonObject& object, std::string_view key, std::optional<std::uint64_t>& out) {
+  const auto value = value_at(object, key);
+  if (!value || value->is_null()) return std::nullopt;
+  const auto count = field<std::int64_t>(object, key);
+  if (!count || *count < 1) {
+    return Refusal{400, std::string(key) + " must be an integer of at least 1, got " + simdjson::minify(*value)};
   }
-  out = static_cast<std::uint64_t>(v->get_int64());
+  out = static_cast<std::uint64_t>(*count);
   return std::nullopt;
 }
 
-std::optional<Refusal> read_messages(const json::object& body, Prompt& prompt) {
-  const json::array* messages = array_at(body, "messages");
-  if (!messages || messages->empty()) return Refusal{400, "messages must be a list with at least one message"};
+std::optional<Refusal> read_messages(const JsonObject& body, Prompt& prompt) {
+  const auto messages = field<JsonArray>(body, "messages");
+  if (!messages || messages->size() == 0) return Refusal{400, "messages must be a list with at least one message"};
   prompt.add_template(tokens_per_chat);
-  for (const json::value& m : *messages) {
-    if (!m.is_object()) return Refusal{400, "every message must be an object"};
+  for (const JsonValue one : *messages) {
+    JsonObject message;
+    if (one.get(message) != simdjson::SUCCESS) return Refusal{400, "every message must be an object"};
     prompt.add_template(tokens_per_message);
-    const json::value* content = m.get_object().if_contains("content");
+    const auto content = value_at(message, "content");
     if (!content || content->is_null()) continue;
-    if (const json::string* text = content->if_string()) {
+    if (const auto text = field<std::string_view>(message, "content")) {
       prompt.add_text(*text);
-    } else if (const json::array* parts = content->if_array()) {
-      for (const json::value& part : *parts) {
-        if (const json::object* p = part.if_object()) prompt.add_text(text_at(*p, "text"));
+    } else if (const auto parts = field<JsonArray>(message, "content")) {
+      for (const JsonValue part : *parts) {
+        if (JsonObject object; part.get(object) == simdjson::SUCCESS) prompt.add_text(text_at(object, "text"));
       }
     } else {
       return Refusal{400, "content must be a string or a list of parts"};
     }
   }
-  if (const json::array* tools = array_at(body, "tools")) prompt.add_text(json::serialize(*tools));
+  if (const auto tools = field<JsonArray>(body, "tools")) prompt.add_text(simdjson::minify(*tools));
   return std::nullopt;
 }
 
-std::optional<Refusal> read_prompt(const json::object& body, Prompt& read) {
-  const json::value* prompt = body.if_contains("prompt");
-  if (prompt && prompt->is_array() && prompt->get_array().size() == 1 && !prompt->get_array()[0].is_number()) {
-    prompt = &prompt->get_array()[0];  // It is a list of one prompt.
+std::optional<Refusal> read_prompt(const JsonObject& body, Prompt& read) {
+  auto prompt = value_at(body, "prompt");
+  JsonArray list;
+  const bool is_list = prompt && prompt->get(list) == simdjson::SUCCESS;
+  if (is_list && list.size() == 1 && !list.at(0).value_unsafe().is_number()) {
+    prompt = list.at(0).value_unsafe();  // A list of one prompt.
   }
-  if (prompt && prompt->is_string()) {
-    read.add_template(1);  // This is the token that begins a text.
-    read.add_text(prompt->get_string());
+  std::string_view text;
+  if (prompt && prompt->get(text) == simdjson::SUCCESS) {
+    read.add_template(1);  // The token that begins a text.
+    read.add_text(text);
     return std::nullopt;
   }
-  if (prompt && prompt->is_array() && !prompt->get_array().empty() &&
-      std::ranges::all_of(prompt->get_array(), [](const json::value& v) { return v.is_int64(); })) {
-    for (const json::value& token : prompt->get_array()) read.add_token(static_cast<std::uint64_t>(token.get_int64()));
+  if (prompt && prompt->get(list) == simdjson::SUCCESS && list.size() > 0 &&
+      std::ranges::all_of(list.begin(), list.end(), [](JsonValue token) { return token.is_int64(); })) {
+    for (const JsonValue token : list) read.add_token(static_cast<std::uint64_t>(std::int64_t{token}));
     return std::nullopt;
   }
   return Refusal{400, "prompt must be a string, a list of token ids, or a list of one of these"};
 }
 
-std::optional<Refusal> read_openai(const json::object& body, Request& request, Prompt& prompt) {
-  if (const json::value* model = body.if_contains("model")) {
-    if (!model->is_string()) return Refusal{400, "model must be a string"};
-    request.model = model->get_string().c_str();
+std::optional<Refusal> read_openai(const JsonObject& body, Request& request, Prompt& prompt) {
+  if (value_at(body, "model")) {
+    const auto model = field<std::string_view>(body, "model");
+    if (!model) return Refusal{400, "model must be a string"};
+    request.model = *model;
   }
   std::optional<std::uint64_t> n;
   if (auto refusal = read_count(body, "n", n)) return refusal;
@@ -116,27 +119,27 @@ std::optional<Refusal> read_openai(const json::object& body, Request& request, P
     return Refusal{400, "n must be 1: a simulated replica gives one choice, got " + std::to_string(*n)};
   request.stream = flag_at(body, "stream");
   request.ignore_eos = flag_at(body, "ignore_eos");
-  if (const json::object* options = object_at(body, "stream_options")) {
+  if (const auto options = field<JsonObject>(body, "stream_options")) {
     if (!request.stream) return Refusal{400, "stream_options can only be defined when stream is true"};
     request.include_usage = flag_at(*options, "include_usage");
     request.continuous_usage = request.include_usage && flag_at(*options, "continuous_usage_stats");
   }
   if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
   if (request.route == Route::completions) {
-    if (!request.max_tokens) request.max_tokens = 16;  // This is the default of OpenAI's completions.
+    if (!request.max_tokens) request.max_tokens = 16;  // The default of OpenAI's completions.
     return read_prompt(body, prompt);
   }
   if (auto refusal = read_count(body, "max_completion_tokens", request.max_tokens)) return refusal;
   return read_messages(body, prompt);
 }
 
-std::optional<Refusal> read_tgi(const json::object& body, Request& request, Prompt& prompt) {
+std::optional<Refusal> read_tgi(const JsonObject& body, Request& request, Prompt& prompt) {
   request.stream = request.route == Route::tgi_generate_stream;
-  const json::value* inputs = body.if_contains("inputs");
-  if (!inputs || !inputs->is_string()) return Refusal{422, "inputs must be a string"};
+  const auto inputs = field<std::string_view>(body, "inputs");
+  if (!inputs) return Refusal{422, "inputs must be a string"};
   prompt.add_template(1);
-  prompt.add_text(inputs->get_string());
-  const json::object* parameters = object_at(body, "parameters");
+  prompt.add_text(*inputs);
+  const auto parameters = field<JsonObject>(body, "parameters");
   if (!parameters) return std::nullopt;
   request.details = flag_at(*parameters, "details");
   auto refusal = read_count(*parameters, "max_new_tokens", request.max_tokens);
@@ -160,16 +163,15 @@ bool is_json(std::string_view content_type) {
 }
 
 std::variant<Request, Refusal> read_request_body(Route route, std::string_view body, bool with_blocks) {
-  boost::system::error_code ec;
-  const json::value document = json::parse(body, ec);
   const unsigned status = is_tgi(route) ? 422 : 400;
-  if (ec) return Refusal{status, "the body is not valid JSON: " + ec.message()};
-  const json::object* object = document.if_object();
-  if (!object) return Refusal{status, "the body must be a JSON object"};
+  const auto document = json_in(body);
+  if (document.error()) return Refusal{status, "the body is not valid JSON: syntax error"};
+  JsonObject object;
+  if (document.get(object) != simdjson::SUCCESS) return Refusal{status, "the body must be a JSON object"};
   Request request;
   request.route = route;
   Prompt prompt(with_blocks);
-  auto refusal = is_tgi(route) ? read_tgi(*object, request, prompt) : read_openai(*object, request, prompt);
+  auto refusal = is_tgi(route) ? read_tgi(object, request, prompt) : read_openai(object, request, prompt);
   prompt.move_into(request);
   if (refusal) return *std::move(refusal);
   return request;

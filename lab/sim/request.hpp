@@ -24,16 +24,16 @@ bool is_json(std::string_view content_type);
 
 struct Request {
   Route route = Route::chat;
-  std::string model;  ///< It is the name as it was sent; "" if there was none.
+  std::string model;  ///< The name as it was sent; "" if there was none.
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  bool details = false;     ///< It is TGI's parameters.details.
+  bool details = false;     ///< TGI's parameters.details.
   bool ignore_eos = false;  ///< The answer ends only by its length.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t prompt_chars = 0;       ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::uint64_t prompt_chars = 0;       ///< Bytes of text, for TGI's x-compute-characters.
   std::vector<std::uint64_t> blocks{};  ///< The prompt's, for a prefix cache; only if they were asked for.
-  std::string task;  ///< It is the text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
+  std::string task;  ///< The text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
   std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
 
@@ -52,9 +52,9 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
 
 /// How long an answer will be and how it ends.
 struct AnswerPlan {
-  std::uint64_t tokens = 1;  ///< It is n as the engine counts: with `by_stop`, the last token is EOS and has no text.
+  std::uint64_t tokens = 1;  ///< The engine's count: with `by_stop`, the last token is EOS and has no text.
   bool by_stop = false;
-  std::vector<std::string> text{};  ///< These are its tokens, if it has to say something. Else any words will do.
+  std::vector<std::string> text{};  ///< The answer's tokens, if it has to say something. Else any words will do.
 };
 
 /// Plans an answer. It has exactly max_tokens if the request gives them; half of such answers end in EOS. Else the

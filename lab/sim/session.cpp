@@ -1,8 +1,9 @@
 #include "lab/sim/session.hpp"
 
 #include <boost/asio/write.hpp>
-#include <boost/json.hpp>
 #include <chrono>
+
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::sim {
 
@@ -13,10 +14,11 @@ using boost::system::error_code;
 namespace {
 
 std::string models_body(const Replica& replica) {
-  const boost::json::object model{
-      {"id", replica.model},   {"object", "model"}, {"owned_by", "weir-lab"},
-      {"root", replica.model}, {"parent", nullptr}, {"max_model_len", replica.engine.model().settings().kv_tokens}};
-  return boost::json::serialize(boost::json::object{{"object", "list"}, {"data", boost::json::array{model}}});
+  metrics::wire::JsonWriter json;
+  json.open('{').key("object").text("list").key("data").open('[').open('{').key("id").text(replica.model);
+  json.key("object").text("model").key("owned_by").text("weir-lab").key("root").text(replica.model);
+  json.key("parent").null().key("max_model_len").count(replica.engine.model().settings().kv_tokens);
+  return json.close('}').close(']').close('}').written();
 }
 
 std::int64_t unix_seconds() {

@@ -1,7 +1,7 @@
-// One client connection of a simulated replica: it reads a request, gives it to the engine, and writes its tokens.
+// A client connection of a simulated replica: it reads a request, gives it to the engine, and writes its tokens.
 //
-// Its own pending operations own it. While an answer is sent one read stays pending, so that a client that leaves (FIN
-// or reset) ends the sequence in the engine at once. Bytes that this read brings are the next request.
+// A session is owned by its pending operations. While an answer is sent one read stays pending, so that a client that
+// leaves (FIN or reset) ends the sequence in the engine at once. Bytes that this read brings are the next request.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ namespace weir::lab::sim {
 
 class Session;
 
-/// What the sessions of a replica share.
+/// The state that the sessions of a replica share.
 struct Replica {
   EngineLoop& engine;
   Ledger& ledger;
@@ -75,10 +75,10 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<Generation> generation_;
-  std::string out_;               ///< These bytes have not yet been handed to the kernel.
+  std::string out_;               ///< Bytes that have not yet been handed to the kernel.
   std::string writing_;           ///< An asynchronous write works on these bytes; it is empty if there is none.
   bool answering_ = false;        ///< True from when a request is read whole until its answer is written whole.
-  bool answer_complete_ = false;  ///< All of the answer is in out_, or further on its way.
+  bool answer_complete_ = false;  ///< The whole answer is in out_, or further on its way.
   bool watching_ = false;         ///< A read is pending beside the answer.
   bool keep_alive_ = true;
   bool closed_ = false;

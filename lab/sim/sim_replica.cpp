@@ -6,9 +6,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
-#include <exception>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "lab/net/stamped_socket.hpp"
@@ -51,12 +52,12 @@ class Server {
     acceptor_.async_accept([this](error_code ec, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (ec) return accept_later();
-      std::make_shared<sim::Session>(std::move(socket), replica_)->start();
+      std::make_shared<Session>(std::move(socket), replica_)->start();
       accept();
     });
   }
 
-  /// It is out of descriptors, or a connection died in the queue; neither ends the server.
+  /// Running out of descriptors does not end the server, nor does a connection that died in the queue.
   void accept_later() {
     pause_.expires_after(std::chrono::milliseconds(50));
     pause_.async_wait([this](error_code ec) {
@@ -69,14 +70,14 @@ class Server {
     acceptor_.close(ignored);
     pause_.cancel();
     engine_.stop();
-    const std::vector<sim::Session*> open(replica_.sessions.begin(), replica_.sessions.end());
-    for (sim::Session* session : open) session->close();
+    const std::vector<Session*> open(replica_.sessions.begin(), replica_.sessions.end());
+    for (Session* session : open) session->close();
   }
 
-  sim::Ledger ledger_;
-  sim::Replica replica_;  ///< It outlives io_ and the sessions that its handlers own.
+  Ledger ledger_;
+  Replica replica_;  ///< Outlives io_ and the sessions that its handlers own.
   asio::io_context io_{1};
-  sim::EngineLoop engine_;
+  EngineLoop engine_;
   tcp::acceptor acceptor_;
   asio::signal_set signals_;
   asio::steady_timer pause_;
@@ -84,18 +85,13 @@ class Server {
 
 }  // namespace
 
-int run_sim(const SimSettings& settings) {
+void run_sim(const SimSettings& settings) {
   try {
-    Server server(settings);
-    server.run();
-    return 0;
+    Server(settings).run();
   } catch (const boost::system::system_error& e) {
-    std::cerr << "weir-lab sim: cannot listen on " << settings.host << ":" << settings.port << ": "
-              << e.code().message() << ". Choose another --listen address, or port 0 for one that is free.\n";
-  } catch (const std::exception& e) {
-    std::cerr << "weir-lab sim: " << e.what() << "\n";
+    throw std::runtime_error("cannot listen on " + settings.host + ":" + std::to_string(settings.port) + ": " +
+                             e.code().message() + ". Choose another --listen address, or port 0 for one that is free.");
   }
-  return 1;
 }
 
 }  // namespace weir::lab::sim

@@ -1,9 +1,9 @@
 // `weir-lab sim` is an HTTP server that behaves like an inference replica, with lab/engine/engine_model.hpp in the
 // place of a GPU.
 //
-// It has one thread. It serves /v1/chat/completions and /v1/completions as vLLM does, /generate and /generate_stream as
-// TGI does, and /v1/models, /health and /metrics. Each sequence and step is one write: one token, or several with
-// speculative decoding.
+// The server has one thread. It serves /v1/chat/completions and /v1/completions as vLLM does, /generate and
+// /generate_stream as TGI does, and /v1/models, /health and /metrics. Each sequence and step is one write: one token,
+// or several with speculative decoding.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct SimSettings {
   std::string log;  ///< The truth of every request goes there as JSON lines; "" means none, "-" standard output.
 };
 
-/// Serves until SIGINT or SIGTERM, then stops at once. Returns the exit status: 0, or 1 with a sentence on standard
-/// error if it cannot listen or open its log.
-int run_sim(const SimSettings& settings);
+/// Serves until SIGINT or SIGTERM, then stops at once. Throws std::runtime_error with a sentence if it cannot listen or
+/// open its log.
+void run_sim(const SimSettings& settings);
 
 }  // namespace weir::lab::sim

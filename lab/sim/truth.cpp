@@ -1,12 +1,12 @@
 #include "lab/sim/truth.hpp"
 
-#include <boost/json.hpp>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
 
 #include "lab/text.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -78,19 +78,15 @@ std::string label_value(std::string_view text) {
 std::string truth_line(const Truth& truth) {
   static constexpr std::array<std::string_view, 3> statuses{"finished", "aborted", "refused"};
   const auto since_boot = [](const std::optional<Moment>& m) {
-    return m ? boost::json::value(m->time_since_epoch().count()) : boost::json::value(nullptr);
+    return m ? std::optional(static_cast<std::uint64_t>(m->time_since_epoch().count())) : std::nullopt;
   };
-  return boost::json::serialize(boost::json::object{
-      {"request_id", truth.request_id},
-      {"status", statuses[static_cast<std::size_t>(truth.status)]},
-      {"stream", truth.stream},
-      {"received_ns", since_boot(truth.received)},
-      {"first_token_ns", since_boot(truth.first_token)},
-      {"last_token_ns", since_boot(truth.last_token)},
-      {"prompt_tokens", truth.prompt_tokens},
-      {"cached_tokens", truth.cached_tokens},
-      {"output_tokens", truth.output_tokens},
-  });
+  metrics::wire::JsonWriter json;
+  json.open('{').key("request_id").text(truth.request_id);
+  json.key("status").text(statuses[static_cast<std::size_t>(truth.status)]).key("stream").boolean(truth.stream);
+  json.key("received_ns").count(since_boot(truth.received)).key("first_token_ns").count(since_boot(truth.first_token));
+  json.key("last_token_ns").count(since_boot(truth.last_token)).key("prompt_tokens").count(truth.prompt_tokens);
+  json.key("cached_tokens").count(truth.cached_tokens).key("output_tokens").count(truth.output_tokens);
+  return json.close('}').written();
 }
 
 Ledger::Ledger(const std::string& path)

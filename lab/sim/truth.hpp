@@ -1,4 +1,4 @@
-// What a simulated replica knows of its own requests: the truth with which a measurement in front of it is compared.
+// A simulated replica's own account of its requests: the truth with which a measurement in front of it is compared.
 //
 // Moments are on CLOCK_MONOTONIC, which all processes of a machine share. A request is received when the kernel has its
 // last byte, by the kernel's own stamp: as long as the replica writes a step's tokens to others, it leaves a request
@@ -23,12 +23,12 @@ using Moment = std::chrono::steady_clock::time_point;
 enum class Status { finished, aborted, refused };
 
 struct Truth {
-  std::string request_id;                         ///< It is the request's x-request-id; "" if absent.
+  std::string request_id;                         ///< The request's x-request-id; "" if absent.
   Moment received{};                              ///< The kernel had received the last byte of the request.
-  std::optional<Moment> first_token, last_token;  ///< They were written then.
+  std::optional<Moment> first_token, last_token;  ///< When they were written.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;  ///< So many of them were in the prefix cache.
-  std::uint64_t output_tokens = 0;  ///< The engine made so many.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that were in the prefix cache.
+  std::uint64_t output_tokens = 0;  ///< Tokens that the engine made.
   Status status = Status::finished;
   bool stream = false;
 };
@@ -52,10 +52,10 @@ class Ledger {
 
  private:
   std::ofstream file_;
-  std::ostream* log_ = nullptr;  ///< It is nothing without a log.
+  std::ostream* log_ = nullptr;  ///< Null without a log.
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
-  std::array<std::uint64_t, 3> requests_{};  ///< It is indexed by Status.
+  std::array<std::uint64_t, 3> requests_{};  ///< Indexed by Status.
   metrics::series::Histogram time_to_first_token_;
   metrics::series::Histogram time_per_output_token_;
 };

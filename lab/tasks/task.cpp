@@ -8,6 +8,7 @@
 
 #include "lab/engine/words.hpp"
 #include "lab/tasks/number_words.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::tasks {
 
@@ -47,7 +48,7 @@ std::string letters_of(std::string_view line) {
 }
 
 /// Returns the number of a line, such as "402,091" or "The number is 402091."; nothing if it has none or several.
-std::optional<std::uint64_t> number_in(std::string_view line) {
+std::optional<std::uint64_t> number_of_line(std::string_view line) {
   std::string digits;
   bool ended = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -59,10 +60,7 @@ std::optional<std::uint64_t> number_in(std::string_view line) {
       ended = ended || !separator;
     }
   }
-  std::uint64_t number = 0;
-  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (digits.empty() || ec != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
+  return number_in<std::uint64_t>(digits);
 }
 
 /// The lines that stand in a prompt's list.
@@ -138,9 +136,9 @@ Checked check(const Task& task, std::string_view answer) {
   while (!answer.empty()) {
     const std::string_view line = take_line(answer);
     const std::string letters = letters_of(line);
-    if (first && (!letters.empty() || number_in(line))) {
+    if (first && (!letters.empty() || number_of_line(line))) {
       first = false;
-      checked.right_number = number_in(line) == task.number;
+      checked.right_number = number_of_line(line) == task.number;
       continue;
     }
     if (letters.empty()) continue;

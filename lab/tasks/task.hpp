@@ -2,7 +2,7 @@
 // list of sonnet lines. Both can be checked, so that a fast replica that answers nonsense, or a proxy that mixes
 // answers up, is found. The protocol is LLMPerf's; the words of the prompt are this project's.
 //
-// All of it follows from the arguments. There is no I/O and no clock.
+// Everything follows from the arguments. There is no I/O and no clock.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ Task make_task(std::uint64_t prompt_tokens, std::uint64_t output_tokens, engine:
 /// How an answer solves a task. Blanks, punctuation, case and the marks of a list do not count.
 struct Checked {
   bool right_number = false;
-  std::uint64_t lines = 0;        ///< So many lines were returned.
-  std::uint64_t right_lines = 0;  ///< So many of them were in the prompt. The last one may be cut short.
+  std::uint64_t lines = 0;        ///< Lines that were returned.
+  std::uint64_t right_lines = 0;  ///< Lines that were in the prompt. The last one may be cut short.
 };
 Checked check(const Task& task, std::string_view answer);
 

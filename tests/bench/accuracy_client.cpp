@@ -27,10 +27,10 @@ constexpr std::uint64_t second = 1'000'000'000;
 
 struct Stream {
   std::string model;
-  std::uint64_t tokens = 0, start = 0;  ///< It is to start then.
+  std::uint64_t tokens = 0, start = 0;  ///< When it is to start.
   int fd = -1;
-  std::string unread;  ///< It holds a head that is not yet whole.
-  std::string events;  ///< It holds the payload of an event that is not yet whole.
+  std::string unread;  ///< A head that is not yet whole.
+  std::string events;  ///< The payload of an event that is not yet whole.
   weir::tests::BodyReader body{weir::tests::BodyReader::Framing::chunked, 0, weir::tests::BodyReader::Sizes::any};
   bool in_body = false;
   std::uint64_t sent = 0, first_byte = 0, first_chunk = 0, last_chunk = 0, chunks = 0;
@@ -80,21 +80,13 @@ bool readable(Stream& of) {
 }
 
 void open(Stream& of, std::uint16_t port) {
-  of.fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  no_delay(of.fd);
-  stamp_arrivals(of.fd);
-  const auto address = loopback(port);
-  checked(::connect(of.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
+  of.fd = stamped_connection(port);
   const bool counts = of.model.starts_with("several");
-  const std::string body = R"({"model":")" + of.model + R"(","stream":true,"max_tokens":)" + std::to_string(of.tokens) +
-                           (counts ? R"(,"stream_options":{"include_usage":true,"continuous_usage_stats":true})" : "") +
-                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
-  const std::string request =
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
-      std::to_string(body.size()) + "\r\n\r\n" + body;
+  const auto request = chat_request(
+      of.tokens, of.model,
+      counts ? R"(,"stream_options":{"include_usage":true,"continuous_usage_stats":true})" : std::string_view());
   of.sent = monotonic_ns();
-  if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
-    fail("bench_accuracy_client: a request was not taken whole");
+  send_whole(of.fd, request);
 }
 
 /// Adds the streams of "SCHEDULE:STREAMS:TOKENS:SECONDS".
@@ -118,25 +110,18 @@ void add_streams(std::vector<Stream>& streams, const std::string& wanted, std::u
 void run(std::vector<Stream>& streams, std::uint16_t port) {
   const int set = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
   const auto limit = monotonic_ns() + 120 * second;
-  constexpr timespec pause{0, 500'000};
-  std::array<epoll_event, 256> events;
   std::size_t open_streams = 0;
   for (std::size_t next = 0; next < streams.size() || open_streams > 0;) {
     for (; next < streams.size() && streams[next].start <= monotonic_ns(); ++next, ++open_streams) {
       open(streams[next], port);
       watch(set, streams[next].fd, EPOLLIN, next);
     }
-    int count = 0;
-    do {
-      count = ::epoll_wait(set, events.data(), static_cast<int>(events.size()), 0);
-      for (int i = 0; i < count; ++i) {
-        auto& stream = streams[events[static_cast<std::size_t>(i)].data.u64];
-        if (readable(stream)) continue;
-        ::close(stream.fd);
-        --open_streams;
-      }
-    } while (count == static_cast<int>(events.size()));
-    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    const auto read = [&](std::uint64_t at) {
+      if (readable(streams[at])) return;
+      ::close(streams[at].fd);
+      --open_streams;
+    };
+    read_ready(set, read, 500'000);
     if (monotonic_ns() > limit)
       fail("bench_accuracy_client: not over within 120 s, " + std::to_string(open_streams) + " streams open");
   }

@@ -125,14 +125,14 @@ struct Sum {
   double mean() const { return count > 0 ? sum / count : 0; }
 };
 
-/// What weir says of one schedule under one clock, all rounds together, in milliseconds.
+/// The errors of weir on one schedule under one clock, all rounds together, in milliseconds.
 struct Errors {
   std::size_t requests = 0, missing = 0;
-  std::map<std::string, std::vector<double>> of;  ///< It is |weir - truth|, by figure.
+  std::map<std::string, std::vector<double>> of;  ///< |weir - truth|, by figure.
   std::map<std::string, std::vector<double>> signed_of;
 };
 
-/// What the rules say of one schedule, in milliseconds, one value a request.
+/// The figures of the rules on one schedule, in milliseconds, one value a request.
 struct Said {
   std::map<std::string, std::vector<double>> of;
   bool comments = false;
@@ -143,6 +143,18 @@ const std::map<std::string, std::string> series{{"ttft", "weir_time_to_first_tok
                                                 {"tpot", "weir_time_per_output_token_seconds"},
                                                 {"itl", "weir_inter_token_latency_seconds"},
                                                 {"icl", "weir_inter_chunk_latency_seconds"}};
+
+/// The key is schedule and clock.
+template <class Value>
+using ByRun = std::map<std::pair<std::string, std::string>, Value>;
+
+/// Calls `with(schedule, clock, value)` for all that there are, in the order of the tables.
+template <class Value, class With>
+void each(ByRun<Value>& of, const With& with) {
+  for (const auto& schedule : schedules)
+    for (const std::string clock : {"kernel", "read"})
+      if (const auto found = of.find({schedule, clock}); found != of.end()) with(schedule, clock, found->second);
+}
 
 /// Returns the sum of all series of one name in a scrape.
 double scraped(const fs::path& path, const std::string& name) {
@@ -174,9 +186,9 @@ class Report {
   void judge(const std::string& clock, const std::string& schedule, Errors& errors);
 
   fs::path directory_;
-  std::map<std::pair<std::string, std::string>, Errors> errors_;  ///< The key is schedule and clock.
-  /// The keys are schedule and clock, then figure. What runs beside batch counts with it, as on /metrics.
-  std::map<std::pair<std::string, std::string>, std::map<std::string, Sum>> true_, scraped_;
+  ByRun<Errors> errors_;
+  /// By figure. What runs beside batch counts with it, as on /metrics.
+  ByRun<std::map<std::string, Sum>> true_, scraped_;
   std::map<std::string, Said> said_;
   std::vector<double> widths_;
   std::vector<std::string> failures_;
@@ -298,30 +310,23 @@ void Report::print_errors() {
   std::printf("\n|---|---|---:|");
   for (std::size_t i = 0; i < figures.size(); ++i) std::printf("---:|---:|---:|");
   std::printf("\n");
-  for (const auto& schedule : schedules)
-    for (const std::string clock : {"kernel", "read"}) {
-      const auto found = errors_.find({schedule, clock});
-      if (found == errors_.end()) continue;
-      auto& errors = found->second;
-      std::printf("| %s | %s | %zu |", schedule.c_str(), clock.c_str(), errors.requests);
-      for (const auto& figure : figures) {
-        auto& values = errors.of[figure];
-        std::printf(" %.3f | %.3f | %.3f |", quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1));
-      }
-      std::printf("\n");
-      judge(clock, schedule, errors);
+  each(errors_, [&](const std::string& schedule, const std::string& clock, Errors& errors) {
+    std::printf("| %s | %s | %zu |", schedule.c_str(), clock.c_str(), errors.requests);
+    for (const auto& figure : figures) {
+      auto& values = errors.of[figure];
+      std::printf(" %.3f | %.3f | %.3f |", quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1));
     }
+    std::printf("\n");
+    judge(clock, schedule, errors);
+  });
   std::printf("\nMedian of weir's figure less the truth, us:\n\n| schedule | clock | ttft | tpot | e2e |\n");
   std::printf("|---|---|---:|---:|---:|\n");
-  for (const auto& schedule : schedules)
-    for (const std::string clock : {"kernel", "read"}) {
-      const auto found = errors_.find({schedule, clock});
-      if (found == errors_.end()) continue;
-      std::printf("| %s | %s |", schedule.c_str(), clock.c_str());
-      for (const char* figure : {"ttft", "tpot", "e2e"})
-        std::printf(" %.1f |", 1000 * quantile(found->second.signed_of[figure], 0.5));
-      std::printf("\n");
-    }
+  each(errors_, [&](const std::string& schedule, const std::string& clock, Errors& errors) {
+    std::printf("| %s | %s |", schedule.c_str(), clock.c_str());
+    for (const char* figure : {"ttft", "tpot", "e2e"})
+      std::printf(" %.1f |", 1000 * quantile(errors.signed_of[figure], 0.5));
+    std::printf("\n");
+  });
   std::printf("\nThe replica's send(2), within which the true moment lies: %.1f us in the median, %.1f us at p99.\n",
               1000 * quantile(widths_, 0.5), 1000 * quantile(widths_, 0.99));
 }
@@ -334,27 +339,24 @@ void Report::print_metrics() {
   std::printf("\n|---|---|");
   for (std::size_t i = 0; i < series.size(); ++i) std::printf("---:|---:|");
   std::printf("\n");
-  for (const auto& schedule : schedules)
-    for (const std::string clock : {"kernel", "read"}) {
-      const auto found = true_.find({schedule, clock});
-      if (found == true_.end()) continue;
-      std::printf("| %s | %s |", schedule.c_str(), clock.c_str());
-      for (const auto& [figure, name] : series) {
-        const auto& real = found->second[figure];
-        const auto& said = scraped_[{schedule, clock}][figure];
-        const double off = said.mean() - real.mean();
-        if (real.count == 0 && said.count == 0)
-          std::printf(" unknown | 0 |");
-        else
-          std::printf(" %.1f | %.0f |", 1000 * off, said.count - real.count);
-        const bool wrong = std::abs(off) >= goal_median_ms && !(tokens_untold(schedule) && figure == "tpot");
-        if (said.count == real.count && !(clock == "kernel" && wrong)) continue;
-        char text[96];
-        std::snprintf(text, sizeof text, "the mean is off by %.3f ms, the count by %.0f", off, said.count - real.count);
-        failures_.push_back(schedule + ", clock = " + clock + ": " + name + ": " + text);
-      }
-      std::printf("\n");
+  each(true_, [&](const std::string& schedule, const std::string& clock, std::map<std::string, Sum>& sums) {
+    std::printf("| %s | %s |", schedule.c_str(), clock.c_str());
+    for (const auto& [figure, name] : series) {
+      const auto& real = sums[figure];
+      const auto& said = scraped_[{schedule, clock}][figure];
+      const double off = said.mean() - real.mean();
+      if (real.count == 0 && said.count == 0)
+        std::printf(" unknown | 0 |");
+      else
+        std::printf(" %.1f | %.0f |", 1000 * off, said.count - real.count);
+      const bool wrong = std::abs(off) >= goal_median_ms && !(tokens_untold(schedule) && figure == "tpot");
+      if (said.count == real.count && !(clock == "kernel" && wrong)) continue;
+      char text[96];
+      std::snprintf(text, sizeof text, "the mean is off by %.3f ms, the count by %.0f", off, said.count - real.count);
+      failures_.push_back(schedule + ", clock = " + clock + ": " + name + ": " + text);
     }
+    std::printf("\n");
+  });
 }
 
 void Report::print_rules() {

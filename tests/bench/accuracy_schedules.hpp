@@ -20,14 +20,13 @@ namespace weir::bench {
 
 inline constexpr std::uint64_t millisecond = 1'000'000;
 
-/// One write of the replica.
+/// A write of the replica.
 struct Step {
-  std::uint64_t at = 0;  ///< It is in nanoseconds of CLOCK_MONOTONIC.
-  unsigned tokens = 0;   ///< One event has so many tokens; 0 means no token event.
+  std::uint64_t at = 0;  ///< Nanoseconds of CLOCK_MONOTONIC.
+  unsigned tokens = 0;   ///< Tokens of its event; 0 means no token event.
   bool comment = false;
   bool role = false;    ///< A role chunk comes before the token event.
-  bool finish = false;  ///< It is the last step; the finish comes with the token event, or in an empty event if there
-                        ///< are no tokens.
+  bool finish = false;  ///< The last step: the finish comes with the token event, or in an empty event.
 };
 
 struct Schedule {
@@ -39,7 +38,7 @@ struct Schedule {
   bool early_role = false;        ///< The role chunk comes at once, then comments.
   bool empty_finish = false;      ///< The end of sequence is an event of its own, counted as a token.
   bool continuous_usage = false;  ///< Each chunk says how many tokens there have been.
-  bool engines = false;           ///< It follows the steps of two engines.
+  bool engines = false;           ///< Follows the steps of two engines.
   bool spread = false;            ///< Each stream has a phase of its own.
 };
 

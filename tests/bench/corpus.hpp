@@ -73,10 +73,7 @@ class Errors {
     std::ranges::sort(sorted);
     return sorted.empty() ? 0 : sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))];
   }
-  double wape() const {
-    return wrong_ / truth_;
-  }                                                 ///< It is wrong tokens over all tokens, so large prompts count
-                                                    ///< most.
+  double wape() const { return wrong_ / truth_; }   ///< Wrong tokens over all tokens, so large prompts count most.
   double bias() const { return excess_ / truth_; }  ///< Above 0 it means too many.
 
  private:
@@ -91,8 +88,8 @@ struct Phases {
 };
 
 struct Replay {
-  Phases fresh;    ///< They are those of a new estimator.
-  Phases changed;  ///< They count from the moment when the replicas changed to another tokenizer.
+  Phases fresh;    ///< Errors of a new estimator.
+  Phases changed;  ///< Errors since the replicas changed to another tokenizer.
 };
 
 /// Plays all requests in random orders: one pass by the tokenizer `first`, then one by `second`.

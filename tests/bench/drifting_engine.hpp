@@ -1,6 +1,6 @@
 // An engine on a GPU whose speed drifts, in simulated time: what it answers to arrivals, and how many it had in flight.
 //
-// It is the engine model that `weir-lab sim` runs. Every source of chance (jitter, drift, stalls, lengths) has a seed
+// The engine model is that of `weir-lab sim`. Every source of chance (jitter, drift, stalls, lengths) has a seed
 // of its own, so that a run is deterministic. An hour at load 0.6 takes about 30 ms (-O2).
 #pragma once
 
@@ -34,7 +34,7 @@ inline std::uint64_t seed_of(std::uint64_t run, std::uint64_t source) {
 }
 
 struct Arrival {
-  double at = 0;  ///< It is in seconds since the run began.
+  double at = 0;  ///< Seconds since the run began.
   std::uint64_t prompt_tokens = 1, output_tokens = 1;
 };
 
@@ -75,18 +75,18 @@ class Speed {
 struct Engine {
   EngineSettings settings{};
   double step = 1;   ///< Every step takes so many times as long.
-  double stall = 1;  ///< One step in `stall_every` takes so many times as long, drawn by the seed.
+  double stall = 1;  ///< A step in `stall_every` takes so many times as long, drawn by the seed.
   std::uint64_t stall_every = 20;
 };
 
 struct Answer {
-  double ttft = 0, tpot = 0, e2e = 0;  ///< They are in seconds.
+  double ttft = 0, tpot = 0, e2e = 0;  ///< Seconds.
   std::uint64_t output_tokens = 0;
   std::uint32_t in_flight_at_start = 0;
   double in_flight_mean = 0;
 };
 
-/// One engine. Sequences are numbered as the answers, which it fills in.
+/// An engine. Sequences are numbered as the answers, which it fills in.
 class Replica {
  public:
   Replica(const Engine& engine, const Drift& drift, std::uint64_t seed, std::span<Answer> answers)
@@ -114,7 +114,7 @@ class Replica {
     answer.output_tokens = output_tokens;
     answer.in_flight_at_start = in_flight_;
     count(1);
-    answer.in_flight_mean = -in_flight_time_;  // What lies before its arrival is not its own.
+    answer.in_flight_mean = -in_flight_time_;  // The time before its arrival is not its own.
     engine_.submit({i, prompt_tokens, output_tokens}, now);
   }
 

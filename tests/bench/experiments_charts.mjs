@@ -73,7 +73,7 @@ const files = {
     ofRuns('batching', 'Batching', 'median TTFT, ms', ttft, none)],
 };
 
-// What stands in a page beside its charts has no place in a picture.
+// Text beside the charts of a page has no place in a picture.
 const style = `body { max-width: none; padding: 8px 16px; } h1, h2, footer, .hint, .readout { display: none; } section { margin: 0; }
   .charts { grid-template-columns: repeat(var(--charts), 1fr); margin: 0; gap: 0 24px; }`;
 

@@ -1,11 +1,10 @@
 // Replicas that die, hang, slow down and return, in simulated time: the real pool beside round robin with plain health
 // checks. Prints the tables of docs/benchmarks.md.
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
 
 #include "lab/plan/faults.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
+#include "tests/bench/command_line.hpp"
 
 namespace {
 
@@ -13,7 +12,7 @@ using namespace weir;
 using namespace lab::plan;
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::string trace;
   std::uint64_t seeds = 9;
   std::vector<double> loads{0.5};
 };
@@ -54,12 +53,13 @@ void print_row(const char* name, const char* system, const std::vector<FaultRun>
   const double fault = FaultRun::fault_at, back = FaultRun::back_at;
   std::printf(
       "| %-20s | %-11s | %6s | %6.3f | %6.3f | %6.3f | %6.3f | %6.1f %% | %6.2f | %5zu | %5zu | %5zu | %5zu | %7zu |\n",
-      name, system, out_text, p99_ttft(runs, 20, fault), p99_ttft(runs, fault, fault + 10), p99_ttft(runs, fault + 10, back),
-      p99_ttft(runs, back, back + 60), 100 * metrics::compare::statistics::quantile(std::span(share), 0.5), highest_after_return(runs), failed, broken, refused,
-      stuck, requests);
+      name, system, out_text, p99_ttft(runs, 20, fault), p99_ttft(runs, fault, fault + 10),
+      p99_ttft(runs, fault + 10, back), p99_ttft(runs, back, back + 60),
+      100 * metrics::compare::statistics::quantile(std::span(share), 0.5), highest_after_return(runs), failed, broken,
+      refused, stuck, requests);
 }
 
-int run(const Options& options) {
+void run(const Options& options) {
   const auto trace = read_trace_file(options.trace);
   std::vector<Traffic> seeds(options.seeds);
   for (std::size_t s = 0; s < seeds.size(); ++s) {
@@ -82,24 +82,15 @@ int run(const Options& options) {
       }
     }
   }
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Failing replicas in simulated time: the tables of docs/benchmarks.md", "bench_failures");
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--seeds", options.seeds, "Runs for each fault")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_option("--load", options.loads, "Shares of what the four replicas can do together")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 10.0));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::runtime_error& error) {
-    std::cerr << "bench_failures: " << error.what() << "\n";
-    return 1;
-  }
+  bench::CommandLine line("bench_failures", "Failing replicas in simulated time: the tables of docs/benchmarks.md",
+                          options.trace);
+  line.add("--seeds", options.seeds, "Runs for each fault", 1, 1000);
+  line.add("--load", options.loads, "Shares of what the four replicas can do together", 0.01, 10.0);
+  return line.run(argc, argv, [&] { run(options); });
 }

@@ -34,7 +34,7 @@ struct FreeSsl {
 
 struct Connection {
   int fd = -1;
-  std::uint64_t due = 0;  ///< It does its next thing then.
+  std::uint64_t due = 0;  ///< When it does its next thing.
   std::size_t sent = 0;
   std::unique_ptr<SSL, FreeSsl> ssl;
 };

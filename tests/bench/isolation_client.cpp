@@ -52,24 +52,16 @@ class Client {
 
 void Client::open(Request& of, bool counts) {
   of.counts = counts;
-  of.fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  no_delay(of.fd);
-  stamp_arrivals(of.fd);
-  const auto address = loopback(port_);
-  checked(::connect(of.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
-  const std::string body = R"({"model":"bench","stream":true,"max_tokens":)" + std::to_string(tokens_) +
-                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
-  const std::string request =
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
-      std::to_string(body.size()) + "\r\n\r\n" + body;
+  of.fd = stamped_connection(port_);
+  const auto request = chat_request(tokens_);
   of.sent = monotonic_ns();
   if (tls_) {
     // A handshake that waited here would let the tokens of others gather, and the stamp of the last is that of all.
     checked(::fcntl(of.fd, F_SETFL, O_NONBLOCK), "fcntl");
     of.tls = std::make_unique<TlsReader>(of.fd, request);
     of.tls->begin();
-  } else if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
-    fail("bench_isolation_client: a request was not taken whole");
+  } else {
+    send_whole(of.fd, request);
   }
   ++open_;
   watch(set_, of.fd, EPOLLIN, static_cast<std::uint64_t>(&of - requests_.data()));
@@ -89,18 +81,15 @@ void Client::readable(Request& of) {
   const auto size = read_stamped(of.fd, bytes, now);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) return close(of);
-  const auto answered = [&] {
-    if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
-    of.answered = true;
-  };
   const auto note = [&](std::uint64_t stamp) {
     if (of.counts) token_delays_.push_back(now > stamp ? now - stamp : 0);
   };
-  const std::string_view read(bytes.data(), static_cast<std::size_t>(size));
   const auto take = [&](std::string_view plain) {
-    answered();
+    if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
+    of.answered = true;
     of.reader.read(plain, note);
   };
+  const std::string_view read(bytes.data(), static_cast<std::size_t>(size));
   if (of.tls)
     of.tls->arrived(read, take);
   else
@@ -112,28 +101,16 @@ void Client::run(double rate, double seconds, double rest) {
   requests_.resize(static_cast<std::size_t>(rate * (seconds + warm_up_s)));
   const auto begun = monotonic_ns();
   const auto limit = begun + static_cast<std::uint64_t>((seconds + 30) * 1e9);
-  const timespec pause{0, static_cast<long>(rest * 1e9)};
-  std::array<epoll_event, 256> events;
   for (std::size_t next = 0; next < requests_.size() || open_ > 0;) {
     const auto passed = static_cast<double>(monotonic_ns() - begun) / 1e9;
     for (; next < requests_.size() && static_cast<double>(next) / rate <= passed; ++next)
       open(requests_[next], static_cast<double>(next) / rate >= warm_up_s);
-    int count = 0;
-    do {
-      count = ::epoll_wait(set_, events.data(), static_cast<int>(events.size()), 0);
-      for (int i = 0; i < count; ++i) readable(requests_[events[static_cast<std::size_t>(i)].data.u64]);
-    } while (count == static_cast<int>(events.size()));
-    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    read_ready(
+        set_, [&](std::uint64_t at) { readable(requests_[at]); }, static_cast<long>(rest * 1e9));
     if (monotonic_ns() < limit) continue;
     broken_ += open_;
     return;
   }
-}
-
-/// Returns a quantile in microseconds.
-double quantile(std::vector<std::uint64_t>& sorted, double q) {
-  if (sorted.empty()) return 0;
-  return static_cast<double>(sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))]) / 1000;
 }
 
 void Client::print() {
@@ -142,8 +119,8 @@ void Client::print() {
   std::printf(
       R"({"requests":%zu,"broken":%zu,"request_p50_us":%.1f,"request_p99_us":%.1f,"token_p50_us":%.1f,"token_p99_us":%.1f})"
       "\n",
-      requests_.size(), broken_, quantile(request_delays_, 0.5), quantile(request_delays_, 0.99),
-      quantile(token_delays_, 0.5), quantile(token_delays_, 0.99));
+      requests_.size(), broken_, quantile_us(request_delays_, 0.5), quantile_us(request_delays_, 0.99),
+      quantile_us(token_delays_, 0.5), quantile_us(token_delays_, 0.99));
 }
 
 }  // namespace

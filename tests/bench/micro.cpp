@@ -91,7 +91,7 @@ void meter_event_of_many(benchmark::State& state) {
   options.form = metrics::measure::BodyForm::sse;
   options.strip_usage = true;
   std::vector<std::unique_ptr<StreamMeter>> meters;
-  std::vector<std::string> between;  // It stands for what else a stream has: its relay, its sockets.
+  std::vector<std::string> between;  // Stands for the rest of a stream: its relay, its sockets.
   for (std::size_t i = 0; i < streams; ++i) {
     meters.push_back(std::make_unique<StreamMeter>(options, shard));
     between.emplace_back(3000, ' ');

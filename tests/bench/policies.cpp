@@ -1,12 +1,11 @@
 // Compares policies in simulated time: the real pool in front of four engine models, one of them slower, under the
 // arrivals and lengths of a trace, at shares of what the four can do together. Prints the tables of docs/benchmarks.md.
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
 
 #include "config/policy_words.hpp"
 #include "lab/plan/simulation.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
+#include "tests/bench/command_line.hpp"
 
 namespace {
 
@@ -18,7 +17,7 @@ double quantile(std::vector<double> values, double q) {
 }
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::string trace;
   std::size_t requests = 2000;
   std::uint64_t seeds = 9;
   std::vector<double> loads{0.5, 0.7, 0.85};
@@ -44,7 +43,7 @@ struct Traffic {
 /// The figures of one policy at one load: each seed gives a value.
 struct Figures {
   std::vector<double> ttft_p50, ttft_p90, ttft_p99, tpot_p50, tpot_p99, learned_speed;
-  std::vector<std::vector<double>> share;  ///< They are shares of all tokens, by replica.
+  std::vector<std::vector<double>> share;  ///< Shares of all tokens, by replica.
 
   void add(const Results& results, std::span<const TracedRequest> requests) {
     std::vector<double> ttft, tpot, tokens(results.speed.size());
@@ -117,7 +116,7 @@ void print_load(const Options& options, const std::vector<Traffic>& seeds, doubl
   }
 }
 
-int run(const Options& options) {
+void run(const Options& options) {
   const auto trace = read_trace_file(options.trace);
   std::vector<Traffic> seeds(options.seeds);
   std::vector<double> capacities;
@@ -128,7 +127,7 @@ int run(const Options& options) {
   }
   if (options.capacity) {
     std::printf("%.3f\n", median(capacities));
-    return 0;
+    return;
   }
 
   std::vector<double> early, late;
@@ -145,41 +144,22 @@ int run(const Options& options) {
   std::printf("Prompt estimates: median error %.1f %% in the first twentieth of the requests, %.1f %% in the rest.\n",
               100 * median(early), 100 * median(late));
   for (const double load : options.loads) print_load(options, seeds, median(capacities), load);
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Balancing policies in simulated time: the tables of docs/benchmarks.md", "bench_policies");
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--requests", options.requests, "Requests a run; the trace is repeated as needed")
-      ->capture_default_str()
-      ->check(CLI::Range(100, 10'000'000));
-  app.add_option("--seeds", options.seeds, "Runs for each policy and load: other part of the trace, other jitter")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--load", options.loads, "Shares of what the replicas can do together")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 10.0));
-  app.add_option("--slow-speed", options.slow_speed, "Speed of the fourth replica; 1 = all are equal")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 100.0));
-  app.add_option("--decode-weight", options.decode_weight, "As in the settings")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--text-spread", options.text_spread, "How uneven the texts are that prompts are estimated from")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
-  app.add_flag("--in-order", options.in_order, "Begin every run at the first entry of the trace");
-  app.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::runtime_error& error) {
-    std::cerr << "bench_policies: " << error.what() << "\n";
-    return 1;
-  }
+  bench::CommandLine line("bench_policies", "Balancing policies in simulated time: the tables of docs/benchmarks.md",
+                          options.trace);
+  line.add("--requests", options.requests, "Requests a run; the trace is repeated as needed", 100, 10'000'000);
+  line.add("--seeds", options.seeds, "Runs for each policy and load: other part of the trace, other jitter", 1, 1000);
+  line.add("--load", options.loads, "Shares of what the replicas can do together", 0.01, 10.0);
+  line.add("--slow-speed", options.slow_speed, "Speed of the fourth replica; 1 = all are equal", 0.01, 100.0);
+  line.add("--decode-weight", options.decode_weight, "As in the settings")->check(CLI::NonNegativeNumber);
+  line.add("--text-spread", options.text_spread, "How uneven the texts are that prompts are estimated from", 0.0, 1.0);
+  line.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
+  line.add_flag("--in-order", options.in_order, "Begin every run at the first entry of the trace");
+  line.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
+  return line.run(argc, argv, [&] { run(options); });
 }

@@ -2,15 +2,15 @@
 //
 // Usage: bench_client --port P [--streams 500] [--tokens 600] [--warm-up 1] [--seconds 10] [--watch PID] [--timeout 60]
 //                     [--rest 0.0005] [--tls 0]
-// It opens the streams, and waits until each has had a token and `warm-up` s more. Then, for `seconds`, it notes the
-// age of every token when the kernel received it, and the CPU time that the watched process uses. It reads all streams
-// to their ends, and prints one JSON object. It exits 1 if a stream was not whole or if the streams ended before the
-// seconds did. It has one thread.
+// The client opens the streams, and waits until each has had a token and `warm-up` s more. Then, for `seconds`, it
+// notes the age of every token when the kernel received it, and the CPU time that the watched process uses. It reads
+// all streams to their ends, and prints one JSON object. It exits 1 if a stream was not whole or if the streams ended
+// before the seconds did. It has one thread.
 //
-// It sleeps for `rest` s between looks at its sockets instead of waiting on them. A client that waits is woken by
-// nearly every send of a proxy beside it. That costs the proxy as much as the rest of the send, and more or less of it
-// as the scheduler places the two; a client on another machine costs it none of that. The ages do not suffer, because
-// they come from the kernel's receive stamps.
+// The client sleeps for `rest` s between looks at its sockets instead of waiting on them. A client that waits is woken
+// by nearly every send of a proxy beside it. That costs the proxy as much as the rest of the send, and more or less of
+// it as the scheduler places the two; a client on another machine costs it none of that. The ages do not suffer,
+// because they come from the kernel's receive stamps.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -26,12 +26,12 @@ namespace {
 
 using namespace weir::bench;
 
-/// What /proc says of a process.
+/// The account that /proc gives of a process.
 struct Usage {
-  double cpu = 0;   ///< It is in seconds, to the nanosecond.
-  double user = 0;  ///< It is the user's part of it, by ticks of 10 ms.
+  double cpu = 0;   ///< Seconds, to the nanosecond.
+  double user = 0;  ///< The user's part of it, by ticks of 10 ms.
   long rss_kib = 0;
-  long anonymous_kib = 0;  ///< It is the part that is no mapped file.
+  long anonymous_kib = 0;  ///< The part that is no mapped file.
 };
 
 Usage usage_of(int pid) {
@@ -80,7 +80,6 @@ class Client {
   void open(std::size_t at);
   void readable(std::size_t at);
   void phase(std::uint64_t now);
-  double quantile(double q) const;
 
   std::uint16_t port_;
   std::uint64_t tokens_;
@@ -89,34 +88,27 @@ class Client {
   int set_ = -1;
   int watched_ = 0;
   std::uint64_t warm_up_ns_ = 0, window_ns_ = 0;
-  std::uint64_t window_from_ = 0, window_to_ = 0;  ///< It is 0 until it is set.
+  std::uint64_t window_from_ = 0, window_to_ = 0;  ///< 0 until it is set.
   bool measuring_ = false, measured_ = false;
   Usage idle_, from_, to_;
   double measured_seconds_ = 0;
-  std::vector<std::uint64_t> delays_;  ///< They are those in the window; they are sorted at the end.
+  std::vector<std::uint64_t> delays_;  ///< Delays in the window, sorted at the end.
   std::size_t open_ = 0, begun_ = 0, broken_ = 0;
   std::uint64_t received_ = 0;
 };
 
 void Client::open(std::size_t at) {
-  const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  no_delay(fd);
-  stamp_arrivals(fd);
-  const auto address = loopback(port_);
-  checked(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
-  const std::string body = R"({"model":"bench","stream":true,"max_tokens":)" + std::to_string(tokens_) +
-                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
-  const std::string request =
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
-      std::to_string(body.size()) + "\r\n\r\n" + body;
+  auto& stream = streams_[at];
+  stream.fd = stamped_connection(port_);
+  const auto request = chat_request(tokens_);
   if (tls_) {
-    streams_[at].tls = std::make_unique<TlsReader>(fd, request);
-    streams_[at].tls->begin();
-  } else if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
-    fail("bench_client: a request was not taken whole");
-  streams_[at].fd = fd;
+    stream.tls = std::make_unique<TlsReader>(stream.fd, request);
+    stream.tls->begin();
+  } else {
+    send_whole(stream.fd, request);
+  }
   ++open_;
-  watch(set_, fd, EPOLLIN, at);
+  watch(set_, stream.fd, EPOLLIN, at);
 }
 
 void Client::readable(std::size_t at) {
@@ -172,27 +164,17 @@ void Client::run(int watched, double warm_up, double seconds, double timeout, do
   set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
   idle_ = usage_of(watched_);
   const auto limit = monotonic_ns() + static_cast<std::uint64_t>(timeout * 1e9);
-  const timespec pause{0, static_cast<long>(rest * 1e9)};
   std::size_t next = 0;
-  std::array<epoll_event, 256> events;
   while (next < streams_.size() || open_ > 0) {
     for (int i = 0; i < 20 && next < streams_.size(); ++i) open(next++);
-    int count = 0;
-    do {
-      count = ::epoll_wait(set_, events.data(), static_cast<int>(events.size()), 0);
-      for (int i = 0; i < count; ++i) readable(events[static_cast<std::size_t>(i)].data.u64);
-    } while (count == static_cast<int>(events.size()));
-    if (next == streams_.size()) ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    const long pause = next == streams_.size() ? static_cast<long>(rest * 1e9) : 0;
+    read_ready(
+        set_, [&](std::uint64_t at) { readable(at); }, pause);
     const auto now = monotonic_ns();
     phase(now);
     if (now > limit) fail("bench_client: not over within the time limit, " + std::to_string(open_) + " streams open");
   }
   std::sort(delays_.begin(), delays_.end());
-}
-
-double Client::quantile(double q) const {
-  if (delays_.empty()) return 0;
-  return static_cast<double>(delays_[static_cast<std::size_t>(q * static_cast<double>(delays_.size() - 1))]) / 1000;
 }
 
 bool Client::print() const {
@@ -201,8 +183,8 @@ bool Client::print() const {
       "\"delay_p50_us\":%.1f,\"delay_p99_us\":%.1f,\"delay_max_us\":%.1f,\"cpu_s\":%.4f,\"cpu_user_s\":%.2f,"
       "\"rss_idle_kib\":%ld,\"rss_kib\":%ld,\"anonymous_idle_kib\":%ld,\"anonymous_kib\":%ld}\n",
       streams_.size(), static_cast<unsigned long long>(received_), broken_, measured_ ? "true" : "false",
-      measured_seconds_, delays_.size(), quantile(0.5), quantile(0.99), quantile(1), to_.cpu - from_.cpu,
-      to_.user - from_.user, idle_.rss_kib, to_.rss_kib, idle_.anonymous_kib, to_.anonymous_kib);
+      measured_seconds_, delays_.size(), quantile_us(delays_, 0.5), quantile_us(delays_, 0.99), quantile_us(delays_, 1),
+      to_.cpu - from_.cpu, to_.user - from_.user, idle_.rss_kib, to_.rss_kib, idle_.anonymous_kib, to_.anonymous_kib);
   return broken_ == 0 && (measured_ || window_ns_ == 0);
 }
 

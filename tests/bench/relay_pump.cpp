@@ -17,12 +17,7 @@ class Pump {
  public:
   Pump(std::uint16_t port, std::uint16_t upstream) : upstream_(upstream) {
     set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-    listener_ = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-    const int on = 1;
-    ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const auto address = loopback(port);
-    checked(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address), "bind");
-    checked(::listen(listener_, 4096), "listen");
+    listener_ = listen_on_loopback(port);
     watch(set_, listener_, EPOLLIN, static_cast<std::uint64_t>(listener_));
   }
 
@@ -77,7 +72,7 @@ class Pump {
 
   std::uint16_t upstream_;
   int set_, listener_;
-  std::vector<int> peers_;  ///< It is indexed by descriptor.
+  std::vector<int> peers_;  ///< Indexed by descriptor.
   std::array<char, 64 * 1024> buffer_;
 };
 

@@ -1,4 +1,4 @@
-// What the two ends of a bench share: sockets, the clock of the stamps, parts of HTTP, and failing with a sentence.
+// The common parts of a bench's two ends: sockets, the clock of the stamps, parts of HTTP, and failing with a sentence.
 #pragma once
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@
 
 namespace weir::bench {
 
-/// This stands in front of the digits of a stamp, and nowhere else in an answer.
+/// Stands in front of the digits of a stamp, and nowhere else in an answer.
 inline constexpr char stamp_mark = '@';
 
 inline std::uint64_t nanoseconds(const timespec& t) {
@@ -144,6 +144,50 @@ inline void add_chunk(std::string& out, std::string_view bytes) {
   char size[20];
   const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
   out.append(size, static_cast<std::size_t>(length)).append(bytes).append("\r\n");
+}
+
+/// Returns a request for a streamed chat of `tokens` tokens. `more` are further members of its body.
+inline std::string chat_request(std::uint64_t tokens, std::string_view model = "bench", std::string_view more = "") {
+  const std::string body = R"({"model":")" + std::string(model) + R"(","stream":true,"max_tokens":)" +
+                           std::to_string(tokens) + std::string(more) +
+                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+/// Opens a connection to loopback whose bytes the kernel stamps.
+inline int stamped_connection(std::uint16_t port) {
+  const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+  no_delay(fd);
+  stamp_arrivals(fd);
+  const auto address = loopback(port);
+  checked(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
+  return fd;
+}
+
+inline void send_whole(int fd, std::string_view request) {
+  if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    fail("a request was not taken whole");
+}
+
+/// Calls `readable(tag)` for each socket that is ready, then rests for `rest` ns. A client that waited would be woken
+/// by nearly every send of a proxy beside it.
+template <class Readable>
+void read_ready(int set, const Readable& readable, long rest) {
+  epoll_event events[256];
+  int count = 256;
+  while (count == 256) {
+    count = ::epoll_wait(set, events, 256, 0);
+    for (int i = 0; i < count; ++i) readable(events[i].data.u64);
+  }
+  const timespec pause{0, rest};
+  if (rest > 0) ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+}
+
+/// Returns a quantile of sorted nanoseconds, in microseconds.
+inline double quantile_us(std::span<const std::uint64_t> sorted, double q) {
+  if (sorted.empty()) return 0;
+  return static_cast<double>(sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))]) / 1000;
 }
 
 /// Raises the limit of descriptors as far as the system allows.

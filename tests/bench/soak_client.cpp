@@ -46,7 +46,7 @@ struct Load {
   std::chrono::steady_clock::time_point end;
 };
 
-/// One client: one request after another, on one connection after another.
+/// A client: one request after another, on one connection after another.
 class Client {
  public:
   Client(asio::io_context& context, asio::ssl::context& tls, const Load& load, Counts& counts, unsigned number)
@@ -117,7 +117,7 @@ class Client {
       ++counts_.unanswered;
       co_return false;
     }
-    // It leaves after so many bytes, if it leaves at all. A token has some 250.
+    // The bytes after which the client leaves, if it leaves at all. A token has some 250.
     const auto most = chance(load_.leave) ? std::uniform_int_distribution<std::size_t>(1, 30'000)(dice_) : SIZE_MAX;
     while (!answer.is_done() && answer.get().body().size() < most) {
       co_await http::async_read_some(stream, read, answer, asio::redirect_error(use_awaitable, error));
@@ -163,14 +163,19 @@ void print(const Counts& counts) {
   std::string refused;
   for (const auto& [status, n] : counts.refused)
     refused += (refused.empty() ? "" : ", ") + ("\"" + std::to_string(status) + "\": ") + std::to_string(n);
-  const auto number = [](const char* name, std::uint64_t n) {
-    return "\"" + std::string(name) + "\": " + std::to_string(n);
-  };
-  std::printf("{%s, %s, %s, %s, %s, %s, \"refused\": {%s}, %s, %s, %s}\n", number("sent", counts.sent).c_str(),
-              number("complete", counts.complete).c_str(), number("errors", counts.errors).c_str(),
-              number("cut", counts.cut).c_str(), number("unanswered", counts.unanswered).c_str(),
-              number("left", counts.left).c_str(), refused.c_str(), number("handshakes", counts.handshakes).c_str(),
-              number("broken_handshakes", counts.broken_handshakes).c_str(), number("resumed", counts.resumed).c_str());
+  std::string text;
+  for (const auto& [name, n] : {std::pair("sent", counts.sent),
+                                {"complete", counts.complete},
+                                {"errors", counts.errors},
+                                {"cut", counts.cut},
+                                {"unanswered", counts.unanswered},
+                                {"left", counts.left},
+                                {"handshakes", counts.handshakes},
+                                {"broken_handshakes", counts.broken_handshakes},
+                                {"resumed", counts.resumed}}) {
+    text += "\"" + std::string(name) + "\": " + std::to_string(n) + ", ";
+  }
+  std::printf("{%s\"refused\": {%s}}\n", text.c_str(), refused.c_str());
 }
 
 }  // namespace

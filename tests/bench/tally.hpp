@@ -15,7 +15,7 @@ using metrics::compare::comparison::Verdict;
 using metrics::compare::statistics::Finding;
 using metrics::compare::statistics::Metric;
 
-/// What came out of many windows of one length.
+/// The results of many windows of one length.
 class Tally {
  public:
   void add(const Comparison& comparison) {
@@ -62,7 +62,8 @@ class Tally {
   std::size_t withheld(Metric metric) const { return value(withheld_, metric); }
   std::size_t notes(const std::string& code) const { return value(notes_, code); }
   double share(std::size_t count) const { return 100 * static_cast<double>(count) / static_cast<double>(windows_); }
-  /// They are in %, and the mean over the windows.
+  double share(Metric metric, Finding finding) const { return share(found(metric, finding)); }
+  /// The mean over the windows, in %.
   double estimate(Metric metric) const {
     return 100 * metrics::compare::statistics::shown(metric, value(sum_, metric) / static_cast<double>(windows_));
   }

@@ -57,7 +57,7 @@ class TlsReader {
 
   std::unique_ptr<SSL, Free> ssl_;
   const std::string request_;
-  BIO* in_ = nullptr;  ///< It belongs to the SSL.
+  BIO* in_ = nullptr;  ///< Belongs to the SSL.
 };
 
 }  // namespace weir::bench

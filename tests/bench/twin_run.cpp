@@ -1,19 +1,18 @@
-// One run of twins in simulated time: what weir's request log says of it, its arrivals as a trace that
+// A run of twins in simulated time: what weir's request log says of it, its arrivals as a trace that
 // `weir-lab load --trace` plays, and the truth of its window. The live bench of twins and the demo use it.
 //
 // A primary has two twins: one of its own configuration, and a candidate whose steps take longer. Every answer is as
 // long as the trace says, on all three. Real are the engine model, and the writer of the log. The request log that it
 // writes has no gaps between tokens, and no time in weir.
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <string>
 
 #include "lab/sim/request.hpp"
 #include "metrics/record/request_log.hpp"
 #include "metrics/ticks.hpp"
+#include "tests/bench/command_line.hpp"
 #include "tests/bench/twin_simulation.hpp"
 
 namespace {
@@ -24,14 +23,14 @@ using metrics::compare::statistics::Metric;
 using metrics::record::RequestRecord;
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv", log, arrivals;
+  std::string trace, log, arrivals;
   double minutes = 30, load = 0.6, step = 1.1;
   Drift drift{.sd = 0, .time_s = 60};
   std::uint64_t seed = 1;
   std::size_t truth_runs = 0;
 };
 
-/// Its name, and how long its steps are.
+/// The name of a side, and how long its steps are.
 struct Side {
   const char* replica;
   const char* config;
@@ -179,40 +178,24 @@ void print(const Run& run) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  CommandLine line(
+      "bench_twin_run",
       "One run of twins in simulated time: a primary, a twin of its own configuration, and one with longer steps",
-      "bench_twin_run");
-  app.add_option("--log", options.log, "Write the request log of the run to this file");
-  app.add_option("--arrivals", options.arrivals, "Write its arrivals to this file, for weir-lab load --trace");
-  app.add_option("--truth-runs", options.truth_runs, "So many other runs of the arrivals give the truth; 0 = none")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 10'000));
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--minutes", options.minutes, "Length of the window, behind two minutes of warm-up")
-      ->capture_default_str()
-      ->check(CLI::Range(10.0, 1000.0));
-  app.add_option("--load", options.load, "Share of what one engine can do")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 2.0));
-  app.add_option("--step", options.step, "How long the candidate's steps are, beside the primary's")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 10.0));
-  app.add_option("--drift-sd", options.drift.sd, "How far the speed of each GPU drifts")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.5));
-  app.add_option("--drift", options.drift.time_s, "Seconds in which it does")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--seed", options.seed, "Arrivals, jitter and drift follow from it")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+      options.trace);
+  line.add_option("--log", options.log, "Write the request log of the run to this file");
+  line.add_option("--arrivals", options.arrivals, "Write its arrivals to this file, for weir-lab load --trace");
+  line.add("--truth-runs", options.truth_runs, "So many other runs of the arrivals give the truth; 0 = none", 0,
+           10'000);
+  line.add("--minutes", options.minutes, "Length of the window, behind two minutes of warm-up", 10.0, 1000.0);
+  line.add("--load", options.load, "Share of what one engine can do", 0.01, 2.0);
+  line.add("--step", options.step, "How long the candidate's steps are, beside the primary's", 0.1, 10.0);
+  line.add("--drift-sd", options.drift.sd, "How far the speed of each GPU drifts", 0.0, 0.5);
+  line.add("--drift", options.drift.time_s, "Seconds in which it does", 1.0, 1e6);
+  line.add("--seed", options.seed, "Arrivals, jitter and drift follow from it");
+  return line.run(argc, argv, [&] {
     const Run run(options);
     if (!options.log.empty()) write_log(run);
     if (!options.arrivals.empty()) write_arrivals(run);
     print(run);
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "bench_twin_run: " << error.what() << "\n";
-    return 1;
-  }
+  });
 }

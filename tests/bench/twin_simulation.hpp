@@ -119,7 +119,7 @@ inline Samples twins(std::span<const Arrival> arrivals, std::span<const Answer> 
 }
 
 struct Sampled {
-  Samples all;       ///< All requests of the primaries, and those of the shadow.
+  Samples all;       ///< The requests of the primaries, and those of the shadow.
   Samples mirrored;  ///< The requests that the shadow got as well, alone.
 };
 

@@ -1,13 +1,12 @@
 // Do the verdicts of metrics::compare hold? Twins in simulated time, a thousand windows: how often two equal engines
 // are called different, how often a slower one is found, and how often the interval holds the truth. Prints the tables
 // of docs/benchmarks.md.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
-#include <iostream>
 #include <map>
 #include <string>
 
+#include "tests/bench/command_line.hpp"
 #include "tests/bench/tally.hpp"
 #include "tests/bench/twin_simulation.hpp"
 
@@ -17,7 +16,7 @@ using namespace weir;
 using namespace weir::bench;
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::string trace;
   std::size_t windows = 1000, truth_arrivals = 100, truth_runs = 40;
   std::vector<double> minutes{20, 30, 60}, drifts{60, 300};
   double load = 0.6, step = 1.05;
@@ -43,6 +42,12 @@ double mean_of(const Comparison& comparison, Metric metric) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+/// Judges the beginnings of these samples, one of each length.
+template <class Judged>
+void judge(const Bench& bench, Samples samples, const Judged& judged) {
+  for (const double minutes : bench.options.minutes) judged(minutes, samples.judge(60 * minutes));
+}
+
 Samples twins_of(const Bench& bench, const Engine& candidate, const Drift& drift, std::span<const Arrival> arrivals,
                  std::uint64_t seed) {
   const auto a = serve(Engine{}, drift, bench.trace, arrivals, seed_of(seed, 101));
@@ -63,13 +68,12 @@ void same(const Bench& bench) {
     Tallies tallies;
     for (std::size_t w = 0; w < bench.options.windows; ++w) {
       const auto arrivals = bench.arrivals(w + 1);
-      Samples samples = twins_of(bench, Engine{}, {.sd = 0.02, .time_s = time_s}, arrivals, 1'000'000 + w);
-      for (const double minutes : bench.options.minutes) {
-        const Comparison comparison = samples.judge(60 * minutes);
-        Tally& tally = tallies[minutes];
-        tally.add(comparison);
-        for (const Metric metric : {Metric::ttft, Metric::tpot}) tally.check(comparison, metric, 0);
-      }
+      const Drift drift{.sd = 0.02, .time_s = time_s};
+      judge(bench, twins_of(bench, Engine{}, drift, arrivals, 1'000'000 + w),
+            [&](double minutes, const Comparison& one) {
+              tallies[minutes].add(one);
+              for (const Metric metric : {Metric::ttft, Metric::tpot}) tallies[minutes].check(one, metric, 0);
+            });
     }
     for (const auto& [minutes, tally] : tallies) {
       std::printf(
@@ -79,9 +83,9 @@ void same(const Bench& bench) {
           time_s, minutes, tally.pairs(), tally.families(), tally.different(Metric::slo), tally.different(Metric::ttft),
           tally.different(Metric::tpot), tally.different(Metric::output_tokens), tally.tails(),
           tally.different(Metric::ttft_tail), tally.different(Metric::tpot_tail),
-          tally.share(tally.found(Metric::ttft, Finding::equivalent)),
-          tally.share(tally.found(Metric::tpot, Finding::equivalent)), tally.share(tally.covered(Metric::ttft)),
-          tally.share(tally.covered(Metric::tpot)), tally.share(tally.notes("slow_drift")));
+          tally.share(Metric::ttft, Finding::equivalent), tally.share(Metric::tpot, Finding::equivalent),
+          tally.share(tally.covered(Metric::ttft)), tally.share(tally.covered(Metric::tpot)),
+          tally.share(tally.notes("slow_drift")));
       met = tally.met();
     }
     std::fflush(stdout);
@@ -111,22 +115,19 @@ void slower(const Bench& bench) {
       const auto arrivals = bench.arrivals(5'000 + set);
       std::map<double, double> ttft, tpot;
       for (std::size_t run = 0; run < options.truth_runs; ++run) {
-        Samples samples = twins_of(bench, candidate, drift, arrivals, 2'000'000 + set * options.truth_runs + run);
-        for (const double minutes : options.minutes) {
-          const Comparison comparison = samples.judge(60 * minutes);
-          ttft[minutes] += mean_of(comparison, Metric::ttft) / static_cast<double>(options.truth_runs);
-          tpot[minutes] += mean_of(comparison, Metric::tpot) / static_cast<double>(options.truth_runs);
-        }
+        judge(bench, twins_of(bench, candidate, drift, arrivals, 2'000'000 + set * options.truth_runs + run),
+              [&](double minutes, const Comparison& one) {
+                ttft[minutes] += mean_of(one, Metric::ttft) / static_cast<double>(options.truth_runs);
+                tpot[minutes] += mean_of(one, Metric::tpot) / static_cast<double>(options.truth_runs);
+              });
       }
       for (std::size_t w = set; w < options.windows; w += sets) {
-        Samples samples = twins_of(bench, candidate, drift, arrivals, 3'000'000 + w);
-        for (const double minutes : options.minutes) {
-          const Comparison comparison = samples.judge(60 * minutes);
-          Tally& tally = tallies[minutes];
-          tally.add(comparison);
-          tally.check(comparison, Metric::ttft, ttft[minutes]);
-          tally.check(comparison, Metric::tpot, tpot[minutes]);
-        }
+        judge(bench, twins_of(bench, candidate, drift, arrivals, 3'000'000 + w),
+              [&](double minutes, const Comparison& one) {
+                tallies[minutes].add(one);
+                tallies[minutes].check(one, Metric::ttft, ttft[minutes]);
+                tallies[minutes].check(one, Metric::tpot, tpot[minutes]);
+              });
       }
       for (const double minutes : options.minutes) {
         true_ttft[minutes] += ttft[minutes] / static_cast<double>(sets);
@@ -138,19 +139,18 @@ void slower(const Bench& bench) {
           "| %.0f s | %.0f min | %.1f %% | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %.1f %% | %+.1f %% | %+.1f %% | %.1f "
           "%% "
           "| %.1f %% | %.1f %% |\n",
-          time_s, minutes, tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.share(tally.found(Metric::slo, Finding::worse)),
-          tally.share(tally.found(Metric::ttft_tail, Finding::worse)),
-          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
-          tally.share(tally.different(Metric::output_tokens)), 100 * std::expm1(true_tpot[minutes]),
-          100 * std::expm1(true_ttft[minutes]), tally.reach(Metric::tpot), tally.share(tally.covered(Metric::tpot)),
-          tally.share(tally.covered(Metric::ttft)));
+          time_s, minutes, tally.share(Metric::tpot, Finding::worse), tally.share(Metric::ttft, Finding::worse),
+          tally.share(Metric::slo, Finding::worse), tally.share(Metric::ttft_tail, Finding::worse),
+          tally.share(Metric::tpot_tail, Finding::worse), tally.share(tally.different(Metric::output_tokens)),
+          100 * std::expm1(true_tpot[minutes]), 100 * std::expm1(true_ttft[minutes]), tally.reach(Metric::tpot),
+          tally.share(tally.covered(Metric::tpot)), tally.share(tally.covered(Metric::ttft)));
     }
     std::fflush(stdout);
   }
 }
 
-/// One step in `every` takes `times` as long. Then either the other steps are the primary's, or the median TPOT is.
+/// Stalls: a step in `every` takes `times` as long. Then either the other steps are the primary's, or the median TPOT
+/// is.
 struct Stalls {
   std::uint64_t every;
   double times;
@@ -176,27 +176,23 @@ void stalls(const Bench& bench) {
     std::map<double, std::size_t> either;
     for (std::size_t w = 0; w < bench.options.windows; ++w) {
       const auto arrivals = bench.arrivals(w + 1);
-      Samples samples = twins_of(bench, candidate, {}, arrivals, 4'000'000 + w);
-      for (const double minutes : bench.options.minutes) {
-        const Comparison comparison = samples.judge(60 * minutes);
-        tallies[minutes].add(comparison);
-        either[minutes] += std::ranges::any_of(comparison.verdicts, [](const Verdict& verdict) {
+      judge(bench, twins_of(bench, candidate, {}, arrivals, 4'000'000 + w), [&](double minutes, const Comparison& one) {
+        tallies[minutes].add(one);
+        either[minutes] += std::ranges::any_of(one.verdicts, [](const Verdict& verdict) {
           return compare::statistics::is_tail(verdict.metric) && verdict.finding == Finding::worse;
         });
-      }
+      });
     }
     for (const auto& [minutes, tally] : tallies) {
       std::printf(
           "| one in %llu, %g times | %.3f | %.0f min | %.1f %% | %.1f %% | %.1f %% | %+.0f %% | %+.0f %% | %+.1f %% | "
           "%.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.1f %% |\n",
           static_cast<unsigned long long>(kind.every), kind.times, candidate.step, minutes,
-          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
-          tally.share(tally.found(Metric::ttft_tail, Finding::worse)), tally.share(either[minutes]),
-          tally.estimate(Metric::tpot_tail), tally.estimate(Metric::ttft_tail), tally.estimate(Metric::tpot),
-          tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::tpot, Finding::better)), tally.estimate(Metric::ttft),
-          tally.share(tally.found(Metric::ttft, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::better)));
+          tally.share(Metric::tpot_tail, Finding::worse), tally.share(Metric::ttft_tail, Finding::worse),
+          tally.share(either[minutes]), tally.estimate(Metric::tpot_tail), tally.estimate(Metric::ttft_tail),
+          tally.estimate(Metric::tpot), tally.share(Metric::tpot, Finding::worse),
+          tally.share(Metric::tpot, Finding::better), tally.estimate(Metric::ttft),
+          tally.share(Metric::ttft, Finding::worse), tally.share(Metric::ttft, Finding::better));
     }
     std::fflush(stdout);
   }
@@ -227,18 +223,16 @@ void sample(const Bench& bench) {
       std::printf(
           "| %s | %.0f min | %.0f | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.1f %% | "
           "%.1f %% |\n",
-          names[way], minutes, tally.pairs(), tally.share(tally.found(Metric::tpot, Finding::better)),
-          tally.share(tally.found(Metric::ttft, Finding::better)),
-          tally.share(tally.found(Metric::tpot, Finding::worse)),
-          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.estimate(Metric::tpot),
-          tally.estimate(Metric::ttft), tally.share(tally.notes("load_differs")),
-          tally.share(tally.notes("spared_load")),
+          names[way], minutes, tally.pairs(), tally.share(Metric::tpot, Finding::better),
+          tally.share(Metric::ttft, Finding::better), tally.share(Metric::tpot, Finding::worse),
+          tally.share(Metric::ttft, Finding::worse), tally.estimate(Metric::tpot), tally.estimate(Metric::ttft),
+          tally.share(tally.notes("load_differs")), tally.share(tally.notes("spared_load")),
           tally.share(std::min(tally.withheld(Metric::tpot), tally.withheld(Metric::ttft))));
     }
   }
 }
 
-int run(const Options& options) {
+void run(const Options& options) {
   Bench bench{options, read_trace_file(options.trace)};
   const double capacity = capacity_of(EngineSettings{}, bench.trace);
   bench.rate = options.load * capacity;
@@ -247,43 +241,23 @@ int run(const Options& options) {
   const std::map<std::string, void (*)(const Bench&)> parts{
       {"same", same}, {"slower", slower}, {"stalls", stalls}, {"sample", sample}};
   for (const std::string& part : options.parts) parts.at(part)(bench);
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Verdicts on twins in simulated time: the tables of docs/benchmarks.md", "bench_twins");
-  app.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
+  CommandLine line("bench_twins", "Verdicts on twins in simulated time: the tables of docs/benchmarks.md",
+                   options.trace);
+  line.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
       ->check(CLI::IsMember({"same", "slower", "stalls", "sample"}));
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--windows", options.windows, "Windows of each kind")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest")
-      ->capture_default_str()
-      ->check(CLI::Range(10.0, 1000.0));
-  app.add_option("--drift", options.drifts, "Seconds in which a GPU's speed drifts")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--load", options.load, "Share of what one engine can do")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 2.0));
-  app.add_option("--step", options.step, "How long the slower candidate's steps are, beside the primary's")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 10.0));
-  app.add_option("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--truth-runs", options.truth_runs, "Runs that give the truth of one window")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    std::cerr << "bench_twins: " << error.what() << "\n";
-    return 1;
-  }
+  line.add("--windows", options.windows, "Windows of each kind", 1, 100'000);
+  line.add("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest", 10.0,
+           1000.0);
+  line.add("--drift", options.drifts, "Seconds in which a GPU's speed drifts", 1.0, 1e6);
+  line.add("--load", options.load, "Share of what one engine can do", 0.01, 2.0);
+  line.add("--step", options.step, "How long the slower candidate's steps are, beside the primary's", 0.1, 10.0);
+  line.add("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found", 1, 100'000);
+  line.add("--truth-runs", options.truth_runs, "Runs that give the truth of one window", 1, 100'000);
+  return line.run(argc, argv, [&] { run(options); });
 }

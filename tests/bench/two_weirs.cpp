@@ -4,19 +4,14 @@
 // The ledger, the score and the engines are weir's own. Each weir sees half of the requests (drawn at random) and keeps
 // its own ledger; prompts are known exactly, so that nothing but the other weir's load is missing. The engines' figures
 // are as old as a reading makes them, and a weir compares them with its own ledger at the moment of that reading.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <deque>
-#include <fstream>
-#include <iostream>
 
 #include "balancer/policy/least_queued_tokens.hpp"
 #include "balancer/token_ledger.hpp"
-#include "lab/engine/engine_model.hpp"
 #include "lab/engine/random.hpp"
-#include "lab/load/trace.hpp"
-#include "lab/plan/timeline.hpp"
-#include "lab/plan/traffic.hpp"
+#include "lab/plan/simulation.hpp"
+#include "tests/bench/command_line.hpp"
 
 namespace {
 
@@ -31,7 +26,7 @@ constexpr std::size_t replicas = 4;
 using lab::plan::never;
 
 struct Options {
-  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::string trace;
   std::size_t requests = 4000;
   std::uint64_t seeds = 9;
   std::vector<double> loads{0.5, 0.7, 0.85};
@@ -39,13 +34,13 @@ struct Options {
   double slow_speed = 1;
 };
 
-/// What a weir makes of an engine's figures.
+/// The use that a weir makes of an engine's figures.
 enum class Foreign {
   ignored,
   all_as_prompts,      ///< (running + waiting - ours) x mean prompt.
   waiting_as_prompts,  ///< (waiting - ours without a first token) x mean prompt.
   all_as_output,       ///< (running + waiting - ours) x mean output, as output still to come.
-  known,               ///< One ledger for both: no figure can be better.
+  known,               ///< A ledger for both: no figure can be better.
 };
 
 struct Way {
@@ -97,20 +92,20 @@ class Simulation {
  public:
   Simulation(const Options& options, const Way& way, std::span<const TraceEntry> requests, std::uint64_t seed)
       : way_(way), requests_(requests), random_(seed), placed_(requests.size()), policy_(0.05), choice_(seed) {
-    for (std::size_t r = 0; r < replicas; ++r) {
-      lab::engine::EngineSettings settings;
-      if (r + 1 == replicas) settings.speed = options.slow_speed;
-      line_.engines.emplace_back(settings, seed * 101 + r);
+    for (const auto& settings : lab::plan::four_engines(options.slow_speed)) {
+      line_.engines.emplace_back(settings, seed * 101 + speeds_.size());
       speeds_.push_back(settings.speed);
     }
     engines_.resize(replicas);
     const std::size_t weirs = way.foreign == Foreign::known ? 1 : 2;
     for (std::size_t w = 0; w < weirs; ++w) {
       auto& weir = weirs_.emplace_back();
-      for (std::size_t r = 0; r < replicas; ++r) weir.ledgers.emplace_back(moment(0));
       weir.requests.resize(replicas);
       weir.unanswered.resize(replicas);
-      for (std::size_t r = 0; r < replicas; ++r) phases_.push_back(random_.uniform() * 5);
+      for (std::size_t r = 0; r < replicas; ++r) {
+        weir.ledgers.emplace_back(moment(0));
+        phases_.push_back(random_.uniform() * 5);
+      }
     }
     for (const auto& request : requests) {
       mean_prompt_ += static_cast<double>(request.prompt_tokens) / static_cast<double>(requests.size());
@@ -226,9 +221,7 @@ double quantile(std::vector<double> values, double q) {
 /// Returns the requests per second that the engines answer while requests are always waiting.
 double capacity_of(const Options& options, std::span<const TraceEntry> requests) {
   double sum = 0;
-  for (std::size_t r = 0; r < replicas; ++r) {
-    lab::engine::EngineSettings settings;
-    if (r + 1 == replicas) settings.speed = options.slow_speed;
+  for (const auto& settings : lab::plan::four_engines(options.slow_speed)) {
     lab::engine::EngineModel engine(settings, 1);
     for (std::size_t i = 0; i < requests.size(); ++i)
       engine.submit({i, requests[i].prompt_tokens, requests[i].output_tokens});
@@ -244,14 +237,8 @@ double capacity_of(const Options& options, std::span<const TraceEntry> requests)
   return sum;
 }
 
-int run(const Options& options) {
-  std::ifstream file(options.trace);
-  const auto read = lab::load::read_trace(file, 0);
-  if (const auto* wrong = std::get_if<std::string>(&read)) {
-    std::cerr << "bench_two_weirs: " << options.trace << ": " << *wrong << "\n";
-    return 1;
-  }
-  const auto& trace = std::get<std::vector<TraceEntry>>(read);
+void run(const Options& options) {
+  const auto trace = lab::plan::read_trace_file(options.trace);
   std::vector<std::vector<TraceEntry>> parts;
   std::vector<double> faster;  // At load 1.
   for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {
@@ -283,28 +270,19 @@ int run(const Options& options) {
                   std::ranges::max(ratio));
     }
   }
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Two weirs before four engines in simulated time: a table of docs/benchmarks.md", "bench_two_weirs");
-  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
-  app.add_option("--requests", options.requests, "Requests a run; the trace is repeated as needed")
-      ->capture_default_str()
-      ->check(CLI::Range(100, 10'000'000));
-  app.add_option("--seeds", options.seeds, "Runs for each way and load")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--load", options.loads, "Shares of what the engines can do together")->check(CLI::Range(0.01, 10.0));
-  app.add_option("--first-share", options.first_share, "Share of the requests that the first weir sees")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--slow-speed", options.slow_speed, "Speed of the fourth engine, which both weirs know")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 100.0));
-  CLI11_PARSE(app, argc, argv);
-  return run(options);
+  bench::CommandLine line("bench_two_weirs",
+                          "Two weirs before four engines in simulated time: a table of docs/benchmarks.md",
+                          options.trace);
+  line.add("--requests", options.requests, "Requests a run; the trace is repeated as needed", 100, 10'000'000);
+  line.add("--seeds", options.seeds, "Runs for each way and load", 1, 1000);
+  line.add("--load", options.loads, "Shares of what the engines can do together", 0.01, 10.0);
+  line.add("--first-share", options.first_share, "Share of the requests that the first weir sees", 0.0, 1.0);
+  line.add("--slow-speed", options.slow_speed, "Speed of the fourth engine, which both weirs know", 0.01, 100.0);
+  return line.run(argc, argv, [&] { run(options); });
 }

@@ -8,8 +8,6 @@
 namespace weir::lab::load::prefill {
 namespace {
 
-namespace json = boost::json;
-
 /// Returns the slope of y (seconds) over x, in milliseconds for `unit` of x.
 std::optional<Slope> slope(const std::vector<double>& x, const std::vector<double>& y, double unit) {
   const auto line = metrics::compare::statistics::line_through(x, y);
@@ -28,9 +26,11 @@ std::string with_interval(const Slope& slope, int digits) {
   return out;
 }
 
-json::value interval_of(const Slope& slope) {
-  if (!slope.ms.interval) return nullptr;
-  return json::array{slope.ms.interval->low, slope.ms.interval->high};
+void write_members(metrics::wire::JsonWriter& json, const Slope& slope) {
+  json.key("interval");
+  const auto& interval = slope.ms.interval;
+  interval ? json.open('[').exact(interval->low).exact(interval->high).close(']') : json.null();
+  json.key("hidden").boolean(slope.hidden()).key("requests").count(slope.requests);
 }
 
 }  // namespace
@@ -93,21 +93,23 @@ void print(std::ostream& out, const std::optional<PrefillCost>& cost) {
   }
 }
 
-json::value json_of(const std::optional<PrefillCost>& cost) {
-  if (!cost) return nullptr;
-  const auto slope_json = [](const std::optional<Slope>& slope) -> json::value {
-    if (!slope) return nullptr;
-    return json::object{{"ms", slope->ms.value},
-                        {"interval", interval_of(*slope)},
-                        {"hidden", slope->hidden()},
-                        {"requests", slope->requests}};
-  };
-  return json::object{{"ms_per_1000_tokens", cost->per_1000_tokens.ms.value},
-                      {"interval", interval_of(cost->per_1000_tokens)},
-                      {"hidden", cost->per_1000_tokens.hidden()},
-                      {"requests", cost->per_1000_tokens.requests},
-                      {"per_output_token", slope_json(cost->per_output_token)},
-                      {"below_800_tokens", slope_json(cost->short_prompts)}};
+void write(metrics::wire::JsonWriter& json, const std::optional<PrefillCost>& cost) {
+  if (!cost) return void(json.null());
+  json.open('{').key("ms_per_1000_tokens").exact(cost->per_1000_tokens.ms.value);
+  write_members(json, cost->per_1000_tokens);
+  for (const auto& [key, slope] :
+       {std::pair<std::string_view, const std::optional<Slope>&>("per_output_token", cost->per_output_token),
+        {"below_800_tokens", cost->short_prompts}}) {
+    json.key(key);
+    if (!slope) {
+      json.null();
+      continue;
+    }
+    json.open('{').key("ms").exact(slope->ms.value);
+    write_members(json, *slope);
+    json.close('}');
+  }
+  json.close('}');
 }
 
 }  // namespace weir::lab::load::prefill

@@ -1,11 +1,10 @@
-// What prompts and answers cost in time on an idle replica: least-squares lines through requests of many lengths, sent
+// The time that prompts and answers cost on an idle replica: least-squares lines through requests of many lengths, sent
 // one by one.
 //
 // TTFT = a + b * uncached prompt tokens; (last - first token) = c * (output tokens - 1) + d. The intervals are t
 // intervals at 95 % of the slopes (metrics/compare/statistics/measured.hpp). Pure functions.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -13,6 +12,7 @@
 
 #include "lab/load/connection.hpp"
 #include "metrics/compare/statistics/measured.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load::prefill {
 
@@ -21,7 +21,7 @@ inline constexpr double short_prompt = 800;
 
 struct Point {
   double uncached_tokens = 0;
-  double ttft = 0;         ///< It is in seconds.
+  double ttft = 0;         ///< Seconds.
   double more_tokens = 0;  ///< The output tokens behind the first.
   double decode = 0;       ///< The seconds from the first token to the last.
 };
@@ -43,13 +43,13 @@ struct Slope {
 struct PrefillCost {
   Slope per_1000_tokens;
   std::optional<Slope> per_output_token;
-  std::optional<Slope> short_prompts;  ///< That of 1000 tokens, by prompts shorter than short_prompt alone.
+  std::optional<Slope> short_prompts;  ///< For 1000 tokens, by prompts shorter than short_prompt alone.
 };
 
 /// Returns nothing for fewer than three requests, or if all prompts have one length.
 std::optional<PrefillCost> cost_of(std::span<const Point> points);
 
 void print(std::ostream& out, const std::optional<PrefillCost>& cost);
-boost::json::value json_of(const std::optional<PrefillCost>& cost);
+void write(metrics::wire::JsonWriter& json, const std::optional<PrefillCost>& cost);
 
 }  // namespace weir::lab::load::prefill

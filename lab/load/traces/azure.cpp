@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
@@ -16,11 +16,9 @@ std::string_view take(std::string_view& text) {
 }
 
 std::optional<std::uint64_t> tokens_in(std::string_view text) {
-  std::uint64_t tokens = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-  if (ec != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (static_cast<double>(tokens) > most_tokens) return std::nullopt;
-  return std::max<std::uint64_t>(1, tokens);
+  const auto tokens = number_in<std::uint64_t>(text);
+  if (!tokens || static_cast<double>(*tokens) > most_tokens) return std::nullopt;
+  return std::max<std::uint64_t>(1, *tokens);
 }
 
 }  // namespace

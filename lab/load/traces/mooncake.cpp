@@ -7,16 +7,15 @@
 namespace weir::lab::load::traces {
 namespace {
 
-namespace json = boost::json;
-
-std::optional<std::vector<std::uint64_t>> ids_of(const json::object& line) {
+std::optional<std::vector<std::uint64_t>> ids_of(const JsonObject& line) {
   std::vector<std::uint64_t> ids;
-  const json::value* v = line.if_contains("hash_ids");
-  if (!v || v->is_null()) return ids;
-  if (!v->is_array()) return std::nullopt;
-  for (const json::value& id : v->get_array()) {
+  const auto value = value_at(line, "hash_ids");
+  if (!value || value->is_null()) return ids;
+  JsonArray all;
+  if (value->get(all) != simdjson::SUCCESS) return std::nullopt;
+  for (const JsonValue id : all) {
     if (!id.is_int64() && !id.is_uint64()) return std::nullopt;
-    ids.push_back(id.is_uint64() ? id.get_uint64() : static_cast<std::uint64_t>(id.get_int64()));
+    ids.push_back(id.is_uint64() ? std::uint64_t{id} : static_cast<std::uint64_t>(std::int64_t{id}));
   }
   return ids;
 }
@@ -30,14 +29,14 @@ bool within(double value, double least, double most) { return value >= least && 
 
 bool is_mooncake(std::string_view first_line) {
   const auto line = object_of(first_line);
-  return line && line->contains("timestamp") && line->contains("input_length");
+  return line && value_at(*line, "timestamp") && value_at(*line, "input_length");
 }
 
 Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit) {
   std::optional<double> first;
   std::uint64_t number = 0;
   return read_lines(in, std::move(first_line), limit, true, [&](std::string_view text) -> Entry {
-    const json::object line = object_of(text).value_or(json::object());
+    const JsonObject line = object_or_empty(text);
     const auto at = number_of(line, "timestamp");
     const double input = number_of(line, "input_length").value_or(-1);
     const double output = number_of(line, "output_length").value_or(-1);

@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <charconv>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
 #include "lab/json_fields.hpp"
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
@@ -12,25 +13,17 @@ namespace {
 
 /// A request as the log tells it.
 struct Logged {
-  double at = 0;  ///< It is in Unix seconds.
+  double at = 0;  ///< Unix seconds.
   std::uint64_t prompt_tokens = 1, output_tokens = 1;
   std::uint64_t turn = 1;
   std::optional<std::uint64_t> group;
 };
 
-std::optional<double> first_positive(const boost::json::object& line, std::initializer_list<std::string_view> keys) {
+std::optional<double> first_positive(const JsonObject& line, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (const auto number = number_of(line, key); number && *number >= 1) return number;
   }
   return std::nullopt;
-}
-
-std::optional<std::uint64_t> group_of(const boost::json::object& line) {
-  const std::string hex = text_of(line, "group");
-  std::uint64_t group = 0;
-  const auto [end, ec] = std::from_chars(hex.data(), hex.data() + hex.size(), group, 16);
-  if (hex.empty() || ec != std::errc() || end != hex.data() + hex.size()) return std::nullopt;
-  return group;
 }
 
 /// Divides a prompt of which only the number of turns is known.
@@ -51,8 +44,7 @@ class Conversations {
     if (known != last_.end() && known->second.turn + 1 == logged.turn) {
       messages = known->second.messages;
       messages.push_back(known->second.output_tokens);
-      std::uint64_t before = 0;
-      for (const std::uint64_t tokens : messages) before += tokens;
+      const std::uint64_t before = std::accumulate(messages.begin(), messages.end(), std::uint64_t{0});
       if (logged.prompt_tokens > before) {
         messages.push_back(logged.prompt_tokens - before);
       } else {
@@ -77,14 +69,14 @@ class Conversations {
 
 bool is_request_log(std::string_view first_line) {
   const auto line = object_of(first_line);
-  return line && line->contains("time") && line->contains("outcome") && line->contains("role");
+  return line && value_at(*line, "time") && value_at(*line, "outcome") && value_at(*line, "role");
 }
 
 Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, std::uint64_t& left_out) {
   std::vector<Logged> log;
   const auto read = [&](std::string_view text) -> Entry {
     const auto line = object_of(text);
-    const auto at = line ? metrics::compare::samples::parse_rfc3339(text_of(*line, "time")) : std::nullopt;
+    const auto at = line ? metrics::compare::samples::parse_rfc3339(text_at(*line, "time")) : std::nullopt;
     const auto expected = [&](const char* what) {
       return std::string("expected a line of weir's request log with ") + what + ", got \"" +
              std::string(text.substr(0, 100)) + "\"";
@@ -93,7 +85,7 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
       if (in.eof()) return std::monostate();  // The last line has no end: it is being written.
       return expected("\"time\"");
     }
-    if (text_of(*line, "role") == "shadow") return std::monostate();
+    if (text_at(*line, "role") == "shadow") return std::monostate();
     const auto prompt = first_positive(*line, {"prompt_tokens", "prompt_tokens_estimate"});
     const auto output = first_positive(*line, {"output_tokens", "max_tokens"});
     if (!prompt || !output) {
@@ -104,7 +96,8 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     // A turn has a message of its own at least, so there are no more turns than tokens.
     const double turn = std::min(first_positive(*line, {"turn"}).value_or(1), most_tokens);
     log.push_back({1e-6 * static_cast<double>(*at), static_cast<std::uint64_t>(*prompt),
-                   static_cast<std::uint64_t>(*output), static_cast<std::uint64_t>(turn), group_of(*line)});
+                   static_cast<std::uint64_t>(*output), static_cast<std::uint64_t>(turn),
+                   number_in<std::uint64_t>(text_at(*line, "group"), 16)});
     return std::monostate();
   };
   Trace trace = read_lines(in, std::move(first_line), 0, false, read);

@@ -1,6 +1,6 @@
-// What weir promises of replicas that die, hang, slow down and return, in simulated time: the real pool in front of
-// four engine models, at half of what they can do. tests/bench/failures.cpp prints the same with more loads, and beside
-// round robin. It is deterministic by seed.
+// The promises of weir about replicas that die, hang, slow down and return, in simulated time: the real pool in front
+// of four engine models, at half of what they can do. tests/bench/failures.cpp prints the same with more loads, and
+// beside round robin. It is deterministic by seed.
 #include <gtest/gtest.h>
 
 #include "lab/engine/random.hpp"
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t few = 4, many = 20;  ///< A p99 needs many runs; what holds in each needs few.
 constexpr double fault = FaultRun::fault_at, back = FaultRun::back_at;
 
-/// These are the runs of bench_failures, which draws its requests from 6000 entries. No run comes to more than the
+/// The runs of bench_failures, which draws its requests from 6000 entries. No run comes to more than the
 /// first 2000 of them.
 std::vector<FaultRun> runs_with(Fault kind, std::uint64_t seeds) {
   const auto trace = read_trace_file(WEIR_TEST_DATA "/traces/conv.csv");
@@ -27,8 +27,8 @@ std::vector<FaultRun> runs_with(Fault kind, std::uint64_t seeds) {
   return runs;
 }
 
-/// No request fails of which nothing has reached its client, but one in 10,000 where another replica's opinion has to be
-/// asked: that takes a retry from the budget, which has three where little is in flight.
+/// No request fails of which nothing has reached its client, but one in 10,000 where another replica's opinion has to
+/// be asked: that takes a retry from the budget, which has three where little is in flight.
 void expect_none_lost(const std::vector<FaultRun>& runs, bool asks_opinions) {
   std::size_t failed = 0, requests = 0;
   for (const auto& run : runs) {
@@ -46,7 +46,9 @@ double longest_until_out(const std::vector<FaultRun>& runs) {
   return longest;
 }
 
-double p99_by_that_before(const std::vector<FaultRun>& runs) { return p99_ttft(runs, fault + 10, back) / p99_ttft(runs, 20, fault); }
+double p99_by_that_before(const std::vector<FaultRun>& runs) {
+  return p99_ttft(runs, fault + 10, back) / p99_ttft(runs, 20, fault);
+}
 
 struct Promise {
   const char* name;

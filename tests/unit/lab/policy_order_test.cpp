@@ -1,4 +1,4 @@
-// One of four replicas runs at half speed, under the conversation trace and 0.7 of what the four can do together: there
+// A replica of four runs at half speed, under the conversation trace and 0.7 of what the four can do together: there
 // the token ledger must be better than other policies. tests/bench/policies.cpp runs it at more loads and with more
 // seeds. It is deterministic by seed.
 #include <gtest/gtest.h>
@@ -23,7 +23,11 @@ class PolicyOrder : public testing::TestWithParam<std::uint64_t> {
     return metrics::compare::statistics::quantile(std::span(ttft), 0.99);
   }
 
-  weir::lab::plan::Setup setup_{.engines = four_engines(0.5), .seed = GetParam(), .engine_seed = GetParam() * 101, .probes = false, .endless_queue = true};
+  weir::lab::plan::Setup setup_{.engines = four_engines(0.5),
+                                .seed = GetParam(),
+                                .engine_seed = GetParam() * 101,
+                                .probes = false,
+                                .endless_queue = true};
   std::vector<TracedRequest> requests_;
   double rate_ = 0;
 };

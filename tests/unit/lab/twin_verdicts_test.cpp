@@ -2,8 +2,6 @@
 // deterministic by seed.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "tests/bench/tally.hpp"
 #include "tests/bench/twin_simulation.hpp"
 
@@ -13,10 +11,7 @@ namespace {
 constexpr double half_hour = 1800;
 
 const std::vector<TraceEntry>& trace() {
-  static const auto read = [] {
-    std::ifstream file(WEIR_TEST_DATA "/traces/conv.csv");
-    return std::get<std::vector<TraceEntry>>(lab::load::read_trace(file, 0));
-  }();
+  static const auto read = read_trace_file(WEIR_TEST_DATA "/traces/conv.csv");
   return read;
 }
 

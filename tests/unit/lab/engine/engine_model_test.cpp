@@ -69,15 +69,11 @@ TEST(EngineModel, OneRequestTakesAPrefillStepAndOneDecodeStepAToken) {
 }
 
 TEST(EngineModel, RefusesWhatCanNeverRun) {
-  EngineSettings s = plain();
-  s.kv_tokens = 100;
-  EngineModel engine(s, 1);
-  EXPECT_FALSE(engine.submit({1, 0, 5}));
-  EXPECT_FALSE(engine.submit({2, 5, 0}));
-  EXPECT_FALSE(engine.submit({3, 60, 41}));
-  EXPECT_FALSE(engine.submit({4, 1, ~std::uint64_t{0}}));
-  EXPECT_FALSE(engine.submit({5, ~std::uint64_t{0}, 1}));
-  EXPECT_TRUE(engine.submit({6, 60, 40}));
+  constexpr auto most = ~std::uint64_t{0};
+  EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{6, 60, 40}});
+  for (const Sequence& never : {Sequence{1, 0, 5}, {2, 5, 0}, {3, 60, 41}, {4, 1, most}, {5, most, 1}}) {
+    EXPECT_FALSE(engine.submit(never)) << never.id;
+  }
   EXPECT_EQ(engine.waiting(), 1u);
 }
 
@@ -98,20 +94,8 @@ TEST(EngineModel, ALongPromptIsPrefilledInPiecesWhileOthersDecode) {
   EXPECT_THAT(pieces, ElementsAre(99, 99, 52));
 }
 
-TEST(EngineModel, PromptsAreServedInTheOrderTheyCame) {
-  EngineSettings s = plain();
-  s.prefill_budget = 64;
-  EngineModel engine(s, 1);
-  for (SequenceId id = 1; id <= 5; ++id) engine.submit({id, 100, 4});
-  std::vector<SequenceId> firsts;
-  for (const Seen& e : run_dry(engine)) {
-    if (e.event.index == 1) firsts.push_back(e.event.id);
-  }
-  EXPECT_THAT(firsts, ElementsAre(1, 2, 3, 4, 5));
-}
-
 TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
-  // It would fit, but does not overtake.
+  // The third would fit, but does not overtake.
   EngineModel engine = with(plain([](auto& s) { s.kv_tokens = 100; }), {{1, 60, 2}, {2, 60, 2}, {3, 10, 2}});
   engine.begin_step();
   EXPECT_EQ(engine.running(), 1u);
@@ -125,13 +109,11 @@ TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
 
 TEST(EngineModel, AbortFreesMemoryAndPlaceAtOnce) {
   for (const Batching batching : {Batching::continuous, Batching::static_batches}) {
-    EngineSettings s = plain();
-    s.batching = batching;
-    s.max_batch = 1;
-    EngineModel engine(s, 1);
-    engine.submit({1, 10, 100});
-    engine.submit({2, 10, 1});
-    engine.submit({3, 10, 1});
+    const auto alone = [batching](auto& s) {
+      s.batching = batching;
+      s.max_batch = 1;
+    };
+    EngineModel engine = with(plain(alone), {{1, 10, 100}, {2, 10, 1}, {3, 10, 1}});
     engine.begin_step();
     EXPECT_TRUE(engine.abort(1));
     EXPECT_EQ(engine.kv_reserved(), 0u);
@@ -145,12 +127,14 @@ TEST(EngineModel, AbortFreesMemoryAndPlaceAtOnce) {
   }
 }
 
+/// Static batches of two.
+constexpr auto pairs = [](EngineSettings& s) {
+  s.batching = Batching::static_batches;
+  s.max_batch = 2;
+};
+
 TEST(EngineModel, AStaticBatchEndsBeforeTheNextBegins) {
-  EngineModel engine = with(plain([](auto& s) {
-                              s.batching = Batching::static_batches;
-                              s.max_batch = 2;
-                            }),
-                            {{1, 10, 1}, {2, 10, 3}, {3, 10, 1}});
+  EngineModel engine = with(plain(pairs), {{1, 10, 1}, {2, 10, 3}, {3, 10, 1}});
   std::vector<std::vector<SequenceId>> steps;
   std::vector<std::uint64_t> reserved;
   while (engine.begin_step()) {
@@ -176,11 +160,7 @@ TEST(EngineModel, AStaticBatchPaysForItsFinishedSequences) {
 }
 
 TEST(EngineModel, AStaticBatchWhoseLastSequenceIsAbortedGivesWay) {
-  EngineModel engine = with(plain([](auto& s) {
-                              s.batching = Batching::static_batches;
-                              s.max_batch = 2;
-                            }),
-                            {{1, 10, 1}, {2, 10, 50}, {3, 10, 1}});
+  EngineModel engine = with(plain(pairs), {{1, 10, 1}, {2, 10, 50}, {3, 10, 1}});
   step(engine);
   engine.abort(2);
   ASSERT_TRUE(engine.begin_step());
@@ -215,13 +195,11 @@ TEST(EngineModel, DraftsThatAreAllRightComeInOneEvent) {
 }
 
 TEST(EngineModel, DraftsThatAreAllWrongCostTimeAndBringNothing) {
-  EngineSettings s = plain();
-  s.speculative_tokens = 3;
-  s.acceptance = 0;
-  EngineSettings without = plain();
-  EngineModel drafting(s, 1), plainly(without, 1);
-  drafting.submit({7, 100, 20});
-  plainly.submit({7, 100, 20});
+  const auto drafts = [](auto& s) {
+    s.speculative_tokens = 3;
+    s.acceptance = 0;
+  };
+  EngineModel drafting = with(plain(drafts), {{7, 100, 20}}), plainly = with(plain(), {{7, 100, 20}});
   const auto slow = run_dry(drafting), fast = run_dry(plainly);
   ASSERT_EQ(slow.size(), 20u);
   ASSERT_EQ(fast.size(), 20u);
@@ -311,7 +289,7 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
   std::map<SequenceId, Sequence> submitted;
   std::map<SequenceId, std::uint64_t> produced;
   std::map<SequenceId, bool> aborted;
-  SequenceId next = 1;
+  SequenceId next = 1, begun = 0;
   for (int round = 0; round < 3'000; ++round) {
     if (round < 2'000 && random.below(3) == 0) {
       const Sequence q{next++, 1 + random.below(600), 1 + random.below(40)};
@@ -334,6 +312,7 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
     if (!stepping) continue;
     for (const TokenEvent& e : engine.end_step()) {
       ASSERT_FALSE(aborted[e.id]);
+      if (produced[e.id] == 0) ASSERT_GT(e.id, std::exchange(begun, e.id)) << "prompts are served as they came";
       ASSERT_GE(e.tokens, 1u);
       ASSERT_LE(e.tokens, 1u + drafts);
       ASSERT_EQ(e.index, produced[e.id] += e.tokens);

@@ -60,7 +60,7 @@ TEST_P(PublishedOrders, SpeculationHelpsAlwaysWhereOneUserIsAlone) {
   for (const std::uint32_t drafts : {1u, 2u, 8u}) EXPECT_LT(drafting(card, drafts, 1), drafting(card, 0, 1)) << drafts;
 }
 
-/// One engine with all of a card's memory against two that share the card: each of them has half the memory and, as
+/// An engine with all of a card's memory against two that share the card: each of them has half the memory and, as
 /// both read the weights, half the speed.
 TEST_P(PublishedOrders, TwoHalvesOfACardAreNoBetterThanOneWhole) {
   const EngineSettings& whole = GetParam().settings;

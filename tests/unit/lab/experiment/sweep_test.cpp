@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
 #include <set>
 
 #include "tests/unit/lab/load/made_results.hpp"
@@ -134,7 +136,7 @@ TEST(Sweep, SaysWhatItTookOfItsBatches) {
     sweep.take(points[i], std::move(ran));
   }
   const auto report = sweep.report(true);
-  const auto json = boost::json::value(report.json);
+  const auto json = boost::json::parse(report.json);
   ASSERT_EQ(json.at("sweep").as_array().size(), 1u) << "the second number at once was not reached";
   EXPECT_EQ(json.at("sweep").at(0).at("batches"), 3);
   EXPECT_EQ(json.at("sweep").at(0).at("own_delay"), "it was slow") << "of any batch";
@@ -162,7 +164,7 @@ std::vector<BatchSize> measured() {
 }
 
 TEST(SweepReport, HasTheKeysThatProgramsRead) {
-  const auto json = boost::json::value(report_of(settings(), measured(), false).json);
+  const auto json = boost::json::parse(report_of(settings(), measured(), false).json);
   const auto& point = json.at("sweep").at(1);
   EXPECT_EQ(point.at("concurrency"), 2);
   for (const auto* const phase : {"prefill", "decode"}) {
@@ -236,7 +238,7 @@ TEST(SweepReport, WhatIsUnknownIsNull) {
   sizes[0].concurrency = 3;
   sizes[2].decode.reset();
   sizes[2].own_delay = "this tool computed for 99 % of the time.";
-  const auto json = boost::json::value(report_of(settings(), sizes, false).json);
+  const auto json = boost::json::parse(report_of(settings(), sizes, false).json);
   EXPECT_TRUE(json.at("sweep").at(2).at("decode").is_null());
   EXPECT_TRUE(json.at("knee").at("decode").is_null());
   EXPECT_TRUE(json.at("knee").at("prefill").is_null()) << "it may lie below the lowest number";

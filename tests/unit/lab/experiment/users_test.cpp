@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::experiment {
@@ -29,7 +31,7 @@ TEST(Objective, IsReadFromThresholds) {
 }
 
 TEST(Objective, IsMetByEveryThreshold) {
-  const auto result = made_result({.ttft = 0.5, .gap = 0.02, .events = 11});  // It ends after 0.72 s.
+  const auto result = made_result({.ttft = 0.5, .gap = 0.02, .events = 11});  // Ends after 0.72 s.
   EXPECT_TRUE(meets({0.6, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.4, 0.03, 0.8}, result));
   EXPECT_FALSE(meets({0.6, 0.01, 0.8}, result));
@@ -113,7 +115,7 @@ TEST(PeakUsers, AreMeasuredOnceAllAreThere) {
     ran.ended = 100 + lasted;
     ran.own_delay = "slow";
     users.take(points[1], std::move(ran));
-    const auto report = boost::json::value(users.report(false).json);
+    const auto report = boost::json::parse(users.report(false).json);
     const auto& stage = report.at("users").as_array().back();
     EXPECT_EQ(stage.at("own_delay"), "slow");
     return std::pair(stage.at("seconds").to_number<double>(), stage.at("requests_ok").to_number<int>());
@@ -139,7 +141,7 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
     for (int i = 0; i < count; ++i) stages[1].requests.add(made_result({.outcome = outcome}));
   }
   stages[0].own_delay = "this tool computed for 99 % of the time.";
-  const auto json = boost::json::value(report_of(with_objective(), stages, true).json);
+  const auto json = boost::json::parse(report_of(with_objective(), stages, true).json);
   const auto &first = json.at("users").at(0), &second = json.at("users").at(1);
   EXPECT_EQ(first.at("users"), 50);
   EXPECT_EQ(first.at("output_tokens_per_second").to_number<double>(), 10);
@@ -151,7 +153,7 @@ TEST(UsersReport, HasTheKeysThatProgramsRead) {
   EXPECT_TRUE(second.at("own_delay").is_null());
   EXPECT_EQ(json.at("peak_users"), 50);
   EXPECT_EQ(json.at("interrupted"), true);
-  const auto unjudged = boost::json::value(report_of({}, stages, false).json);
+  const auto unjudged = boost::json::parse(report_of({}, stages, false).json);
   EXPECT_TRUE(unjudged.at("peak_users").is_null());
   EXPECT_TRUE(unjudged.at("users").at(0).at("slo_attainment").is_null());
   const auto text = report_of({}, stages, false).page.markdown();
@@ -177,7 +179,7 @@ TEST(UsersReport, WithoutFiguresIsThere) {
   never.users = 3;
   const auto report = report_of({}, std::vector{never}, true);
   EXPECT_THAT(as_text(report, false), HasSubstr("the load was ended before all of them were there"));
-  EXPECT_TRUE(report.json.at("users").at(0).at("e2e_s").is_null());
+  EXPECT_TRUE(boost::json::parse(report.json).at("users").at(0).at("e2e_s").is_null());
   EXPECT_FALSE(report.whole);
   EXPECT_THAT(report.notes, testing::ElementsAre("nothing was measured; see the report for why"));
 }

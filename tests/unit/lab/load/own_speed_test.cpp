@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// One request with a TTFT of 100 ms and a TPOT of 20 ms.
+/// A request with a TTFT of 100 ms and a TPOT of 20 ms.
 Tally measured() {
   Tally tally;
   tally.add(made_result({.ttft = 0.1, .gap = 0.02, .events = 3}));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
+#include <functional>
 #include <sstream>
 
 #include "lab/load/course.hpp"
@@ -16,6 +18,13 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+/// Returns the object of which `write` writes the members.
+boost::json::value members_of(const std::function<void(JsonWriter&)>& write) {
+  JsonWriter json;
+  write(json.open('{'));
+  return boost::json::parse(json.close('}').written());
+}
+
 /// An open load at a server that answers in 100 ms. Nothing is sent while the tool stands still, from 1 s to 3 s.
 TEST(Tally, CountsAnOpenLoadFromWhenItsRequestsWereDue) {
   Tally honest, closed;
@@ -27,8 +36,9 @@ TEST(Tally, CountsAnOpenLoadFromWhenItsRequestsWereDue) {
     result.due = moment(due);
     honest.add(result);
   }
-  const boost::json::object told = honest.json(1), hidden = closed.json(1);
-  const auto of = [](const boost::json::object& all, const char* what, const char* which) {
+  const auto told = members_of([&](JsonWriter& json) { honest.write_members(json, 1); });
+  const auto hidden = members_of([&](JsonWriter& json) { closed.write_members(json, 1); });
+  const auto of = [](const boost::json::value& all, const char* what, const char* which) {
     return all.at(what).at(which).to_number<double>();
   };
   EXPECT_NEAR(of(hidden, "e2e_s", "p99"), 0.1, 1e-3) << "from the sending on, no stall can be seen";
@@ -56,6 +66,8 @@ TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {
   const auto d = distribution(values);
   EXPECT_DOUBLE_EQ(d->mean, 50.5);
   EXPECT_DOUBLE_EQ(d->p50, 50.5);
+  EXPECT_NEAR(d->p90, 90.1, 1e-6);
+  EXPECT_NEAR(d->p95, 95.05, 1e-6);
   EXPECT_NEAR(d->p99.value(), 99.01, 1e-6);
   EXPECT_DOUBLE_EQ(d->max, 100);
 }
@@ -73,7 +85,7 @@ TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
   EXPECT_EQ(report.all.failed(), 2u);
   EXPECT_EQ(report.all.unfinished(), 1u);
   EXPECT_EQ(report.all.output_tokens(), 28u);
-  const auto json = report.json();
+  const auto json = members_of([&](JsonWriter& out) { report.write_members(out); });
   EXPECT_EQ(json.at("errors"), boost::json::parse(R"({"http_503":1,"truncated":1})"));
   EXPECT_EQ(json.at("itl_s").at("count"), 18);
   EXPECT_NEAR(json.at("ttft_s").at("mean").as_double(), 0.1, 1e-6);
@@ -111,7 +123,7 @@ TEST(EndedEarly, CountsAnswersThatTheirEngineSaysWereShorter) {
     result.output_target = 5;
     early.add(result);
   };
-  // Those of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
+  // Answers of 5 and 6 are whole, the engine of the next told nothing, and the last one failed.
   for (const std::uint64_t told : {5u, 6u, 0u}) add({.output_tokens = told});
   add({.output_tokens = 4, .outcome = "reset"});
   EXPECT_EQ(early.warning(), std::nullopt);

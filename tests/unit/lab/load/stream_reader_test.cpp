@@ -76,7 +76,7 @@ TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
   EXPECT_EQ(reader.prompt_tokens, 31u);
   EXPECT_EQ(reader.output_tokens, 3u);
   EXPECT_THAT(reader.gaps, ElementsAre(testing::FloatEq(0.015f)));
-  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // It is (50 - 20) / (3 - 1).
+  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // (50 - 20) / (3 - 1)
 }
 
 TEST(StreamReader, WithoutUsageTokensAreEvents) {
@@ -97,24 +97,11 @@ TEST(StreamReader, ReasoningAndToolCallsAreTokens) {
                   event(R"({"choices":[{"delta":{"reasoning_content":null,"content":null}}],"usage":null})"),
               at(1));
   EXPECT_EQ(reader.token_events, 3u);
-}
-
-TEST(StreamReader, ReadsTgiToItsLastEvent) {
-  StreamReader reader(Api::tgi);
-  reader.feed(
-      ":\n\n"
-      R"(data:{"index":1,"token":{"id":1,"text":" a","special":false},"generated_text":null,"details":null})"
-      "\n\n",
-      at(5));
-  EXPECT_FALSE(reader.complete);
-  reader.feed(
-      R"(data:{"index":2,"token":{"id":2,"text":"<e>","special":true},"generated_text":" a","details":{"generated_tokens":2,"input_length":6}})"
-      "\n\n",
-      at(9));
-  EXPECT_TRUE(reader.complete);
-  EXPECT_EQ(reader.token_events, 2u);
-  EXPECT_EQ(reader.output_tokens, 2u);
-  EXPECT_EQ(reader.prompt_tokens, 6u);
+  StreamReader thinking(Api::chat);
+  thinking.feed(event(R"({"choices":[{"delta":{"reasoning":"hm"}}]})"), at(1));
+  thinking.feed(event(R"({"choices":[{"delta":{"content":"a"}}]})"), at(2));
+  EXPECT_EQ(thinking.first_token, at(1));
+  EXPECT_EQ(thinking.first_output, at(2)) << "a thought is no output";
 }
 
 TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "lab/engine/words.hpp"
-#include "lab/load/shape.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -138,14 +137,6 @@ TEST(Workload, TasksCanBeToldAgainFromTheirNumber) {
   const Planned second = *workload.next();
   EXPECT_EQ(workload.messages(second), std::vector<std::string>{task_of(4, second).prompt});
   EXPECT_TRUE(tasks::is_task(workload.messages(second).front()));
-}
-
-TEST(Shape, IsKnownByItsNameAndDescribedWithItsLengths) {
-  ASSERT_TRUE(shape("rag"));
-  EXPECT_EQ(shape("rag")->input_tokens, 3000);
-  EXPECT_EQ(shape("rag")->output_tokens, 200);
-  EXPECT_FALSE(shape("ragg"));
-  EXPECT_THAT(describe_shapes(), testing::HasSubstr(": rag 3000 in and 200 out, chat 500 in and 250 out, agent 8000"));
 }
 
 TEST(RequestBody, SpeaksEachApi) {

@@ -22,7 +22,7 @@ TEST(Arrival, IsAsLongAgoAsItsStamp) {
     std::chrono::nanoseconds stamp;
     Moment arrival;
   } const cases[]{
-      {1000s, now},       {1000s - 3us, now - 3us}, {990s, now - 10s}, {990s - 1ns, now},  // It is too old to be true.
+      {1000s, now},       {1000s - 3us, now - 3us}, {990s, now - 10s}, {990s - 1ns, now},  // Too old to be true.
       {1000s + 1ns, now},  // The wall clock was set back.
   };
   for (const auto& [stamp, arrival] : cases) EXPECT_EQ(arrival_of(stamp, 1000s, now), arrival) << stamp.count();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <sstream>
 
 #include "lab/load/request_lines.hpp"
@@ -68,9 +69,13 @@ boost::json::object report(double ttft_p50, double tpot_p50) {
           {"itl_s", nullptr}};
 }
 
+Observed seen(std::string who, const boost::json::object& report) {
+  return observed(std::move(who), *object_of(boost::json::serialize(report)));
+}
+
 TEST(PrintObservers, PutsThemUnderEachOther) {
   std::ostringstream out;
-  print_observers(out, {observed("the client itself", report(0.0521, 0.0182))});
+  print_observers(out, {seen("the client itself", report(0.0521, 0.0182))});
   EXPECT_THAT(out.str(),
               HasSubstr("the client itself               8     53.10   52.10  200.00    18.20   18.20   30.00 "
                         "       -       -       -\n"));
@@ -78,12 +83,12 @@ TEST(PrintObservers, PutsThemUnderEachOther) {
 
 TEST(PrintAdded, IsTheDifferenceOfTheMedians) {
   std::ostringstream out, none;
-  print_added(out, observed("", report(0.0524, 0.0182)), observed("", report(0.0520, 0.01825)));
+  print_added(out, seen("", report(0.0524, 0.0182)), seen("", report(0.0520, 0.01825)));
   EXPECT_THAT(out.str(), HasSubstr("TTFT +0.40 ms (52.40 with it, 52.00 without)"));
   EXPECT_THAT(out.str(), HasSubstr("TPOT -0.05 ms (18.20 with it, 18.25 without)"));
-  print_added(out, observed("", report(0.0524, 0.018249)), observed("", report(0.0524, 0.018250)));
+  print_added(out, seen("", report(0.0524, 0.018249)), seen("", report(0.0524, 0.018250)));
   EXPECT_THAT(out.str(), HasSubstr("TPOT +0.00 ms"));
-  print_added(none, observed("", {}), observed("", report(0.05, 0.02)));
+  print_added(none, seen("", {}), seen("", report(0.05, 0.02)));
   EXPECT_THAT(none.str(), HasSubstr("TTFT unknown"));
 }
 
@@ -130,8 +135,8 @@ boost::json::object many_requests(double p99) {
 
 TEST(PrintReports, SetsTheP99BesideTheFirst) {
   std::ostringstream out;
-  print_reports(out, {observed("round_robin", many_requests(0.5)), observed("least_requests", many_requests(0.4)),
-                      observed("other", many_requests(0.55))});
+  print_reports(out, {seen("round_robin", many_requests(0.5)), seen("least_requests", many_requests(0.4)),
+                      seen("other", many_requests(0.55))});
   EXPECT_THAT(out.str(), HasSubstr("round_robin          120      51.0      50.0     200.0     500.0     610.0\n"));
   EXPECT_THAT(out.str(), HasSubstr("p99 against round_robin: least_requests -20 %, other +10 %. One run; behind each "
                                    "p99 stand the 2 slowest of 120 requests.\n"));
@@ -139,13 +144,13 @@ TEST(PrintReports, SetsTheP99BesideTheFirst) {
 
 TEST(PrintReports, HasNoP99OfFewerThanAHundredRequests) {
   std::ostringstream out, one, none;
-  print_reports(out, {observed("round_robin", many_requests(0.5)), observed("least_requests", report(0.05, 0.02))});
+  print_reports(out, {seen("round_robin", many_requests(0.5)), seen("least_requests", report(0.05, 0.02))});
   EXPECT_THAT(out.str(), HasSubstr("least_requests         8      51.0      50.0     200.0         -"));
   EXPECT_THAT(out.str(), HasSubstr("p95 against round_robin: least_requests +0 %. One run; behind each p95 stand the 1 "
                                    "slowest of 8 requests.\n"));
-  print_reports(one, {observed("round_robin", report(0.05, 0.02))});
+  print_reports(one, {seen("round_robin", report(0.05, 0.02))});
   EXPECT_THAT(one.str(), Not(HasSubstr("against")));
-  print_reports(none, {observed("round_robin", report(0.05, 0.02)), observed("broken", {})});
+  print_reports(none, {seen("round_robin", report(0.05, 0.02)), seen("broken", {})});
   EXPECT_THAT(none.str(), HasSubstr("broken              0         -"));
   EXPECT_THAT(none.str(), Not(HasSubstr("against")));
 }

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 
-constexpr double noon = 1795262400;  // This is 2026-11-21T12:00:00Z.
+constexpr double noon = 1795262400;  // 2026-11-21T12:00:00Z
 
 std::string line(const std::string& second, const std::string& replica, const std::string& outcome,
                  const std::string& e2e) {
@@ -26,14 +26,14 @@ Outage read(const std::string& log, const std::string& report, const std::string
   outage.killed = noon + 2;
   outage.restarted = noon + 4;
   std::istringstream in(log), page(metrics);
-  read_outage(outage, in, boost::json::parse(report).as_object(), read_metrics_text(page));
+  read_outage(outage, in, *object_of(report), read_metrics_text(page));
   return outage;
 }
 
 TEST(Outage, TellsWhatClientsSawWhatWasCountedAndWhenItWasBack) {
-  const Outage o = read(line("01.0", "b", "upstream_reset", "1.1") +  // It broke off.
-                            line("01.5", "a", "ok", "1") +            // It began before.
-                            line("03.0", "a", "ok", "1") +            // It ran meanwhile.
+  const Outage o = read(line("01.0", "b", "upstream_reset", "1.1") +  // Broke off.
+                            line("01.5", "a", "ok", "1") +            // Began before.
+                            line("03.0", "a", "ok", "1") +            // Ran meanwhile.
                             line("03.5", "b", "upstream_error", "null") + line("04.5", "a", "ok", "1") +
                             line("04.2", "b", "ok", "2") + line("04.5", "b", "ok", "0.6") + "{\"time\":\"2026",
                         R"({"requests_ok":5,"errors":{"http_502":1,"reset":1}})",

@@ -53,29 +53,26 @@ std::string streamed(const Request& request, const AnswerPlan& plan) {
   return text;
 }
 
-TEST(SimTask, IsAnsweredRightOnEveryRoute) {
-  for (const Route route : {Route::chat, Route::completions, Route::tgi_generate_stream}) {
-    const Request request = asking(route, 1'000);
-    engine::Random random(1);
-    const AnswerPlan plan = plan_answer(request, random);
-    EXPECT_TRUE(plan.by_stop);
-    EXPECT_LT(plan.tokens, 150u) << "it ends when all is said";
-    const tasks::Checked checked = tasks::check(task(), streamed(request, plan));
-    EXPECT_TRUE(checked.right_number);
-    EXPECT_EQ(checked.lines, 11u);
-    EXPECT_EQ(checked.right_lines, 11u);
-  }
+tasks::Checked answered(const Request& request, double wrong = 0) {
+  engine::Random random(1);
+  const AnswerPlan plan = plan_answer(request, random, wrong);
+  EXPECT_EQ(plan.by_stop, request.max_tokens != 50u);
+  if (wrong == 0) EXPECT_LT(plan.tokens, 150u) << "it ends when all is said";
+  return tasks::check(task(), streamed(request, plan));
 }
 
-TEST(SimTask, IsCutAtMaxTokens) {
-  const Request request = asking(Route::chat, 50);
-  engine::Random random(1);
-  const AnswerPlan plan = plan_answer(request, random);
-  EXPECT_EQ(plan.tokens, 50u);
-  EXPECT_FALSE(plan.by_stop);
-  const tasks::Checked checked = tasks::check(task(), streamed(request, plan));
-  EXPECT_TRUE(checked.right_number);
-  EXPECT_EQ(checked.right_lines, checked.lines) << "the last line is cut";
+TEST(SimTask, IsAnsweredOnEveryRouteAndCutAtMaxTokens) {
+  for (const Route route : {Route::chat, Route::completions, Route::tgi_generate_stream}) {
+    for (const std::int64_t max_tokens : {1'000, 50}) {
+      const tasks::Checked checked = answered(asking(route, max_tokens));
+      EXPECT_TRUE(checked.right_number);
+      EXPECT_EQ(checked.right_lines, checked.lines) << "the last line may be cut";
+      if (max_tokens == 1'000) EXPECT_EQ(checked.lines, 11u);
+    }
+  }
+  const tasks::Checked wrong = answered(asking(Route::chat, 1'000), 1);
+  EXPECT_FALSE(wrong.right_number);
+  EXPECT_EQ(wrong.right_lines, 0u);
 }
 
 TEST(SimTask, HasAWholeAnswerToo) {
@@ -86,15 +83,6 @@ TEST(SimTask, HasAWholeAnswerToo) {
   const auto body = json::parse(answer.whole());
   const auto& content = body.at("choices").at(0).at("message").at("content").as_string();
   EXPECT_TRUE(tasks::check(task(), {content.data(), content.size()}).right_number);
-}
-
-TEST(SimTask, IsAnsweredWronglyIfToldTo) {
-  const Request request = asking(Route::chat, 1'000);
-  engine::Random random(1);
-  const tasks::Checked checked = tasks::check(task(), streamed(request, plan_answer(request, random, 1)));
-  EXPECT_FALSE(checked.right_number);
-  EXPECT_EQ(checked.right_lines, 0u);
-  EXPECT_EQ(checked.lines, 11u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <sstream>
 
 #include "lab/engine/random.hpp"
@@ -29,6 +30,12 @@ std::string printed(const std::vector<Point>& points) {
   std::ostringstream out;
   print(out, cost_of(points));
   return out.str();
+}
+
+boost::json::value json_of(const std::optional<PrefillCost>& cost) {
+  metrics::wire::JsonWriter json;
+  write(json, cost);
+  return boost::json::parse(json.written());
 }
 
 TEST(PrefillCost, FindsTheSlopesWithTheirIntervals) {
