@@ -230,9 +230,9 @@ net::Awaitable<std::unique_ptr<http::OwnAnswer>> Session::answer_models(const ex
 }
 
 net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
-  const keys::KeySlot slot(request.client.key.get());
+  std::optional<keys::KeySlot> slot(request.client.key.get());
   exchange::ExchangeEnd end;
-  if (auto refusal = refusal_of_key(request, slot.got())) {
+  if (auto refusal = refusal_of_key(request, slot->got())) {
     end.own = std::move(refusal);
     end.keep_alive = request.message.head.keep_alive;
   } else if (const auto* const pool = request.snapshot->pool_for(request.message.facts->model); pool == nullptr) {
@@ -243,6 +243,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
     co_await exchange.run();
     end = exchange.end();
   }
+  slot.reset();  // A client that has read its answer may send its next request, on another connection, too.
   if (end.own) co_return co_await send_own(request, *end.own, end.keep_alive);
   if (end.kept) {
     request.progress.answered = true;
