@@ -16,7 +16,7 @@ class PoolStart : public PoolQueue {
     for (std::size_t i = 0; i < requests; ++i) wait(wish, 2);
     for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->report(pool->key(i), Sign::probe_passed, at(3));
   }
-  /// What the replicas learn before they go.
+  /// The replicas may learn something before they go.
   virtual void prepare() {}
   std::size_t taken(double now) {
     tick(now);
