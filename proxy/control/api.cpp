@@ -62,10 +62,8 @@ json::object engine_object(const fleet::Replica& replica, metrics::Moment now) {
   return object;
 }
 
-json::object replica_object(const fleet::Replica& replica, balancer::Pool& pool, const Medians& medians,
-                            metrics::Moment now) {
-  const auto load = pool.load(replica.key, now);
-  const auto health = pool.health(replica.key, now);
+json::object replica_object(const fleet::Replica& replica, const balancer::ReplicaLoad& load,
+                            const balancer::ReplicaHealth& health, const Medians& medians, metrics::Moment now) {
   const auto median = medians.of(replica.pool, replica.settings.name);
   json::object object;
   object["pool"] = replica.pool;
@@ -100,8 +98,8 @@ void tell_undrained(const fleet::Snapshot& snapshot, const std::string& name, me
   for (const auto& pool : snapshot.pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
-      done["pardoned"] = pool->balancer->pardon(replica->key, now);
-      const auto health = pool->balancer->health(replica->key, now);
+      done["pardoned"] = pool->balancer->health().pardon(replica->key, now);
+      const auto health = pool->balancer->health().of(replica->key, now);
       done["state"] = metrics::name_of(health.state);
       done["reason"] = health.reason;
     }
@@ -132,14 +130,18 @@ ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& median
                           const Standing& standing) {
   json::array replicas, pools;
   for (const auto& pool : snapshot.all_pools) {
-    for (const auto& replica : pool->replicas)
-      replicas.push_back(replica_object(*replica, *pool->balancer, medians, now));
+    const auto load = pool->balancer->figures().load(now);
+    for (const auto& replica : pool->replicas) {
+      const auto health = pool->balancer->health().of(replica->key, now);
+      replicas.push_back(replica_object(*replica, load.of(replica->key), health, medians, now));
+    }
     pools.push_back(json::object{{"name", pool->settings.name},
-                                 {"in_flight", pool->balancer->in_flight()},
-                                 {"waiting", pool->balancer->queue(now).waiting}});
+                                 {"in_flight", load.in_flight},
+                                 {"waiting", load.queue.waiting}});
   }
   for (const auto& [balancer, replica, since] : snapshot.leaving) {
-    auto object = replica_object(*replica, *balancer, medians, now);
+    auto object = replica_object(*replica, balancer->figures().load(replica->key, now),
+                                 balancer->health().of(replica->key, now), medians, now);
     object["state"] = metrics::name_of(metrics::ReplicaState::draining);
     object["state_seconds"] = metrics::seconds(now - since);
     object["reason"] = "it is no longer in the settings";

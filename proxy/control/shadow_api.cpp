@@ -71,7 +71,7 @@ json::array shadows_list(const fleet::Snapshot& snapshot) {
                                {"control", settings.control},
                                {"on", shadow->state->on.load()},
                                {"finished", shadow->state->finished.load()},
-                               {"in_flight", shadow->pool->balancer->in_flight()},
+                               {"in_flight", shadow->pool->balancer->figures().in_flight()},
                                {"replicas", std::move(replicas)}});
   }
   return all;

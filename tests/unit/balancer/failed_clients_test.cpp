@@ -71,7 +71,7 @@ class History {
 class FailedClientsOfAPool : public PoolWithKeys {
  protected:
   void report(std::size_t replica, Sign sign, Client client, double now, bool gives_work = true) {
-    pool->report(keys[replica], sign, at(now), {}, {client, gives_work});
+    pool->health().report(keys[replica], sign, at(now), {}, {client, gives_work});
   }
   bool is_out(std::size_t replica, double now) { return state(replica, now) == ReplicaState::ejected; }
   unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random); }

@@ -34,7 +34,7 @@ class Storm {
     for (int i = 0; i < steps; ++i) {
       now_ += 0.001 * static_cast<double>(below(50));
       step();
-      EXPECT_EQ(pool_->in_flight(), held_.size());
+      EXPECT_EQ(pool_->figures().in_flight(), held_.size());
       if (i % 10 == 0) check_gauges();
     }
     while (!held_.empty()) finish(below(held_.size()));
@@ -70,7 +70,7 @@ class Storm {
     RequestFacts facts = prompt_of(prompt, expected);
     facts.model = "never answered";  // Only the request's own limit is expected.
     std::vector<Serial> tried;
-    if (below(10) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
+    if (below(10) == 0) tried.push_back(pool_->figures().key(static_cast<ReplicaIndex>(below(replicas))).serial);
     Offered offered = pool_->offer(facts, at(now_), tried);
     if (auto* admitted = std::get_if<Admitted>(&offered)) {
       Held held;
@@ -113,7 +113,7 @@ class Storm {
       ++load.in_flight;
     }
     for (ReplicaIndex i = 0; i < replicas; ++i) {
-      const ReplicaLoad load = pool_->load(i, at(now_));
+      const ReplicaLoad load = pool_->figures().load(i, at(now_));
       EXPECT_EQ(load.decode_left, account[i].decode_left);
       EXPECT_EQ(load.resident, account[i].resident);
       EXPECT_EQ(load.in_flight, account[i].in_flight);

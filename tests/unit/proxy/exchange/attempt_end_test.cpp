@@ -345,7 +345,7 @@ TEST(RelayClient, LeavesInAPhase) {
     EXPECT_EQ(attempt->machine->outcome(), Outcome::client_abort);
     EXPECT_FALSE(attempt->machine->upstream_reusable());
     EXPECT_FALSE(attempt->machine->client_reusable());
-    EXPECT_EQ(attempt->pool->in_flight(), 0u) << "at once, not with the last of its memory";
+    EXPECT_EQ(attempt->pool->figures().in_flight(), 0u) << "at once, not with the last of its memory";
     EXPECT_EQ(attempt->machine->answer().end, std::nullopt);
   }
   EXPECT_EQ(queue.machine->phase(), metrics::Phase::queue);
@@ -389,7 +389,7 @@ TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
     EXPECT_EQ(attempt->machine->answer().complete, metrics::Completeness::marker);
     EXPECT_EQ(attempt->machine->answer().end, at(2));
     EXPECT_FALSE(attempt->machine->client_reusable());
-    EXPECT_EQ(attempt->pool->in_flight(), 0u);
+    EXPECT_EQ(attempt->pool->figures().in_flight(), 0u);
   }
   EXPECT_EQ(at_marker.machine->end(), End::client_left);
   EXPECT_FALSE(at_marker.machine->upstream_reusable()) << "its last chunk is still to come";
@@ -429,7 +429,7 @@ TEST(ClientOutput, IsNothingForAReadThatLeavesNothing) {
 
 TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   AttemptStory attempt;
-  const auto load = [&] { return attempt.pool->load(0, at(1)); };
+  const auto load = [&] { return attempt.pool->figures().load(0, at(1)); };
   EXPECT_EQ(load().prefill_left, 100u);
   const auto output = load().decode_left;
   attempt.arrives(sse_head());
@@ -457,10 +457,10 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
 TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {
   AttemptStory refused, served;
   refused.arrives(answer("429 Too Many Requests", "{}"), at(1));
-  EXPECT_EQ(refused.pool->load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
-  EXPECT_EQ(refused.pool->load(0, at(2.5)).prefill_left, 0u);
+  EXPECT_EQ(refused.pool->figures().load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
+  EXPECT_EQ(refused.pool->figures().load(0, at(2.5)).prefill_left, 0u);
   served.arrives(sse_head() + chunk(finish_event + done_event) + last_chunk, at(1));
-  EXPECT_EQ(served.pool->load(0, at(1.5)).prefill_left, 0u) << "an empty answer is one";
+  EXPECT_EQ(served.pool->figures().load(0, at(1.5)).prefill_left, 0u) << "an empty answer is one";
 }
 
 TEST(RelayOverhead, IsFromArrivalToWrittenOfTokensTakenAtOnce) {

@@ -26,7 +26,7 @@ void expect_refused(AttemptStory& attempt, metrics::series::Retry reason, Outcom
   EXPECT_EQ(attempt.machine->outcome(), outcome) << what;
   EXPECT_EQ(attempt.client, "") << what;
   EXPECT_EQ(attempt.accepted, 0) << what;
-  EXPECT_EQ(attempt.pool->in_flight(), 0u) << what;
+  EXPECT_EQ(attempt.pool->figures().in_flight(), 0u) << what;
   const auto seen = attempt.seen(attempt.machine->take_kept());
   EXPECT_EQ(seen.body, body) << what;
   EXPECT_TRUE(seen.whole) << what;
@@ -241,7 +241,7 @@ TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
     EXPECT_EQ(stale.machine->end(), End::stale);
     auto lease = stale.machine->take_lease();
     EXPECT_TRUE(lease) << "the request goes on with it";
-    EXPECT_EQ(stale.pool->in_flight(), 1u);
+    EXPECT_EQ(stale.pool->figures().in_flight(), 1u);
     late.arrives("H").breaks(how);
     EXPECT_EQ(late.machine->end(), how) << "it had begun to answer";
     EXPECT_EQ(late.machine->reply(), Reply::none);

@@ -13,7 +13,7 @@ const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
 class Blamed : public testing::Test {
  protected:
   static balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
-    return proxy.snapshot->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
+    return proxy.snapshot->pools.front()->balancer->health().of(proxy.replica(replica).key, Clock::now()).state;
   }
   static unsigned asks(ScriptedProxy& proxy, const std::string& body) {
     const auto client = proxy.client(post(body));
@@ -41,7 +41,8 @@ TEST_F(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
     proxy.run();
     EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
     EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
-    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+    auto& figures = proxy.snapshot->pools.front()->balancer->figures();
+    EXPECT_EQ(figures.load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
   }
 }
 

@@ -200,7 +200,7 @@ TEST(Exchange, AWantOfDescriptorsIsToldAtOnceAndDoesNotWaitInTheQueue) {
     const auto client = proxy.client(post(chat(true)));
     proxy.run();
     EXPECT_EQ(read_answer(client->got).status, 503u) << error;
-    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 0u);
+    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->figures().queue(Clock::now()).waiting, 0u);
   }
 }
 

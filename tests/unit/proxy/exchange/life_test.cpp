@@ -22,8 +22,8 @@ struct Stream {
       if (!each_second.empty()) replica->says(each_second);
       proxy.run();
       auto& pool = *proxy.snapshot->pools.front()->balancer;
-      static_cast<void>(pool.take_changes(begun + std::chrono::seconds(i)));
-      if (!pool.take_suspects().empty()) return true;
+      static_cast<void>(pool.health().take_changes(begun + std::chrono::seconds(i)));
+      if (!pool.health().take_suspects().empty()) return true;
     }
     return false;
   }

@@ -26,7 +26,7 @@ class NoRoomSaid : public testing::Test {
   balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   /// Lets this time pass for the pool, as the prober does.
   void passes(double seconds) {
-    static_cast<void>(pool().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
+    static_cast<void>(pool().health().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
     proxy.run();
   }
 
@@ -40,7 +40,7 @@ TEST_F(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   EXPECT_EQ(client->got, "");
-  EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
+  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 1u);
   passes(1.9);
   EXPECT_EQ(client->got, "");
   EXPECT_EQ(proxy.retries(Retry::status), 0u) << "it has not been sent again yet";
@@ -105,7 +105,7 @@ TEST_F(NoRoomSaid, InsideA200IsWaitedOutToo) {
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   EXPECT_EQ(client->got, "");
-  EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
+  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 1u);
   passes(1.2);
   EXPECT_TRUE(read_answer(client->got).whole);
   EXPECT_THAT(client->got, Not(HasSubstr("queue is full")));
@@ -132,7 +132,7 @@ TEST_F(NoRoomSaid, IsNotWhatAnotherErrorInsideA200Says) {
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   EXPECT_THAT(client->got, HasSubstr("prompt is empty"));
-  EXPECT_EQ(pool().queue(Clock::now()).waiting, 0u);
+  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 0u);
 }
 
 /// Another replica has it at once, so that it waits nowhere: it looks at its deadline itself.
@@ -164,10 +164,10 @@ TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
     proxy.run();
   }
   EXPECT_EQ(proxy.connections[0].size(), 1u) << "the others know that it refuses";
-  EXPECT_EQ(pool.queue(Clock::now()).waiting, 5u);
+  EXPECT_EQ(pool.figures().queue(Clock::now()).waiting, 5u);
   proxy.on_connect[0] = nullptr;
   // A replica that has just failed a request is left alone for a second.
-  pool.report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
+  pool.health().report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
   proxy.run();
   for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
   EXPECT_EQ(proxy.retries(Retry::connect), 1u);

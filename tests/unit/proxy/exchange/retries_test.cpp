@@ -56,7 +56,7 @@ TEST(RetryBudget, GrowsWithTheRequestsInFlight) {
 TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
   ScriptedProxy proxy(2, without_budget());
   proxy.replica(0).state->address.set(std::nullopt);
-  proxy.snapshot->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.snapshot->pools.front()->balancer->health().report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
@@ -115,7 +115,7 @@ class Lost : public testing::Test {
   }
   balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   void passes(double seconds) {
-    static_cast<void>(pool().take_changes(Clock::now() + metrics::ticks(config::Seconds(seconds))));
+    static_cast<void>(pool().health().take_changes(Clock::now() + metrics::ticks(config::Seconds(seconds))));
     proxy.run();
   }
   ScriptedProxy proxy{1, with_a_queue()};
@@ -129,9 +129,9 @@ TEST_F(Lost, ItsRequestWaitsAndIsSentAgain) {
     const auto client = one.client(post(chat(true)));
     one.run();
     EXPECT_EQ(client->got, "");
-    EXPECT_EQ(books.queue(Clock::now()).waiting, 1u);
+    EXPECT_EQ(books.figures().queue(Clock::now()).waiting, 1u);
     EXPECT_EQ(one.retries(Retry::reset), 0u) << "it has not been sent again yet";
-    static_cast<void>(books.take_changes(Clock::now() + std::chrono::milliseconds(1100)));
+    static_cast<void>(books.health().take_changes(Clock::now() + std::chrono::milliseconds(1100)));
     one.run();
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_EQ(one.retries(Retry::reset), 1u);

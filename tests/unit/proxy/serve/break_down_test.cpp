@@ -86,7 +86,7 @@ TEST(BreakDown, OfOneRequestIsNoReplicasFailure) {
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
   }
   auto& pool = *proxy.snapshot->pools.front()->balancer;
-  EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
+  EXPECT_EQ(pool.health().of(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
   proxy.plan[0] = {says(streamed_answer())};
   const auto client = proxy.client(post(chat(true)));
   proxy.run();

@@ -383,7 +383,7 @@ TEST(KeyCheck, WhatWaitsForAReplicaCountsAndWhoLeavesGivesItsPlaceBack) {
   const auto waits = proxy.client(post(chat(false), bearer("carols-key")));
   proxy.run();
   EXPECT_EQ(under_way(proxy, "carols-key"), 1u);
-  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->figures().queue(Clock::now()).waiting, 1u);
   const auto refused = proxy.client(post(chat(false), bearer("carols-key")));
   proxy.run();
   EXPECT_EQ(read_answer(refused->got).status, 429u);
