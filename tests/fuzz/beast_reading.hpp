@@ -1,4 +1,4 @@
-// What Boost.Beast makes of a message: method, target, fields, framing and body. It is another reader than weir's own,
+// Boost.Beast's reading of a message: method, target, fields, framing and body. Beast is another reader than weir's own,
 // and what the two read differently could be smuggled.
 #pragma once
 
@@ -19,7 +19,7 @@ struct BeastReading {
   unsigned status = 0;
   int version = 0;  ///< It is 10 or 11.
   std::vector<std::pair<std::string, std::string>> fields;
-  // These are as the head says, because Beast lets trailers change them.
+  // The framing as the head says it, because Beast lets trailers change it.
   bool has_head = false, chunked = false, keep_alive = false, needs_end = false;
   std::optional<std::uint64_t> length;
   std::string body;

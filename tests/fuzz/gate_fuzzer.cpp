@@ -185,7 +185,7 @@ std::string without_proxy_connection(std::string_view bytes, const std::vector<H
   return other;
 }
 
-/// What goes on has nothing that belongs to one connection.
+/// A message that goes on has nothing that belongs to one connection.
 void must_end_here(const BeastReading& sent, const std::vector<HeaderField>& fields) {
   static const std::set<std::string> own{"connection", "x-request-id", "x-weir-id"};
   static const std::set<std::string> hop_by_hop{"te", "upgrade", "proxy-connection", "keep-alive", "trailer"};
@@ -202,7 +202,7 @@ std::size_t count(const BeastReading& sent, std::string_view name) {
       std::ranges::count_if(sent.fields, [&](const auto& field) { return same_token(field.first, name); }));
 }
 
-/// What a replica gets is one message with one reading: this request's method, target and body.
+/// The replica gets one message with one reading: this request's method, target and body.
 void must_go_on_as_one_request(const RequestHead& head, const std::string& payload) {
   const weir::config::ReplicaUrl url{.host = "r", .port = 1, .prefix = "", .authority = "r:1"};
   UpstreamRequest request{.url = url};

@@ -1,4 +1,4 @@
-// What both fuzzers make of an input: a few bytes that choose, and a body that is fed in pieces.
+// An input of a fuzzer: a few bytes that choose, and a body that is fed in pieces.
 #pragma once
 
 #include <algorithm>

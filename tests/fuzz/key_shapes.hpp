@@ -1,4 +1,4 @@
-// What no error may show: a client's key, or its hash.
+// No error may show a client's key or its hash.
 #pragma once
 
 #include <string_view>

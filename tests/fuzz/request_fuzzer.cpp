@@ -17,7 +17,7 @@ using namespace weir::metrics;
 using namespace weir::metrics::wire;
 using weir::fuzz::must;
 
-/// These paths say something by themselves; one does not.
+/// Paths that tell the API by themselves, and one that does not.
 constexpr std::array<std::string_view, 8> paths{
     "/v1/chat/completions",   "/generate_stream",           "/generate",     "/completion", "/api/chat",
     "/api/v1/generate/check", "/api/extra/generate/stream", "/v1/embeddings"};

@@ -1,4 +1,4 @@
-// This works out a second time, in the plainest way, what a stream must be once its usage events are taken out: over
+// A second, plain account of what a stream must be once its usage events are taken out: over
 // the whole stream at once, with a copy of every event. The stream fuzzer compares StreamMeter with it.
 #pragma once
 

@@ -9,19 +9,6 @@
 namespace weir::balancer {
 namespace {
 
-TEST(CappedSums, CountWhatIsWithinTheCapWholeAndWhatIsLargerUpToIt) {
-  CappedSums sums;
-  EXPECT_EQ(sums.capped_at(100), 0);
-  for (const double size : {1.0, 7.0, 30.0, 5000.0}) sums.add(size, size);
-  EXPECT_EQ(sums.capped_at(1), 4);
-  EXPECT_EQ(sums.capped_at(100), 1 + 7 + 30 + 100);
-  EXPECT_EQ(sums.capped_at(1e9), 5038);
-  sums.remove(7, 7);
-  EXPECT_EQ(sums.capped_at(100), 1 + 30 + 100);
-  sums.add(1000, 40);  // A tenth of it is 4.
-  EXPECT_EQ(sums.capped_at(100), 1 + 30 + 100 + 4);
-}
-
 // A plain sum over all of them stands beside it. Sizes crowd around the cap, where totals tell least.
 TEST(CappedSums, AreThePlainSumsOrThreePerCentMoreInAHandfulOfBuckets) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {

@@ -5,7 +5,7 @@
 namespace weir::balancer {
 namespace {
 
-// Each row changes three replicas without limits, and tells which may still take the request.
+/// Replicas that may still take a request.
 struct Row {
   const char* what;
   std::vector<ReplicaView> replicas;
@@ -13,6 +13,22 @@ struct Row {
   Eligibility eligibility;
   std::vector<ReplicaIndex> left;
 };
+/// The same for a request whose prompt is short.
+struct HealthRow {
+  const char* what;
+  std::vector<ReplicaView> replicas;
+  std::vector<ReplicaIndex> left;
+  bool panic;
+};
+
+Narrowed expect_left(const char* what, std::vector<ReplicaView> replicas, const Demand& demand,
+                     const std::vector<ReplicaIndex>& expected) {
+  const Narrowed narrowed = narrow(replicas, demand);
+  std::vector<ReplicaIndex> left;
+  for (const ReplicaView& one : replicas) left.push_back(one.index);
+  EXPECT_EQ(left, expected) << what;
+  return narrowed;
+}
 
 template <class Change>
 ReplicaView changed(ReplicaIndex index, Change change) {
@@ -62,12 +78,6 @@ ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uin
 }
 
 TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
-  struct HealthRow {
-    const char* what;
-    std::vector<ReplicaView> replicas;
-    std::vector<ReplicaIndex> left;
-    bool panic;
-  };
   const HealthRow rows[] = {
       {"refuses", {refusing(0), plain(1)}, {1}, false},
       {"all refuse", {refusing(0), refusing(1)}, {0, 1}, true},
@@ -90,22 +100,11 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
       {"suspected before a KV cache that is full", {suspect(0), kv(1, 1000, 1)}, {0}, false},
       {"all start", {in_start(0, 91, 100), in_start(1, 95, 100)}, {0, 1}, false},
   };
-  for (const auto& row : rows) {
-    auto replicas = row.replicas;
-    EXPECT_EQ(narrow(replicas, {10, 10}).panic, row.panic) << row.what;
-    std::vector<ReplicaIndex> left;
-    for (const ReplicaView& s : replicas) left.push_back(s.index);
-    EXPECT_EQ(left, row.left) << row.what;
-  }
+  for (const auto& row : rows)
+    EXPECT_EQ(expect_left(row.what, row.replicas, {10, 10}, row.left).panic, row.panic) << row.what;
 }
 
 TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
-  struct WaitRow {
-    const char* what;
-    std::vector<ReplicaView> replicas;
-    std::vector<ReplicaIndex> left;
-    bool panic;
-  };
   const auto with = [](ReplicaView view, auto change) {
     change(view);
     return view;
@@ -118,7 +117,7 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
   const auto queued = [](Tokens tokens) {
     return [tokens](ReplicaView& r) { r.prefill_left = tokens, r.in_flight = 3, r.max_queued_tokens = 100; };
   };
-  const WaitRow rows[] = {
+  const HealthRow rows[] = {
       {"all refuse", {refusing(0), refusing(1)}, {}, false},
       {"one refuses, one drains", {refusing(0), with(plain(1), drains)}, {}, false},
       {"all are full", {out_of_room(0), out_of_room(1)}, {}, false},
@@ -156,15 +155,11 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
       {"all reserved", {with(plain(0), reserved)}, {}, false},
   };
   for (const auto& row : rows) {
-    auto replicas = row.replicas;
     Demand demand{10, 10, 10, true};
     if (std::string_view(row.what).starts_with("longer")) demand.prompt = 500;
-    const Narrowed narrowed = narrow(replicas, demand);
+    const Narrowed narrowed = expect_left(row.what, row.replicas, demand, row.left);
     EXPECT_EQ(narrowed.panic, row.panic) << row.what;
     EXPECT_EQ(narrowed.eligibility, row.left.empty() ? Eligibility::busy : Eligibility::some) << row.what;
-    std::vector<ReplicaIndex> left;
-    for (const ReplicaView& s : replicas) left.push_back(s.index);
-    EXPECT_EQ(left, row.left) << row.what;
   }
 }
 
@@ -223,13 +218,8 @@ TEST(Eligibility, Table) {
       {"larger than any cache, one holds nothing", {kv(0, 10, 1), kv(1, 0, 0)}, {5000, 5000}, some, {1}},
       {"full cache and untried before empty and tried", {kv(0, 990, 1), tried(1)}, {100, 100}, kv_full, {0}},
   };
-  for (const Row& row : rows) {
-    std::vector<ReplicaView> replicas = row.replicas;
-    EXPECT_EQ(narrow(replicas, row.demand).eligibility, row.eligibility) << row.what;
-    std::vector<ReplicaIndex> left;
-    for (const ReplicaView& s : replicas) left.push_back(s.index);
-    EXPECT_EQ(left, row.left) << row.what;
-  }
+  for (const Row& row : rows)
+    EXPECT_EQ(expect_left(row.what, row.replicas, row.demand, row.left).eligibility, row.eligibility) << row.what;
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "balancer/health.hpp"
 
+#include <string_view>
+#include <variant>
+
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -19,23 +22,103 @@ TEST(Health, OneOfTheFirstIsUpAndALaterOneStarts) {
   EXPECT_EQ(Health(config::Health{}, false, at(0)).state(), starting);
 }
 
-TEST(Health, ARefusedConnectionTakesItOutAtOnceAndAPassedProbeBringsItBack) {
-  auto health = known();
-  show(health, Sign::refused, 1, 1);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_TRUE(health.refuses());
-  EXPECT_EQ(health.reason(), "it refuses connections");
-  show(health, Sign::probe_passed, 1, 2);
-  EXPECT_EQ(health.state(), starting);
-  EXPECT_FALSE(health.refuses());
-}
+/// A sign, so many times at a moment, and the state that follows.
+struct HealthStep {
+  enum class Word { hangs, waits, is_not_pardoned };
+  std::variant<Sign, Word> what;
+  int times;
+  double now;
+  ReplicaState state;
+};
+struct HealthStory {
+  const char* what;
+  std::vector<HealthStep> steps;
+  std::string_view reason{};
+  bool refuses = false;
+};
 
-TEST(Health, WhatARefusingReplicaStillFinishesDoesNotBringItBack) {
-  auto health = known();
-  show(health, Sign::refused, 1, 1);
-  show(health, Sign::answered, 5, 2);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_TRUE(health.refuses());
+TEST(Health, HasTheStateThatItsSignsSay) {
+  using enum Sign;
+  using enum HealthStep::Word;
+  const HealthStory stories[] = {
+      {"refuses", {{refused, 1, 1, down}}, "it refuses connections", true},
+      {"is back", {{refused, 1, 1, down}, {probe_passed, 1, 2, starting}}, "its probes pass"},
+      {"only finishes what it has", {{refused, 1, 1, down}, {answered, 5, 2, down}}, {}, true},
+      {"takes connections again", {{refused, 1, 1, down}, {probe_failed, 1, 2, down}}},
+      {"three failed probes in a row",
+       {{probe_failed, 2, 1, up}, {probe_passed, 1, 2, up}, {probe_failed, 2, 3, up}, {probe_failed, 1, 4, down}},
+       "3 probes in a row failed"},
+      {"an answer is life", {{probe_failed, 2, 1, up}, {answered, 1, 2, up}, {probe_failed, 2, 3, up}}},
+      {"an answer of one that is down", {{probe_failed, 3, 1, down}, {answered, 1, 2, starting}}},
+      {"tokens while a probe failed",
+       {{probe_failed, 2, 1, up}, {probe_excused, 1, 2, up}, {probe_failed, 2, 3, up}, {probe_failed, 1, 4, down}}},
+      {"tokens are no passed probe", {{probe_failed, 3, 1, down}, {probe_excused, 9, 5, down}}},
+      {"five failures in a row",
+       {{failed, 4, 1, up}, {answered, 1, 1, up}, {failed, 4, 1, up}, {failed, 1, 1, ejected}},
+       "5 requests in a row failed, so it is out for 10 s"},
+      {"no failures", {{client_error, 100, 1, up}, {full, 100, 1, up}}},
+      {"two connections in a row that are not taken",
+       {{connect_timed_out, 1, 1, up},
+        {failed, 1, 1, up},
+        {connect_timed_out, 1, 1, up},
+        {connect_timed_out, 1, 1, ejected}}},
+      {"passed probes end no ejection", {{failed, 5, 0, ejected}, {probe_passed, 5, 1, ejected}}},
+      {"time alone ends no hanging",
+       {{hangs, 1, 0, ejected}, {waits, 1, 100, ejected}, {probe_passed, 1, 101, starting}},
+       "its time out is over, and a probe has passed"},
+      {"nor does a probe alone",
+       {{hangs, 1, 0, ejected},
+        {probe_passed, 1, 1, ejected},
+        {waits, 1, 9.9, ejected},
+        {waits, 1, 10, starting},
+        {hangs, 1, 12, ejected},
+        {probe_passed, 1, 13, ejected},
+        {waits, 1, 31.9, ejected},
+        {waits, 1, 32, starting}}},
+      {"a probe that fails after one that passed",
+       {{hangs, 1, 0, ejected},
+        {probe_passed, 1, 1, ejected},
+        {probe_failed, 1, 6, ejected},
+        {waits, 1, 20, ejected},
+        {probe_passed, 1, 21, starting}}},
+      {"tokens of one that hung", {{hangs, 1, 0, ejected}, {probe_excused, 9, 5, ejected}, {waits, 1, 60, ejected}}},
+      {"goes down in its time out",
+       {{hangs, 1, 0, ejected},
+        {probe_failed, 3, 1, down},
+        {probe_passed, 1, 4, ejected},
+        {waits, 1, 9.9, ejected},
+        {waits, 1, 10, starting}}},
+      {"refuses in its time out", {{hangs, 1, 0, ejected}, {probe_refused, 3, 1, down}}, {}, true},
+      {"was started anew in its time out",
+       {{hangs, 1, 0, ejected}, {probe_refused, 3, 1, down}, {probe_passed, 1, 4, ejected}}},
+      {"hangs and refuses", {{refused, 1, 1, down}, {hangs, 1, 2, down}, {probe_passed, 1, 3, starting}}},
+      {"hangs in its time out for failures",
+       {{failed, 5, 1, ejected}, {hangs, 1, 2, ejected}, {waits, 1, 60, ejected}}},
+      {"only an ejected one is pardoned",
+       {{is_not_pardoned, 1, 1, up}, {refused, 1, 1, down}, {is_not_pardoned, 1, 1, down}},
+       {},
+       true},
+  };
+  for (const auto& story : stories) {
+    auto health = known();
+    for (const auto& step : story.steps) {
+      const auto* sign = std::get_if<Sign>(&step.what);
+      const auto* word = std::get_if<HealthStep::Word>(&step.what);
+      if (sign) {
+        show(health, *sign, step.times, step.now);
+      } else if (*word == hangs) {
+        health.hung("it stands still", at(step.now));
+        EXPECT_TRUE(health.take_changes().back().hung) << story.what;
+      } else if (*word == is_not_pardoned) {
+        EXPECT_FALSE(health.pardon(at(step.now))) << story.what;
+      }
+      health.advance(at(step.now));
+      EXPECT_EQ(health.state(), step.state) << story.what << " at " << step.now;
+    }
+    if (!story.reason.empty()) EXPECT_EQ(health.reason(), story.reason);
+    EXPECT_EQ(health.refuses(), story.refuses) << story.what;
+    for (const auto& change : health.take_changes()) EXPECT_FALSE(change.hung) << story.what << ": no new hanging";
+  }
 }
 
 TEST(Health, OneThatRefusesIsProbedSoonAndThenLessAndLess) {
@@ -53,18 +136,6 @@ TEST(Health, OneThatRefusesIsProbedSoonAndThenLessAndLess) {
   EXPECT_EQ(health.probe_after(), milliseconds(200)) << "it begins anew";
 }
 
-TEST(Health, ThreeFailedProbesInARowTakeItDown) {
-  auto health = known();
-  show(health, Sign::probe_failed, 2, 1);
-  show(health, Sign::probe_passed, 1, 2);
-  show(health, Sign::probe_failed, 2, 3);
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::probe_failed, 1, 4);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_EQ(health.reason(), "3 probes in a row failed");
-  EXPECT_FALSE(health.refuses()) << "it takes connections, so it is tried where there is no other";
-}
-
 TEST(Health, SeveralPassedProbesMayBeWanted) {
   config::Health settings;
   settings.down_after = 1;
@@ -77,53 +148,6 @@ TEST(Health, SeveralPassedProbesMayBeWanted) {
   EXPECT_EQ(health.state(), down);
   show(health, Sign::probe_passed, 1, 5);
   EXPECT_EQ(health.state(), starting);
-}
-
-TEST(Health, AnAnswerIsLifeWhateverTheProbesSay) {
-  auto health = known();
-  show(health, Sign::probe_failed, 2, 1);
-  show(health, Sign::answered, 1, 2);
-  show(health, Sign::probe_failed, 2, 3);
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::probe_failed, 1, 4);
-  show(health, Sign::answered, 1, 5);
-  EXPECT_EQ(health.state(), starting);
-}
-
-TEST(Health, AConnectionThatIsTakenAgainIsNoPassedProbe) {
-  auto health = known();
-  show(health, Sign::refused, 1, 1);
-  show(health, Sign::probe_failed, 1, 2);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_FALSE(health.refuses());
-}
-
-TEST(Health, FiveFailuresInARowEjectIt) {
-  auto health = known();
-  show(health, Sign::failed, 4, 1);
-  show(health, Sign::answered, 1, 1);
-  show(health, Sign::failed, 4, 1);
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::failed, 1, 1);
-  EXPECT_EQ(health.state(), ejected);
-  EXPECT_EQ(health.reason(), "5 requests in a row failed, so it is out for 10 s");
-}
-
-TEST(Health, ABareClientErrorOrAFullReplicaIsNoFailure) {
-  auto health = known();
-  show(health, Sign::client_error, 100, 1);
-  show(health, Sign::full, 100, 1);
-  EXPECT_EQ(health.state(), up);
-}
-
-TEST(Health, TwoConnectionsInARowThatAreNotTakenEjectIt) {
-  auto health = known();
-  show(health, Sign::connect_timed_out, 1, 1);
-  show(health, Sign::failed, 1, 1);
-  show(health, Sign::connect_timed_out, 1, 1);
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::connect_timed_out, 1, 1);
-  EXPECT_EQ(health.state(), ejected);
 }
 
 TEST(Health, NothingSoftTakesOutWhatThePoolCannotSpare) {
@@ -170,62 +194,6 @@ TEST(Health, ItComesBackFromAnEjectionSlowly) {
   EXPECT_EQ(health.state(), up) << "no start takes longer than a minute";
 }
 
-TEST(Health, PassedProbesDoNotEndAnEjection) {
-  auto health = known();
-  show(health, Sign::failed, 5, 0);
-  show(health, Sign::probe_passed, 5, 1);
-  EXPECT_EQ(health.state(), ejected);
-}
-
-TEST(Health, OneThatHungComesBackAfterItsTimeAndAPassedProbe) {
-  auto health = known();
-  health.hung("it stands still", at(0));
-  EXPECT_EQ(health.state(), ejected);
-  EXPECT_EQ(health.reason(), "it stands still, so it is out for 10 s and until a probe passes");
-  health.advance(at(100));
-  EXPECT_EQ(health.state(), ejected) << "time alone is not enough";
-  show(health, Sign::probe_passed, 1, 101);
-  health.advance(at(101));
-  EXPECT_EQ(health.state(), starting);
-  EXPECT_EQ(health.reason(), "its time out is over, and a probe has passed");
-  health.hung("it stands still", at(102));
-  show(health, Sign::probe_passed, 1, 103);
-  health.advance(at(121.9));
-  EXPECT_EQ(health.state(), ejected) << "nor is a probe: this one takes 20 s";
-  health.advance(at(122));
-  EXPECT_EQ(health.state(), starting);
-}
-
-TEST(Health, OneThatHungAndGoesDownServesItsTimeAllTheSame) {
-  auto health = known();
-  health.hung("it stands still", at(0));
-  show(health, Sign::probe_failed, 3, 1);
-  EXPECT_EQ(health.state(), down);
-  show(health, Sign::probe_passed, 1, 4);
-  EXPECT_EQ(health.state(), ejected);
-  health.advance(at(9.9));
-  EXPECT_EQ(health.state(), ejected);
-  health.advance(at(10));
-  EXPECT_EQ(health.state(), starting);
-  const auto changes = health.take_changes();
-  ASSERT_EQ(changes.size(), 4u);
-  EXPECT_TRUE(changes[0].hung);
-  EXPECT_FALSE(changes[2].hung) << "that is no new hanging";
-}
-
-TEST(Health, OneThatHungAndWasStartedAnewRefusesNothingWhileItServesItsTime) {
-  auto health = known();
-  health.hung("it stands still", at(0));
-  show(health, Sign::probe_refused, 3, 1);
-  EXPECT_EQ(health.state(), down);
-  EXPECT_TRUE(health.refuses());
-  show(health, Sign::probe_passed, 1, 4);
-  EXPECT_EQ(health.state(), ejected);
-  EXPECT_FALSE(health.refuses()) << "it is tried where there is no other";
-  show(health, Sign::refused, 1, 5);
-  EXPECT_EQ(health.probe_after(), milliseconds(200)) << "it begins anew";
-}
-
 TEST(Health, TheReasonOfOneThatIsDownIsTheLatest) {
   auto health = known();
   health.unresolved("its name has no address", at(1));
@@ -233,52 +201,6 @@ TEST(Health, TheReasonOfOneThatIsDownIsTheLatest) {
   EXPECT_EQ(health.reason(), "it refuses connections");
   EXPECT_EQ(health.since(), at(1));
   EXPECT_EQ(health.take_changes().size(), 1u);
-}
-
-TEST(Health, AProbeThatFailsAfterOneThatPassedKeepsItOut) {
-  auto health = known();
-  health.hung("it stands still", at(0));
-  show(health, Sign::probe_passed, 1, 1);
-  show(health, Sign::probe_failed, 1, 6);
-  health.advance(at(20));
-  EXPECT_EQ(health.state(), ejected);
-  show(health, Sign::probe_passed, 1, 21);
-  health.advance(at(21));
-  EXPECT_EQ(health.state(), starting);
-}
-
-TEST(Health, TokensThatCameWhileAProbeFailedAreLifeButNoPassedProbe) {
-  auto health = known();
-  show(health, Sign::probe_failed, 2, 1);
-  show(health, Sign::probe_excused, 1, 2);
-  show(health, Sign::probe_failed, 2, 3);
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::probe_failed, 1, 4);
-  EXPECT_EQ(health.state(), down);
-  show(health, Sign::probe_excused, 9, 5);
-  EXPECT_EQ(health.state(), down);
-  auto other = known();
-  other.hung("it stands still", at(0));
-  show(other, Sign::probe_excused, 9, 5);
-  other.advance(at(60));
-  EXPECT_EQ(other.state(), ejected);
-}
-
-TEST(Health, OneThatIsOutAndHangsStaysAsItIsAndThatIsTold) {
-  auto refuses = known();
-  show(refuses, Sign::refused, 1, 1);
-  refuses.hung("it stands still", at(2));
-  EXPECT_EQ(refuses.state(), down);
-  EXPECT_TRUE(refuses.take_changes().back().hung);
-  show(refuses, Sign::probe_passed, 1, 3);
-  EXPECT_EQ(refuses.state(), starting);
-
-  auto fails = known();
-  show(fails, Sign::failed, 5, 1);
-  fails.hung("it stands still", at(2));
-  EXPECT_TRUE(fails.take_changes().back().hung);
-  fails.advance(at(60));
-  EXPECT_EQ(fails.state(), ejected) << "until a probe passes";
 }
 
 TEST(Health, IsFullForAsLongAsItSays) {
@@ -325,15 +247,6 @@ TEST(Health, APardonedReplicaStartsAndItsEjectionsAreForgotten) {
     health.advance(at(26));
     EXPECT_EQ(health.state(), starting) << "its next time out is a first one";
   }
-}
-
-TEST(Health, OnlyAnEjectedReplicaIsPardoned) {
-  auto health = known();
-  EXPECT_FALSE(health.pardon(at(1)));
-  EXPECT_EQ(health.state(), up);
-  show(health, Sign::refused, 1, 1);
-  EXPECT_FALSE(health.pardon(at(1))) << "one that refuses connections takes no request, whatever anybody says";
-  EXPECT_EQ(health.state(), down);
 }
 
 }  // namespace

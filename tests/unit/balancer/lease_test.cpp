@@ -20,35 +20,6 @@ TEST(Lease, AnEmptyOneDoesNothing) {
   EXPECT_EQ(concurrency.in_flight_mean, 0.0);
 }
 
-TEST(Lease, SaysWhereAndHowMuch) {
-  auto pool = pool_of({replica("a"), replica("b")});
-  const Serial only[] = {1};
-  Lease lease = admitted(pool->offer(prompt_of(321), at(1), only));
-  EXPECT_TRUE(lease);
-  EXPECT_EQ(lease.replica(), 1u);
-  EXPECT_EQ(lease.prompt_estimate(), 321u);
-  EXPECT_EQ(pool->figures().in_flight(), 1u);
-}
-
-TEST(Lease, EndedIsEmptyAndItsDestructorAddsNothing) {
-  auto pool = pool_of({replica("a")});
-  {
-    Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
-    lease.first_token(at(2));
-    lease.tokens(10);
-    LeaseEnd answered(EndCause::answered);
-    answered.prompt_tokens = 100;
-    answered.output_tokens = 10;
-    lease.end(answered, at(3));
-    EXPECT_FALSE(lease);
-    lease.tokens(10);
-    lease.first_token(at(4));
-    lease.end(failed, at(4));
-    expect_idle(*pool, 1, at(3));
-  }
-  expect_idle(*pool, 1, at(3));
-}
-
 TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   auto pool = pool_of({replica("a")});
   {
@@ -63,18 +34,6 @@ TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   EXPECT_EQ(load.resident, 0u);
   EXPECT_DOUBLE_EQ(load.busy_seconds, 4);
   expect_idle(*pool, 1, at(6));
-}
-
-TEST(Lease, TokensBeyondTheExpectedTakeNothingFromOthers) {
-  auto pool = pool_of({replica("a")});
-  Lease short_one = admitted(pool->offer(prompt_of(100, 10), at(1)));
-  Lease other = admitted(pool->offer(prompt_of(100, 50), at(1)));
-  short_one.tokens(7);
-  EXPECT_EQ(pool->figures().load(0, at(1)).decode_left, 53u);
-  short_one.tokens(7);
-  short_one.tokens(1000);
-  EXPECT_EQ(pool->figures().load(0, at(1)).decode_left, 50u);
-  EXPECT_EQ(pool->figures().load(0, at(1)).resident, 200u + 1014u);
 }
 
 TEST(Lease, MovesThroughContainers) {
@@ -109,19 +68,6 @@ TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
   left = Lease{};
   lease.end(LeaseEnd(EndCause::answered), at(3));
   EXPECT_TRUE(watch.expired());
-}
-
-TEST(Lease, ItsConcurrencyIsTheReplicasAlone) {
-  auto pool = pool_of({replica("a"), replica("b")});
-  const Serial a[] = {1}, b[] = {2};
-  Lease first = admitted(pool->offer(prompt_of(10), at(0), b));
-  Lease second = admitted(pool->offer(prompt_of(10), at(1), b));
-  Lease elsewhere = admitted(pool->offer(prompt_of(10), at(1), a));
-  const Concurrency concurrency = second.end(failed, at(3));
-  EXPECT_EQ(concurrency.in_flight_at_start, 1u);
-  EXPECT_DOUBLE_EQ(concurrency.in_flight_mean, 2);
-  EXPECT_DOUBLE_EQ(first.end(failed, at(4)).in_flight_mean, (4 + 2) / 4.0);
-  EXPECT_EQ(elsewhere.end(failed, at(4)).in_flight_at_start, 0u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a pool does with the health of its replicas.
+// A pool and the health of its replicas.
 #include <array>
 #include <random>
 #include <set>
@@ -11,26 +11,14 @@ namespace {
 
 using enum ReplicaState;
 
-class PoolHealth : public testing::Test {
+class PoolHealth : public PoolWithKeys {
  protected:
-  void begin(std::size_t replicas) {
-    std::vector<ReplicaSpec> specs;
-    for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
-    pool = pool_of(specs, config::Policy::round_robin);
-    keys.clear();
-    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->figures().key(i));
-  }
   void report(std::size_t index, Sign sign, int times, double now) {
     for (int i = 0; i < times; ++i) pool->health().report(keys[index], sign, at(now));
   }
-  ReplicaState state(std::size_t index, double now) { return pool->health().of(keys[index], at(now)).state; }
   /// True if a lease on the replica says that another one is to be asked about its refusals.
   bool doubted(std::size_t index, double now) {
-    std::vector<Serial> others;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (i != index) others.push_back(keys[i].serial);
-    auto lease = admitted(pool->offer(prompt_of(10), at(now), others));
-    EXPECT_EQ(lease.replica(), keys[index].index);
+    auto lease = send(keys[index].index, prompt_of(10), now);
     const bool found = lease.doubted();
     lease.end(LeaseEnd(EndCause::unsent), at(now));
     return found;
@@ -44,18 +32,7 @@ class PoolHealth : public testing::Test {
     }
     return found;
   }
-
-  std::shared_ptr<Pool> pool;
-  std::vector<ReplicaKey> keys;
 };
-
-TEST_F(PoolHealth, AReplicaThatRefusesIsOutAtOnce) {
-  begin(2);
-  report(0, Sign::refused, 1, 1);
-  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1}));
-  report(0, Sign::probe_passed, 1, 2);
-  EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{0, 1}));
-}
 
 TEST_F(PoolHealth, ErrorsOfWhichNoSecondReplicaWasAskedAreNobodysWhileRequestsFailEverywhere) {
   begin(2);
@@ -256,40 +233,28 @@ TEST_F(PoolHealth, ConnectionsThatAReplicaDoesNotTakeInTimeAreNoReasonWhileItAns
   EXPECT_EQ(state(0, 30), up);
 }
 
-TEST_F(PoolHealth, OneThatIsAbsolvedDoesNotRest) {
-  Grantees grantees;
-  for (const bool absolved : {false, true}) {
-    auto spec = replica("a");
-    spec.max_in_flight = 1;
-    pool = Pool::make(config::Policy::round_robin, 0.05, 1, &grantees);
-    pool->set_replicas(std::array{spec}, at(0));
-    Lease fails = admitted(pool->offer(prompt_of(10), at(1)));
-    const auto facts = prompt_of(10);
-    PlacementRequest waits{shared(facts)};
-    waits.waiter = named("w");
-    ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
-    fails.end(LeaseEnd(EndCause::replica_failed), at(2));
-    EXPECT_TRUE(grantees.all.empty());
-    if (absolved) pool->health().report(pool->figures().key(0), Sign::absolved, at(2.1));
-    EXPECT_EQ(grantees.all.size(), absolved ? 1u : 0u);
-    grantees.all.clear();
-  }
-}
-
-TEST_F(PoolHealth, AClientThatErredStopsNobodysQueue) {
-  for (const auto cause : {EndCause::client_erred, EndCause::client_left, EndCause::unsent, EndCause::answered}) {
+TEST_F(PoolHealth, AReplicaRestsOnlyAfterAFailureOfItsOwn) {
+  struct Ending {
+    EndCause cause;
+    bool absolved, rests;
+  };
+  for (const auto& [cause, absolved, rests] :
+       {Ending{EndCause::client_erred, false, false}, Ending{EndCause::client_left, false, false},
+        Ending{EndCause::unsent, false, false}, Ending{EndCause::answered, false, false},
+        Ending{EndCause::replica_failed, false, true}, Ending{EndCause::replica_failed, true, false}}) {
     Grantees grantees;
     auto spec = replica("a");
     spec.max_in_flight = 1;
     pool = Pool::make(config::Policy::round_robin, 0.05, 1, &grantees);
     pool->set_replicas(std::array{spec}, at(0));
     Lease first = admitted(pool->offer(prompt_of(10), at(1)));
-    const auto facts = prompt_of(10);
-    PlacementRequest waits{shared(facts)};
+    PlacementRequest waits{shared(prompt_of(10))};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
     first.end(LeaseEnd(cause), at(2));
-    EXPECT_EQ(grantees.all.size(), 1u) << static_cast<int>(cause);
+    if (absolved) pool->health().report(pool->figures().key(0), Sign::absolved, at(2.1));
+    EXPECT_EQ(grantees.all.size(), rests ? 0u : 1u) << static_cast<int>(cause) << (absolved ? ", absolved" : "");
+    grantees.all.clear();
   }
 }
 

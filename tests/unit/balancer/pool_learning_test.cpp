@@ -1,4 +1,4 @@
-// What a pool learns from answers: estimates, rates, and the speeds of its replicas.
+// A pool learns from answers: estimates, rates, and the speeds of its replicas.
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 

@@ -152,7 +152,7 @@ class WaitingStorm {
     pool_->set_limits(limits, at(now_));
   }
 
-  /// All replicas are well, and what runs ends: then all that waits is granted.
+  /// Replicas recover and running requests end; then everything that waits is granted.
   void recover() {
     pool_->set_replicas(specs_, at(now_));
     PoolLimits wide;
@@ -189,101 +189,6 @@ TEST(PoolQueueProperty, EachRequestIsToldOneThingAndNothingIsLeft) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       SCOPED_TRACE(testing::Message() << "policy " << static_cast<int>(policy) << ", seed " << seed);
       WaitingStorm(policy, seed).run(2000);
-    }
-  }
-}
-
-// In simulated time: one key has a thousand long prompts, the other a short one now and then. A replica works on one
-// prompt at a time, in order of arrival.
-class TwoKeys final : public GrantSink {
- public:
-  static constexpr double prefill_rate = 10'000;
-  static constexpr Tokens limit = 8192, longest = 20'000, light_prompt = 200;
-
-  explicit TwoKeys(std::size_t replicas) : busy_until_(replicas) {
-    pool_ = Pool::make(config::Policy::least_queued_tokens, 0.05, 1, this);
-    PoolLimits limits;
-    limits.queue = 2000;
-    limits.queue_time = std::chrono::hours(10);
-    pool_->set_limits(limits, at(0));
-    std::vector<ReplicaSpec> specs;
-    for (std::size_t i = 0; i < replicas; ++i) {
-      specs.push_back(replica(std::to_string(i)));
-      specs.back().max_queued_tokens = limit;
-    }
-    pool_->set_replicas(specs, at(0));
-  }
-
-  /// Returns the 99th percentile of the light key's times to first token.
-  double light_p99(std::size_t heavy, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    for (std::size_t i = 0; i < heavy; ++i) arrive(1, 5000 + random() % (longest - 5000 + 1));
-    std::exponential_distribution<double> gap(0.5);
-    for (double arrival = gap(random); arrival < 400; arrival += gap(random)) {
-      work_until(arrival);
-      arrive(2, light_prompt);
-    }
-    work_until(1e9);
-    std::ranges::sort(light_);
-    return light_[light_.size() * 99 / 100];
-  }
-
- private:
-  struct Request {
-    std::uint64_t key = 0;
-    double arrived = 0;
-    Lease lease{};
-  };
-
-  void grant(std::vector<Granted> granted) noexcept override {
-    for (Granted& one : granted) {
-      const auto request = std::static_pointer_cast<Request>(one.waiter);
-      request->lease = std::move(std::get<Lease>(one.what));
-      begin(request);
-    }
-  }
-  void arrive(std::uint64_t key, Tokens prompt) {
-    const RequestFacts facts = prompt_of(prompt, 1);
-    const auto request = std::make_shared<Request>(Request{key, now_});
-    auto offered = pool_->offer({.facts = shared(facts), .fair_key = key, .waiter = request}, at(now_));
-    ASSERT_FALSE(std::holds_alternative<Refused>(offered));
-    auto* const admitted = std::get_if<Admitted>(&offered);
-    if (admitted == nullptr) return;
-    request->lease = std::move(admitted->lease);
-    begin(request);
-  }
-  void begin(const std::shared_ptr<Request>& request) {
-    double& until = busy_until_[request->lease.replica()];
-    until = std::max(until, now_) + static_cast<double>(request->lease.prompt_estimate()) / prefill_rate;
-    done_.emplace(until, request);
-  }
-  void work_until(double time) {
-    while (!done_.empty() && done_.begin()->first <= time) {
-      now_ = done_.begin()->first;
-      const auto request = done_.begin()->second;
-      done_.erase(done_.begin());
-      if (request->key == 2) light_.push_back(now_ - request->arrived);
-      request->lease.first_token(at(now_));
-      request->lease.end(LeaseEnd(EndCause::answered), at(now_));
-    }
-    now_ = time;
-  }
-
-  std::shared_ptr<Pool> pool_;
-  std::vector<double> busy_until_;
-  std::multimap<double, std::shared_ptr<Request>> done_;
-  std::vector<double> light_;
-  double now_ = 0;
-};
-
-TEST(PoolQueueProperty, ALightKeyWaitsForNoMoreThanWhatIsQueuedAndOneLongPrompt) {
-  constexpr double bound = (TwoKeys::limit + TwoKeys::longest) / TwoKeys::prefill_rate;
-  for (const std::size_t replicas : {1u, 2u, 4u}) {
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-      const double alone = TwoKeys(replicas).light_p99(0, seed);
-      const double beside = TwoKeys(replicas).light_p99(1000, seed);
-      EXPECT_LE(beside, alone + bound) << replicas << " replicas, seed " << seed;
-      EXPECT_GT(beside, alone);
     }
   }
 }

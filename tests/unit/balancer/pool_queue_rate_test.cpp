@@ -1,4 +1,4 @@
-// What the rate of the last seconds says to requests that would wait too long.
+// The rate of the last seconds refuses requests that would wait too long.
 #include "pool_queue.hpp"
 
 namespace weir::balancer {

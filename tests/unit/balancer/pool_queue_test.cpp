@@ -198,7 +198,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
 }
 
-// All have as much waiting. Who comes for the first time gives way to one that was told when to come.
+// Keys have equally much waiting. A new request gives way to a client that returns when it was told to.
 TEST_F(PoolQueue, OneThatReturnsWhenItWasToldToIsNotPushedOutByThoseThatComeForTheFirstTime) {
   for (const bool as_told : {true, false}) {
     begin({places("a", 1)}, queue_of(2));
@@ -253,31 +253,6 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   EXPECT_EQ(lease.replica(), other);
 }
 
-TEST_F(PoolQueue, WhoeverComesBackDoesNotGoAtOnceToWhereARequestHasJustFailed) {
-  begin({replica("a")});
-  Lease lost = admit({"lost"}, 1);
-  Wish back{"back"};
-  back.tried = {lost.key().serial};
-  back.front_of_queue = true;
-  lost.end(LeaseEnd(EndCause::replica_failed), at(2));
-  wait(back, 2);
-  tick(2.9);
-  EXPECT_TRUE(sink.all.empty());
-  tick(3.1);
-  EXPECT_EQ(sink.take().first, "back");
-  EXPECT_TRUE(admit({"another"}, 3.2));
-}
-
-TEST_F(PoolQueue, TimeAloneGrants) {
-  begin({replica("a")});
-  pool->health().report(pool->figures().key(0), Sign::full, at(1), std::chrono::seconds(7));
-  wait({"one"}, 1);
-  tick(7.95);
-  EXPECT_TRUE(sink.all.empty());
-  tick(8);
-  EXPECT_EQ(sink.take().first, "one");
-}
-
 TEST_F(PoolQueue, WhereAllRefuseOrDrainItWaitsLongerAndForAProbe) {
   auto draining = replica("b");
   draining.draining = true;
@@ -305,7 +280,9 @@ TEST_F(PoolQueue, WhereReplicasAreToComeItWaitsForTheFirst) {
 
 TEST_F(PoolQueue, WhereNoneIsToComeItIsRefusedAtOnce) {
   begin({});
-  EXPECT_EQ(refuse({"one"}, 1).reason, Reason::no_replica);
+  const auto refused = refuse({"one"}, 1);
+  EXPECT_EQ(refused.reason, Reason::no_replica);
+  EXPECT_EQ(refused.retry_after, 5u);
 }
 
 TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
@@ -320,24 +297,6 @@ TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
   EXPECT_EQ(pool->figures().load(0, at(2)).in_flight, 2u);
   for (int i = 0; i < 5; ++i) pool->health().report(pool->figures().key(1), Sign::failed, at(3));
   EXPECT_EQ(pool->health().of(pool->figures().key(1), at(3)).state, ReplicaState::up) << "it is the last one";
-}
-
-TEST_F(PoolQueue, WhenWeirBeginsNoReplicaStarts) {
-  begin({replica("a"), replica("b")});
-  for (int i = 0; i < 50; ++i) answered(admit({.name = "x", .stream = false}, 1), 2);
-  for (const ReplicaIndex i : {0U, 1U})
-    EXPECT_EQ(pool->health().of(pool->figures().key(i), at(2)).state, ReplicaState::up);
-}
-
-TEST_F(PoolQueue, AFailureGrantsNothingThereForASecond) {
-  begin({places("a", 1)});
-  Lease first = admit({"first"}, 1);
-  for (int i = 0; i < 3; ++i) wait({"x"}, 1);
-  first.end(LeaseEnd(EndCause::replica_failed), at(2));
-  tick(2.9);
-  EXPECT_TRUE(sink.all.empty()) << "one that fails in a millisecond must not eat the queue";
-  tick(3);
-  EXPECT_EQ(sink.all.size(), 1u);
 }
 
 TEST_F(PoolQueue, AClientThatLeavesMakesRoomForWhatIsNext) {

@@ -144,44 +144,5 @@ TEST_F(PoolReservation, ALongPromptIsPassedOverForFiveSecondsAndThenGetsAReplica
   EXPECT_LT(granted_at, 9.5) << "its replica had 1000 tokens to do and took no more";
 }
 
-TEST_F(PoolReservation, AReservationEndsWithItsRequest) {
-  begin({tokens("a", 1000)});
-  std::vector<Lease> held;
-  for (int i = 0; i < 10; ++i) held.push_back(admit({"small", 100}, 1));
-  const Waiting huge = wait({"huge", 5000, 1}, 1);
-  wait({"passes", 100, 2}, 1);
-  held[0].first_token(at(2));
-  wait({"passes", 100, 2}, 2);
-  held[1].first_token(at(2));
-  wait({"passes", 100, 2}, 2);
-  held[2].first_token(at(2));
-  EXPECT_EQ(sink.all.size(), 3u);
-  wait({"after", 100, 2}, 3);
-  tick(7.5);
-  held[3].first_token(at(8));
-  EXPECT_EQ(sink.all.size(), 3u) << "the replica is kept free";
-  EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
-  EXPECT_EQ(sink.all.size(), 4u);
-}
-
-TEST_F(PoolReservation, AReservedReplicaThatGoesOutIsReplaced) {
-  begin({tokens("a", 1000), tokens("b", 1000)});
-  std::vector<Lease> held[2];
-  for (int i = 0; i < 20; ++i) {
-    Lease lease = admit({"small", 100}, 1);
-    held[lease.replica()].push_back(std::move(lease));
-  }
-  wait({"huge", 2000, 1}, 1);
-  for (int i = 0; i < 3; ++i) wait({"passes", 100, 2}, 1);
-  for (std::size_t i = 0; i < 3; ++i) held[0][i].first_token(at(2));
-  const auto passed = std::exchange(sink.all, {});
-  EXPECT_EQ(passed.size(), 3u);
-  wait({"after", 100, 2}, 2);
-  tick(7.5);
-  pool->health().report(pool->figures().key(0), Sign::refused, at(8));
-  for (auto& lease : held[1]) lease.first_token(at(9));
-  EXPECT_EQ(sink.take().first, "huge");
-}
-
 }  // namespace
 }  // namespace weir::balancer

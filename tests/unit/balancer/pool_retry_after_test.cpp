@@ -1,5 +1,5 @@
-// A closed loop in simulated time: clients that are refused come back when they were told to. Nearly all are served then,
-// and meanwhile no replica stands idle.
+// A closed loop in simulated time: clients that are refused come back when they were told to. Nearly all are served
+// then, and meanwhile no replica stands idle.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -51,18 +51,6 @@ class ClosedLoop final : public GrantSink {
     for (std::size_t i = 0; i < n; ++i) send(++ids_, end, false);
     run_until(end);
   }
-  /// One client sends the same request every `gap` seconds, whatever it was told, with so many at a time.
-  void hog(std::size_t at_once, double gap, double end) {
-    for (std::size_t i = 0; i < at_once; ++i) {
-      const auto id = 1'000'000 + i;
-      for (double when = now_ + 0.001 * static_cast<double>(i); when < end; when += gap)
-        plan(when, [this, id] {
-          auto request = std::make_shared<Request>();
-          request->id = id, request->key = hogs_key, request->prompt = 700, request->hog = true;
-          ask(request);
-        });
-    }
-  }
   /// So many clients send a request each.
   void burst(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) send(++ids_, 0, true);
@@ -79,33 +67,25 @@ class ClosedLoop final : public GrantSink {
   void finish() {
     while (burst_left_ > 0 && now_ < 10'000) run_until(now_ + 1);
   }
-  /// Returns what an honest client is told now.
-  unsigned told() {
-    const RequestFacts facts = prompt_of(300);
-    auto offered = pool_->offer({.facts = shared(facts), .fair_key = 77}, at(now_));
-    const auto* refused = std::get_if<Refused>(&offered);
-    return refused != nullptr ? refused->retry_after : 0;
-  }
-
   std::size_t refused = 0, served_at_first_return = 0;
   std::size_t users_back = 0, users_served_at_first_return = 0;  ///< Of the users that were refused and served then.
   double first_return = 1e9, last_return = 0;
   /// Returns how much of what the replicas can do was not used, from the first return to the last.
   double idle_share() const {
     double busy = 0;
-    for (const auto& [from, to] : work_) busy += std::max(0.0, std::min(to, last_return) - std::max(from, first_return));
+    for (const auto& [from, to] : work_)
+      busy += std::max(0.0, std::min(to, last_return) - std::max(from, first_return));
     const double can = load_.max_in_flight ? *load_.max_in_flight : 1;
     return 1 - busy / (can * replicas * (last_return - first_return));
   }
 
  private:
   static constexpr std::size_t replicas = 2;
-  static constexpr std::uint64_t hogs_key = 5;
   struct Request {
     std::uint64_t id = 0, key = 0;
     Tokens prompt = 0;
     double until = 0;
-    bool of_burst = false, hog = false;
+    bool of_burst = false;
     int returns = 0;
     Lease lease{};
   };
@@ -125,7 +105,8 @@ class ClosedLoop final : public GrantSink {
   void ask(const std::shared_ptr<Request>& request) {
     RequestFacts facts = prompt_of(request->prompt, load_.output);
     facts.conversation = request->id;
-    auto offered = pool_->offer({.facts = shared(facts), .fair_key = request->key, .bytes = 1, .waiter = request}, at(now_));
+    auto offered =
+        pool_->offer({.facts = shared(facts), .fair_key = request->key, .bytes = 1, .waiter = request}, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) begin(request, std::move(admitted->lease));
     if (const auto* no = std::get_if<Refused>(&offered)) refuse(request, *no);
     if (const auto* waits = std::get_if<Waiting>(&offered)) {
@@ -149,8 +130,8 @@ class ClosedLoop final : public GrantSink {
   void begin(const std::shared_ptr<Request>& request, Lease lease) {
     request->lease = std::move(lease);
     if (request->of_burst && request->returns == 1) ++served_at_first_return;
-    if (!request->of_burst && !request->hog && request->returns > 0) ++users_back;
-    if (!request->of_burst && !request->hog && request->returns == 1) ++users_served_at_first_return;
+    if (!request->of_burst && request->returns > 0) ++users_back;
+    if (!request->of_burst && request->returns == 1) ++users_served_at_first_return;
     if (request->of_burst) last_return = std::max(last_return, now_);
     double& free_at = free_at_[request->lease.replica()];
     const double began = std::max(now_, free_at);
@@ -165,11 +146,10 @@ class ClosedLoop final : public GrantSink {
     plan(end, [this, request] {
       request->lease.end(answer(request->prompt, load_.output), at(now_));
       if (request->of_burst) --burst_left_;
-      if (!request->hog && !request->of_burst && now_ < request->until) send(request->id, request->until, false);
+      if (!request->of_burst && now_ < request->until) send(request->id, request->until, false);
     });
   }
   void refuse(const std::shared_ptr<Request>& request, const Refused& no) {
-    if (request->hog) return;
     if (request->of_burst && request->returns == 0) ++refused;
     const double back = now_ + no.retry_after * random(1, 1.5);
     if (request->of_burst) first_return = std::min(first_return, back);
@@ -242,52 +222,6 @@ TEST(PoolRetryAfter, WhoComesBackAsToldIsServedUnderALoadThatNeverEnds) {
   }
 }
 
-// Nothing is known of replicas that have done nothing yet, and little of those that a few users ask: their prompts come
-// one by one, so no rate shows.
-TEST(PoolRetryAfter, WhatIsNotKnownYetIsAssumedOnTheSlowSide) {
-  auto long_answers = by_tokens();
-  long_answers.output = 1000;
-  for (const auto& load : {by_tokens(), long_answers, by_places()}) {
-    for (const std::size_t users : {0u, 2u}) {
-      for (const std::size_t burst : {100u, 150u, 400u}) {
-        SCOPED_TRACE(testing::Message() << load.name << ", output " << load.output << ", " << users << " users before, "
-                                        << burst << " at once");
-        ClosedLoop loop(load, 1);
-        if (users > 0) loop.users(users, 30);
-        const double at = users > 0 ? 30 : 0;
-        loop.burst(burst);
-        loop.finish();
-        EXPECT_GT(loop.refused, 50u);
-        EXPECT_GE(loop.served_at_first_return, loop.refused * 95 / 100);
-        EXPECT_GE(loop.first_return, at + (users > 0 ? 1 : 5));
-        EXPECT_LE(loop.last_return, at + 65);
-      }
-    }
-  }
-}
-
-// The same client at light load had been told by how much it asked, and not by how much the replicas can do.
-TEST(PoolRetryAfter, OneThatComesBackTooSoonDoesNotKeepOthersAway) {
-  for (const std::size_t queue : {0u, 8u}) {
-    for (auto load : {by_tokens(), by_places()}) {
-      SCOPED_TRACE(testing::Message() << load.name << ", queue of " << queue);
-      load.limits.queue = queue;
-      unsigned alone = 0, beside = 0;
-      ClosedLoop quiet(load, 1), loud(load, 1);
-      quiet.users(30, 30);
-      loud.hog(60, 0.3, 60);
-      loud.users(30, 30);
-      for (double now = 20; now < 60; now += 0.5) {
-        quiet.run_until(now);
-        loud.run_until(now);
-        alone = std::max(alone, quiet.told());
-        beside = std::max(beside, loud.told());
-      }
-      EXPECT_LE(beside, alone + 3);
-    }
-  }
-}
-
 class PoolTells : public PoolQueue {
  protected:
   /// Replicas that have a request each and take no second one.
@@ -355,7 +289,8 @@ TEST_F(PoolTells, AClientThatLeavesBeforeItsDeadlineDoesNotComeBack) {
 TEST_F(PoolTells, TheLearnedRateOfThoseThatAreInAndNoLessThanTheBestSecond) {
   for (const bool b_takes : {true, false}) {
     for (const bool long_prompt : {false, true}) {
-      SCOPED_TRACE(testing::Message() << (b_takes ? "both take requests" : "b drains") << (long_prompt ? ", a fast second" : ""));
+      SCOPED_TRACE(testing::Message() << (b_takes ? "both take requests" : "b drains")
+                                      << (long_prompt ? ", a fast second" : ""));
       held_.clear();
       begin({tokens("a", 1)}, queue_of(0));
       double now = 0;

@@ -67,22 +67,6 @@ TEST(PoolSimulation, AReplicaAtHalfSpeedIsLearnedAndGetsHalfTheTokens) {
   }
 }
 
-TEST(PoolSimulation, SpeedIsNotConfusedByIdleTime) {
-  auto pool = pool_of(four());
-  ReplicaModel full, half;
-  full.prefill_rate = 10'000;
-  half.prefill_rate = 5'000;
-  Simulation simulation(pool, {full, full, half, full}, 5);
-  simulation.run(30, 60, any_size);
-  for (int i = 0; i < 20; ++i) {
-    simulation.run(0.01, 600, any_size);  // There are ten minutes of nearly nothing.
-    simulation.run(30, 10, any_size);
-  }
-  const Moment now = at(simulation.now());
-  EXPECT_NEAR(pool->figures().load(2, now).speed, 0.5, 0.07);
-  for (const ReplicaIndex i : {0u, 1u, 3u}) EXPECT_NEAR(pool->figures().load(i, now).speed, 1, 0.07);
-}
-
 // Whatever the prefix caches hold, equal engines have equal speeds, and unequal ones keep their order. A step of an
 // engine takes its time, however little it computes.
 TEST(PoolSimulation, ACacheHitIsNoSlowness) {
@@ -116,32 +100,6 @@ TEST(PoolSimulation, ACacheHitIsNoSlowness) {
   }
 }
 
-// The first answers of an engine may be slow, because it compiles, or the page cache is cold.
-TEST(PoolSimulation, SlowFirstAnswersDoNotStarveAReplica) {
-  for (const double arrivals : {0.5, 2.0, 8.0}) {
-    SCOPED_TRACE(testing::Message() << arrivals << " arrivals/s");
-    auto pool = pool_of({replica("a"), replica("b")});
-    ReplicaModel fast, slow_at_first;
-    fast.prefill_rate = slow_at_first.prefill_rate = 10'000;
-    slow_at_first.slow_until = 30 / arrivals;
-    slow_at_first.slow_factor = 30;
-    Simulation simulation(pool, {fast, slow_at_first}, 3);
-    simulation.run(arrivals, 60 / arrivals + 150, any_size);
-    simulation.offered.assign(2, 0);
-    simulation.run(arrivals, 100, any_size);
-    EXPECT_GT(share(simulation.offered, 1), 0.3);
-  }
-}
-
-TEST(PoolSimulation, EqualReplicasGetEqualTokens) {
-  auto pool = pool_of(four());
-  ReplicaModel model;
-  model.prefill_rate = 10'000;
-  Simulation simulation(pool, {model, model, model, model}, 11);
-  simulation.run(0.8 * 40'000 / 740, 300, any_size);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share(simulation.offered_tokens, i), 0.25, 0.03);
-}
-
 // The learned rates of equal replicas are never quite equal, and must not send all requests to one of them while queues
 // are mostly empty.
 TEST(PoolSimulation, EqualReplicasGetEqualTokensAtLightLoadToo) {
@@ -154,18 +112,6 @@ TEST(PoolSimulation, EqualReplicasGetEqualTokensAtLightLoadToo) {
   simulation.offered_tokens.assign(4, 0);
   simulation.run(1, 3000, any_size);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share(simulation.offered_tokens, i), 0.25, 0.04);
-}
-
-TEST(PoolSimulation, AWeightOfTwoGetsTwiceTheTokensOfAReplicaThatCannotKeepUp) {
-  std::vector<ReplicaSpec> specs{replica("a", 2), replica("b", 1)};
-  auto pool = pool_of(specs);
-  ReplicaModel model;
-  model.prefill_rate = 10'000;
-  Simulation simulation(pool, {model, model}, 11);
-  simulation.run(1.5 * 20'000 / 740, 60, any_size);  // Beyond saturation queues keep the proportion of the weights.
-  const auto a = static_cast<double>(pool->figures().load(0, at(simulation.now())).prefill_left);
-  const auto b = static_cast<double>(pool->figures().load(1, at(simulation.now())).prefill_left);
-  EXPECT_NEAR(a / b, 2, 0.1);
 }
 
 }  // namespace

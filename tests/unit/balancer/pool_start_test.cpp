@@ -17,7 +17,7 @@ class PoolStart : public PoolQueue {
     for (ReplicaIndex i = 0; i < specs.size(); ++i)
       pool->health().report(pool->figures().key(i), Sign::probe_passed, at(3));
   }
-  /// What the replicas learn before they go.
+  /// The replicas may learn something before they go.
   virtual void prepare() {}
   std::size_t taken(double now) {
     tick(now);

@@ -62,7 +62,7 @@ TEST(PoolThreads, EightOfThemLeaveNothingBehind) {
   expect_idle(*pool, 3, at(2));
 }
 
-// What is granted on one thread is taken on another.
+// Grants of one thread are taken on another.
 class SharedInbox final : public GrantSink {
  public:
   void grant(std::vector<Granted> granted) noexcept override {

@@ -8,7 +8,7 @@ namespace {
 // A replica whose first tokens come one after the other, or together.
 class Rates : public testing::Test {
  protected:
-  /// One more request, of which so much is computed in so long.
+  /// Another request, of which so much is computed in so long.
   void serve(Tokens prompt, Tokens computed, double seconds) {
     const auto ticket = begin();
     first_token(ticket, seconds);

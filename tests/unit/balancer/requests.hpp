@@ -1,4 +1,4 @@
-// Makes requests and moments in few words, for the tests of balancer/.
+// Makes requests, moments and pools in few words, for the tests of balancer/.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -81,6 +81,33 @@ inline Lease admitted(Offered offered) {
   return {};
 }
 
+/// A pool of replicas a, b and so on, with their keys.
+class PoolWithKeys : public testing::Test {
+ protected:
+  void begin(std::size_t replicas, bool eject = true) {
+    std::vector<ReplicaSpec> specs;
+    for (std::size_t i = 0; i < replicas; ++i) {
+      specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
+      specs.back().health.eject = eject;
+    }
+    pool = pool_of(specs, config::Policy::round_robin);
+    keys.clear();
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->figures().key(i));
+  }
+  ReplicaState state(std::size_t index, double now) { return pool->health().of(keys[index], at(now)).state; }
+  Lease send(ReplicaIndex to, const RequestFacts& facts, double now) {
+    std::vector<Serial> others;
+    for (ReplicaIndex i = 0; i < keys.size(); ++i)
+      if (i != to) others.push_back(keys[i].serial);
+    Lease lease = admitted(pool->offer(facts, at(now), others));
+    EXPECT_EQ(lease.replica(), to);
+    return lease;
+  }
+
+  std::shared_ptr<Pool> pool;
+  std::vector<ReplicaKey> keys;
+};
+
 /// Keeps what a pool grants.
 class Grantees final : public GrantSink {
  public:
@@ -119,7 +146,8 @@ inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
 }
 
 /// An answer whose usage tells these counts.
-inline LeaseEnd answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
+inline LeaseEnd answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {},
+                       std::optional<Tokens> cached = {}) {
   LeaseEnd end(EndCause::answered);
   end.prompt_tokens = prompt;
   end.output_tokens = output;

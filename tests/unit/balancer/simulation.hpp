@@ -22,8 +22,6 @@ struct ReplicaModel {
   double decode_rate = 50;  ///< It is in tokens per second of each stream.
   double step = 0;          ///< Each prompt takes so many seconds beside the work on its tokens.
   double hit_rate = 0;      ///< So many prompts have all but 16 tokens in the replica's prefix cache.
-  double slow_until = 0;    ///< Until this time all takes `slow_factor` times as long.
-  double slow_factor = 1;
 };
 
 class Simulation {
@@ -84,7 +82,7 @@ class Simulation {
       if (std::bernoulli_distribution(model.hit_rate)(random_))
         request->cached = request->prompt - std::min<Tokens>(request->prompt, 16);
       const double work = static_cast<double>(request->prompt - request->cached) / model.prefill_rate + model.step;
-      done = std::max(now_, free_at_[r]) + work * (now_ < model.slow_until ? model.slow_factor : 1);
+      done = std::max(now_, free_at_[r]) + work;
       free_at_[r] = done;
     }
     plan(done, model.fails ? Event::failure : Event::first_token, std::move(request));

@@ -1,4 +1,4 @@
-// These tests run the estimator on requests whose tokens real tokenizers have counted. The bounds lie a little above
+// The estimator reads requests whose tokens real tokenizers have counted. The bounds lie a little above
 // what bench_estimator measures (docs/benchmarks.md), so a change that makes the estimate worse fails here.
 #include <gtest/gtest.h>
 

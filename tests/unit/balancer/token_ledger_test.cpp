@@ -10,20 +10,6 @@ using Work = TokenLedger::Work;
 constexpr Work stream(Tokens prompt, Tokens output) { return {prompt, output, true}; }
 constexpr Work whole(Tokens prompt, Tokens output) { return {prompt, output, false}; }
 
-TEST(TokenLedger, APromptIsQueuedUntilItsFirstToken) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(500, 100), at(1));
-  EXPECT_EQ(ledger.prefill_left(), 500u);
-  EXPECT_EQ(ledger.decode_left(), 100u);
-  EXPECT_EQ(ledger.resident(), 500u);
-  EXPECT_EQ(ledger.in_flight(), 1u);
-
-  EXPECT_EQ(ledger.first_token(1, at(2)), 0u);
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.decode_left(), 100u);
-  EXPECT_EQ(ledger.resident(), 500u);
-}
-
 TEST(TokenLedger, OnlyTheFirstFirstTokenCounts) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(500, 100), at(1));
@@ -32,66 +18,6 @@ TEST(TokenLedger, OnlyTheFirstFirstTokenCounts) {
   EXPECT_FALSE(ledger.first_token(1, at(3)));
   EXPECT_EQ(ledger.prefill_left(), 300u);
   EXPECT_EQ(ledger.close(1, true, 100, 0, at(4)).first_token, at(2));
-}
-
-TEST(TokenLedger, StreamedTokensLeaveTheDecodeQueueAndStayInTheCache) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(500, 100), at(1));
-  ledger.first_token(1, at(2));
-  ledger.streamed().stream(30, 30);
-  EXPECT_EQ(ledger.decode_left(), 70u);
-  EXPECT_EQ(ledger.resident(), 530u);
-  ledger.streamed().stream(70, 90);  // This is more than was expected.
-  EXPECT_EQ(ledger.decode_left(), 0u);
-  EXPECT_EQ(ledger.resident(), 620u);
-  ledger.close(1, true, 0, 120, at(3));
-  EXPECT_EQ(ledger.resident(), 0u);
-}
-
-TEST(TokenLedger, AnAnswerGivesBackWhatWasExpectedAndNeverCame) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(500, 100), at(1));
-  ledger.first_token(1, at(2));
-  ledger.streamed().stream(30, 30);
-  ledger.close(1, true, 70, 30, at(3));
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.decode_left(), 0u);
-  EXPECT_EQ(ledger.resident(), 0u);
-  EXPECT_EQ(ledger.in_flight(), 0u);
-  EXPECT_EQ(ledger.recent_failures(), 0u);
-}
-
-TEST(TokenLedger, AbortDuringPrefillLeavesThePromptForOneSecondAndNothingElse) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(500, 100), at(1));
-  ledger.close(1, false, 100, 0, at(1.001));
-  EXPECT_EQ(ledger.prefill_left(), 500u);
-  EXPECT_EQ(ledger.recent_failures(), 1u);
-  EXPECT_EQ(ledger.decode_left(), 0u);
-  EXPECT_EQ(ledger.resident(), 0u);
-  EXPECT_EQ(ledger.in_flight(), 0u);
-  ledger.advance(at(2.000999999));
-  EXPECT_EQ(ledger.prefill_left(), 500u);
-  ledger.advance(at(2.001));
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.recent_failures(), 0u);
-}
-
-TEST(TokenLedger, AbortAfterTheFirstTokenLeavesNothing) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(500, 100), at(1));
-  ledger.first_token(1, at(2));
-  ledger.close(1, false, 100, 0, at(2));
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.recent_failures(), 0u);
-}
-
-TEST(TokenLedger, AnAnswerWithoutAFirstTokenLeavesNothing) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, whole(500, 100), at(1));
-  ledger.close(1, true, 0, 0, at(3));
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.decode_left(), 0u);
 }
 
 TEST(TokenLedger, TheOldestUnansweredIsTheOldestWithoutAFirstToken) {
@@ -150,28 +76,6 @@ TEST(TokenLedger, ARequestThatTookNoTimeWasWithThoseThatWereThere) {
   ledger.open(2, stream(10, 10), at(1));
   EXPECT_DOUBLE_EQ(ledger.close(2, false, 10, 0, at(1)).concurrency.in_flight_mean, 2);
   EXPECT_DOUBLE_EQ(ledger.close(1, false, 10, 0, at(1)).concurrency.in_flight_mean, 1);
-}
-
-TEST(TokenLedger, TimeThatGoesBackStandsStill) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, stream(10, 10), at(5));
-  ledger.first_token(1, at(4));
-  ledger.advance(at(3));
-  EXPECT_EQ(ledger.busy_seconds(), 0.0);
-  EXPECT_EQ(ledger.close(1, true, 10, 0, at(2)).first_token, at(5));
-}
-
-TEST(TokenLedger, WithoutRatesARequestThatIsNotStreamedStaysUntilItsEnd) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, whole(500, 100), at(1));
-  ledger.advance(at(1000));
-  EXPECT_EQ(ledger.prefill_left(), 500u);
-  EXPECT_EQ(ledger.decode_left(), 100u);
-  EXPECT_EQ(ledger.pending_seconds(), 0.0);  // It says nothing of the prefill rate.
-  ledger.close(1, false, 0, 0, at(1000));
-  ledger.advance(at(1001));
-  EXPECT_EQ(ledger.prefill_left(), 0u);
-  EXPECT_EQ(ledger.decode_left(), 0u);
 }
 
 TEST(TokenLedger, RequestsThatAreNotStreamedDrainOldestFirst) {
@@ -270,17 +174,6 @@ TEST(TokenLedger, AStreamThatIsLeftUnreadOwesNothing) {
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(107)), 2) << "what ends unread is owed no more";
 }
 
-TEST(TokenLedger, AStreamThatIsLeftUnreadHidesNobodysSilence) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, {100, 10, true}, at(1));
-  ledger.first_token(1, at(2));
-  ledger.leave_unread(1, true, at(2));
-  ledger.open(2, {100, 10, true}, at(10));
-  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(14)), 4);
-  ledger.leave_unread(1, false, at(14));
-  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(15)), 5);
-}
-
 TEST(TokenLedger, TheOldestThatIsNotStreamedIsSilentSinceItCameOrSinceTheLastSignOfLife) {
   TokenLedger ledger(at(0));
   ledger.open(1, {100, 10, true}, at(1));
@@ -332,16 +225,6 @@ TEST(TokenLedger, SilenceIsTheTimeInWhichNoStreamGotATokenThatItWasToGet) {
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(202)), 2) << "the time before it came says nothing";
 }
 
-TEST(TokenLedger, AnAnswerThatIsNotStreamedIsNeverSilent) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, {100, 10, false}, at(1));
-  ledger.first_token(1, at(2));
-  EXPECT_EQ(ledger.silent_seconds(at(100)), 0);
-  ledger.open(2, {100, 10, true}, at(100));
-  ledger.close(2, true, 10, 0, at(101));
-  EXPECT_EQ(ledger.silent_seconds(at(200)), 0);
-}
-
 TEST(TokenLedger, WhatIsDueBeforeTheOldestFirstTokenIsWhatCameBeforeItAndItself) {
   TokenLedger ledger(at(0));
   ledger.open(1, {1000, 0, false}, at(1));
@@ -354,20 +237,6 @@ TEST(TokenLedger, WhatIsDueBeforeTheOldestFirstTokenIsWhatCameBeforeItAndItself)
   EXPECT_EQ(ledger.due_to_first_token(), 10'000u);
   ledger.first_token(3, at(2));
   EXPECT_EQ(ledger.due_to_first_token(), 0u);
-}
-
-TEST(TokenLedger, SilenceThatWasForgottenCountsForNewStreamsAlone) {
-  TokenLedger ledger(at(0));
-  ledger.open(1, {100, 10, true}, at(1));
-  ledger.forget_silence();
-  EXPECT_EQ(ledger.silent_seconds(at(50)), 0);
-  ledger.open(2, {700, 10, true}, at(50));
-  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(54)), 4);
-  EXPECT_EQ(ledger.due_to_first_token(), 800u) << "the old prompt still lies before it";
-  ledger.close(1, false, 10, 0, at(54));
-  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(55)), 5);
-  ledger.close(2, false, 10, 0, at(55));
-  EXPECT_EQ(ledger.silent_seconds(at(56)), 0);
 }
 
 }  // namespace

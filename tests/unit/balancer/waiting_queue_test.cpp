@@ -59,36 +59,6 @@ std::vector<std::uint64_t> keys_of_next(WaitingQueue& queue, int n, const Waitin
   return keys;
 }
 
-TEST(WaitingQueue, OneKeyIsServedInOrder) {
-  WaitingQueue queue;
-  std::vector<WaitTicket> in, out;
-  for (int i = 0; i < 10; ++i) in.push_back(queue.push(asks(1, 5000)));
-  while (const auto next = queue.take_next(all, at(0))) out.push_back(next->first);
-  EXPECT_EQ(in, out);
-  EXPECT_TRUE(queue.empty());
-}
-
-TEST(WaitingQueue, KeysTakeTurnsAndPayInTokens) {
-  WaitingQueue queue;
-  for (int i = 0; i < 4; ++i) queue.push(asks(1, quantum));
-  for (int i = 0; i < 8; ++i) queue.push(asks(2, quantum / 2));
-  EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{1, 2, 2, 1, 2, 2, 1, 2, 2}));
-}
-
-TEST(WaitingQueue, AKeyWithThreeSharesGetsThreeTimesAsMuch) {
-  WaitingQueue queue;
-  for (int i = 0; i < 9; ++i) queue.push(with_share(1, 3, quantum));
-  for (int i = 0; i < 9; ++i) queue.push(with_share(2, 1, quantum));
-  EXPECT_EQ(keys_of_next(queue, 12), (std::vector<std::uint64_t>{1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2}));
-}
-
-TEST(WaitingQueue, AKeyWithHalfAShareWaitsTwoTurns) {
-  WaitingQueue queue;
-  for (int i = 0; i < 4; ++i) queue.push(with_share(1, 0.5, quantum));
-  for (int i = 0; i < 6; ++i) queue.push(asks(2, quantum));
-  EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{2, 1, 2, 2, 1, 2, 2, 1, 2}));
-}
-
 TEST(WaitingQueue, AShareThatChangesHoldsForAllThatWait) {
   WaitingQueue queue;
   for (int i = 0; i < 9; ++i) queue.push(asks(1, quantum));
@@ -98,57 +68,11 @@ TEST(WaitingQueue, AShareThatChangesHoldsForAllThatWait) {
   EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{1, 1, 2, 1, 1, 2}));
 }
 
-TEST(WaitingQueue, ALongPromptWaitsForItsCredit) {
-  WaitingQueue queue;
-  queue.push(asks(1, 3 * quantum));
-  for (int i = 0; i < 5; ++i) queue.push(asks(2, quantum));
-  EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{2, 2, 1, 2, 2, 2}));
-}
-
-TEST(WaitingQueue, WhoComesLaterIsNotServedBeforeItsTurn) {
-  WaitingQueue queue;
-  for (int i = 0; i < 100; ++i) queue.push(asks(1, quantum));
-  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, 1}));
-  queue.push(asks(2, 10));
-  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{2, 1}));
-}
-
-TEST(WaitingQueue, AKeyThatHadNothingToSendHasNoCredit) {
-  WaitingQueue queue;
-  queue.push(asks(1, 1));
-  EXPECT_EQ(keys_of_next(queue, 1), (std::vector<std::uint64_t>{1}));  // 2047 tokens of its credit are left.
-  for (int i = 0; i < 3; ++i) queue.push(asks(2, quantum));
-  for (int i = 0; i < 3; ++i) queue.push(asks(1, quantum));
-  EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{2, 1, 2, 1, 2, 1}));
-}
-
-TEST(WaitingQueue, ATurnIsAtMostAHandfulOfRequestsHoweverShort) {
-  for (const Tokens prompt : {0u, 1u, 15u, 511u}) {
-    WaitingQueue queue;
-    for (int i = 0; i < 200; ++i) queue.push(asks(1, prompt));
-    EXPECT_EQ(keys_of_next(queue, 1), (std::vector<std::uint64_t>{1}));
-    queue.push(asks(2, 15));
-    EXPECT_EQ(keys_of_next(queue, 5), (std::vector<std::uint64_t>{1, 1, 1, 2, 1})) << prompt;
-  }
-}
-
 TEST(WaitingQueue, OutputCostsToo) {
   WaitingQueue queue;
   for (int i = 0; i < 4; ++i) queue.push(with_output(1, 100, quantum - 100));
   for (int i = 0; i < 8; ++i) queue.push(asks(2, quantum / 2));
   EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{1, 2, 2, 1, 2, 2, 1, 2, 2}));
-}
-
-TEST(WaitingQueue, CreditThatALongPromptGatheredIsNotForShortOnes) {
-  WaitingQueue queue;
-  queue.push(asks(1, 50 * quantum));
-  for (int i = 0; i < 60; ++i) queue.push(asks(2, quantum));
-  for (int i = 0; i < 60; ++i) queue.take_next(up_to(quantum), at(0));
-  ASSERT_EQ(queue.passed().size(), 1u) << "it has its credit, and fits nowhere";
-  for (int i = 0; i < 200; ++i) queue.push(asks(1, 15));
-  for (int i = 0; i < 2; ++i) queue.push(asks(2, 15));
-  const auto keys = keys_of_next(queue, 20, up_to(quantum));
-  EXPECT_LE(std::ranges::find(keys, 2) - keys.begin(), 5);
 }
 
 TEST(WaitingQueue, WhatAReplicaRefusedGoesFirst) {
@@ -255,23 +179,6 @@ TEST(WaitingQueue, AShorterOneOfTheSameSizeGoesWhereTheOldestDoesNotFit) {
   queue.push(asks(1, 1100));
   EXPECT_EQ(queue.take_next(up_to(1200), at(0))->second.prompt, 1100u);
   EXPECT_FALSE(queue.take_next(up_to(1200), at(0)));
-}
-
-TEST(WaitingQueue, ATurnCostsTheSameHoweverDearARequestIs) {
-  WaitingQueue queue;
-  queue.push(asks(1, Tokens{1} << 45));
-  queue.push(asks(2, Tokens{1} << 40));
-  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{2, 1}));
-  EXPECT_LE(queue.turns_given(), 8u);
-}
-
-TEST(WaitingQueue, AFailedLookGivesNobodyATurn) {
-  WaitingQueue queue;
-  for (unsigned i = 0; i < 6; ++i) queue.push(asks(1 + i % 3, quantum));
-  for (unsigned i = 0; i < 6; ++i) {
-    EXPECT_FALSE(queue.take_next(up_to(0), at(0)));
-    EXPECT_EQ(queue.take_next(all, at(0))->second.key, 1u + i % 3);
-  }
 }
 
 TEST(WaitingQueue, TellsWhoWasPassedOverAndSinceWhen) {
@@ -546,9 +453,7 @@ class PlainTurns {
     std::int64_t credit;
     std::vector<One> waiting;
   };
-  static std::int64_t cost(Tokens prompt) {
-    return static_cast<std::int64_t>(WaitingQueue::cost(asks(1, prompt)));
-  }
+  static std::int64_t cost(Tokens prompt) { return static_cast<std::int64_t>(WaitingQueue::cost(asks(1, prompt))); }
   std::list<Flow> flows_;
   bool in_turn_ = false;
 };
@@ -582,33 +487,6 @@ TEST(WaitingQueueProperty, TurnsAreThoseOfPlainDeficitRoundRobin) {
       }
       ASSERT_LE(queue.turns_given() - before, 2 * flows + 1);
     }
-  }
-}
-
-// Keys that always have something waiting get tokens in the ratio of their shares, whatever the sizes of their
-// requests.
-TEST(WaitingQueueProperty, TokensGoByTheShares) {
-  constexpr Tokens longest = 20'000;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-    const std::array<double, 4> shares{0.1, 1, 2.5, 10};
-    WaitingQueue queue;
-    const auto push = [&](std::uint64_t key) {
-      queue.push(with_share(key, shares[key], below(2) ? below(longest) : below(600)));
-    };
-    for (std::uint64_t key = 0; key < shares.size(); ++key)
-      for (int i = 0; i < 3; ++i) push(key);
-    std::array<double, 4> got{};
-    for (int i = 0; i < 4000; ++i) {
-      const auto next = queue.take_next(all, at(0));
-      got[next->second.key] += static_cast<double>(WaitingQueue::cost(next->second));
-      push(next->second.key);
-    }
-    // Neither is further from its share than its credit and one request.
-    const auto off = [&](std::size_t key) { return 2 * (quantum + longest / shares[key]); };
-    for (std::size_t key = 0; key < shares.size(); ++key)
-      EXPECT_NEAR(got[key] / shares[key], got[1] / shares[1], off(key) + off(1)) << key;
   }
 }
 

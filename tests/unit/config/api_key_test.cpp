@@ -2,10 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -20,25 +17,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-/// A folder of the test's own, which is removed with it.
-class Folder {
- public:
-  Folder() { std::filesystem::create_directories(path_); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  /// Returns the path of a file with this content.
-  std::string file(const std::string& content) {
-    const auto path = (path_ / ("key" + std::to_string(++files_))).string();
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) / ("weir_api_key_" + std::to_string(::getpid()));
-  int files_ = 0;
-};
 
 std::string keyed(const std::string& line) { return one_pool + line + "\n"; }
 std::string key_of(const std::string& line) {

@@ -1,4 +1,4 @@
-// What a reload changes is said in words, and no key changes without a word.
+// A reload says in words what it changes, and no key changes without a word.
 #include "config/difference.hpp"
 
 #include <gmock/gmock.h>
@@ -152,6 +152,15 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"measure.inject_continuous_usage = true", "measure.inject_continuous_usage false -> true"},
     Line{"discovery.interval = 7", "discovery.interval 30 s -> 7 s"},
     Line{"discovery.nameserver = '127.0.0.1:53'", "discovery.nameserver none -> 127.0.0.1:53"},
+    Line{"engine.names.running = ['a', 'b']", "engine.names.running [c] -> [a, b]", "engine.names.running = 'c'"},
+    Line{"engine.names.waiting = ['a', 'b']", "engine.names.waiting [c] -> [a, b]", "engine.names.waiting = 'c'"},
+    Line{"engine.names.kv_usage = ['a', 'b']", "engine.names.kv_usage [c] -> [a, b]", "engine.names.kv_usage = 'c'"},
+    Line{"engine.names.kv_used_tokens = ['a', 'b']", "engine.names.kv_used_tokens [c] -> [a, b]", "engine.names.kv_used_tokens = 'c'"},
+    Line{"engine.names.kv_tokens = ['a', 'b']", "engine.names.kv_tokens [c] -> [a, b]", "engine.names.kv_tokens = 'c'"},
+    Line{"engine.names.prefix_queries = ['a', 'b']", "engine.names.prefix_queries [c] -> [a, b]", "engine.names.prefix_queries = 'c'"},
+    Line{"engine.names.prefix_hits = ['a', 'b']", "engine.names.prefix_hits [c] -> [a, b]", "engine.names.prefix_hits = 'c'"},
+    Line{"engine.names.prefix_misses = ['a', 'b']", "engine.names.prefix_misses [c] -> [a, b]", "engine.names.prefix_misses = 'c'"},
+    Line{"engine.names.counters = ['a', 'b']", "engine.names.counters [c] -> [a, b]", "engine.names.counters = 'c'"},
     Line{"decode_weight = 1", "pool chat: decode_weight 0.05 -> 1"},
     Line{"max_in_flight = 7", "pool chat: max_in_flight none -> 7"},
     Line{"max_queued_tokens = 7", "pool chat: max_queued_tokens none -> 7"},

@@ -38,7 +38,7 @@ std::string whole_example() {
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
-/// These are all tables of a file, in the order of the reference.
+/// The tables of a file, in the order of the reference.
 const std::vector<std::string> all_tables = {
     "[server.tls]",  "[[server.tls.more]]", "[pool.replica.tls]", "[server]", "[metrics]", "[admin]",        "[log]",
     "[limits]",      "[measure]",           "[discovery]",        "[health]", "[engine]",  "[engine.names]", "[[pool]]",

@@ -2,10 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,24 +20,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Returns the errors of a file that is right except for one line above its pool, without the name of the file and the
-/// line.
-std::string first_line(const std::string& line) {
-  const auto errors = errors_in(line + "\n" + one_pool);
-  EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
-  const std::string start = "weir.toml:1:";
+/// Returns the error of a file that has a wrong thing in this line, without the name of the file and the line.
+std::string only_error(const std::string& toml, int line) {
+  const auto errors = errors_in(toml);
+  EXPECT_EQ(errors.size(), 1u) << toml << testing::PrintToString(errors);
+  const std::string start = "weir.toml:" + std::to_string(line) + ":";
   if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
   return errors.front().substr(start.size());
 }
-
-/// Returns the same for a line at the end of its replica, which is line 7.
-std::string replica_line(const std::string& line) {
-  const auto errors = errors_in(one_pool + line);
-  EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
-  const std::string start = "weir.toml:7:";
-  if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
-  return errors.front().substr(start.size());
-}
+std::string first_line(const std::string& line) { return only_error(line + "\n" + one_pool, 1); }
+/// The line stands at the end of its replica.
+std::string replica_line(const std::string& line) { return only_error(one_pool + line, 7); }
 
 using Table = std::vector<std::pair<std::string, std::string>>;
 
@@ -233,31 +223,19 @@ TEST(SettingsErrors, Values) {
        "13: [log] level = \"warn\": must be one of \"trace\", \"debug\", \"info\", \"warning\", \"error\"; did you "
        "mean "
        "\"warning\"?"},
-      {"log.level = 3", "13: [log] level = 3: must be one of \"trace\", \"debug\", \"info\", \"warning\", \"error\""},
       {"log.instance = \"a\\nb\"",
        "16: [log] instance = \"a\\u000Ab\": must be one line of text in quotes, at most 128 bytes long"},
       {"limits.request_head = 1023", "23: [limits] request_head = 1023: must be a size from 1KiB to 1MiB: " + size},
       {"limits.request_head = 1e5", "23: [limits] request_head = 1e+05: must be a size from 1KiB to 1MiB: " + size},
       {"limits.read_ahead = '2GiB'", "21: [limits] read_ahead = \"2GiB\": must be a size from 4KiB to 1GiB: " + size},
-      {"limits.buffer_memory = '512KiB'",
-       "24: [limits] buffer_memory = \"512KiB\": must be a size from 1MiB to 1024GiB: " + size},
-      {"limits.body_rate = -1", "20: [limits] body_rate = -1: must be a size from 0 to 1GiB: " + size},
-      {"limits.body_rate = '2GiB'", "20: [limits] body_rate = \"2GiB\": must be a size from 0 to 1GiB: " + size},
-      {"server.half_close = true", "21: [server] half_close = true: must be one of \"abort\", \"allow\""},
-      {"limits.connections = 0", "22: [limits] connections = 0: must be a whole number from 1 to 1000000"},
-      {"limits.idle_upstream_connections = -1",
-       "36: [limits] idle_upstream_connections = -1: must be a whole number from 0 to 10000"},
       {"limits.connect = 0", "18: [limits] connect = 0: must be a time from 1ms to 24h: " + time},
       {"limits.connect = '2'", "18: [limits] connect = \"2\": must be a time from 1ms to 24h: " + time},
       {"limits.connect = nan", "18: [limits] connect = nan: must be a time from 1ms to 24h: " + time},
       {"limits.connect = inf", "18: [limits] connect = inf: must be a time from 1ms to 24h: " + time},
       {"limits.connect = '25h'", "18: [limits] connect = \"25h\": must be a time from 1ms to 24h: " + time},
       {"limits.connect = 10:00:00", "18: [limits] connect = a date or time: must be a time from 1ms to 24h: " + time},
-      {"limits.drain = 0", "16: [limits] drain = 0: must be a time from 1ms to 24h: " + time},
       {"limits.accept_hold = -0.5", "22: [limits] accept_hold = -0.5: must be a time from 0 to 24h: " + time},
-      {"limits.drain_delay = -1", "22: [limits] drain_delay = -1: must be a time from 0 to 24h: " + time},
       {"limits.retry_budget = 1.5", "23: [limits] retry_budget = 1.5: must be a number from 0 to 1"},
-      {"limits.retry_budget = nan", "23: [limits] retry_budget = nan: must be a number from 0 to 1"},
       {"measure.clock = 'kernal'",
        "17: [measure] clock = \"kernal\": must be one of \"kernel\", \"read\"; did you mean \"kernel\"?"},
       {"measure.inject_usage = 1", "24: [measure] inject_usage = 1: must be true or false, without quotes"}};
@@ -267,15 +245,11 @@ TEST(SettingsErrors, Values) {
 TEST(SettingsErrors, ValuesOfReplicas) {
   const Table table = {
       {"weight = 0", "10: [[pool.replica]] weight = 0: must be a number from 0.001 to 1000"},
-      {"weight = inf", "10: [[pool.replica]] weight = inf: must be a number from 0.001 to 1000"},
-      {"weight = '1'", "10: [[pool.replica]] weight = \"1\": must be a number from 0.001 to 1000"},
       {"cost_per_hour = -1", "17: [[pool.replica]] cost_per_hour = -1: must be a number from 0 to 1000000"},
-      {"kv_tokens = 0", "13: [[pool.replica]] kv_tokens = 0: must be a whole number from 1 to 1000000000000"},
       {"max_context = 1.0", "15: [[pool.replica]] max_context = 1.0: must be a whole number from 1 to 1000000000000"},
       {"max_context_refuses = true",
        "23: [[pool.replica]] max_context_refuses = true: says to refuse what is longer than max_context, which this "
        "replica does not set; set max_context to the tokens that a request may have, or leave this out"},
-      {"max_in_flight = true", "17: [[pool.replica]] max_in_flight = true: must be a whole number from 1 to 1000000"},
       {"inject_usage = {}", "16: [[pool.replica]] inject_usage = {...}: must be true or false, without quotes"},
       {"config = ''",
        "10: [[pool.replica]] config = \"\": must be one line of text in quotes, not empty and at most 128 bytes long"},
@@ -531,31 +505,21 @@ TEST(SettingsErrors, ANameserverIsAnIpv4Address) {
 }
 
 TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / ("weir_settings_" + std::to_string(::getpid()));
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  const auto texts = [&](const char* name) { return texts_of(load_file((folder / name).string())); };
-  const auto named = [&](const char* name) { return (folder / name).string(); };
-
-  EXPECT_THAT(texts("none.toml"),
-              ElementsAre(named("none.toml") + ": cannot read settings file: No such file or directory"));
-  EXPECT_THAT(texts("."),
-              ElementsAre(named(".") + ": cannot read settings file: it is a directory; name the file in it, " +
-                          "such as \"" + (folder / "." / "weir.toml").string() + '"'));
+  const Folder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT(texts("pipe"),
-              ElementsAre(named("pipe") + ": cannot read settings file: it is a pipe; write the settings to a " +
-                          "file and name that"));
-  std::filesystem::create_symlink(folder / "good.toml", folder / "link.toml");
-  std::ofstream(folder / "large.toml") << std::string(1024 * 1024 + 1, '\n');
-  EXPECT_THAT(texts("large.toml"),
-              ElementsAre(named("large.toml") + ": cannot read settings file: it is larger than 1 MiB"));
-  std::ofstream(folder / "wrong.toml") << "\nx = 1\n" << one_pool;
-  EXPECT_THAT(texts("wrong.toml"), ElementsAre(testing::StartsWith(named("wrong.toml") + ":2:1: x: unknown key")));
-  std::ofstream(folder / "good.toml") << one_pool;
-  EXPECT_THAT(texts("good.toml"), IsEmpty());
-  EXPECT_THAT(texts("link.toml"), IsEmpty());
-  std::filesystem::remove_all(folder);
+  folder.file("large.toml", std::string(1024 * 1024 + 1, '\n'));
+  const std::pair<std::string, std::string> rows[] = {
+      {"none.toml", "No such file or directory"},
+      {".", "it is a directory; name the file in it, such as \"" + folder / "." + "/weir.toml\""},
+      {"pipe", "it is a pipe; write the settings to a file and name that"},
+      {"large.toml", "it is larger than 1 MiB"}};
+  for (const auto& [name, why] : rows)
+    EXPECT_THAT(texts_of(load_file(folder / name)), ElementsAre(folder / name + ": cannot read settings file: " + why));
+  const auto wrong = folder.file("wrong.toml", "\nx = 1\n" + one_pool), good = folder.file("good.toml", one_pool);
+  EXPECT_THAT(texts_of(load_file(wrong)), ElementsAre(testing::StartsWith(wrong + ":2:1: x: unknown key")));
+  std::filesystem::create_symlink(good, folder / "link.toml");
+  EXPECT_THAT(texts_of(load_file(good)), IsEmpty());
+  EXPECT_THAT(texts_of(load_file(folder / "link.toml")), IsEmpty());
 }
 
 }  // namespace

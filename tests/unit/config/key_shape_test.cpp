@@ -1,4 +1,4 @@
-// What counts as a key or a hash, and what is left of it in a text.
+// The shape of a key or a hash, and what is left of it in a text.
 #include "config/key_shape.hpp"
 
 #include <gtest/gtest.h>

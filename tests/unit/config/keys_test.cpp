@@ -2,10 +2,6 @@
 #include "config/keys.hpp"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "load_text.hpp"
 
@@ -23,19 +19,12 @@ std::string hash_of(char digit) { return std::string(64, digit); }
 std::string key(const std::string& name, char digit, const std::string& more = "") {
   return "[[key]]\nname = '" + name + "'\nsha256 = '" + hash_of(digit) + "'\n" + more;
 }
+std::vector<std::string> wrong(const std::string& toml) { return texts_of(load_keys(toml, "keys.toml")); }
 std::vector<ClientKey> keys_in(const std::string& toml) {
+  EXPECT_THAT(wrong(toml), SizeIs(0));
   auto result = load_keys(toml, "keys.toml");
-  if (const auto* errors = std::get_if<std::vector<SettingsError>>(&result))
-    for (const auto& error : *errors) ADD_FAILURE() << error.text();
   auto* const keys = std::get_if<std::vector<ClientKey>>(&result);
   return keys != nullptr ? std::move(*keys) : std::vector<ClientKey>();
-}
-std::vector<std::string> wrong(const std::string& toml) {
-  const auto result = load_keys(toml, "keys.toml");
-  std::vector<std::string> texts;
-  if (const auto* errors = std::get_if<std::vector<SettingsError>>(&result))
-    for (const auto& error : *errors) texts.push_back(error.text());
-  return texts;
 }
 
 TEST(Keys, AreReadWithAllThatTheyMayHave) {
@@ -141,15 +130,8 @@ TEST(Keys, AFileWithoutOneLetsNobodyInAndIsAnError) {
 
 class KeysOfSettings : public testing::Test {
  protected:
-  KeysOfSettings() { std::filesystem::create_directories(folder); }
-  ~KeysOfSettings() override { std::filesystem::remove_all(folder); }
-  std::string file(const std::string& content) const {
-    const auto path = (folder / "keys.toml").string();
-    std::ofstream(path) << content;
-    return path;
-  }
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("weir_keys_" + std::to_string(::getpid()));
+  std::string file(const std::string& content) const { return folder.file("keys.toml", content); }
+  const Folder folder;
 };
 
 TEST_F(KeysOfSettings, AreThoseOfTheFileThatIsNamed) {
@@ -172,8 +154,8 @@ TEST_F(KeysOfSettings, WhyTheFileCannotBeReadIsSaid) {
   const struct {
     std::string path, why;
   } rows[]{{"/nowhere/keys.toml", "cannot read this file: No such file or directory; "},
-           {folder.string(), "cannot read this file: it is a directory; name the file in it, such as \"" +
-                                 (folder / "keys.toml").string() + "\"; "},
+           {folder.path.string(), "cannot read this file: it is a directory; name the file in it, such as \"" +
+                                      folder / "keys.toml" + "\"; "},
            {"/dev/zero", "cannot read this file: it is a device; write the keys to a file and name that; "},
            {"-", "cannot read this file: standard input is not read; "}};
   for (const auto& [path, why] : rows)

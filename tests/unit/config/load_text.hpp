@@ -1,8 +1,11 @@
-// The tests of settings share a file with one good pool, and loading that must succeed or must fail.
+// A file with one good pool, a folder for files, and loading that must succeed or must fail.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -19,7 +22,29 @@ inline const std::string one_pool =
     "url = \"http://127.0.0.1:8001\"\n"
     "\n";
 
-inline std::vector<std::string> texts_of(const LoadResult& result) {
+/// A folder of the test's own, which is removed with it.
+class Folder {
+ public:
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  /// Returns the path of a new file with this content.
+  std::string file(const std::string& content) { return file("file" + std::to_string(++files_), content); }
+  std::string file(const std::string& name, const std::string& content) const {
+    std::ofstream(path / name, std::ios::binary) << content;
+    return *this / name;
+  }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("weir_settings_" + std::to_string(::getpid()));
+
+ private:
+  int files_ = 0;
+};
+
+/// Returns the errors of a load as lines of output; empty if there are none.
+template <class Result>
+std::vector<std::string> texts_of(const Result& result) {
   std::vector<std::string> texts;
   if (const auto* errors = std::get_if<std::vector<SettingsError>>(&result)) {
     for (const auto& error : *errors) texts.push_back(error.text());

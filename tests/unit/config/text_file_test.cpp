@@ -2,29 +2,20 @@
 #include "config/text_file.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
+#include "load_text.hpp"
 
 namespace weir::config {
 namespace {
 
 TEST(TextFile, HasAtMostItsKindsMebibytes) {
-  const auto path = std::filesystem::path(testing::TempDir()) / ("weir_text_" + std::to_string(::getpid()));
+  const Folder folder;
   for (const auto& [kind, mib] : {std::pair{file_of_settings, 1u}, std::pair{file_of_keys, 16u}}) {
-    for (const std::size_t more : {0u, 1u}) {
-      const std::string text(std::size_t{mib} * 1024 * 1024 + more, '#');
-      std::ofstream(path) << text;
-      const auto read = read_text_file(path.string(), kind);
-      if (more == 0) {
-        EXPECT_TRUE(std::get<std::string>(read) == text);
-      } else {
-        EXPECT_EQ(std::get<Problem>(read).text, "it is larger than " + std::to_string(mib) + " MiB");
-      }
-    }
+    const std::string most(std::size_t{mib} * 1024 * 1024, '#');
+    EXPECT_TRUE(std::get<std::string>(read_text_file(folder.file("text", most), kind)) == most);
+    EXPECT_EQ(std::get<Problem>(read_text_file(folder.file("text", most + '#'), kind)).text,
+              "it is larger than " + std::to_string(mib) + " MiB");
   }
-  std::filesystem::remove(path);
 }
 
 }  // namespace

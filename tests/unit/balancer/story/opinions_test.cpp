@@ -32,9 +32,7 @@ TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubtOfItsOwn) {
   const std::tuple<unsigned, unsigned, Command> rows[] = {{422, 400, done}, {400, 422, done},     {404, 422, done},
                                                           {404, 404, done}, {422, 404, ask_pool}, {404, 401, ask_pool}};
   for (const auto& [first, second, next] : rows) {
-    Stories of;
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started();
     EXPECT_EQ(of.over(*story, error(first)), ask_pool);
     of.leased_at(*story, 1);
     EXPECT_EQ(of.over(*story, error(second)), next) << first << ' ' << second;
@@ -73,14 +71,12 @@ TEST(Opinions, AnErrorOfWhichNobodyWasAskedCountsUnlessSuchAreAbout) {
 TEST(Opinions, OfADoubtfulRefusalHoldForAWhile) {
   using Opinion = SecondOpinions::Opinion;
   const auto of_zero = [](Stories& of) { return of.opinions.of({of.key(0).serial, 404, "m"}, of.now); };
-  // What another replica's answer says of replica 0.
+  // The opinion that another replica's answer is of replica 0.
   const std::pair<unsigned, Opinion> rows[] = {{200, Opinion::better}, {400, Opinion::better}, {404, Opinion::same},
                                                {401, Opinion::same},   {501, Opinion::same},   {429, Opinion::none},
                                                {503, Opinion::none},   {500, Opinion::none}};
   for (const auto& [status, opinion] : rows) {
-    Stories of;
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started();
     ASSERT_EQ(of.over(*story, error(404)), Command::ask_pool);
     of.leased_at(*story, 1);
     story->answer_accepted(status, false, of.now);
@@ -107,9 +103,7 @@ TEST(Opinions, OfADoubtfulRefusalHoldForAWhile) {
 
 TEST(Opinions, AreNoneWhereNoOtherReplicaAnswered) {
   for (const bool again : {false, true}) {
-    Stories of(3, again ? 1 : 0);
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started(3, again ? 1 : 0);
     ASSERT_EQ(of.over(*story, error(404)), again ? Command::ask_pool : Command::done);
     if (again) {
       of.leased_at(*story, 0);
@@ -137,17 +131,6 @@ Story::Request from(std::uint64_t client) {
   return request;
 }
 const auto well = [](ReplicaIndex) { return 200u; };
-
-TEST(Blamed, BadRequestsOfOneClientEjectNobody) {
-  for (const unsigned refusal : {400u, 404u, 422u}) {
-    Stories of(2);
-    for (int i = 0; i < 60; ++i) {
-      EXPECT_EQ(of.play(well, from(1)), 200u);
-      EXPECT_EQ(of.play([=](ReplicaIndex) { return refusal; }, from(1)), refusal);
-    }
-    EXPECT_FALSE(of.is_out(0) || of.is_out(1)) << refusal;
-  }
-}
 
 // Without a retry no second replica is asked whose fault an error is.
 TEST(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {

@@ -201,10 +201,20 @@ class Stories final : public GrantSink {
   std::shared_ptr<Pool> pool;
   std::vector<Granted> granted;
   std::uint64_t clients = 0;
-  // Of the stories that were played to their end:
+  // Results of the stories that were played to their end:
   std::size_t retries = 0;
   Outcome outcome = Outcome::ok;  ///< The last one's.
   const bool queues;
+};
+
+/// A story whose first attempt is at the first replica.
+struct Started {
+  explicit Started(std::size_t replicas = 3, double share = 1, std::size_t queue = 0)
+      : of(replicas, share, queue), story(of.begin()) {
+    of.leased_at(*story, 0);
+  }
+  Stories of;
+  std::unique_ptr<Story> story;
 };
 
 }  // namespace weir::balancer::story

@@ -17,7 +17,7 @@ metrics::record::RequestRecord record_of(Story& story, Moment now) {
   return record;
 }
 
-/// What a story has behind it when it is refused, cut or left while it waits.
+/// The attempts of a story before it is refused, cut or left while it waits.
 enum class Before { nothing, unsent, failure, error, overtaken };
 
 std::unique_ptr<Story> begin_after(Before before, Stories& of) {
@@ -172,9 +172,7 @@ TEST(StoryUsageOption, IsLeftOutForTheReplicaThatRefusedItAndKnownOnceItTookTheO
     EXPECT_FALSE(story->answer_accepted(status, false, of.now)) << "known by now";
     of.over(*story, answer_of(status));
   }
-  Stories of;
-  const auto story = of.begin();
-  of.leased_at(*story, 0);
+  auto [of, story] = Started();
   of.over(*story, ended_by(End::option_refused));
   of.over(*story, broken());
   of.leased_at(*story, 1);
@@ -182,9 +180,7 @@ TEST(StoryUsageOption, IsLeftOutForTheReplicaThatRefusedItAndKnownOnceItTookTheO
 }
 
 TEST(StoryUsageOption, IsNeededNoMoreWhereTheReplicaTellsItsCounts) {
-  Stories of;
-  const auto story = of.begin();
-  of.leased_at(*story, 0);
+  auto [of, story] = Started();
   auto over = answer_of();
   over.answer.timed = true;
   of.over(*story, std::move(over));
@@ -194,9 +190,7 @@ TEST(StoryUsageOption, IsNeededNoMoreWhereTheReplicaTellsItsCounts) {
 
 TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds) {
   for (int until = 0; until < 3; ++until) {
-    Stories of(4);
-    auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started(4);
     of.over(*story, error(500));
     EXPECT_EQ(of.retries_left(), 2);
     of.leased_at(*story, 1);
@@ -215,9 +209,7 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
 }
 
 TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
-  Stories of(4);
-  const auto story = of.begin();
-  of.leased_at(*story, 0);
+  auto [of, story] = Started(4);
   EXPECT_EQ(of.over(*story, error(500)), Command::ask_pool);
   story->queued(at(9));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take());
@@ -235,9 +227,7 @@ TEST(StoryRepeats, CountOnceTheNextAttemptBeginsForTheReplicaThatHadAPartInThem)
       {[] { return unconnected(ConnectFailure::refused); }, Retry::connect},
       {[] { return unconnected(ConnectFailure::local_shortage); }, std::nullopt}};
   for (const auto& [how, reason] : rows) {
-    Stories of;
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started();
     EXPECT_FALSE(story->take_repeat()) << "the first is no repeat";
     ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
     EXPECT_FALSE(story->take_repeat()) << "the client may leave meanwhile";
@@ -385,9 +375,7 @@ TEST(StoryRecord, OfAnotherEndHasTheMomentAndNoStatusOfWhatTheClientDidNotGet) {
 }
 
 TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
-  Stories of;
-  const auto story = of.begin();
-  of.leased_at(*story, 0);
+  auto [of, story] = Started();
   auto over = unconnected(ConnectFailure::refused);
   over.connect_error = ECONNREFUSED;
   of.over(*story, std::move(over));
@@ -401,9 +389,7 @@ TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
 
 // A driver may keep a story after its end.
 TEST(StoryBudget, IsWholeOnceTheStoryHasEnded) {
-  Stories of(2);
-  const auto story = of.begin();
-  of.leased_at(*story, 0);
+  auto [of, story] = Started(2);
   ASSERT_EQ(of.over(*story, error(500)), Command::ask_pool);
   of.leased_at(*story, 1);
   ASSERT_EQ(of.over(*story, broken(End::bad_framing)), Command::done);
@@ -412,31 +398,11 @@ TEST(StoryBudget, IsWholeOnceTheStoryHasEnded) {
 
 TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {
   for (const bool cut : {false, true}) {
-    Stories of(2);
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
+    auto [of, story] = Started(2);
     ASSERT_TRUE(story->spend_retry_on_error(500, of.now));
     if (cut) story->cut();
     EXPECT_EQ(of.over(*story, error(500, false)), cut ? Command::done : Command::ask_pool);
   }
-}
-
-// A connection that took too long says nothing of the idle connection that had died before it.
-TEST(StorySuspect, IsNotMadeByAStaleConnectionThatOthersFollowed) {
-  Stories of(4);
-  const auto story = of.begin();
-  of.leased_at(*story, 2);
-  ASSERT_EQ(of.over(*story, broken()), Command::ask_pool);
-  of.leased_at(*story, 0);
-  AttemptOver stale;
-  stale.end = End::stale;
-  ASSERT_EQ(of.over(*story, std::move(stale)), Command::connect);
-  ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::timed_out)), Command::ask_pool);
-  of.leased_at(*story, 1);
-  ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::other)), Command::ask_pool);
-  of.leased_at(*story, 0);
-  of.over(*story, unconnected(ConnectFailure::refused));
-  EXPECT_FALSE(story->is_poison());
 }
 
 }  // namespace

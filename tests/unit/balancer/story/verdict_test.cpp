@@ -10,80 +10,51 @@ using metrics::Completeness;
 using metrics::Outcome;
 using metrics::Phase;
 
-struct Row {
-  const char* what;
-  Evidence evidence;
-  Outcome outcome;
-  std::optional<Phase> phase{};
+/// An answer as its meter saw it.
+struct Seen {
   bool error = false;  ///< The replica reported one in its stream.
   Completeness complete = Completeness::marker;
   std::uint32_t token_events = 5;
   bool first_token = true;
 };
+constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
+    framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false};
 
-constexpr auto chat = Api::openai_chat;
+struct Row {
+  const char* what;
+  Evidence evidence;
+  Outcome outcome;
+  std::optional<Phase> phase{};
+  Seen seen = whole;
+};
+
+constexpr auto chat = Api::openai_chat, embeddings = Api::openai_embeddings;
 constexpr bool sse = true, json = true, opaque = false;  // Whether the form of the body is known.
 
 const Row rows[]{
     {"a whole stream", {End::whole, 200, chat, sse, true}, Outcome::ok},
     {"a stream behind its marker", {End::marked, 200, chat, sse, true}, Outcome::ok},
-    {"no token", {End::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, false, Completeness::marker, 0},
-    {"an embedding, which has no tokens",
-     {End::whole, 200, Api::openai_embeddings, json, true},
-     Outcome::ok,
-     {},
-     false,
-     Completeness::framing,
-     0},
-    {"no token is counted in an opaque body",
-     {End::whole, 200, chat, opaque, true},
-     Outcome::ok,
-     {},
-     false,
-     Completeness::framing,
-     0},
-    {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, false, Completeness::none},
+    {"no token", {End::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, no_token},
+    {"an embedding, which has no tokens", {End::whole, 200, embeddings, json, true}, Outcome::ok, {}, framed},
+    {"no token is counted in an opaque body", {End::whole, 200, chat, opaque, true}, Outcome::ok, {}, framed},
+    {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, no_marker},
     {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},
-    {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then the client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"an error, then a client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
     {"a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_reset},
     {"a close within the framing", {End::closed, 200, chat, sse, true}, Outcome::upstream_reset},
     {"a reset before the head", {End::reset, 0, chat, opaque, true}, Outcome::upstream_reset},
     {"bytes that are no HTTP", {End::bad_framing, 0, chat, opaque, true}, Outcome::upstream_error},
     {"silence", {End::timed_out, 200, chat, sse, true}, Outcome::timeout},
-    {"a drain ends while tokens come", {End::cut, 200, chat, sse, true}, Outcome::rejected, Phase::decode},
-    {"a drain ends before the request is sent",
-     {End::cut, 0, chat, opaque, false},
-     Outcome::rejected,
-     Phase::queue,
-     false,
-     Completeness::none,
-     0,
-     false},
-    {"an error, then a drain ends", {End::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"the client leaves while tokens come",
-     {End::client_left, 200, chat, sse, true},
-     Outcome::client_abort,
-     Phase::decode},
-    {"the client leaves before the first token",
-     {End::client_left, 200, chat, sse, true},
-     Outcome::client_abort,
-     Phase::prefill,
-     false,
-     Completeness::none,
-     0,
-     false},
-    {"the client leaves before the request is sent",
-     {End::client_left, 0, chat, opaque, false},
-     Outcome::client_abort,
-     Phase::queue,
-     false,
-     Completeness::none,
-     0,
-     false},
-    {"the client leaves with all it asked for", {End::client_left, 200, chat, sse, true, true}, Outcome::ok},
+    {"a drain ends amid tokens", {End::cut, 200, chat, sse, true}, Outcome::rejected, Phase::decode},
+    {"a drain ends before a send", {End::cut, 0, chat, opaque, false}, Outcome::rejected, Phase::queue, nothing},
+    {"an error, then a drain ends", {End::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"a client leaves amid tokens", {End::client_left, 200, chat, sse, true}, Outcome::client_abort, Phase::decode},
+    {"before a token", {End::client_left, 200, chat, sse, true}, Outcome::client_abort, Phase::prefill, nothing},
+    {"before a send", {End::client_left, 0, chat, opaque, false}, Outcome::client_abort, Phase::queue, nothing},
+    {"with all it asked for", {End::client_left, 200, chat, sse, true, true}, Outcome::ok},
     {"408", {End::whole, 408, chat, opaque, true}, Outcome::replica_refused},
     {"429", {End::whole, 429, chat, opaque, true}, Outcome::replica_refused},
     {"503", {End::whole, 503, chat, opaque, true}, Outcome::replica_refused},
@@ -98,10 +69,10 @@ const Row rows[]{
 TEST(Verdict, IsATable) {
   for (const auto& row : rows) {
     metrics::record::Answer answer;
-    answer.in_band_error = row.error;
-    answer.complete = row.complete;
-    answer.token_events = row.token_events;
-    if (row.first_token) answer.first_token = metrics::Moment();
+    answer.in_band_error = row.seen.error;
+    answer.complete = row.seen.complete;
+    answer.token_events = row.seen.token_events;
+    if (row.seen.first_token) answer.first_token = metrics::Moment();
     const auto verdict = verdict_of(row.evidence, answer);
     EXPECT_EQ(verdict.outcome, row.outcome) << row.what << ": " << name_of(verdict.outcome);
     EXPECT_EQ(verdict.phase, row.phase) << row.what;

@@ -1,4 +1,4 @@
-// What holds of every dialect.
+// Promises that hold for every dialect.
 #include "metrics/measure/stream_meter.hpp"
 
 #include <gtest/gtest.h>

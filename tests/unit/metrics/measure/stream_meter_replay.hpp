@@ -226,7 +226,7 @@ inline boost::json::object seen(const Replay& replay) {
   to.flag("overloaded", replay.meter.overloaded());
   to.any("unparsed", unparsed(replay.shard));
   to.flag("unread", replay.unread && replay.form != BodyForm::json && replay.form != BodyForm::opaque);
-  // These follow from what stands above.
+  // Members that follow from those above.
   to.flag("no event", !replay.meter.has_event() && a.events > 0);
   const bool marker = replay.form == BodyForm::json ? !a.unparsed : a.complete == Completeness::marker;
   to.flag("end unsaid", replay.meter.complete() != marker);

@@ -1,4 +1,4 @@
-// What StreamMeter takes out of long events, and holds back meanwhile.
+// StreamMeter takes usage out of events, and holds them back meanwhile.
 #include "metrics/measure/stream_meter.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(StreamMeterStrip, HoldsBackAnUnfinishedEventWhenStripping) {
 }
 
 TEST(StreamMeterStrip, LetsAnEventThroughThatIsLongerThanItHolds) {
-  // It cannot be taken out any more, however it was split.
+  // Usage in an event longer than the hold cannot be taken out, however the event is split.
   const std::string filler(StreamMeter::hold_limit, ' ');
   const std::string long_usage = R"(data: {"choices":[],)" + filler + usage(3, 4).substr(1) + "}\n\n";
   const std::string body = says("a") + long_usage + done;
@@ -92,15 +92,6 @@ TEST(StreamMeterStripContinuous, LeavesTheUsageThatLlamaCppTellsUnasked) {
   StreamMeter::Options options = stripping_all();
   options.api = Api::openai_completions;
   EXPECT_EQ(replayed(body, options)->forwarded, body);
-}
-
-TEST(StreamMeterStrip, StripsTheUsageEventOfEachChoice) {
-  StreamMeter::Options options = stripping();
-  options.choices = 2;
-  const std::string body = sample("llamacpp_chat_two_choices.sse");
-  const auto replay = replayed(body, options);
-  EXPECT_EQ(replay->forwarded.find("usage"), std::string::npos);
-  EXPECT_EQ(replay->answer().output_tokens, 7U);
 }
 
 }  // namespace

@@ -96,17 +96,6 @@ TEST(StreamMeter, CountsTheSpansOfOneReadOnce) {
   EXPECT_EQ(replay.answer().reads, 2U);
 }
 
-TEST(StreamMeter, MeasuresTheFirstTokenFromBothOrigins) {
-  Replay replay(options_for(Api::openai_chat));  // It was received at -100 and sent at -60.
-  replay.feed(chunk(delta(R"("role":"assistant","content":"")")), ms(5));
-  EXPECT_EQ(count(replay.shard.time_to_first_token), 0U);
-  replay.feed(says("a"), ms(10));
-  EXPECT_EQ(replay.shard.time_to_first_token.sum(), 70 * one_ms);
-  EXPECT_EQ(replay.shard.client_time_to_first_token.sum(), 110 * one_ms);
-  replay.feed(says("b"), ms(20));
-  EXPECT_EQ(count(replay.shard.time_to_first_token), 1U);
-}
-
 TEST(StreamMeter, ObservesNoGapOverAPause) {
   const auto with_counts = {counted("a", 1), counted("b", 2), counted("c", 3)};
   Replay replay(options_for(Api::openai_chat));

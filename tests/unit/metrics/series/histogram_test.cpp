@@ -58,28 +58,5 @@ INSTANTIATE_TEST_SUITE_P(All, HistogramOfBounds,
                          testing::Values(latency_bounds, per_token_bounds, duration_bounds, overhead_bounds,
                                          size_bounds, ratio_bounds, speed_bounds));
 
-TEST(Histogram, PutsAnObservationEqualToABoundIntoItsBucket) {
-  Histogram histogram(latency_bounds);
-  for (const auto bound : latency_bounds) histogram.observe(bound);
-  for (std::size_t i = 0; i < latency_bounds.size(); ++i) EXPECT_EQ(histogram.bucket(i), 1U);
-  EXPECT_EQ(histogram.bucket(latency_bounds.size()), 0U);
-}
-
-TEST(Histogram, KeepsWhatIsAboveEveryBound) {
-  Histogram histogram(size_bounds);
-  histogram.observe(size_bounds.back() + 1, 3);
-  EXPECT_EQ(histogram.bucket(size_bounds.size()), 3U);
-  EXPECT_EQ(histogram.sum(), 3 * (size_bounds.back() + 1));
-}
-
-TEST(Counter, AddsUp) {
-  Counter counter;
-  EXPECT_EQ(counter.value(), 0U);
-  counter.add();
-  counter.add(41);
-  counter.add(0);
-  EXPECT_EQ(counter.value(), 42U);
-}
-
 }  // namespace
 }  // namespace weir::metrics::series

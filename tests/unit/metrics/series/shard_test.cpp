@@ -68,16 +68,6 @@ TEST(ReplicaShardSettle, PutsAServedStreamIntoEverySeries) {
   EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
 }
 
-TEST(ReplicaShardSettle, PutsAFigureEqualToABoundIntoItsBucket) {
-  const auto shard = settled(streamed());  // TPOT is exactly 10 ms, speed exactly 100 tokens/s
-  const auto bucket_of_bound = [](const Histogram& histogram, std::uint64_t bound) {
-    const auto bounds = histogram.bounds();
-    return histogram.bucket(static_cast<std::size_t>(std::ranges::find(bounds, bound) - bounds.begin()));
-  };
-  EXPECT_EQ(bucket_of_bound(shard->time_per_output_token, 10'000'000), 1U);
-  EXPECT_EQ(bucket_of_bound(shard->request_output_tokens_per_second, 100'000), 1U);
-}
-
 TEST(ReplicaShardSettle, LeavesWhatTheMeterWritesToTheMeter) {
   const auto shard = settled(streamed());
   EXPECT_EQ(count_of(shard->time_to_first_token), 0U);
@@ -348,19 +338,6 @@ TEST(ReplicaShardSettle, SuspectsStreamsWhoseEventsMostlyCameTogether) {
   record.answer.coalesced_reads = 9;
   EXPECT_EQ(settled(record)->token_reads.value(), 40U);
   EXPECT_EQ(settled(record)->coalesced_token_reads.value(), 9U);
-}
-
-TEST(ReplicaShardSettle, HoldsARequestAgainstEveryObjective) {
-  const std::vector<config::Slo> slos{{"a", "chat", config::Seconds{1}, {}, {}, {}},
-                                      {"b", "chat", {}, {}, {}, config::Seconds{1}}};
-  ReplicaShard shard{std::make_shared<const Objectives>(slos), "chat"};
-  shard.settle(streamed());  // It took 102 ms to the first token, and 1.102 s in all.
-  shard.settle(unstreamed());
-  ASSERT_EQ(shard.slo_requests.size(), 2U);
-  EXPECT_EQ(shard.slo_requests[0]->results[0].value(), 1U);
-  EXPECT_EQ(shard.slo_requests[0]->results[1].value(), 0U);
-  EXPECT_EQ(shard.slo_requests[1]->results[0].value(), 0U);
-  EXPECT_EQ(shard.slo_requests[1]->results[1].value(), 2U);
 }
 
 TEST(ReplicaShardSettle, FollowsOtherObjectives) {

@@ -174,7 +174,7 @@ TEST(Load, ASampleOfAPoolHasNoVerdictOnLatency) {
               HasSubstr("the two sides did not have the same load"));
   EXPECT_TRUE(verdict_of(comparison, statistics::Metric::ttft).interval);
   EXPECT_EQ(verdict_of(comparison, statistics::Metric::output_tokens).finding, statistics::Finding::equivalent);
-  // Who knows better says so.
+  // The operator may know better.
   options.same_load = true;
   EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::ttft).finding, statistics::Finding::worse);
 }
@@ -203,7 +203,7 @@ TEST(Load, EitherShadowMayHaveBeenSpared) {
   const Comparison comparison = compare(samples, options_of(samples));
   EXPECT_EQ(comparison.mode, pairs::Mode::control);
   EXPECT_TRUE(has_note(comparison, "control"));
-  // Of the 50 dropped ones 10 had no candidate either.
+  // Ten of the 50 dropped pairs had no candidate either.
   EXPECT_THAT(comparison.unfinished, ElementsAre(Pair("late_loop", 40), Pair("not_mirrored", 10)));
   EXPECT_THAT(sentence_of(comparison, "spared_load"),
               HasSubstr("fp16 (shadow) has no finished answer to 40 of 1000 requests"));
@@ -234,7 +234,7 @@ TEST(Notes, PromptsOfUnlikeTokenCountsMeanAnotherTokenizer) {
     for (std::size_t i = 0; i < 1000; ++i) shadow_of(samples, i).prompt_tokens = tokens;
     EXPECT_EQ(has_note(compare(samples, options_of(samples)), "different_tokenizer"), noted) << tokens;
   }
-  // What is more here and less there does not cancel.
+  // More tokens here and fewer there do not cancel.
   TwinSamples samples = slower();
   for (std::size_t i = 0; i < 1000; ++i) shadow_of(samples, i).prompt_tokens = i % 2 ? 450 : 550;
   EXPECT_TRUE(has_note(compare(samples, options_of(samples)), "different_tokenizer"));

@@ -129,7 +129,7 @@ TEST(Page, ANameStaysText) {
   }
 }
 
-/// What comes from logs reaches the page by textContent, so no file of the page writes markup.
+/// Names from logs reach the page by textContent, so no file of the page writes markup.
 TEST(Page, WritesNoMarkup) {
   for (const auto asset : {assets::report_js, assets::plots_js, assets::parts_js, assets::described_js,
                            assets::charts_js, assets::forest_js}) {

@@ -18,17 +18,31 @@ KvTokens holding(std::uint64_t tokens) {
   return [tokens](auto, auto) { return tokens; };
 }
 
-Pairing paired(const std::vector<samples::Sample>& all, const sides::Selection& a, const sides::Selection& b) {
-  return pair_up(all, a, b, at_once);
-}
+/// Samples of fp16 and fp8.
+class PairingOfTwins : public testing::Test {
+ protected:
+  /// Pairs all samples so far; the pairs point to them.
+  Pairing paired(const sides::Selection& one, const sides::Selection& other, const WarmUp& warm_up = at_once) {
+    take();
+    return pair_up(all, one, other, warm_up);
+  }
+  Pairing paired() { return paired(a, b); }
+  Pairing warmed(const WarmUp& warm_up, const statistics::Window& window = any_time) {
+    take();
+    return pair_up(all, a, b, warm_up, window);
+  }
+  void take() { all.assign(samples.each().begin(), samples.each().end()); }
 
-TEST(Pairing, AShadowJoinsItsPrimaryByItsId) {
   TwinSamples samples;
+  std::vector<samples::Sample> all;
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+};
+
+TEST_F(PairingOfTwins, AShadowJoinsItsPrimaryByItsId) {
   for (int i = 0; i < 3; ++i) samples.shadow(samples.primary(i * second));
   samples.primary(4 * second);                      // It has no shadow.
   samples.shadow(samples.each()[0]).pair = {9, 9};  // Its primary's line is lost.
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  const Pairing pairing = paired();
   EXPECT_EQ(pairing.mode, Mode::mirrored);
   ASSERT_EQ(pairing.pairs.size(), 3u);
   for (const Pair& pair : pairing.pairs) {
@@ -41,39 +55,33 @@ TEST(Pairing, AShadowJoinsItsPrimaryByItsId) {
   EXPECT_EQ(pairing.only_b.size(), 1u);
 }
 
-TEST(Pairing, TheOtherWayRoundTheSidesChangePlaces) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, TheOtherWayRoundTheSidesChangePlaces) {
   samples.shadow(samples.primary(0));
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing = paired(all, samples.config("fp8"), samples.config("fp16"));
+  const Pairing pairing = paired(b, a);
   EXPECT_EQ(pairing.mode, Mode::mirrored);
   ASSERT_EQ(pairing.pairs.size(), 1u);
   EXPECT_EQ(pairing.pairs[0].a->role, Role::shadow);
   EXPECT_EQ(pairing.pairs[0].b->role, Role::primary);
 }
 
-TEST(Pairing, TheBlockIsThatOfThePrimarysDispatch) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, TheBlockIsThatOfThePrimarysDispatch) {
   samples::Sample& primary = samples.primary(5 * second);
   samples::Sample& shadow = samples.shadow(primary);
   shadow.received_us = 6 * second;
   shadow.dispatched_us = 9 * second;
-  const std::vector<samples::Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), at_once).pairs[0].at_us, 5 * second);
-  EXPECT_EQ(pair_up(all, samples.config("fp8"), samples.config("fp16"), at_once).pairs[0].at_us, 5 * second);
+  EXPECT_EQ(paired().pairs[0].at_us, 5 * second);
+  EXPECT_EQ(paired(b, a).pairs[0].at_us, 5 * second);
 }
 
-TEST(Pairing, AControlTakesThePrimarysPlace) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AControlTakesThePrimarysPlace) {
   for (int i = 0; i < 4; ++i) {
     const samples::Sample& primary = samples.primary(i * second);
     samples.shadow(primary, "control0", "fp16", "same");
     if (i != 2) samples.shadow(primary);
   }
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing by_config = paired(all, samples.config("fp16"), samples.config("fp8"));
+  const Pairing by_config = paired();
   const Pairing by_shadow =
-      paired(all, {sides::By::shadow, samples.names.of("same")}, {sides::By::shadow, samples.names.of("fp8")});
+      paired({sides::By::shadow, samples.names.of("same")}, {sides::By::shadow, samples.names.of("fp8")});
   for (const Pairing* pairing : {&by_config, &by_shadow}) {
     EXPECT_EQ(pairing->mode, Mode::control);
     ASSERT_EQ(pairing->pairs.size(), 3u);
@@ -96,87 +104,73 @@ TEST(Pairing, AControlThatHasHardlyRunTakesNobodysPlace) {
       samples.shadow(primary);
     }
     const std::vector<samples::Sample> all = samples.all();
-    EXPECT_EQ(paired(all, samples.config("fp16"), samples.config("fp8")).mode, mode) << controlled;
+    EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), at_once).mode, mode) << controlled;
   }
 }
 
-TEST(Pairing, ASideIsNeverPairedWithItself) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, ASideIsNeverPairedWithItself) {
   samples.shadow(samples.primary(0));
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing = paired(all, samples.config("fp8"), {sides::By::replica, samples.names.of("cand0")});
+  const Pairing pairing = paired(samples.config("fp8"), {sides::By::replica, samples.names.of("cand0")});
   EXPECT_TRUE(pairing.pairs.empty());
   EXPECT_EQ(pairing.mode, Mode::split);
 }
 
-TEST(Pairing, AnAnswerThatBothSidesHoldIsNoPair) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AnAnswerThatBothSidesHoldIsNoPair) {
   for (int i = 0; i < 10; ++i) {
     const samples::Sample& primary = samples.primary(i * second);
     if (i < 6) samples.shadow(primary);
     samples.shadow(primary, "control0", "fp16", "same");
   }
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing =
-      paired(all, {sides::By::shadow, samples.names.of("same")}, {sides::By::role, 0, Role::shadow});
+  const Pairing pairing = paired({sides::By::shadow, samples.names.of("same")}, {sides::By::role, 0, Role::shadow});
   EXPECT_EQ(pairing.pairs.size(), 6u);
 }
 
-TEST(Pairing, WithoutCommonRequestsItIsASplit) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, WithoutCommonRequestsItIsASplit) {
   for (int i = 0; i < 6; ++i) samples.primary(i * second, i % 2 ? "gpu1" : "gpu0", i % 2 ? "fp8" : "fp16");
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  const Pairing pairing = paired();
   EXPECT_EQ(pairing.mode, Mode::split);
   EXPECT_EQ(pairing.only_a.size(), 3u);
   EXPECT_EQ(pairing.only_b.size(), 3u);
   EXPECT_FALSE(pairing.warm_us);
 }
 
-TEST(Pairing, SelectsByRoleAndReplica) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, SelectsByRoleAndReplica) {
   samples.shadow(samples.primary(0));
-  const std::vector<samples::Sample> all = samples.all();
   const sides::Selection primary{sides::By::role, 0, Role::primary}, shadow{sides::By::role, 0, Role::shadow};
-  EXPECT_EQ(paired(all, primary, shadow).pairs.size(), 1u);
-  EXPECT_EQ(paired(all, {sides::By::replica, samples.names.of("gpu0")}, {sides::By::replica, samples.names.of("cand0")})
+  EXPECT_EQ(paired(primary, shadow).pairs.size(), 1u);
+  EXPECT_EQ(paired({sides::By::replica, samples.names.of("gpu0")}, {sides::By::replica, samples.names.of("cand0")})
                 .pairs.size(),
             1u);
   EXPECT_EQ(primary.label(samples.names), "primary");
   EXPECT_EQ(samples.config("fp8").label(samples.names), "fp8");
 }
 
-TEST(Pairing, OneAnswerARequestCounts) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, OneAnswerARequestCounts) {
   const samples::Sample& primary = samples.primary(0);
   samples.shadow(primary);
   samples.shadow(primary, "cand1");
-  const std::vector<samples::Sample> all = samples.all();
-  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  const Pairing pairing = paired();
   EXPECT_EQ(pairing.pairs.size(), 1u);
   EXPECT_EQ(pairing.repeated, 1u);
 }
 
-TEST(Pairing, ASampleWithoutIdIsNotJoined) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, ASampleWithoutIdIsNotJoined) {
   samples::Sample& primary = samples.primary(0);
   samples.shadow(primary).pair = samples::Id{};
   primary.id = samples::Id{};
-  const std::vector<samples::Sample> all = samples.all();
-  EXPECT_TRUE(paired(all, samples.config("fp16"), samples.config("fp8")).pairs.empty());
+  EXPECT_TRUE(paired().pairs.empty());
 }
 
-TEST(Pairing, IsTheSameForEveryOrder) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, IsTheSameForEveryOrder) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 200; ++i) {
     const samples::Sample& primary = samples.primary(static_cast<std::int64_t>(random() % 50) * second);
     if (random() % 5) samples.shadow(primary);
     if (random() % 9 == 0) samples.shadow(primary, "cand1");
   }
-  std::vector<samples::Sample> all = samples.all();
+  all = samples.all();
   const auto ids = [&] {
-    const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+    const Pairing pairing = pair_up(all, a, b, at_once);
     std::vector<samples::Id> result;
     for (const Pair& pair : pairing.pairs) result.insert(result.end(), {pair.a->id, pair.b->id});
     for (const Single& one : pairing.only_a) result.push_back(one.sample->id);
@@ -189,33 +183,27 @@ TEST(Pairing, IsTheSameForEveryOrder) {
   }
 }
 
-TEST(Pairing, AShadowIsWarmTenMinutesAfterItsFirstRequest) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AShadowIsWarmTenMinutesAfterItsFirstRequest) {
   for (int i = 0; i < 30; ++i) samples.shadow(samples.primary(i * 60 * second));
   samples.drop(samples.each()[1], "in_flight");  // It was not sent, so it warmed nothing.
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
-  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 11 * 60 * second);
+  EXPECT_EQ(warmed({}).warm_us, 11 * 60 * second);
   Mirrored mirrored;  // Its first request is not among these.
   samples::Sample earlier = samples.each()[3];
   earlier.dispatched_us = -60 * second;
   mirrored.add(earlier);
-  EXPECT_EQ(pair_up(all, a, b, {600, &mirrored}).warm_us, 9 * 60 * second);
-  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 60 * second);
+  EXPECT_EQ(warmed({600, &mirrored}).warm_us, 9 * 60 * second);
+  EXPECT_EQ(paired().warm_us, 60 * second);
 }
 
-TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AndOnceItHasPrefilledWhatItsMemoryHolds) {
   for (int i = 0; i < 30; ++i) {
     samples::Sample& shadow = samples.shadow(samples.primary(i * 60 * second));
     shadow.cached_tokens = i % 2 ? 400 : samples::unknown_count;  // 500, 100, 500, 100, ...
   }
   samples.each()[1].served = false;  // The first failed before its first token.
   samples.each()[1].ttft = samples::unknown;
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
   const auto paired_with = [&](std::uint64_t kv_tokens, double seconds) {
-    return pair_up(all, a, b, {.seconds = seconds, .kv_tokens = holding(kv_tokens)});
+    return warmed({.seconds = seconds, .kv_tokens = holding(kv_tokens)});
   };
   const auto warm = [&](std::uint64_t kv_tokens, double seconds) {
     return *paired_with(kv_tokens, seconds).warm_us / second / 60;
@@ -235,30 +223,25 @@ TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
   EXPECT_FALSE(paired_with(1 << 20, 1).warm_a.lacks_tokens()) << "a primary is warm";
 }
 
-TEST(Pairing, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
   for (int i = 0; i < 10; ++i) samples.shadow(samples.primary(i * 60 * second));
-  const std::vector<samples::Sample> all = samples.all(), last(all.begin() + 10, all.end());
+  all = samples.all();
+  const std::vector<samples::Sample> last(all.begin() + 10, all.end());
   Mirrored mirrored;
   for (const samples::Sample& sample : all) mirrored.add(sample);
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
-  EXPECT_EQ(pair_up(all, a, b, {1, nullptr, holding(3000)}).warm_us, 6 * 60 * second);
+  EXPECT_EQ(warmed({1, nullptr, holding(3000)}).warm_us, 6 * 60 * second);
   EXPECT_EQ(pair_up(last, a, b, {1, nullptr, holding(3000)}).warm_us, never_warm);
   EXPECT_EQ(pair_up(last, a, b, {1, &mirrored, holding(3000)}).warm_us, 6 * 60 * second);
 }
 
-TEST(Pairing, WhatTheReplicasOfASideHoldIsAddedUpWhereItIsKnown) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, WhatTheReplicasOfASideHoldIsAddedUpWhereItIsKnown) {
   for (int i = 0; i < 30; ++i) {
     samples.shadow(samples.primary(i * 60 * second));
     samples.shadow(samples.primary(i * 60 * second, "gpu1"), "cand1");
     samples.shadow(samples.primary(i * 60 * second, "gpu2"), "gone");
   }
-  const std::vector<samples::Sample> all = samples.all();
   const auto cand0 = samples.names.of("cand0"), cand1 = samples.names.of("cand1"), fp8 = samples.names.of("fp8");
-  const auto warm = [&](KvTokens kv_tokens) {
-    return pair_up(all, samples.config("fp16"), samples.config("fp8"), {1, nullptr, std::move(kv_tokens)}).warm_b;
-  };
+  const auto warm = [&](KvTokens kv_tokens) { return warmed({1, nullptr, std::move(kv_tokens)}).warm_b; };
   const Warm both = warm([&](auto replica, auto config) -> std::optional<std::uint64_t> {
     EXPECT_EQ(config, fp8);
     if (replica == cand0) return 2000;
@@ -271,34 +254,28 @@ TEST(Pairing, WhatTheReplicasOfASideHoldIsAddedUpWhereItIsKnown) {
   EXPECT_EQ(warm({}).from_us, second);
 }
 
-TEST(Pairing, AShadowWithoutPairsInTheWindowKeepsNoOtherCold) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AShadowWithoutPairsInTheWindowKeepsNoOtherCold) {
   for (int i = 0; i < 360; ++i) {
     const samples::Sample& primary = samples.primary(i * 60 * second);
     if (i < 120) samples.shadow(primary, "cand0", "fp8", "first");
     if (i >= 300) samples.shadow(primary, "cand1", "fp8", "later");
   }
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
   const auto warm = [&](std::int64_t from, std::int64_t to) {
-    return *pair_up(all, a, b, {600, nullptr, holding(1000)}, {from * 60 * second, to * 60 * second}).warm_us / second /
-           60;
+    return *warmed({600, nullptr, holding(1000)}, {from * 60 * second, to * 60 * second}).warm_us / second / 60;
   };
   EXPECT_EQ(warm(0, 120), 10);
   EXPECT_EQ(warm(0, 300), 10);
   EXPECT_EQ(warm(0, 301), 310);
   EXPECT_EQ(warm(310, 400), 310);
   EXPECT_EQ(warm(200, 250), 310) << "without pairs all of the side decide";
-  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 310 * 60 * second);
-  EXPECT_EQ(pair_up(all, a, b, {600, nullptr, holding(1000)}, {0, 120 * 60 * second}).warm_b.kv_tokens, 1000u);
-  EXPECT_EQ(pair_up(all, a, b, {600, nullptr, holding(1000)}).warm_b.kv_tokens, 2000u);
+  EXPECT_EQ(warmed({}).warm_us, 310 * 60 * second);
+  EXPECT_EQ(warmed({600, nullptr, holding(1000)}, {0, 120 * 60 * second}).warm_b.kv_tokens, 1000u);
+  EXPECT_EQ(warmed({600, nullptr, holding(1000)}).warm_b.kv_tokens, 2000u);
 }
 
-TEST(Pairing, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
   for (int i = 0; i < 10; ++i) samples.shadow(samples.primary(i * 60 * second));
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection b = samples.config("fp8");
+  all = samples.all();
   Mirrored mirrored;
   for (const samples::Sample& sample : all) mirrored.add(sample);
   const auto warm_from = [&] { return mirrored.warm(b, {}, 0, {}).from_us; };
@@ -311,37 +288,29 @@ TEST(Pairing, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
   EXPECT_EQ(warm_from(), 180 * second) << "another shadow";
 }
 
-TEST(Pairing, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfterItsPrimary) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfterItsPrimary) {
   for (int i = 0; i < 30; ++i) samples.shadow(samples.primary(i * 60 * second)).dispatched_us += 3000;
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
-  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 0);
-  EXPECT_EQ(pair_up(all, b, a, at_once).warm_us, 0);
-  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 10 * 60 * second) << "the pair that was sent ten minutes later";
+  EXPECT_EQ(paired().warm_us, 0);
+  EXPECT_EQ(paired(b, a).warm_us, 0);
+  EXPECT_EQ(warmed({}).warm_us, 10 * 60 * second) << "the pair that was sent ten minutes later";
 }
 
-TEST(Pairing, OfTwoShadowsBothHaveToBeWarm) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, OfTwoShadowsBothHaveToBeWarm) {
   for (int i = 0; i < 10; ++i) {
     const samples::Sample& primary = samples.primary(i * second);
     samples.shadow(primary, "control0", "fp16", "same");
     if (i >= 3) samples.shadow(primary);
   }
-  const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
-  EXPECT_EQ(pair_up(all, a, b, {.seconds = 5}).warm_us, 8 * second);
-  EXPECT_EQ(pair_up(all, b, a, {.seconds = 5}).warm_us, 8 * second);
+  EXPECT_EQ(warmed({.seconds = 5}).warm_us, 8 * second);
+  EXPECT_EQ(paired(b, a, {.seconds = 5}).warm_us, 8 * second);
 }
 
-TEST(Pairing, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {
   for (int i = 0; i < 20; ++i) {
     samples.shadow(samples.primary(i * second));
     if (i >= 4) samples.shadow(samples.primary(i * second, "gpu1"), "cand1", "fp8", "second");
   }
-  const std::vector<samples::Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {.seconds = 5}).warm_us, 9 * second);
+  EXPECT_EQ(warmed({.seconds = 5}).warm_us, 9 * second);
 }
 
 TEST(Pairing, TwinsHaveOneReplicaOnEachSide) {
@@ -363,19 +332,17 @@ TEST(Pairing, TwinsHaveOneReplicaOnEachSide) {
       samples.shadow(samples.primary(i * second, a), b);
     }
     const std::vector<samples::Sample> all = samples.all();
-    const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+    const Pairing pairing = pair_up(all, samples.config("fp16"), samples.config("fp8"), at_once);
     EXPECT_EQ(twins(pairing.pairs), c.twins) << c.name;
   }
   EXPECT_TRUE(twins({}));  // Nothing speaks against it.
 }
 
-TEST(Pairing, AFewRequestsThatWereTriedAgainElsewhereLeaveTwinsTwins) {
-  TwinSamples samples;
+TEST_F(PairingOfTwins, AFewRequestsThatWereTriedAgainElsewhereLeaveTwinsTwins) {
   for (int i = 0; i < 1000; ++i) samples.shadow(samples.primary(i * second, i % 100 ? "gpu0" : "gpu1"));
-  std::vector<samples::Sample> all = samples.all();
-  EXPECT_TRUE(twins(paired(all, samples.config("fp16"), samples.config("fp8")).pairs));
+  EXPECT_TRUE(twins(paired().pairs));
   for (int i = 0; i < 10; ++i) all[static_cast<std::size_t>(i) * 20 + 2].replica = samples.names.of("gpu1");
-  EXPECT_FALSE(twins(paired(all, samples.config("fp16"), samples.config("fp8")).pairs));
+  EXPECT_FALSE(twins(pair_up(all, a, b, at_once).pairs));
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(ReportOfATwin, SaysIfItDependsOnTheMix) {
 }
 
 TEST_F(ReportOfATwin, ASmallStratumDoesNotDecideAboutTheMix) {
-  // One in twenty has a long prompt, and is faster.
+  // Every twentieth pair has a long prompt, and is faster.
   add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 20 == 0 ? 0.8F : 1.2F; });
   for (std::size_t i = 0; i < samples.size(); ++i) {
     samples[i].turn = 1;

@@ -67,14 +67,8 @@ TEST(Attainment, OutcomesCountAsInTheMetrics) {
     };
   };
   for (const auto& c : std::vector<Case>{
-           {"upstream_error", outcome(Outcome::upstream_error), Attainment::missed},
-           {"upstream_reset", outcome(Outcome::upstream_reset), Attainment::missed},
-           {"truncated", outcome(Outcome::truncated), Attainment::missed},
-           {"timeout", outcome(Outcome::timeout), Attainment::missed},
            {"replica_refused", outcome(Outcome::replica_refused), Attainment::missed},
-           {"rejected", outcome(Outcome::rejected), Attainment::missed},
            {"client_error", outcome(Outcome::client_error), Attainment::refused},
-           {"bad_request", outcome(Outcome::bad_request), Attainment::refused},
            {"left early", outcome(Outcome::client_abort), Attainment::left_early},
            {"left late",
             [](Sample& s) {
@@ -211,7 +205,7 @@ TEST(Attainment, AnObjectiveThatAppliesToNeitherTellsNothing) {
   unstreamed.ttft = unstreamed.tpot = unknown;
   EXPECT_FALSE(judge_pair(slo(1.0), refused, refused));
   EXPECT_FALSE(judge_pair(slo(1.0), unstreamed, unstreamed));
-  // One was refused what the other could do.
+  // A replica was refused what the other could do.
   const auto met = judge_pair(slo(1.0), unstreamed, refused);
   ASSERT_TRUE(met);
   EXPECT_TRUE(met->a);

@@ -14,7 +14,7 @@ const statistics::Window three_minutes{noon, noon + 180 * second_us};
 const samples::Objective none;
 
 TEST(Minutes, SpreadARequestOverItsTime) {
-  // It is sent 58 s after noon, has its first token at 61 s and ends at 63 s.
+  // The request is sent 58 s after noon, has its first token at 61 s and ends at 63 s.
   auto one = stream_at(58);
   one.ttft = 3;
   one.e2e = one.lasted = 5;

@@ -34,7 +34,7 @@ TEST_F(DescribedSide, CountsRequestsAndTheirOutcomes) {
   EXPECT_EQ(side.requests, 8U);
   EXPECT_EQ(side.outcomes[static_cast<std::size_t>(Outcome::ok)], 5U);
   EXPECT_DOUBLE_EQ(*side.rpm, 0.8);
-  // What clients did is no error of the side.
+  // Aborts and errors of clients are no errors of the side.
   EXPECT_DOUBLE_EQ(*side.error_share, 1.0 / 8);
   EXPECT_THAT(side.replicas, ElementsAre("gpu0"));
   EXPECT_FALSE(side.slo_attainment || side.capacity);

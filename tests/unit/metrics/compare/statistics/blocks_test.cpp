@@ -5,29 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "metrics/compare/statistics/quantile.hpp"
-
 namespace weir::metrics::compare::statistics {
 namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
-
-std::vector<Point> a_point_a_block(const BlockValues& values, const Window& window) {
-  std::vector<Point> points;
-  for (std::size_t i = 0; i < block_count; ++i) points.push_back({window.begin_of(i), values[i]});
-  return points;
-}
-
-TEST(Quantile, InterpolatesAsNumpyDoes) {
-  std::vector<double> values{4, 1, 3, 2};
-  EXPECT_EQ(quantile(std::span(values), 0), 1);
-  EXPECT_EQ(median(std::span(values)), 2.5);
-  EXPECT_DOUBLE_EQ(quantile(std::span(values), 0.95), 3.85);  // numpy.quantile([4, 1, 3, 2], 0.95)
-  EXPECT_EQ(quantile(std::span(values), 1), 4);
-  std::vector<double> one{7}, empty;
-  EXPECT_EQ(quantile(std::span(one), 0.99), 7);
-  EXPECT_TRUE(std::isnan(median(std::span(empty))));
-}
 
 TEST(Blocks, EveryMomentIsInOneBlock) {
   for (const std::int64_t length : {10, 11, 17, 99, 1000, 1801}) {
@@ -57,19 +38,6 @@ TEST(Blocks, TakeMediansAndMeansAndLeaveOutWhatIsNoNumber) {
   EXPECT_DOUBLE_EQ(means[0], 8.0 / 3);
   EXPECT_EQ(means[1], 6);
   for (std::size_t i = 2; i < block_count; ++i) EXPECT_TRUE(std::isnan(medians[i]) && std::isnan(means[i]));
-}
-
-// numpy: x.mean(), x.std(ddof=1) / sqrt(10), +- scipy.stats.t.ppf(0.975, 9) of it.
-TEST(Blocks, AnIntervalIsThatOfAMeanOfTen) {
-  const BlockValues values{0.011, 0.032, 0.018, 0.025, 0.021, 0.040, 0.029, 0.015, 0.022, 0.027};
-  const auto estimate = estimate_of(values);
-  ASSERT_TRUE(estimate);
-  EXPECT_NEAR(estimate->mean, 0.024, 1e-15);
-  EXPECT_NEAR(estimate->standard_error, 0.002695675549220764, 1e-15);
-  EXPECT_EQ(estimate->degrees, 9);
-  const Interval interval = interval_of(*estimate);
-  EXPECT_NEAR(interval.low, 0.017901958247750264, 1e-12);
-  EXPECT_NEAR(interval.high, 0.030098041752249737, 1e-12);
 }
 
 TEST(Blocks, AreNeverMergedSoAnEmptyOneLeavesNoInterval) {
@@ -114,13 +82,6 @@ TEST(Blocks, NeighboursThatAreAlikeShow) {
   std::vector<double> slow;
   for (int i = 0; i < 60; ++i) slow.push_back(std::sin(i / 10.0));
   EXPECT_GT(lag_one_autocorrelation(slow), 0.9);
-}
-
-TEST(Blocks, OneValueEachIsItself) {
-  const BlockValues values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-  const Window window{0, 7777};
-  EXPECT_EQ(block_medians(a_point_a_block(values, window), window), values);
-  EXPECT_EQ(block_means(a_point_a_block(values, window), window), values);
 }
 
 }  // namespace

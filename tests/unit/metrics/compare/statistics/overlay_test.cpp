@@ -63,7 +63,7 @@ TEST(Overlay, CountsEveryValueOnce) {
     EXPECT_EQ(side->above, above);
     EXPECT_EQ(side->count(), all);
   }
-  // One value in a hundred lies outside, on both sides together.
+  // A hundredth of all values lies outside, on both sides together.
   EXPECT_NEAR(static_cast<double>(overlay.a.below + overlay.b.below), 40, 2);
   EXPECT_NEAR(static_cast<double>(overlay.a.above + overlay.b.above), 40, 2);
   EXPECT_GT(overlay.b.above, overlay.a.above);

@@ -100,42 +100,6 @@ TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
   EXPECT_EQ(decide(std::vector{weak, Effect{Metric::tpot, std::nullopt, 0.02}})[0].finding, Finding::worse);
 }
 
-TEST(Verdicts, TheNearerMarginIsTheUpperOneForWhatIsAbove) {
-  for (const double mean : {0.03, -0.03}) {
-    const Effect near = effect(Metric::slo, mean, 0.005);
-    EXPECT_LT(p_value(near), 0.01);
-    EXPECT_EQ(p_value(effect(Metric::slo, mean / 3, 0.005)), 1);
-  }
-}
-
-// Block values that are independent and normal, as the method takes them to be: the interval covers the truth in 95 %
-// of windows. And of four metrics whose effects all lie just on a margin, one or more seems to lie beyond it in at most
-// 5 %.
-TEST(Verdicts, ErrIndependentBlocksAsOftenAsTheySay) {
-  std::mt19937_64 random(11);
-  std::normal_distribution<double> normal;
-  int covered = 0, wrong = 0;
-  constexpr int windows = 1500;
-  for (int i = 0; i < windows; ++i) {
-    std::vector<Effect> family;
-    for (const Metric metric : {Metric::slo, Metric::ttft, Metric::tpot, Metric::output_tokens}) {
-      const double truth = is_log(metric) ? std::log(1.02) : 0.02;
-      BlockValues blocks;
-      for (double& block : blocks) block = truth + 0.01 * normal(random);
-      family.push_back({metric, estimate_of(blocks), 0.02});
-    }
-    const Interval interval = interval_of(*family[0].estimate);
-    covered += interval.low <= 0.02 && interval.high >= 0.02;
-    const std::vector<Decision> decisions = decide(family);
-    wrong += std::any_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
-      return decision.finding != Finding::equivalent && decision.finding != Finding::inconclusive;
-    });
-  }
-  EXPECT_NEAR(covered, 0.95 * windows, 0.012 * windows);
-  EXPECT_LT(wrong, 0.05 * windows);
-  EXPECT_GT(wrong, 0.01 * windows);
-}
-
 TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> mean(-0.06, 0.06), reach(0, 0.05);

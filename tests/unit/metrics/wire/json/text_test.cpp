@@ -55,7 +55,7 @@ TEST(StringBody, HasItsEscapesUndone) {
       {R"(\uDE42\uD83D)", "\uFFFD\uFFFD"},
       {R"(\uD83Dx\n)", "\uFFFDx\n"},
       {R"(\uD83D\n)", "\uFFFD\n"},
-      // These cannot stand between quotes.
+      // Escapes that cannot stand between quotes.
       {R"(a\)", "a\uFFFD"},
       {R"(\xa)", "\uFFFDa"},
       {R"(\u12)", "\uFFFD"},
@@ -67,63 +67,10 @@ TEST(StringBody, HasItsEscapesUndone) {
   }
 }
 
-TEST(StringBody, RefusesEveryCutOfAnEscape) {
-  const std::string_view body = R"(\u00e9\n\\)";
-  for (std::size_t size = 0; size <= body.size(); ++size) {
-    const bool whole = size == 0 || size == 6 || size == 8 || size == 10;
-    EXPECT_EQ(code_points_of_string_body(body.substr(0, size)).has_value(), whole) << size;
-  }
-}
-
 TEST(CodePointsBegun, AddUpOverAnyCut) {
   const std::string_view text = "日本🙂 naïve";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     EXPECT_EQ(code_points_begun(text.substr(0, cut)) + code_points_begun(text.substr(cut)), 9U);
-  }
-}
-
-TEST(Scripts, HaveTheirClasses) {
-  const std::pair<char32_t, Script> points[] = {
-      {U'a', Script::letters},
-      {U'Z', Script::letters},
-      {U' ', Script::letters},
-      {U'\n', Script::letters},
-      {U'0', Script::digits},
-      {U'9', Script::digits},
-      {U'{', Script::punctuation},
-      {U'@', Script::punctuation},
-      {U'`', Script::punctuation},
-      {U'é', Script::latin_extended},
-      {U'ạ', Script::latin_extended},
-      {U'α', Script::cyrillic_greek},
-      {U'Ж', Script::cyrillic_greek},
-      {U'ש', Script::abjad_indic_thai},
-      {U'ب', Script::abjad_indic_thai},
-      {U'अ', Script::abjad_indic_thai},
-      {U'ก', Script::abjad_indic_thai},
-      {U'日', Script::cjk},
-      {U'か', Script::cjk},
-      {U'한', Script::cjk},
-      {U'。', Script::cjk},
-      {U'！', Script::cjk},
-      {U'🙂', Script::other},
-      {U'—', Script::other},
-      {U'\U00020000', Script::cjk},
-      {U'\U0010FFFF', Script::other},
-  };
-  for (const auto& [point, script] : points) {
-    EXPECT_EQ(script_of(point), script) << std::hex << static_cast<std::uint32_t>(point);
-  }
-}
-
-TEST(Scripts, AreCountedOverAnyCut) {
-  const std::string_view text = "Ab 1{é日🙂Ж";
-  const std::array<std::uint64_t, script_count> wanted{3, 1, 1, 1, 1, 0, 1, 1};
-  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
-    ScriptCounter counter;
-    counter.add(text.substr(0, cut));
-    counter.add(text.substr(cut));
-    EXPECT_EQ(counter.counts(), wanted) << cut;
   }
 }
 

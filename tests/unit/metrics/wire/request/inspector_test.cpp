@@ -186,14 +186,6 @@ TEST(RequestInspector, SaysNothingOfABrokenBody) {
   }
 }
 
-TEST(RequestInspector, BoundsTheDepthItFollows) {
-  const auto nested = [](std::size_t depth) {
-    return R"({"x":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
-  };
-  EXPECT_TRUE(facts_of(chat, nested(200)).whole_json);
-  EXPECT_FALSE(facts_of(chat, nested(100'000)).whole_json);
-}
-
 TEST(RequestInspector, IsMovable) {
   RequestInspector first(chat, "POST", path_of(chat));
   first.feed(std::string_view(R"({"model":)"));

@@ -75,7 +75,7 @@ TEST(EventTemplate, DoesNotTakeStructureForText) {
         R"(\\\)", R"(a"b)", "\n", "\xFF", R"(\x)"}) {
     EXPECT_FALSE(matches(event_template, before + text + behind)) << text;
   }
-  // It is shorter than both ends, though it begins and ends as they do.
+  // An event shorter than both ends, though it begins and ends as they do.
   EXPECT_FALSE(matches(event_template, before + behind.substr(1)));
   EXPECT_FALSE(matches(event_template, before.substr(0, before.size() - 1) + behind));
   EXPECT_FALSE(matches(event_template, ""));
