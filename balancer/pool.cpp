@@ -115,7 +115,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.key = placement.fair_key;
   request.share = placement.share;
   request.bytes = placement.bytes;
-  request.at_the_head = placement.at_the_head;
+  request.front_of_queue = placement.front_of_queue;
 
   PendingGrants grants(sink_);
   const std::lock_guard lock(mutex_);
@@ -135,7 +135,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   const bool can_wait = sink_ != nullptr && placement.waiter && limits_.queue > 0;
   const bool others_wait = can_wait && !waiting_.empty();
   // One that comes back does not go at once to where a request has just failed.
-  look(others_wait || (can_wait && placement.at_the_head));
+  look(others_wait || (can_wait && placement.front_of_queue));
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:

@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/admission.hpp"
 #include "balancer/answer_window.hpp"
 #include "balancer/eligibility.hpp"
 #include "balancer/expected_output.hpp"
@@ -30,6 +29,7 @@
 #include "balancer/finished_tokens.hpp"
 #include "balancer/health.hpp"
 #include "balancer/lease.hpp"
+#include "balancer/placement.hpp"
 #include "balancer/policy/policy.hpp"
 #include "balancer/replica_rates.hpp"
 #include "balancer/returns.hpp"
@@ -133,11 +133,12 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   /// A replica is suspected to hang when none of its streams has got a token for so long. The suspicion stands, so that
   /// one witness is enough and others are preferred, when it was four times what its books predict; or when it has shown
   /// nothing for as long as a request that is not streamed was to take.
-  static constexpr double shortest_hang_seconds = 5, suspicion_factor = 4;
-  /// A replica that answers its probes hangs only when it has been silent for so long, and for eight times what its books
-  /// predict: engines compile for 40 s. For what is not streamed, that is with the longest output that it may have, and
+  static constexpr double least_suspect_seconds = 5, suspicion_factor = 4;
+  /// The least silence that convicts a replica that answers its probes; the silence has to be eight times what its books
+  /// predict, too: engines compile for 40 s. For what is not streamed, that is with the longest output that it may have, and
   /// for longer: another pool or another weir may have an answer made there, or a model loaded.
-  static constexpr double longest_silence_seconds = 60, longest_unstreamed_silence_seconds = 300, silence_factor = 8;
+  static constexpr double least_convicting_seconds = 60, least_convicting_unstreamed_seconds = 300;
+  static constexpr double conviction_factor = 8;
   /// After two replicas failed one request, an error of which no second replica was asked counts for nobody for so long.
   static constexpr std::chrono::seconds absolved_for{10};
   /// Before a replica's prefill rate is known, its prompts are waited for as if it did so many tokens a second.

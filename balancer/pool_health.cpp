@@ -39,26 +39,26 @@ void Pool::judge_silence(Replica& replica) {
   };
   // Streams whose tokens come at once teach a pace that no other answer has.
   const auto at_slowest = [=](Tokens output) { return static_cast<double>(output) / std::min(decode, slowest_decode); };
-  const auto is_too_long = [](double silence, double takes, double at_least = longest_silence_seconds) {
-    return silence >= at_least && silence >= silence_factor * takes;
+  const auto is_too_long = [](double silence, double takes, double at_least = least_convicting_seconds) {
+    return silence >= at_least && silence >= conviction_factor * takes;
   };
   const bool still = replica.suspicion.stands_still();
   const double silent = ledger.silent_seconds(latest_);
   const double due = seconds_of(ledger.due_to_first_token(), 0), all = seconds_of(ledger.unanswered(), 0);
   double longest = silent, may_take = 0;
-  bool doubted = silent >= shortest_hang_seconds, makes_nothing = false, is_late = false;
+  bool doubted = silent >= least_suspect_seconds, makes_nothing = false, is_late = false;
   bool stands = doubted && silent >= suspicion_factor * due, grave = stands;
   if (const auto other = ledger.oldest_unstreamed(latest_)) {
     const double takes = seconds_of(other->prompt, other->output);
-    stands = stands || other->silent_seconds >= std::max(shortest_hang_seconds, takes);
-    grave = grave || other->silent_seconds >= std::max(shortest_hang_seconds, suspicion_factor * takes);
+    stands = stands || other->silent_seconds >= std::max(least_suspect_seconds, takes);
+    grave = grave || other->silent_seconds >= std::max(least_suspect_seconds, suspicion_factor * takes);
     longest = std::max(longest, other->silent_seconds);
     may_take = all + at_slowest(ledger.longest_unstreamed_output(other->silent_seconds));
     makes_nothing = still && is_too_long(other->silent_seconds, std::max(takes, all));
-    is_late = is_too_long(other->silent_seconds, may_take, longest_unstreamed_silence_seconds);
+    is_late = is_too_long(other->silent_seconds, may_take, least_convicting_unstreamed_seconds);
   }
   const bool down = replica.health.state() == ReplicaState::down && !replica.health.refuses();
-  stands = stands || (down && longest >= shortest_hang_seconds);
+  stands = stands || (down && longest >= least_suspect_seconds);
   doubted = doubted || stands;
   if (!doubted || !replica.spec.health.eject) return replica.suspicion.end();
   replica.suspicion.begin(latest_);
@@ -67,9 +67,9 @@ void Pool::judge_silence(Replica& replica) {
   const bool may_wait = !still && !ledger.owes_more_tokens();
   const double others = may_wait ? at_slowest(ledger.longest_unstreamed_output(silent)) : 0;
   const bool unexplained = is_too_long(silent, all + others);
-  const bool mute_for_long = replica.suspicion.is_mute() && longest >= 2 * shortest_hang_seconds;
+  const bool mute_for_long = replica.suspicion.is_mute() && longest >= 2 * least_suspect_seconds;
   const bool confirmed = stands && (down || mute_for_long || replica.suspicion.is_confirmed());
-  const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(2 * shortest_hang_seconds, due);
+  const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(2 * least_suspect_seconds, due);
   if ((!confirmed && !deaf && !unexplained && !makes_nothing && !is_late) || !may_call_hung(replica)) return;
   char reason[160];
   if (confirmed)
@@ -194,7 +194,7 @@ bool Pool::none_up() const {
 
 /// An answer, or a part of one, came within the last seconds.
 bool Pool::lives(Replica& replica) {
-  const std::chrono::duration<double> lately(shortest_hang_seconds);
+  const std::chrono::duration<double> lately(least_suspect_seconds);
   return replica.ledger.lived_within(lately, latest_) || replica.answers.answered_within(lately, latest_);
 }
 

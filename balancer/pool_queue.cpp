@@ -188,12 +188,12 @@ Offered Pool::wait(WaitingRequest waiting, PendingGrants& grants) {
 /// replica is up, and nothing of one that goes before all turns.
 bool Pool::comes_too_late(const WaitingRequest& request) const {
   if (request.deadline <= latest_) return true;
-  if (request.at_the_head) return false;
+  if (request.front_of_queue) return false;
   const auto rate = finished_.drain_rate(latest_);
   if (!rate || none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(request.deadline - latest_);
   if (static_cast<double>(waiting_.tokens()) <= tokens_in_time) return false;
-  return static_cast<double>(waiting_.ahead_of_newest(request.key, request.at_the_head)) > tokens_in_time;
+  return static_cast<double>(waiting_.ahead_of_newest(request.key, request.front_of_queue)) > tokens_in_time;
 }
 
 void Pool::bound_queue(PendingGrants& grants) {

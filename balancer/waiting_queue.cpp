@@ -16,7 +16,7 @@ WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
 }
 
 WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
-  if (request.at_the_head) return at_the_head_;
+  if (request.front_of_queue) return front_of_queue_;
   const auto found = flows_.find(request.key);
   if (found != flows_.end()) return *found->second;
   if (flows_.size() >= most_keys) return beyond_;
@@ -27,7 +27,7 @@ WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
 
 WaitTicket WaitingQueue::push(WaitingRequest request) {
   Flow& flow = flow_of(request);
-  if (&flow != &at_the_head_) {
+  if (&flow != &front_of_queue_) {
     if (flow.entries.empty()) {
       flow.turn = turns_.insert(turns_.end(), &flow);
     } else {
@@ -39,7 +39,7 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
   flow.tokens += request.prompt;
   flow.cost += cost(request);
   flow.bytes += request.bytes;
-  if (&flow != &beyond_ && &flow != &at_the_head_) flow.share = request.share;
+  if (&flow != &beyond_ && &flow != &front_of_queue_) flow.share = request.share;
   prompts_.insert(request.prompt);
 
   auto entry = std::make_unique<Entry>();
@@ -49,7 +49,7 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
   entry->request = std::move(request);
   add_to_group(*entry);
   entries_.emplace(tickets_, std::move(entry));
-  if (&flow != &at_the_head_) measure(flow);
+  if (&flow != &front_of_queue_) measure(flow);
   return tickets_;
 }
 
@@ -95,7 +95,7 @@ void WaitingQueue::forget_measure(const Flow& flow) {
 
 WaitingRequest WaitingQueue::take_out(Entry& entry) {
   Flow& flow = *entry.flow;
-  if (&flow != &at_the_head_) forget_measure(flow);
+  if (&flow != &front_of_queue_) forget_measure(flow);
   take_from_group(entry);
   WaitingRequest request = std::move(entry.request);
   tokens_ -= request.prompt;
@@ -107,14 +107,14 @@ WaitingRequest WaitingQueue::take_out(Entry& entry) {
   if (entry.passed) passed_.erase(*entry.passed);
   flow.entries.erase(entry.in_flow);
   entries_.erase(entries_.find(entry.ticket));
-  if (&flow != &at_the_head_ && !flow.entries.empty()) measure(flow);
+  if (&flow != &front_of_queue_ && !flow.entries.empty()) measure(flow);
   erase_if_empty(flow);
   return request;
 }
 
 /// A flow that has nothing to send loses its place and its credit.
 void WaitingQueue::erase_if_empty(Flow& flow) {
-  if (!flow.entries.empty() || &flow == &at_the_head_) return;
+  if (!flow.entries.empty() || &flow == &front_of_queue_) return;
   if (turns_.front() == &flow) in_turn_ = false;
   turns_.erase(flow.turn);
   if (&flow == &beyond_) {
@@ -193,10 +193,10 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
     const WaitTicket ticket = entry.ticket;
     return std::pair(ticket, take_out(entry));
   };
-  if (Entry* const entry = first_that_fits(at_the_head_, fits)) return taken(*entry);
+  if (Entry* const entry = first_that_fits(front_of_queue_, fits)) return taken(*entry);
   if (std::ranges::none_of(turns_, [&](Flow* flow) { return first_that_fits(*flow, fits) != nullptr; }))
     return std::nullopt;
-  if (!at_the_head_.entries.empty()) pass_over(*at_the_head_.entries.front(), now);
+  if (!front_of_queue_.entries.empty()) pass_over(*front_of_queue_.entries.front(), now);
   for (bool rounds_to_give = true;; end_turn()) {
     // A turn that has begun ends before rounds are given.
     if (!in_turn_ && std::exchange(rounds_to_give, false)) give_rounds_in_vain(fits, now);
@@ -219,7 +219,7 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
 
 std::pair<WaitTicket, WaitingRequest> WaitingQueue::push_out(Bound bound) {
   const auto& lengths = bound == Bound::requests ? by_requests_ : by_bytes_;
-  Flow& flow = lengths.empty() ? at_the_head_ : *lengths.rbegin()->flow;
+  Flow& flow = lengths.empty() ? front_of_queue_ : *lengths.rbegin()->flow;
   Entry& newest = *flow.entries.back();
   const WaitTicket ticket = newest.ticket;
   return {ticket, take_out(newest)};
@@ -241,19 +241,19 @@ Work WaitingQueue::of(std::uint64_t key) const {
 }
 
 Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const {
-  Work sum = at_the_head_.work();
+  Work sum = front_of_queue_.work();
   sum.add(work_.of_others(of(key), most_of_each));
   return sum;
 }
 
 /// What other keys send in the meantime costs no more than what this one has waiting, by their shares, up to a turn.
 /// All that the key itself has waiting is within that.
-Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool at_the_head) const {
-  if (at_the_head) return at_the_head_.tokens;
+Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool front_of_queue) const {
+  if (front_of_queue) return front_of_queue_.tokens;
   const auto found = flows_.find(key);
   const Flow& own = found == flows_.end() ? beyond_ : *found->second;
   const double turns = own.cost_by_share() + double{quantum};
-  return at_the_head_.tokens + static_cast<Tokens>(std::llround(tokens_by_share_.capped_at(turns)));
+  return front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens_by_share_.capped_at(turns)));
 }
 
 }  // namespace weir::balancer

@@ -46,8 +46,8 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/admission.hpp"
 #include "balancer/capped_sums.hpp"
+#include "balancer/placement.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
 
@@ -68,7 +68,7 @@ struct WaitingRequest {
   };
   Fit fit{};
   std::size_t bytes = 0;
-  bool at_the_head = false;
+  bool front_of_queue = false;
   bool returned = false;  ///< It was refused before, and has come back when it was told to.
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.
@@ -129,7 +129,7 @@ class WaitingQueue {
   Work of_others(std::uint64_t key, const Work& most_of_each) const;
   /// Returns about how many prompt tokens are to go before the newest request of that key, itself included. Of each
   /// other key it takes the mean request.
-  Tokens ahead_of_newest(std::uint64_t key, bool at_the_head) const;
+  Tokens ahead_of_newest(std::uint64_t key, bool front_of_queue) const;
 
  private:
   struct Flow;
@@ -194,9 +194,9 @@ class WaitingQueue {
 
   std::map<WaitTicket, std::unique_ptr<Entry>> entries_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Flow>> flows_;
-  Flow beyond_, at_the_head_;  ///< Of keys beyond most_keys; of requests that a replica refused.
-  std::list<Flow*> turns_;     ///< The flow in front has the turn. At the head is not among them.
-  bool in_turn_ = false;       ///< The flow in front has earned its quantum.
+  Flow beyond_, front_of_queue_;  ///< Of keys beyond most_keys; of requests that a replica refused.
+  std::list<Flow*> turns_;       ///< The flow in front has the turn. front_of_queue_ is not among them.
+  bool in_turn_ = false;         ///< The flow in front has earned its quantum.
   std::set<Length> by_requests_, by_bytes_;
   CappedWork work_;             ///< Of the flows among turns_.
   CappedSums tokens_by_share_;  ///< Their tokens, by cost_by_share().

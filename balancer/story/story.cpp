@@ -28,12 +28,12 @@ PlacementRequest Story::placement() const {
   placement.share = request_.share;
   placement.bytes = request_.bytes;
   placement.deadline = deadline_;
-  placement.at_the_head = at_the_head_;
+  placement.front_of_queue = front_of_queue_;
   return placement;
 }
 
 Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
-  if (at_the_head_ && !deadline_) deadline_ = now + shared_.queue_time;
+  if (front_of_queue_ && !deadline_) deadline_ = now + shared_.queue_time;
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
@@ -104,9 +104,9 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   return !may_add_option() && replica().usage->refuse();
 }
 
-bool Story::leaves_error(unsigned status, Moment now) {
-  asks_another_ = asks_another(status, now);
-  return *asks_another_ || best_;
+bool Story::spend_retry_on_error(unsigned status, Moment now) {
+  early_retry_ = take_retry_after(status, now);
+  return *early_retry_ || best_;
 }
 
 void Story::list(const AttemptOver& over, Moment now) {
@@ -185,8 +185,8 @@ Command Story::error_came(AttemptOver over, Moment now) {
   keep_in_short(over);
   if (keeps && (!best_ || rank_of(over) > rank_of(best_->over)))
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
-  const auto settled = std::exchange(asks_another_, std::nullopt);
-  if (settled ? *settled && !cutting_ : asks_another(status, now)) return ask_another(reason);
+  const auto settled = std::exchange(early_retry_, std::nullopt);
+  if (settled ? *settled && !cutting_ : take_retry_after(status, now)) return ask_another(reason);
   return keeps && no_room && may_wait() ? requeue(now) : end(now);
 }
 
@@ -225,14 +225,14 @@ Command Story::ask_another(std::optional<Retry> reason) {
   if (is_new()) tried_.push_back(replica().key.serial);
   any_retry_ = true;
   repeats_for_ = attempts_.back().why = reason;
-  at_the_head_ = false;
+  front_of_queue_ = false;
   return Command::ask_pool;
 }
 
 /// The request goes to the head of the queue, while the queue's time lasts.
 Command Story::requeue(Moment now) {
   static_cast<void>(ask_another(last_->retry_reason.value_or(Retry::connect)));
-  at_the_head_ = true;
+  front_of_queue_ = true;
   if (!deadline_ || now < *deadline_) return Command::ask_pool;
   limit_hit_ = Refused::Reason::expired;
   attempts_.back().why.reset();
@@ -252,7 +252,7 @@ Command Story::end(Moment now) {
   }
   if (last_->end == End::unconnected) return done(Told::unconnected, now);
   if (last_->verdict.outcome == Outcome::rejected && cutting_) return done(Told::stopping, now);
-  return done(suspect() ? Told::suspect : Told::failed, now);
+  return done(is_poison() ? Told::poison : Told::failed, now);
 }
 
 /// Ends a request that no replica works on.
@@ -274,7 +274,7 @@ void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   auto& over = *last_;
   record.prompt_tokens_estimate = prompt_estimate_;
   record.attempt = made_;
-  record.suspect = suspect();
+  record.suspect = is_poison();
   record.connect = connect_;
   record.paused = paused_;
   record.wait = waited_;
@@ -315,8 +315,8 @@ void Story::give_retry_back() {
   if (std::exchange(holds_retry_, false)) shared_.budget.give_back();
 }
 
-/// True if another replica is to be asked after an error of this one. The retry is taken in this call.
-bool Story::asks_another(unsigned status, Moment now) {
+/// Takes a retry after an error of this replica. Returns true if another one is to be asked.
+bool Story::take_retry_after(unsigned status, Moment now) {
   using Opinion = SecondOpinions::Opinion;
   if (!refuses_the_request(status)) return take_retry();
   const auto serial = replica().key.serial;

@@ -40,7 +40,7 @@ enum class Told : std::uint8_t {
   kept_error,   ///< The best error of a replica: AttemptOver::kept.
   unconnected,  ///< No connection to the last replica came about.
   failed,       ///< The last replica gave nothing to send on.
-  suspect,      ///< Two replicas were lost at work on the request.
+  poison,       ///< Two replicas were lost at work on the request.
   refused,      ///< No replica of the pool takes the request: refusal().
   stopping,     ///< The time that requests have to end (limits.drain) is over.
 };
@@ -91,9 +91,9 @@ class Story {
   /// An answer is on its way to the client. `added_option`: the request had the usage option. Returns true if the
   /// replica is known to refuse that option from now on.
   bool answer_accepted(unsigned status, bool added_option, Moment now);
-  /// An error is too large or too slow to keep. Returns true if it is left: another replica is asked, or a better error
-  /// is kept. Else it is relayed.
-  bool leaves_error(unsigned status, Moment now);
+  /// An error is too large or too slow to keep: another replica is asked if a retry can be had, which is taken here.
+  /// Returns true if the error is left, for that replica or for a better error that is kept. Else it is relayed.
+  bool spend_retry_on_error(unsigned status, Moment now);
   /// The attempt has ended.
   Command attempt_over(AttemptOver over, Moment now);
 
@@ -116,8 +116,8 @@ class Story {
     metrics::Retry reason;
   };
   std::optional<Repeat> take_repeat();
-  /// Two replicas were lost while they worked on the request.
-  bool suspect() const { return lost_ >= most_lost; }
+  /// The request may be what ends replicas: two were lost while they worked on it.
+  bool is_poison() const { return lost_ >= most_lost; }
   /// Returns whose limit kept the request from a replica, once it has ended; nothing if none did.
   std::optional<Refused::Reason> limit_hit() const { return limit_hit_; }
 
@@ -153,11 +153,11 @@ class Story {
   void list(const AttemptOver& over, Moment now);
   bool is_new() const;
   bool another_is_left() const;
-  bool may_go_on() const { return request_.repeatable && !cutting_ && !suspect(); }
+  bool may_go_on() const { return request_.repeatable && !cutting_ && !is_poison(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }
   bool take_retry(bool gone = false);
   void give_retry_back();
-  bool asks_another(unsigned status, Moment now);
+  bool take_retry_after(unsigned status, Moment now);
   void accepted_second_opinion(unsigned status, Moment now);
   bool is_to_blame(const ReplicaRef& replica, unsigned status, bool another_answered, Moment now);
   bool reached_a_replica() const { return best_ || (last_ && last_->end != End::unconnected); }
@@ -186,8 +186,8 @@ class Story {
     unsigned status = 0;
   };
   std::optional<Doubted> second_opinion_on_;
-  /// Whether another replica is to be asked, if that was settled before the attempt ended.
-  std::optional<bool> asks_another_;
+  /// Whether a retry was taken, if that was settled before the attempt ended.
+  std::optional<bool> early_retry_;
   std::optional<metrics::Retry> repeats_for_;  ///< The reason to count once the retry has a lease.
   std::optional<Moment> deadline_;             ///< When a queued request gives up.
   std::optional<std::uint64_t> prompt_estimate_;
@@ -201,7 +201,7 @@ class Story {
   std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
   std::uint8_t lost_ = 0;  ///< Counts the replicas that were lost at work on the request.
   Told told_ = Told::nothing;
-  bool at_the_head_ = false;  ///< The request goes before those that never had a replica.
+  bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool holds_retry_ = false, any_retry_ = false, cutting_ = false;
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.

@@ -177,9 +177,9 @@ void AttemptRunner::answer_accepted() {
   sender_.answer_accepted();  // Last: until then an exception is answered, and not a reset.
 }
 
-bool AttemptRunner::leaves_error() {
+bool AttemptRunner::spend_retry_on_error() {
   if (cutting()) story_.cut();
-  return story_.leaves_error(handler_->status(), Clock::now());
+  return story_.spend_retry_on_error(handler_->status(), Clock::now());
 }
 
 Command AttemptRunner::over(story::AttemptOver over) {
@@ -187,10 +187,10 @@ Command AttemptRunner::over(story::AttemptOver over) {
   if (cutting()) story_.cut();
   over.replica_cut = replica().state->cut.load(std::memory_order_relaxed);
   note(over, now);
-  const bool was_suspect = story_.suspect();
+  const bool was_poison = story_.is_poison();
   const auto& name = replica().settings.name;
   const auto command = story_.attempt_over(std::move(over), now);
-  if (!was_suspect && story_.suspect()) note_suspect(loop_.shared.suspect_line, sender_.id(), name, now);
+  if (!was_poison && story_.is_poison()) note_poison(loop_.shared.poison_line, sender_.id(), name, now);
   if (const auto repeat = story_.take_repeat()) count(*repeat);
   return command;
 }

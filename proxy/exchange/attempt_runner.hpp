@@ -93,7 +93,7 @@ class AttemptRunner final : Relay::Owner {
   const fleet::Replica& replica() const { return replica_of(story_.replica()); }
 
   void answer_accepted() override;
-  bool leaves_error() override;
+  bool spend_retry_on_error() override;
   void request_sent() override { sender_.request_sent(); }
 
   Loop& loop_;

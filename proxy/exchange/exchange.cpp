@@ -166,8 +166,8 @@ std::unique_ptr<http::OwnAnswer> Exchange::own_answer() {
       return answer(unconnected_answer(name, over.connect_error));
     case Told::failed:
       return answer(failure_answer(name, over.verdict.outcome));
-    case Told::suspect:
-      return answer(suspect_answer(name));
+    case Told::poison:
+      return answer(poison_answer(name));
     case Told::refused:
       return answer(refusal());
     case Told::stopping:

@@ -119,7 +119,7 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
                             "replica '" + replica + "' could not be reached: " + net::connect_error_text(error));
 }
 
-http::OwnAnswer suspect_answer(const std::string& replica) {
+http::OwnAnswer poison_answer(const std::string& replica) {
   return http::error_answer(502, "upstream_error", "replica_lost",
                             "for the second time a replica broke off while it worked on this request, now '" + replica +
                                 "', so weir does not send it again: the request may be what ends them");

@@ -32,7 +32,7 @@ http::OwnAnswer broken_down_answer(bool no_memory);
 http::OwnAnswer unconnected_answer(const std::string& replica, int error);
 
 /// Answers that two replicas were lost at work on the request, `replica` last.
-http::OwnAnswer suspect_answer(const std::string& replica);
+http::OwnAnswer poison_answer(const std::string& replica);
 
 /// Answers that the last replica that was tried gave nothing to send on; `outcome` says what it did.
 http::OwnAnswer failure_answer(const std::string& replica, metrics::Outcome outcome);

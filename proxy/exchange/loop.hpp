@@ -40,8 +40,8 @@ struct Shared {
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
   fleet::FailureNotes local_shortages{};  ///< Logs shortages of weir's own: descriptors, local ports.
-  /// The log last told of a suspect request then: see note_suspect.
-  std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
+  /// The log last told of a poison request then: see note_poison.
+  std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
   /// The log last told of an address that holds its share of memory then: see serve::note_full_share.
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.

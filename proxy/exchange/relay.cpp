@@ -186,7 +186,7 @@ void Relay::deliver() {
 }
 
 void Relay::settle_error() {
-  if (owner_.leaves_error()) {
+  if (owner_.spend_retry_on_error()) {
     handler_.leave_error(Clock::now());
     return replica_done();
   }

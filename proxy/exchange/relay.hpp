@@ -30,9 +30,9 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     /// An answer is about to go to the client. This is told before the first byte is written, so that a later request
     /// on another loop finds what was learned.
     virtual void answer_accepted() = 0;
-    /// An error is too large or too slow to keep. Returns true if it is left, because another replica is asked; else it
-    /// is relayed.
-    virtual bool leaves_error() = 0;
+    /// An error is too large or too slow to keep. Returns true if a retry was taken instead, or a better error is kept;
+    /// else this one is relayed.
+    virtual bool spend_retry_on_error() = 0;
     /// The request was sent whole and is not sent again: its bytes may go.
     virtual void request_sent() = 0;
 

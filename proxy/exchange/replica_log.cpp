@@ -70,7 +70,7 @@ void note_option_refused(const fleet::Replica& replica) {
                replica.settings.name);
 }
 
-void note_suspect(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now) {
+void note_poison(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now) {
   auto last = last_line.load(std::memory_order_relaxed);
   if (now - last < fleet::FailureNotes::between_lines || !last_line.compare_exchange_strong(last, now)) return;
   spdlog::warn(

@@ -22,7 +22,7 @@ void note_unconnected(const fleet::Replica& replica, int error, Moment now);
 /// Notes that weir lacked something for a connection (see net::is_local_shortage), or has it again.
 void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now);
 /// Notes that a request has lost its second replica, `replica`. A line a minute tells of it.
-void note_suspect(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now);
+void note_poison(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now);
 /// Notes that the replica refuses the usage option.
 void note_option_refused(const fleet::Replica& replica);
 void note_local_recovery(fleet::FailureNotes& shortages, Moment now);

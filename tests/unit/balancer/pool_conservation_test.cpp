@@ -78,7 +78,7 @@ class Conservation {
       if (below(8) == 0) tried.push_back(pool_->key(r).serial);
     const auto id = ++ids_;
     PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(3), .bytes = below(100)};
-    placement.at_the_head = below(12) == 0;
+    placement.front_of_queue = below(12) == 0;
     placement.waiter = std::make_shared<std::uint64_t>(id);
     auto offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) held_.push_back(std::move(admitted->lease));

@@ -15,7 +15,7 @@ struct Wish {
   Tokens prompt = 10;
   std::uint64_t key = 0;
   std::vector<Serial> tried{};
-  bool at_the_head = false;
+  bool front_of_queue = false;
   std::optional<Moment> deadline{};
   std::size_t bytes = 1;
   bool stream = true;
@@ -53,7 +53,8 @@ class PoolQueue : public testing::Test {
   Offered offer(const Wish& wish, double now) {
     RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
-    return pool->offer({shared(facts), wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
+    return pool->offer({shared(facts), wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.front_of_queue,
+                        named(wish.name)},
                        at(now));
   }
   Lease admit(const Wish& wish, double now) { return admitted(offer(wish, now)); }

@@ -74,7 +74,7 @@ class WaitingStorm {
     while (below(4) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
     PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(5), .bytes = below(100)};
     if (below(5) == 0) placement.deadline = at(now_ + static_cast<double>(below(10)));
-    placement.at_the_head = below(6) == 0;
+    placement.front_of_queue = below(6) == 0;
     if (below(10) > 0) placement.waiter = std::make_shared<std::uint64_t>(id);
     auto offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) {

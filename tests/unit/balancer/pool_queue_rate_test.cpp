@@ -75,7 +75,7 @@ TEST_F(PoolQueueRate, AnOutageIsNoSlowQueue) {
 
 TEST_F(PoolQueueRate, OneThatGoesBeforeAllTurnsIsNotRefusedByIt) {
   run_at_100_tokens_a_second(0, 20);
-  wait({.name = "a replica had it before", .prompt = 1000, .at_the_head = true, .deadline = at(22)}, 20);
+  wait({.name = "a replica had it before", .prompt = 1000, .front_of_queue = true, .deadline = at(22)}, 20);
 }
 
 }  // namespace

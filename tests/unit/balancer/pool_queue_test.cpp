@@ -152,7 +152,7 @@ TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadlin
   wait({"older"}, 1);
   Wish back{"back"};
   back.tried = {one.key().serial};
-  back.at_the_head = true;
+  back.front_of_queue = true;
   back.deadline = at(9);
   pool->report(one.key(), Sign::full, at(2));
   EXPECT_EQ(wait(back, 2).deadline, at(9));
@@ -172,7 +172,7 @@ TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyO
   const ReplicaIndex refused_by = one.replica();
   pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
   one.end(LeaseEnd(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {pool->key(refused_by).serial}, .at_the_head = true}, 2);
+  wait({.name = "back", .tried = {pool->key(refused_by).serial}, .front_of_queue = true}, 2);
   tick(4.9);
   EXPECT_TRUE(sink.all.empty());
   tick(5);
@@ -258,7 +258,7 @@ TEST_F(PoolQueue, WhoeverComesBackDoesNotGoAtOnceToWhereARequestHasJustFailed) {
   Lease lost = admit({"lost"}, 1);
   Wish back{"back"};
   back.tried = {lost.key().serial};
-  back.at_the_head = true;
+  back.front_of_queue = true;
   lost.end(LeaseEnd(EndCause::replica_failed), at(2));
   wait(back, 2);
   tick(2.9);

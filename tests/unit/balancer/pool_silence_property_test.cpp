@@ -253,7 +253,7 @@ TEST(PoolSilence, OfAStoppedOnePutsItOutWithinTheTimeOfAProbe) {
     if (!town.suspected_at) continue;  // Its probes alone showed it, before it had anything to answer.
     ++suspected;
     if (town.reason().find("neither its probe nor") != std::string::npos) ++deaf;
-    const double silent_since = *town.suspected_at - Pool::shortest_hang_seconds;
+    const double silent_since = *town.suspected_at - Pool::least_suspect_seconds;
     EXPECT_LE(*town.out_at,
               std::max(*town.suspected_at, silent_since + town.explained()) + probe_takes_at_most + 3 * tick)
         << "seed " << seed;

@@ -23,7 +23,7 @@ WaitingRequest asks(std::uint64_t key, Tokens prompt, std::size_t bytes = 1) {
 }
 WaitingRequest refused_elsewhere(std::uint64_t key, Tokens prompt) {
   auto request = asks(key, prompt);
-  request.at_the_head = true;
+  request.front_of_queue = true;
   return request;
 }
 WaitingRequest had_by(std::uint64_t key, Tokens prompt, std::uint64_t serial) {

@@ -101,7 +101,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   EXPECT_EQ(first.fair_key, of.clients);
   EXPECT_EQ(first.share, 3);
   EXPECT_EQ(first.bytes, 77u);
-  EXPECT_FALSE(first.at_the_head);
+  EXPECT_FALSE(first.front_of_queue);
   EXPECT_TRUE(first.tried.empty());
   story->queued(at(9));
   EXPECT_EQ(story->placement().deadline, at(9)) << "the pool's";
@@ -109,7 +109,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   of.over(*story, broken());
   ASSERT_EQ(story->placement().tried.size(), 1u);
   EXPECT_EQ(story->placement().tried.front(), of.key(1).serial);
-  EXPECT_FALSE(story->placement().at_the_head);
+  EXPECT_FALSE(story->placement().front_of_queue);
   EXPECT_EQ(story->placement().deadline, at(9)) << "which is kept";
 }
 
@@ -415,7 +415,7 @@ TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {
     Stories of(2);
     const auto story = of.begin();
     of.leased_at(*story, 0);
-    ASSERT_TRUE(story->leaves_error(500, of.now));
+    ASSERT_TRUE(story->spend_retry_on_error(500, of.now));
     if (cut) story->cut();
     EXPECT_EQ(of.over(*story, error(500, false)), cut ? Command::done : Command::ask_pool);
   }
@@ -436,7 +436,7 @@ TEST(StorySuspect, IsNotMadeByAStaleConnectionThatOthersFollowed) {
   ASSERT_EQ(of.over(*story, unconnected(ConnectFailure::other)), Command::ask_pool);
   of.leased_at(*story, 0);
   of.over(*story, unconnected(ConnectFailure::refused));
-  EXPECT_FALSE(story->suspect());
+  EXPECT_FALSE(story->is_poison());
 }
 
 }  // namespace

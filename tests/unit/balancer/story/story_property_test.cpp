@@ -189,7 +189,7 @@ class Storm {
     }
     ASSERT_EQ(command, Command::ask_pool);
     EXPECT_FALSE(stays);
-    one.paid += !free && !one.story->placement().at_the_head ? 1 : 0;
+    one.paid += !free && !one.story->placement().front_of_queue ? 1 : 0;
     EXPECT_LE(one.paid, 3) << "two from the budget, and one whose replica is out";
     if (!of_.queues) EXPECT_LE(one.connects, static_cast<int>(replicas) + 3);
     if (first_time) one.left.push_back(serial);
@@ -209,11 +209,11 @@ class Storm {
     if (one.best) return Told::kept_error;
     if (one.last->end == End::unconnected) return Told::unconnected;
     if (one.last->end == End::cut && one.cutting) return Told::stopping;
-    return one.lost >= 2 ? Told::suspect : Told::failed;
+    return one.lost >= 2 ? Told::poison : Told::failed;
   }
   void end(OnItsWay& one, Told told) {
     EXPECT_EQ(one.story->told(), told);
-    EXPECT_EQ(one.story->suspect(), one.lost >= 2);
+    EXPECT_EQ(one.story->is_poison(), one.lost >= 2);
     if (told == Told::kept_error) {
       EXPECT_EQ(one.story->told_replica()->key.index, one.best->second);
       EXPECT_NE(one.story->over().kept, nullptr);

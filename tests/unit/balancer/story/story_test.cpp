@@ -109,7 +109,7 @@ class Played {
   Next next_of(Command command) const {
     if (command == Command::connect) return Next::again;
     if (command == Command::done) return Next::end;
-    return story->placement().at_the_head ? Next::waits : Next::another;
+    return story->placement().front_of_queue ? Next::waits : Next::another;
   }
   Next next_ = Next::another;
 };
@@ -165,7 +165,7 @@ TEST(Story, GoesElsewhereWhileNothingHasReachedTheClient) {
        4},
       {"nobody is left", one, {{0, lost()}}, Told::failed, 0, 1},
       {"nobody is left", two, {{0, lost(), another}, {1, rubbish}}, Told::failed, 1, 2},
-      {"lost twice", four, {{0, lost(), another}, {1, lost(End::closed)}}, Told::suspect, 1, 2, true},
+      {"lost twice", four, {{0, lost(), another}, {1, lost(End::closed)}}, Told::poison, 1, 2, true},
       {"answers break", four, {{0, lost(), another}, {1, lost_in_its_answer}}, Told::relayed, 1, 2, true},
       {"an error tells more",
        four,
@@ -229,7 +229,7 @@ TEST(Story, GoesToTheSameReplicaAtNobodysExpense) {
        1,
        2,
        true},
-      {"gone, and lost", four, {{0, stale, again}, {0, refused, another}, {1, lost()}}, Told::suspect, 1, 2, true},
+      {"gone, and lost", four, {{0, stale, again}, {0, refused, another}, {1, lost()}}, Told::poison, 1, 2, true},
       {"the other one was gone",
        four,
        {{0, stale, again}, {0, lost(), another}, {1, refused, another}, {2, answers()}},
@@ -270,7 +270,7 @@ TEST(Story, WaitsForRoomOrForAReplica) {
   rows.push_back({"weir's want", queue_before(1), {{0, shortage}}, Told::unconnected, 0, 1});
   rows.push_back({"not kept", queue_before(1), {{0, too_large(429)}}, Told::failed, 0, 1});
   rows.push_back({"lost", queue_before(1), {{0, lost(), waits}, {0, answers()}}, Told::relayed, 0, 2});
-  rows.push_back({"lost twice", queue_before(1), {{0, lost(), waits}, {0, lost()}}, Told::suspect, 0, 2, true});
+  rows.push_back({"lost twice", queue_before(1), {{0, lost(), waits}, {0, lost()}}, Told::poison, 0, 2, true});
   rows.push_back({"is there", queue_before(1), {{0, lost(), waits}, {0, rubbish}}, Told::failed, 0, 2});
   for (const auto& how : {hangs, drains}) {
     rows.push_back({"no other", queue_before(1), {{0, how}}, Told::failed, 0, 1});
@@ -347,7 +347,7 @@ TEST(Story, OfAnErrorThatCannotBeKeptIsSettledBeforeItsEnd) {
   for (const bool budget : {true, false}) {
     Played played({.share = budget ? 1.0 : 0.0});
     played.of.leased_at(*played.story, 0);
-    EXPECT_EQ(played.story->leaves_error(503, played.of.now), budget) << "nobody else is asked: it is relayed";
+    EXPECT_EQ(played.story->spend_retry_on_error(503, played.of.now), budget) << "nobody else is asked: it is relayed";
     EXPECT_EQ(played.of.retries_left(), budget ? 2 : 0) << "taken once";
     const auto next = played.of.over(*played.story, budget ? error(503, false) : answer_of(503));
     EXPECT_EQ(next, budget ? Command::ask_pool : Command::done);
@@ -358,7 +358,7 @@ TEST(Story, OfAnErrorThatCannotBeKeptIsSettledBeforeItsEnd) {
   Played played({.replicas = 2});
   played.turns({{0, says(503), another}});
   played.of.leased_at(*played.story, 1);
-  EXPECT_TRUE(played.story->leaves_error(500, played.of.now)) << "there is a better one";
+  EXPECT_TRUE(played.story->spend_retry_on_error(500, played.of.now)) << "there is a better one";
   EXPECT_EQ(played.of.over(*played.story, error(500, false)), Command::done);
   EXPECT_EQ(played.story->told(), Told::kept_error);
 }
@@ -410,7 +410,7 @@ TEST(Story, BlamesNoReplicaThatIsCutAtTheEndOfItsDrain) {
   played.of.report(0, Sign::failed, 4);
   played.turns({{0, cut_with_it, another}, {1, lost(), another}, {2, answers()}});
   EXPECT_FALSE(played.of.is_out(0));
-  EXPECT_FALSE(played.story->suspect());
+  EXPECT_FALSE(played.story->is_poison());
 }
 
 TEST(Story, EndsWithItsClient) {

@@ -25,7 +25,7 @@ struct PlacementRequest {
   std::size_t bytes = 0;       ///< Its body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
   std::optional<Moment> deadline{};
-  bool at_the_head = false;        ///< A replica had it and failed: it goes before those that never had a replica.
+  bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< It comes back with the grant. Null: the request cannot wait.
 };
 
