@@ -11,7 +11,7 @@ namespace weir::proxy::serve {
 
 bool learn_who_asks(exchange::Shared& shared, exchange::ClientRequest& request) {
   const auto& server = request.snapshot->settings.server;
-  request.dialect = metrics::wire::api_of(request.head.method, request.head.path);
+  request.dialect = request.facts.api = metrics::wire::api_of(request.head.method, request.head.path);
   request.bypassed = shared.bypass.load(std::memory_order_relaxed);
   if (!server.cors_origins.empty()) {
     request.cors = http::cors_fields(server.cors_origins, request.head["origin"]);

@@ -48,6 +48,7 @@ TEST(TrustedProxies, AnAddressHasSoManyRequestsUnderWayThroughThem) {
   EXPECT_THAT(refused.head, HasSubstr("Retry-After: 5"));
   EXPECT_THAT(refused.body, HasSubstr("limits.connections_per_address"));
   EXPECT_EQ(proxy.limit_hits(Limit::connections_per_address), 1u);
+  EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("api":"openai.chat")")));
   EXPECT_EQ(proxy.connections[0].size(), 3u) << "another address has its own, and the proxy itself is not limited";
   EXPECT_EQ(other->got + proxies_own->got, "");
   proxy.ends(*one);

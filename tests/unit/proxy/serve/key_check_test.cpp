@@ -206,6 +206,7 @@ TEST(KeyCheck, OneRightKeyEntersWhateverStandsInTheOtherFieldAndNeitherGoesOn) {
         const auto wanted = two_rights ? 400u : owner.empty() ? 401u : 200u;
         EXPECT_EQ(read_answer(client->got).status, wanted);
         EXPECT_THAT(proxy.connections[0], SizeIs(wanted == 200 ? 1 : 0));
+        EXPECT_EQ(line(proxy).at("api"), "openai.chat");
         if (wanted == 401) {
           EXPECT_EQ(denied(proxy, in_bearer.text.empty() && in_field.text.empty() ? Denied::no_key : Denied::wrong_key),
                     1u);
