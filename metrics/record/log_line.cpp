@@ -1,16 +1,19 @@
-// This file writes the fields of the request log, in the order of docs/metrics.md.
+// The fields of a line of the request log, in the order of docs/metrics.md.
 #include <spdlog/fmt/chrono.h>
 
 #include <charconv>
 #include <chrono>
 
-#include "metrics/record/json_line.hpp"
 #include "metrics/record/request_log.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::record {
 namespace {
 
+using wire::JsonWriter;
+
 constexpr unsigned nanosecond_digits = 9;
+constexpr std::size_t usual_size = 1536;
 
 /// Writes RFC 3339 in UTC with microseconds.
 std::string timestamp(std::chrono::system_clock::time_point time) {
@@ -43,12 +46,15 @@ std::string_view known_word(Enum value) {
   return static_cast<std::size_t>(value) == 0 ? std::string_view{} : name_of(value);
 }
 
-void append_mirrored(JsonLine& line, const Mirrored& mirrored) {
-  line.known_text("shadow", mirrored.shadow).known_text("drop_reason", mirrored.drop_reason);
-  line.text("pair_status", mirrored.joined ? "joined" : "pair_missing");
-  line.boolean("same_text", mirrored.same_text).number("common_prefix_bytes", mirrored.common_prefix_bytes);
-  line.boolean("same_tools", mirrored.same_tools);
-  line.boolean("valid_tools", mirrored.valid_tools).boolean("primary_valid_tools", mirrored.primary_valid_tools);
+void append_mirrored(JsonWriter& line, const Mirrored& mirrored) {
+  line.key("shadow").known_text(mirrored.shadow).key("drop_reason").known_text(mirrored.drop_reason);
+  line.key("pair_status").text(mirrored.joined ? "joined" : "pair_missing");
+  line.key("same_text").boolean(mirrored.same_text).key("common_prefix_bytes").count(mirrored.common_prefix_bytes);
+  line.key("same_tools").boolean(mirrored.same_tools);
+  line.key("valid_tools")
+      .boolean(mirrored.valid_tools)
+      .key("primary_valid_tools")
+      .boolean(mirrored.primary_valid_tools);
 }
 
 }  // namespace
@@ -58,34 +64,35 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   const Answer& answer = record.answer;
   const Figures figures = figures_of(record);
   const bool placed = !record.replica.empty();
-  JsonLine line;
-  const auto time = [&](std::string_view key, std::optional<double> value) {
-    line.decimal(key, value, nanosecond_digits);
+  JsonWriter line(usual_size);
+  const auto time = [&line](const auto& key, std::optional<double> value) {
+    line.key(key).fixed(value, nanosecond_digits);
   };
 
-  line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id);
+  line.open('{');
+  line.key("v").count(1).key("time").text(timestamp(record.time)).key("id").text(record.id);
   const Mirrored& mirrored = *record.mirrored;
-  line.known_text("client_id", record.client_id)
-      .known_text("pair", mirrored.pair)
-      .known_text("group", facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());
-  line.known_text("key", record.key);
-  line.text("instance", instance).text("role", name_of(record.role));
-  line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
+  line.key("client_id").known_text(record.client_id).key("pair").known_text(mirrored.pair);
+  line.key("group").known_text(facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());
+  line.key("key").known_text(record.key);
+  line.key("instance").text(instance).key("role").text(name_of(record.role));
+  line.key("pool").known_text(record.pool).key("replica").known_text(record.replica);
+  line.key("config").known_text(record.config);
 
-  line.text("api", name_of(facts.api)).known_text("model", facts.model).boolean("stream", facts.stream);
-  line.number("status", record.status).text("outcome", name_of(record.outcome));
-  line.known_text("phase", record.phase ? name_of(*record.phase) : std::string_view{});
-  line.known_text("finish_reason", answer.finish_reason).number("attempt", record.attempt);
+  line.key("api").text(name_of(facts.api)).key("model").known_text(facts.model).key("stream").boolean(facts.stream);
+  line.key("status").count(record.status).key("outcome").text(name_of(record.outcome));
+  line.key("phase").known_text(record.phase ? name_of(*record.phase) : std::string_view{});
+  line.key("finish_reason").known_text(answer.finish_reason).key("attempt").count(record.attempt);
 
-  line.number("max_tokens", facts.max_tokens).number("n", facts.n).boolean("greedy", facts.greedy);
-  line.boolean("tools", facts.tools).number("images", facts.images);
-  line.number("prompt_tokens", answer.prompt_tokens).number("cached_tokens", answer.cached_tokens);
-  line.number("prompt_tokens_estimate", record.prompt_tokens_estimate);
+  line.key("max_tokens").count(facts.max_tokens).key("n").count(facts.n).key("greedy").boolean(facts.greedy);
+  line.key("tools").boolean(facts.tools).key("images").count(facts.images);
+  line.key("prompt_tokens").count(answer.prompt_tokens).key("cached_tokens").count(answer.cached_tokens);
+  line.key("prompt_tokens_estimate").count(record.prompt_tokens_estimate);
   // The log adds up to weir_output_tokens_total.
   const bool counted = answer.only_counted();
-  line.number("output_tokens", counted ? std::optional{answer.counted_tokens} : answer.output_tokens);
-  line.known_text("tokens_source", counted ? counted_tokens_source : known_word(answer.token_source));
-  line.number("events", answer.events).number("reads", answer.reads);
+  line.key("output_tokens").count(counted ? std::optional{answer.counted_tokens} : answer.output_tokens);
+  line.key("tokens_source").known_text(counted ? counted_tokens_source : known_word(answer.token_source));
+  line.key("events").count(answer.events).key("reads").count(answer.reads);
 
   time("queue_s", figures.queue);
   time("ttfb_s", figures.ttfb);
@@ -96,22 +103,22 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("tpot_s", figures.tpot);
   time("ntpot_s", figures.ntpot);
   time("e2e_s", figures.e2e);
-  line.known_text("k_source", known_word(answer.tokens_per_event));
-  line.raw("gap_bins", facts.stream ? bins_of(answer.gaps) : "null");
-  line.known_text("complete", known_word(answer.complete));
+  line.key("k_source").known_text(known_word(answer.tokens_per_event));
+  line.key("gap_bins").raw(facts.stream ? bins_of(answer.gaps) : "null");
+  line.key("complete").known_text(known_word(answer.complete));
 
   time("wait_s", seconds(record.wait));
   time("connect_s", record.attempt > 0 ? std::optional{seconds(record.connect)} : std::nullopt);
   time("paused_s", seconds(record.paused));
   time("overhead_max_s", record.overhead_max ? std::optional{seconds(*record.overhead_max)} : std::nullopt);
-  line.number("in_flight_at_start", placed ? record.in_flight_at_start : std::nullopt);
-  line.decimal("in_flight_mean", placed ? record.in_flight_mean : std::nullopt, 3);
+  line.key("in_flight_at_start").count(placed ? record.in_flight_at_start : std::nullopt);
+  line.key("in_flight_mean").fixed(placed ? record.in_flight_mean : std::nullopt, 3);
 
   const bool known_api = facts.api != Api::other;
-  line.number("prompt_chars", known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
+  line.key("prompt_chars").count(known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
   const bool known_output = generates(facts.api) && !answer.unparsed;
-  line.number("output_chars", known_output ? std::optional{answer.output_chars} : std::nullopt);
-  line.number("bytes_in", record.bytes_in).number("bytes_out", record.bytes_out);
+  line.key("output_chars").count(known_output ? std::optional{answer.output_chars} : std::nullopt);
+  line.key("bytes_in").count(record.bytes_in).key("bytes_out").count(record.bytes_out);
 
   time("engine_queue_s", answer.engine->queue);
   time("engine_prefill_s", answer.engine->prefill);
@@ -119,16 +126,17 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("engine_decode_s", answer.engine->decode);
   time("engine_total_s", answer.engine->total);
   time("engine_time_per_token_s", answer.engine->time_per_token);
-  line.number("engine_draft_tokens", answer.engine->draft_tokens);
-  line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
-  line.number("coalesced_reads", answer.coalesced_reads).boolean("suspect", record.suspect);
-  line.number("turn", facts.user_messages > 0 ? std::optional<std::uint64_t>{facts.user_messages} : std::nullopt);
+  line.key("engine_draft_tokens").count(answer.engine->draft_tokens);
+  line.key("engine_draft_accepted_tokens").count(answer.engine->draft_accepted_tokens);
+  line.key("coalesced_reads").count(answer.coalesced_reads).key("suspect").boolean(record.suspect);
+  line.key("turn").count(facts.user_messages > 0 ? std::optional<std::uint64_t>{facts.user_messages} : std::nullopt);
   time("lasted_s", record.ended && *record.ended >= record.received
                        ? std::optional{seconds(*record.ended - record.received)}
                        : std::nullopt);
-  line.boolean("served", served(record));
+  line.key("served").boolean(served(record));
   if (record.role == Role::shadow) append_mirrored(line, mirrored);
-  return line.take();
+  line.close('}');
+  return std::move(line).written();
 }
 
 }  // namespace weir::metrics::record

@@ -47,7 +47,7 @@ int tell(int status, const std::string& sentence) {
   return status;
 }
 
-/// One command: what was asked, the logs, and the report.
+/// The run of a command, from its logs to its report.
 class Command {
  public:
   Command(const CompareOptions& options, Request request) : options_(options), request_(std::move(request)) {}

@@ -6,7 +6,7 @@
 
 namespace weir::proxy::compare {
 
-/// What stands on the command line, as it stands there.
+/// The options as the command line has them.
 struct CompareOptions {
   std::vector<std::string> logs;
   std::string by = "config";

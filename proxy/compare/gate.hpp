@@ -8,11 +8,11 @@
 
 namespace weir::proxy::compare {
 
-/// What one verdict says, without its figures.
+/// A verdict without its figures.
 struct Judgement {
   metrics::compare::statistics::Metric metric = metrics::compare::statistics::Metric::ttft;
   metrics::compare::statistics::Finding finding = metrics::compare::statistics::Finding::inconclusive;
-  bool known = false;  ///< It has an interval.
+  bool known = false;  ///< The verdict has an interval.
 };
 
 /// A tail that is inconclusive does not count, because half an hour seldom tells that a tail is the same. A gate does

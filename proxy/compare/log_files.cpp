@@ -65,7 +65,7 @@ class Lines {
 
   void give(std::string_view line, bool has_newline) {
     if (cut_) {
-      cut_ = false;  // It has been given.
+      cut_ = false;  // The line has been given.
     } else if (line.size() > longest) {
       give_cut(line);
     } else {

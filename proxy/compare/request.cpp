@@ -21,12 +21,7 @@ using config::Seconds;
 using metrics::compare::sides::By;
 
 Problem problem(std::string_view option, std::string_view value, std::string_view must) {
-  std::string text(option);
-  text += " \"";
-  text += config::one_line(value);
-  text += "\": ";
-  text += must;
-  return {text};
+  return {std::string(option).append(" \"").append(config::one_line(value)).append("\": ").append(must)};
 }
 
 template <class Number>
@@ -63,8 +58,8 @@ std::optional<Seconds>* threshold_of(config::Slo& slo, std::string_view key) {
 /// Fills a request step by step, up to the first problem.
 class Reading {
  public:
-  explicit Reading(const CompareOptions& options) : options_(options) {}
-  Reading(const CompareOptions& options, const config::Settings& in_use) : options_(options), settings_(in_use) {}
+  Reading(const CompareOptions& options, std::optional<config::Settings> in_use)
+      : options_(options), settings_(std::move(in_use)) {}
 
   config::Parsed<Request> read() {
     request_.pool = options_.pool;
@@ -95,19 +90,16 @@ class Reading {
   }
 
   bool settings() {
-    if (settings_) {
-      take_replicas();
-      return true;
+    if (!settings_ && !options_.config.empty()) {
+      auto loaded = config::load_file(options_.config);
+      if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&loaded)) {
+        std::string text;
+        for (const auto& error : *errors) text += (text.empty() ? "" : "\n") + error.text();
+        return refuse({text});
+      }
+      settings_ = std::get<config::Settings>(std::move(loaded));
     }
-    if (options_.config.empty()) return true;
-    auto loaded = config::load_file(options_.config);
-    if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&loaded)) {
-      std::string text;
-      for (const auto& error : *errors) text += (text.empty() ? "" : "\n") + error.text();
-      return refuse({text});
-    }
-    settings_ = std::move(std::get<config::Settings>(loaded));
-    take_replicas();
+    if (settings_) take_replicas();
     return true;
   }
 
@@ -231,16 +223,14 @@ class Reading {
 
   bool fail_if() {
     for (const auto& word : options_.fail_if) {
-      if (word == "worse") {
-        request_.fail_if_worse = true;
-      } else if (word == "inconclusive") {
-        request_.fail_if_inconclusive = true;
-      } else if (word == "too_few") {
-        request_.fail_if_too_few = true;
-      } else {
+      bool* const flag = word == "worse"          ? &request_.fail_if_worse
+                         : word == "inconclusive" ? &request_.fail_if_inconclusive
+                         : word == "too_few"      ? &request_.fail_if_too_few
+                                                  : nullptr;
+      if (flag == nullptr)
         return refuse(
             problem("--fail-if", word, "must be some of worse, inconclusive and too_few, with commas between"));
-      }
+      *flag = true;
     }
     return true;
   }
@@ -264,10 +254,8 @@ class Reading {
 
 }  // namespace
 
-config::Parsed<Request> request_of(const CompareOptions& options) { return Reading(options).read(); }
-
-config::Parsed<Request> request_of(const CompareOptions& options, const config::Settings& in_use) {
-  return Reading(options, in_use).read();
+config::Parsed<Request> request_of(const CompareOptions& options, std::optional<config::Settings> in_use) {
+  return Reading(options, std::move(in_use)).read();
 }
 
 }  // namespace weir::proxy::compare

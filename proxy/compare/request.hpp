@@ -29,22 +29,23 @@ struct PromptRange {
 
 struct Request {
   metrics::compare::sides::By by = metrics::compare::sides::By::config;
-  std::string pool;  ///< That of the objective, if it has a name and no other pool is asked for.
+  std::string pool;  ///< The objective's own, if it is named and no other pool is asked for.
   std::optional<When> from, to;
   std::optional<std::int64_t> length_us;
   std::optional<config::Slo> slo;
   std::optional<PromptRange> prompt_tokens;
   double min_block_s = 60, warm_up_s = 600;
-  std::map<std::string, double, std::less<>> costs;             ///< An hour, by replica or configuration.
-  std::map<std::string, std::uint64_t, std::less<>> kv_tokens;  ///< What shadows' replicas hold, named as in `costs`.
+  std::map<std::string, double, std::less<>> costs;  ///< An hour, by replica or configuration.
+  std::map<std::string, std::uint64_t, std::less<>>
+      kv_tokens;  ///< The KV caches of shadows' replicas, named as in `costs`.
   bool fail_if_worse = false, fail_if_inconclusive = false, fail_if_too_few = false;
 };
 
 /// Reads the options, and the settings if they name a file of them: an objective by name stands there, and what
 /// replicas cost and hold. A problem is a whole sentence, or the lines about all that is wrong in the settings.
-config::Parsed<Request> request_of(const CompareOptions& options);
-
-/// The same for a running weir, whose settings are known and which needs no log.
-config::Parsed<Request> request_of(const CompareOptions& options, const config::Settings& in_use);
+///
+/// A running weir gives its settings `in_use`, and needs no log.
+config::Parsed<Request> request_of(const CompareOptions& options,
+                                   std::optional<config::Settings> in_use = std::nullopt);
 
 }  // namespace weir::proxy::compare

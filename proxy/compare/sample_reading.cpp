@@ -34,9 +34,7 @@ class Seen {
   std::unordered_set<Id, Hash> ids_;
 };
 
-bool was_mirrored(const Sample& sample) {
-  return sample.role == metrics::Role::shadow && sample.drop_reason == 0;
-}
+bool was_mirrored(const Sample& sample) { return sample.role == metrics::Role::shadow && sample.drop_reason == 0; }
 
 }  // namespace
 

@@ -29,7 +29,7 @@ struct ReadSamples {
   std::uint64_t repeated = 0;                  ///< Lines of requests that had been read before: each counts once.
   std::string first_repeated;                  ///< FILE:LINE of the first of them.
   std::int64_t last_us = 0;                    ///< When the last request arrived.
-  metrics::compare::pairs::Mirrored mirrored;  ///< What shadows were sent, whatever the filter says.
+  metrics::compare::pairs::Mirrored mirrored;  ///< Requests sent to shadows, whatever the filter says.
 };
 
 /// Takes samples one by one and holds those that are asked for. The filter is about primaries, and a shadow's request
@@ -37,7 +37,7 @@ struct ReadSamples {
 /// tables cannot use is not held. What shadows were sent is for others to note.
 class Selecting {
  public:
-  /// All arguments outlive it.
+  /// The arguments outlive the object.
   Selecting(const Filter& filter, const metrics::compare::samples::Names& names, ReadSamples& read)
       : filter_(filter), names_(names), read_(read) {}
 

@@ -31,7 +31,7 @@ namespace {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using Protocol = asio::generic::stream_protocol;  // It is TCP, or a Unix-domain socket.
+using Protocol = asio::generic::stream_protocol;  // TCP, or a Unix-domain socket.
 using Stream = boost::beast::basic_stream<Protocol, asio::io_context::executor_type>;
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
@@ -46,30 +46,13 @@ constexpr std::size_t worth_compressing = 1024;
 struct Asked {
   Asked(const Request& request, AdminScope scope);
 
-  bool reads = false;     ///< It is a GET or a HEAD.
+  bool reads = false;     ///< A GET or a HEAD.
   bool may_list = false;  ///< The listener answers /api/.
   std::string_view path, query, body;
   Sender sender;
   std::vector<std::string_view> authorization;
-  /// True if the answer tells what only operators may know. What the metrics listener tells too is open.
+  /// True if only operators may know the answer. The metrics listener's pages are open.
   bool reads_api() const { return reads && may_list && path.starts_with("/api/"); }
-};
-
-/// The doors of the admin listener, by its settings. A page of another site, brought here by DNS rebinding or by a
-/// form, bears no token, and it cannot set the field without asking first, which weir never allows. So a token makes
-/// the looks at Host and Origin needless; off loopback they would refuse the names by which operators reach weir.
-class Doors {
- public:
-  Doors(const Asked& asked, const config::AdminListener& admin)
-      : asked_(asked), admin_(admin), needs_token_(asked.may_list && !admin.token.empty()) {}
-  bool lacks_token() const { return needs_token_ && !bears_token(asked_.authorization, admin_.token); }
-  std::string why_not_read() const { return needs_token_ ? "" : why_strange_host(asked_.sender, admin_.listen); }
-  std::string why_no_change() const { return needs_token_ ? "" : control::why_no_change(asked_.sender, admin_.listen); }
-
- private:
-  const Asked& asked_;
-  const config::AdminListener& admin_;
-  const bool needs_token_;
 };
 
 Asked::Asked(const Request& request, AdminScope scope)
@@ -95,12 +78,6 @@ void put(Response& response, ApiAnswer answer) {
   response.body() = std::move(answer.body);
 }
 
-Response begin_answer(const Request& request) {
-  Response response(http::status::ok, request.version());
-  response.keep_alive(request.keep_alive());
-  return response;
-}
-
 void finish_answer(const Request& request, Response& response) {
   response.set(http::field::vary, "Accept-Encoding");
   const auto accepted = request[http::field::accept_encoding];
@@ -112,17 +89,10 @@ void finish_answer(const Request& request, Response& response) {
   if (request.method() == http::verb::head) response.body().clear();
 }
 
-void refuse_without_token(Response& response) {
-  response.set(http::field::www_authenticate, "Bearer");
-  put(response, api_error(401, "no_token",
-                          "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
-                          "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
-}
-
 /// The parts that an answer is made from.
 struct Call {
   const Asked& asked;
-  std::string_view name;  ///< What stands in place of the route's NAME.
+  std::string_view name;  ///< The text in place of the route's NAME.
   const fleet::Snapshot& snapshot;
   AdminSources& weir;
 };
@@ -131,11 +101,11 @@ using Answering = net::Awaitable<ApiAnswer>;
 
 struct Route {
   AdminScope scope;  ///< The admin listener serves what the metrics listener serves, too.
-  bool changes;      ///< It takes POST, and looks at who sends it; others take GET and HEAD.
+  bool changes;      ///< Takes POST, and looks at the sender; other routes take GET and HEAD.
   std::string_view path;
   Answering (*answer)(Call);
 
-  /// Returns what stands in place of NAME, "" in a path without it; nothing if this is another path.
+  /// Returns the text in place of NAME, "" in a path without it; nothing if this is another path.
   std::optional<std::string_view> match(std::string_view asked) const {
     const auto name = path.find("NAME");
     if (name == path.npos) return asked == path ? std::optional<std::string_view>("") : std::nullopt;
@@ -221,18 +191,28 @@ ApiAnswer unknown_path(AdminScope scope) {
 }
 
 net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
-  auto response = begin_answer(request);
+  Response response(http::status::ok, request.version());
+  response.keep_alive(request.keep_alive());
   const Asked asked(request, scope);
   const auto snapshot = weir.fleet.snapshot();
-  const Doors doors(asked, snapshot->settings.admin);
+  const auto& admin = snapshot->settings.admin;
   std::optional<std::string_view> name;
   const auto* const route = std::ranges::find_if(
       routes, [&](const Route& one) { return is_served(one, scope) && (name = one.match(asked.path)); });
   const bool known = route != std::end(routes);
   const bool changes = known && route->changes;
-  if (doors.lacks_token()) {
-    refuse_without_token(response);
-  } else if (const auto strange = doors.why_not_read(); asked.reads_api() && !strange.empty()) {
+  // A page of another site, brought here by DNS rebinding or by a form, bears no token, and it cannot set the field
+  // without asking first, which weir never allows. So a token makes the looks at Host and Origin needless; off loopback
+  // they would refuse the names by which operators reach weir.
+  const bool needs_token = asked.may_list && !admin.token.empty();
+  const auto strange = needs_token ? std::string() : why_strange_host(asked.sender, admin.listen);
+  const auto why_not = needs_token ? std::string() : why_no_change(asked.sender, admin.listen);
+  if (needs_token && !bears_token(asked.authorization, admin.token)) {
+    response.set(http::field::www_authenticate, "Bearer");
+    put(response, api_error(401, "no_token",
+                            "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
+                            "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
+  } else if (asked.reads_api() && !strange.empty()) {
     put(response, api_error(403, "strange_host", strange));
   } else if (!known && asked.reads) {
     put(response, unknown_path(scope));
@@ -240,21 +220,13 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
     const std::string allowed = changes ? "POST" : "GET, HEAD";
     response.set(http::field::allow, allowed);
     put(response, plain("only " + allowed + " is answered here\n", 405));
-  } else if (const auto why_not = doors.why_no_change(); changes && !why_not.empty()) {
+  } else if (changes && !why_not.empty()) {
     put(response, api_error(403, "not_allowed", why_not));
   } else {
     put(response, co_await route->answer({asked, *name, *snapshot, weir}));
   }
   finish_answer(request, response);
   co_return response;
-}
-
-/// Waits for the first byte of a connection's next request.
-net::Awaitable<void> await_next(Stream& stream, boost::beast::flat_buffer& buffer, boost::system::error_code& error) {
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  const auto room = buffer.prepare(512);
-  stream.expires_after(idle_time);
-  buffer.commit(co_await stream.async_read_some(room, token));
 }
 
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
@@ -266,8 +238,11 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     Request request;
     place.begin(OperatorPlaces::Does::wait);
     if (!first && buffer.size() == 0) {
-      co_await await_next(stream, buffer, error);
+      stream.expires_after(idle_time);
+      const auto room = buffer.prepare(512);
+      const auto size = co_await stream.async_read_some(room, token);
       if (error) break;
+      buffer.commit(size);
     }
     stream.expires_after(request_time);
     co_await http::async_read(stream, buffer, request, token);

@@ -1,6 +1,6 @@
-// The metrics and admin listeners serve scrapes, health, and what weir knows of the replicas; the admin
-// listener also drains and reloads. They run on the control
-// thread, off the path of requests. Their answers are small, so Beast reads and writes them.
+// The metrics and admin listeners serve scrapes, health, and what weir knows of the replicas; the admin listener also
+// drains and reloads. Both run on the control thread, off the path of requests; answers are small, so Beast reads and
+// writes there.
 #pragma once
 
 #include <atomic>
@@ -23,15 +23,15 @@ namespace weir::proxy::control {
 
 /// Says what an operator may ask for on a listener.
 enum class AdminScope : unsigned char {
-  metrics,  ///< It serves /metrics, /-/healthy and /-/ready.
-  admin,    ///< It serves the same, /api/ and POST /-/reload; all of it to who bears the token, if there is one.
+  metrics,  ///< /metrics, /-/healthy and /-/ready.
+  admin,    ///< The same, /api/ and POST /-/reload; requires the token, if one is set.
 };
 
 /// More connections to a listener of operators take each other's places, so that they never take the descriptors of
 /// clients.
 inline constexpr std::size_t most_operators = 64;
 
-/// What the answers are made from. It outlives the context's run.
+/// The sources of the answers, which outlive the context's run.
 struct AdminSources {
   const metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
@@ -39,7 +39,7 @@ struct AdminSources {
   History& history;
   SlowAnswers& slow_answers;
   std::atomic<bool>& bypass;
-  std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
+  std::function<std::string()> why_not_ready;  ///< Returns "" if weir takes requests and has a replica for them.
   std::function<Standing()> standing;
   std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>(most_operators);
   std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>(most_operators);

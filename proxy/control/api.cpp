@@ -1,109 +1,83 @@
 #include "proxy/control/api.hpp"
 
-#include <boost/json.hpp>
+#include <simdjson.h>
+
+#include <algorithm>
 
 #include "config/url.hpp"
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/control/log_watch.hpp"
 #include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {
 namespace {
 
-namespace json = boost::json;
+using metrics::wire::JsonWriter;
 
-ApiAnswer answer_of(const json::object& object, unsigned status = 200) {
-  return {status, json::serialize(object) + "\n"};
+/// Ends the outermost object of an answer.
+ApiAnswer answer_of(JsonWriter& json, unsigned status = 200) { return {status, json.close('}').written() + "\n"}; }
+
+void begin_error(JsonWriter& json, unsigned status, std::string_view code, const std::string& message) {
+  json.open('{').key("error").open('{').key("message").text(message);
+  json.key("type").text(status >= 500 ? "api_error" : "invalid_request_error");
+  json.key("param").null().key("code").text(code).close('}');
 }
 
-json::object error_object(unsigned status, std::string_view code, const std::string& message) {
-  json::object error;
-  error["message"] = message;
-  error["type"] = status >= 500 ? "api_error" : "invalid_request_error";
-  error["param"] = nullptr;
-  error["code"] = code;
-  return {{"error", std::move(error)}};
-}
-
-json::object weir_object(const Standing& standing) {
+void write_weir(JsonWriter& json, const Standing& standing) {
   const auto& log = standing.log;
-  return {{"drains", standing.draining},
-          {"last_reload_errors", json::array(standing.reload_errors.begin(), standing.reload_errors.end())},
-          {"log", json::object{{"lines_lost", log.dropped},
-                               {"loses", standing.log_loses},
-                               {"waits_for_reader", log.waits_for_reader},
-                               {"why", standing.log_loses ? json::value(why_lost(log)) : json::value()}}}};
+  json.key("weir").open('{').key("drains").boolean(standing.draining);
+  json.key("last_reload_errors").texts(standing.reload_errors);
+  json.key("log").open('{').key("lines_lost").count(log.dropped).key("loses").boolean(standing.log_loses);
+  json.key("waits_for_reader").boolean(log.waits_for_reader);
+  json.key("why").known_text(standing.log_loses ? why_lost(log) : "").close('}').close('}');
 }
 
-json::value value_of(std::optional<double> number) { return number ? json::value(*number) : json::value(nullptr); }
-
-/// What the engine tells; null where it is unknown or stale.
-json::object engine_object(const fleet::Replica& replica, metrics::Moment now) {
+/// Figures that the engine does not tell, or told too long ago, are null.
+void write_engine(JsonWriter& json, const fleet::Replica& replica, metrics::Moment now) {
   const auto figures = replica.state->engine.get();
-  const auto known = [](const auto& value) { return value ? json::value(*value) : json::value(); };
-  const auto text = [](const std::string& value) { return value.empty() ? json::value() : json::value(value); };
-  json::object object;
-  object["name"] =
-      figures.engine == fleet::Engine::unknown ? json::value() : json::value(fleet::name_of(figures.engine));
-  object["version"] = text(figures.version);
-  object["model"] = text(figures.model);
-  object["kv_tokens"] = known(figures.kv_tokens);
-  object["max_context"] = known(figures.max_context);
-  const auto* const load = figures.load_at(now);
-  const auto told = [load](std::optional<double> fleet::EngineLoad::*figure) {
-    const bool is_known = load != nullptr && (load->*figure).has_value();
-    return is_known ? json::value(*(load->*figure)) : json::value();
-  };
-  object["running"] = told(&fleet::EngineLoad::running);
-  object["waiting"] = told(&fleet::EngineLoad::waiting);
-  object["kv_usage"] = told(&fleet::EngineLoad::kv_usage);
-  object["prefix_cache_queries"] = told(&fleet::EngineLoad::prefix_queries);
-  object["prefix_cache_hits"] = told(&fleet::EngineLoad::prefix_hits);
-  object["divergence"] = told(&fleet::EngineLoad::divergence);
-  return object;
+  const bool is_known = figures.engine != fleet::Engine::unknown;
+  json.key("engine").open('{').key("name").known_text(is_known ? fleet::name_of(figures.engine) : "");
+  json.key("version").known_text(figures.version).key("model").known_text(figures.model);
+  json.key("kv_tokens").count(figures.kv_tokens).key("max_context").count(figures.max_context);
+  const auto* const told = figures.load_at(now);
+  const auto load = told != nullptr ? *told : fleet::EngineLoad();
+  json.key("running").exact(load.running).key("waiting").exact(load.waiting).key("kv_usage").exact(load.kv_usage);
+  json.key("prefix_cache_queries").exact(load.prefix_queries).key("prefix_cache_hits").exact(load.prefix_hits);
+  json.key("divergence").exact(load.divergence).close('}');
 }
 
-json::object replica_object(const fleet::Replica& replica, balancer::Pool& pool, const Medians& medians,
-                            metrics::Moment now) {
+/// A replica that leaves the settings drains since a moment.
+void write_replica(JsonWriter& json, const fleet::Replica& replica, balancer::Pool& pool, const Medians& medians,
+                   metrics::Moment now, std::optional<metrics::Moment> leaves_since = std::nullopt) {
   const auto load = pool.load(replica.key, now);
   const auto health = pool.health(replica.key, now);
   const auto median = medians.of(replica.pool, replica.settings.name);
-  json::object object;
-  object["pool"] = replica.pool;
-  object["role"] = replica.series->labels().role;
-  object["name"] = replica.settings.name;
-  object["config"] = replica.settings.config;
-  object["url"] = config::to_text(replica.settings.url);
   const auto address = replica.state->address.get();
-  object["address"] = address ? json::value(address->to_text()) : json::value();
-  object["weight"] = replica.settings.weight;
-  object["state"] = metrics::name_of(health.state);
-  object["state_seconds"] = std::max(0.0, metrics::seconds(now - health.since));
-  object["reason"] = health.reason;
-  object["in_flight"] = load.in_flight;
-  object["queued_prefill_tokens"] = load.prefill_left;
-  object["queued_decode_tokens"] = load.decode_left;
-  object["resident_tokens"] = load.resident;
-  object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
-  object["speed"] = load.speed;
-  object["ttft_p50_seconds"] = value_of(median.ttft);
-  object["tpot_p50_seconds"] = value_of(median.tpot);
-  object["engine"] = engine_object(replica, now);
-  object["injection_disabled"] = replica.state->usage.is_refused();
-  return object;
+  const auto state = leaves_since ? metrics::ReplicaState::draining : health.state;
+  json.open('{').key("pool").text(replica.pool).key("role").text(replica.series->labels().role);
+  json.key("name").text(replica.settings.name).key("config").text(replica.settings.config);
+  json.key("url").text(config::to_text(replica.settings.url));
+  json.key("address").known_text(address ? address->to_text() : "").key("weight").exact(replica.settings.weight);
+  json.key("state").text(metrics::name_of(state));
+  json.key("state_seconds").exact(std::max(0.0, metrics::seconds(now - leaves_since.value_or(health.since))));
+  json.key("reason").text(leaves_since ? "it is no longer in the settings" : health.reason);
+  json.key("in_flight").count(load.in_flight).key("queued_prefill_tokens").count(load.prefill_left);
+  json.key("queued_decode_tokens").count(load.decode_left).key("resident_tokens").count(load.resident);
+  json.key("oldest_unanswered_seconds").exact(load.oldest_unanswered_seconds).key("speed").exact(load.speed);
+  json.key("ttft_p50_seconds").exact(median.ttft).key("tpot_p50_seconds").exact(median.tpot);
+  write_engine(json, replica, now);
+  json.key("injection_disabled").boolean(replica.state->usage.is_refused()).close('}');
 }
-
-json::array texts(const std::vector<std::string>& all) { return json::array(all.begin(), all.end()); }
 
 /// Tells the state of an undrained replica: an operator wants to know whether it takes requests. One that is ejected is
 /// taken back.
-void tell_undrained(const fleet::Snapshot& snapshot, const std::string& name, metrics::Moment now, json::object& done) {
+void tell_undrained(JsonWriter& json, const fleet::Snapshot& snapshot, const std::string& name, metrics::Moment now) {
   for (const auto& pool : snapshot.pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
-      done["pardoned"] = pool->balancer->pardon(replica->key, now);
+      json.key("pardoned").boolean(pool->balancer->pardon(replica->key, now));
       const auto health = pool->balancer->health(replica->key, now);
-      done["state"] = metrics::name_of(health.state);
-      done["reason"] = health.reason;
+      json.key("state").text(metrics::name_of(health.state)).key("reason").text(health.reason);
     }
   }
 }
@@ -111,47 +85,40 @@ void tell_undrained(const fleet::Snapshot& snapshot, const std::string& name, me
 /// Returns whether the body asks for force, or nothing if it is no such object.
 std::optional<bool> forced(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == body.npos) return false;
-  json::error_code error;
-  const auto parsed = json::parse(json::string_view(body.data(), body.size()), error);
-  if (error || !parsed.is_object()) return std::nullopt;
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  if (parser.parse(body.data(), body.size()).get(object)) return std::nullopt;
   bool force = false;
-  for (const auto& [name, value] : parsed.get_object()) {
-    if (name != "force" || !value.is_bool()) return std::nullopt;
-    force = value.get_bool();
-  }
+  for (const auto& [name, value] : object)
+    if (name != "force" || value.get(force)) return std::nullopt;
   return force;
 }
 
 }  // namespace
 
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message) {
-  return answer_of(error_object(status, code, message), status);
+  JsonWriter json;
+  begin_error(json, status, code, message);
+  return answer_of(json, status);
 }
 
 ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now, bool bypassed,
                           const Standing& standing) {
-  json::array replicas, pools;
+  JsonWriter json;
+  json.open('{').key("replicas").open('[');
+  for (const auto& pool : snapshot.all_pools)
+    for (const auto& replica : pool->replicas) write_replica(json, *replica, *pool->balancer, medians, now);
+  for (const auto& [balancer, replica, since] : snapshot.leaving)
+    write_replica(json, *replica, *balancer, medians, now, since);
+  json.close(']').key("pools").open('[');
   for (const auto& pool : snapshot.all_pools) {
-    for (const auto& replica : pool->replicas)
-      replicas.push_back(replica_object(*replica, *pool->balancer, medians, now));
-    pools.push_back(json::object{{"name", pool->settings.name},
-                                 {"in_flight", pool->balancer->in_flight()},
-                                 {"waiting", pool->balancer->queue(now).waiting}});
+    json.open('{').key("name").text(pool->settings.name).key("in_flight").count(pool->balancer->in_flight());
+    json.key("waiting").count(pool->balancer->queue(now).waiting).close('}');
   }
-  for (const auto& [balancer, replica, since] : snapshot.leaving) {
-    auto object = replica_object(*replica, *balancer, medians, now);
-    object["state"] = metrics::name_of(metrics::ReplicaState::draining);
-    object["state_seconds"] = metrics::seconds(now - since);
-    object["reason"] = "it is no longer in the settings";
-    replicas.push_back(std::move(object));
-  }
-  json::object outer;
-  outer["replicas"] = std::move(replicas);
-  outer["pools"] = std::move(pools);
-  outer["bypass"] = bypassed;
-  outer["shadows"] = shadows_list(snapshot);
-  outer["weir"] = weir_object(standing);
-  return answer_of(outer);
+  json.close(']').key("bypass").boolean(bypassed);
+  write_shadows(json, snapshot);
+  write_weir(json, standing);
+  return answer_of(json);
 }
 
 ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view replica, bool drains, std::string_view body,
@@ -161,7 +128,7 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view replica, bool drain
   if (!force)
     return api_error(400, "bad_body",
                      "the body must be empty, or a JSON object with nothing but \"force\": true or false");
-  json::object done;
+  bool changed = false;
   switch (fleet.set_draining(name, drains, *force)) {
     case fleet::Fleet::Draining::unknown:
       return api_error(404, "unknown_replica", "no replica is named '" + name + "'; GET /api/replicas lists them");
@@ -172,48 +139,49 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view replica, bool drain
                            "bring another one up first, or drain it all the same: weir drain " +
                            name + " --force, or {\"force\": true} over HTTP");
     case fleet::Fleet::Draining::already:
-      done["changed"] = false;
       break;
     case fleet::Fleet::Draining::set:
-      done["changed"] = true;
-      break;
+      changed = true;
   }
-  done["name"] = name;
-  done["draining"] = drains;
-  if (!drains) tell_undrained(*fleet.snapshot(), name, now, done);
-  return answer_of(done);
+  JsonWriter json;
+  json.open('{').key("changed").boolean(changed).key("name").text(name).key("draining").boolean(drains);
+  if (!drains) tell_undrained(json, *fleet.snapshot(), name, now);
+  return answer_of(json);
 }
 
 ApiAnswer settings_answer(const config::Settings& settings) {
-  json::array all;
+  JsonWriter json;
+  json.open('{').key("settings").open('[');
   for (const auto& listed : config::listing_of(settings)) {
-    json::object keys;
-    for (const auto& key : listed.keys) keys[key.key] = key.value;
-    all.push_back(json::object{{"name", listed.name}, {"within", listed.within}, {"keys", std::move(keys)}});
+    json.open('{').key("name").text(listed.name).key("within").text(listed.within).key("keys").open('{');
+    for (const auto& key : listed.keys) json.key(key.key).text(key.value);
+    json.close('}').close('}');
   }
-  return answer_of({{"settings", std::move(all)}, {"overridden", texts(settings.overridden)}});
+  json.close(']').key("overridden").texts(settings.overridden);
+  return answer_of(json);
 }
 
 ListedSettings listed_from(const std::string& text) {
+  using simdjson::dom::array, simdjson::dom::object;
+  const auto text_of = [](const auto& value) { return std::string(value.get_string().value()); };
   ListedSettings listed_settings;
-  auto& [listing, overridden] = listed_settings;
-  const auto parsed = json::parse(text);
-  for (const auto& one : parsed.as_object().at("settings").as_array()) {
-    config::Listed listed{json::value_to<std::string>(one.as_object().at("name")),
-                          json::value_to<std::string>(one.as_object().at("within")),
-                          {}};
-    for (const auto& [key, value] : one.as_object().at("keys").as_object())
-      listed.keys.push_back({std::string(key), json::value_to<std::string>(value)});
-    listing.push_back(std::move(listed));
+  simdjson::dom::parser parser;
+  const auto parsed = parser.parse(text);
+  for (const auto one : array(parsed["settings"])) {
+    config::Listed listed{text_of(one["name"]), text_of(one["within"]), {}};
+    for (const auto& [key, value] : object(one["keys"])) listed.keys.push_back({std::string(key), text_of(value)});
+    listed_settings.listing.push_back(std::move(listed));
   }
-  overridden = json::value_to<std::vector<std::string>>(parsed.as_object().at("overridden"));
+  for (const auto one : array(parsed["overridden"])) listed_settings.overridden.push_back(text_of(one));
   return listed_settings;
 }
 
 ApiAnswer reload_answer(const Reload::Result& result) {
+  JsonWriter json;
   switch (result.kind) {
     case Reload::Result::Kind::done:
-      return answer_of({{"changes", texts(result.changes)}});
+      json.open('{').key("changes").texts(result.changes);
+      return answer_of(json);
     case Reload::Result::Kind::busy:
       return api_error(409, "reload_under_way", result.errors.front());
     case Reload::Result::Kind::refused:
@@ -221,11 +189,11 @@ ApiAnswer reload_answer(const Reload::Result& result) {
     case Reload::Result::Kind::failed:
       break;
   }
-  auto object = error_object(400, "bad_settings",
-                             "the settings cannot be used, and nothing has changed; \"errors\" says why: " +
-                                 std::to_string(result.errors.size()));
-  object["errors"] = texts(result.errors);
-  return answer_of(object, 400);
+  begin_error(json, 400, "bad_settings",
+              "the settings cannot be used, and nothing has changed; \"errors\" says why: " +
+                  std::to_string(result.errors.size()));
+  json.key("errors").texts(result.errors);
+  return answer_of(json, 400);
 }
 
 }  // namespace weir::proxy::control

@@ -1,4 +1,4 @@
-// What the admin listener answers below /api/, as JSON, and to POST /-/reload.
+// Answers of the admin listener below /api/, as JSON, and to POST /-/reload.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/json.hpp>
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::proxy::control {
 
@@ -10,8 +10,8 @@ ApiAnswer bypass_answer(std::atomic<bool>& bypass, bool on) {
   const bool changed = bypass.exchange(on) != on;
   if (changed && on) spdlog::warn(bypass_is_on);
   if (changed && !on) spdlog::warn("bypass is off: requests and answers are read again from now on");
-  const boost::json::object done{{"bypass", on}, {"changed", changed}};
-  return {200, boost::json::serialize(done) + "\n"};
+  metrics::wire::JsonWriter json;
+  return {200, json.open('{').key("bypass").boolean(on).key("changed").boolean(changed).close('}').written() + "\n"};
 }
 
 }  // namespace weir::proxy::control

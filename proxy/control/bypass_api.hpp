@@ -8,12 +8,12 @@
 
 namespace weir::proxy::control {
 
-/// What the log says while it is on.
+/// The log's line when bypass is switched on.
 inline constexpr std::string_view bypass_is_on =
     "BYPASS is on: requests are relayed as they are, no usage is asked for, no answer is read, nothing is mirrored; "
     "TTFT, ITL and token counts of these requests are missing; `weir bypass off` ends it";
 
-/// Switches it, and says so in the log. What is under way goes on as it began. The answer is
+/// Switches bypass, and says so in the log. Requests under way go on as they began. The answer is
 /// {"bypass":true,"changed":true}.
 ApiAnswer bypass_answer(std::atomic<bool>& bypass, bool on);
 

@@ -1,25 +1,27 @@
 #include "proxy/control/client.hpp"
 
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
-#include <boost/json.hpp>
+#include <simdjson.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
 #include "config/address.hpp"
-#include "proxy/net/listen_endpoint.hpp"
+#include "proxy/fleet/page_asking.hpp"
+#include "proxy/fleet/replica_stream.hpp"
+#include "proxy/net/connect.hpp"
 
 namespace weir::proxy::control {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 
 constexpr std::chrono::seconds patience{30};
+constexpr std::size_t longest_answer = 8 * 1024 * 1024;
 
 [[noreturn]] void fail(const Admin& admin, const std::string& why) {
   throw NoWeir("no weir answers at " + config::to_text(admin.address) + ": " + why +
@@ -46,6 +48,21 @@ std::string token_in(const std::string& file) {
   return token;
 }
 
+net::Address address_of(const config::ListenAddress& address) {
+  if (!address.unix_path.empty()) return net::Address::at_path(address.unix_path);
+  return {asio::ip::make_address(address.host), address.port};
+}
+
+/// Returns why there is no answer; "" if there is one. The arguments outlive the coroutine.
+net::Awaitable<std::string> ask(fleet::ReplicaStream& stream, const std::string& request, fleet::AnswerReader& reader) {
+  const int error = co_await stream.connect();
+  if (error != 0) co_return net::connect_error_text(error);
+  const bool sent = co_await stream.write(request);
+  if (!sent) co_return stream.error_text();
+  const auto end = co_await fleet::read_answer(stream, reader);
+  co_return end ? end->why : stream.error_text();
+}
+
 }  // namespace
 
 Admin admin_at(const AdminOptions& options) {
@@ -59,41 +76,41 @@ Admin admin_at(const AdminOptions& options) {
 }
 
 Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path, const std::string& body) {
-  using Protocol = asio::generic::stream_protocol;
-  asio::io_context context;
-  boost::beast::basic_stream<Protocol> stream(context);
-  http::request<http::string_body> request(http::string_to_verb(method), path, 11);
-  request.set(http::field::host, admin.address.unix_path.empty() ? config::to_text(admin.address) : "localhost");
-  request.set(http::field::content_type, "application/json");
-  if (!admin.token.empty()) request.set(http::field::authorization, "Bearer " + admin.token);
-  request.keep_alive(false);
-  request.body() = body;
-  request.prepare_payload();
-  http::response<http::string_body> response;
-  boost::beast::flat_buffer buffer;
-  boost::system::error_code failed;
-  stream.expires_after(patience);
-  stream.async_connect(net::listen_endpoint(admin.address), [&](boost::system::error_code error) {
-    if (failed = error; error) return;
-    http::async_write(stream, request, [&](boost::system::error_code unwritten, std::size_t) {
-      if (failed = unwritten; unwritten) return;
-      http::async_read(stream, buffer, response,
-                       [&](boost::system::error_code unread, std::size_t) { failed = unread; });
-    });
-  });
-  context.run();
-  if (failed) fail(admin, failed == boost::beast::error::timeout ? "it took longer than 30 s" : failed.message());
-  return {response.result_int(), response.body()};
+  const auto& where = admin.address;
+  config::ReplicaUrl url;
+  url.authority = where.unix_path.empty() ? config::to_text(where) : "localhost";
+  const fleet::Question question{
+      .method = method, .path = path, .body = body, .credential = fleet::bearer(admin.token)};
+  const auto request = fleet::bytes_of(url, question);
+  fleet::PageAnswer page;
+  fleet::PageReader reader(page, longest_answer);
+  asio::io_context context{1};
+  fleet::ReplicaStream stream(context.get_executor(), address_of(where), patience);
+  const auto why_none = fleet::wait_for(context, ask(stream, request, reader));
+  if (!why_none.empty()) fail(admin, stream.timed_out() ? "it took longer than 30 s" : why_none);
+  return {page.status, page.body};
 }
 
 std::string error_message(const Answered& answered) {
-  boost::json::error_code error;
-  const auto parsed = boost::json::parse(answered.body, error);
-  const auto* object = error ? nullptr : parsed.if_object();
-  const auto* told = object ? object->if_contains("error") : nullptr;
-  const auto* message = told && told->is_object() ? told->get_object().if_contains("message") : nullptr;
-  if (message && message->is_string()) return std::string(message->get_string());
+  simdjson::dom::parser parser;
+  std::string_view message;
+  const auto told = parser.parse(answered.body);
+  if (told["error"]["message"].get(message) == simdjson::SUCCESS) return std::string(message);
   return "weir answered with status " + std::to_string(answered.status);
+}
+
+std::string body_of(const Answered& answered) {
+  if (answered.status != 200) throw std::runtime_error(error_message(answered));
+  return answered.body;
+}
+
+int run_command(const std::string& name, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir %s: %s\n", name.c_str(), error.what());
+    return 1;
+  }
 }
 
 }  // namespace weir::proxy::control

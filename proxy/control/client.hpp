@@ -1,6 +1,7 @@
 // Asks a running weir on its admin listener, for the commands of the program. It blocks.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -23,7 +24,7 @@ struct Admin {
 /// Reads what a command line and the environment say of it. Throws std::runtime_error with a sentence.
 Admin admin_at(const AdminOptions& options);
 
-/// No weir answers there; the sentence says so.
+/// Tells that no weir answers there.
 struct NoWeir : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -34,5 +35,11 @@ Answered ask_admin(const Admin& admin, const std::string& method, const std::str
 
 /// Returns the message of an error that weir answered.
 std::string error_message(const Answered& answered);
+
+/// Returns the body of an answer of status 200. Throws std::runtime_error with weir's own sentence for any other.
+std::string body_of(const Answered& answered);
+
+/// Runs a command of the program and returns its exit status. Says on standard error why one throws.
+int run_command(const std::string& name, const std::function<int()>& command);
 
 }  // namespace weir::proxy::control

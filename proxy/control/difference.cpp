@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <stdexcept>
 
 #include "config/difference.hpp"
 #include "config/load.hpp"
@@ -20,12 +19,10 @@ bool names_a_file(const std::string& text) {
 }
 
 ListedSettings running(const AdminOptions& admin) {
-  const auto answered = ask_admin(admin_at(admin), "GET", "/api/settings");
-  if (answered.status != 200) throw std::runtime_error(error_message(answered));
-  return listed_from(answered.body);
+  return listed_from(body_of(ask_admin(admin_at(admin), "GET", "/api/settings")));
 }
 
-/// What the command line of the running weir says holds over a reload.
+/// Settings of the running weir's command line hold over a reload.
 void leave_out(const std::vector<std::string>& overridden, config::Listing& listing) {
   std::erase_if(listing.front().keys,
                 [&](const auto& one) { return std::ranges::find(overridden, one.key) != overridden.end(); });
@@ -46,7 +43,7 @@ int show(const config::Listing& before, const config::Listing& after, const std:
 }  // namespace
 
 int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old) {
-  try {
+  return run_command("check --diff", [&] {
     if (!names_a_file(old.address)) {
       auto [before, overridden] = running(old);
       auto after = config::listing_of(settings);
@@ -60,10 +57,7 @@ int show_difference(const config::Settings& settings, const std::string& file, c
     for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
       std::fprintf(stderr, "%s\n", error.text().c_str());
     return wrong_settings;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir check --diff: %s\n", error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::proxy::control

@@ -1,7 +1,7 @@
-#include <boost/json.hpp>
+#include <simdjson.h>
+
 #include <chrono>
 #include <cstdio>
-#include <stdexcept>
 #include <string_view>
 #include <thread>
 
@@ -15,24 +15,22 @@ constexpr std::chrono::milliseconds between_looks{200};
 
 bool takes_requests(std::string_view state) { return state == "up" || state == "starting"; }
 
-/// What is left on the replicas of this name; one that leaves the settings may have another beside it.
+/// The requests left on the replicas of a name; a replica that leaves the settings may have a namesake in them.
 struct Left {
   bool known = false, draining = false;
   std::uint64_t in_flight = 0;
 };
 
 Left look(const Admin& admin, const std::string& name) {
-  const auto answered = ask_admin(admin, "GET", "/api/replicas");
-  if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Left left;
-  const auto listed = boost::json::parse(answered.body);
-  for (const auto& one : listed.at("replicas").as_array()) {
-    if (one.at("name").as_string() != name || one.at("state").as_string() != "draining") {
-      left.known = left.known || one.at("name").as_string() == name;
-      continue;
-    }
-    left.known = left.draining = true;
-    left.in_flight += one.at("in_flight").to_number<std::uint64_t>();
+  const auto answer = body_of(ask_admin(admin, "GET", "/api/replicas"));
+  simdjson::dom::parser parser;
+  for (const auto one : parser.parse(answer)["replicas"]) {
+    if (std::string_view(one["name"]) != name) continue;
+    left.known = true;
+    if (std::string_view(one["state"]) != "draining") continue;
+    left.draining = true;
+    left.in_flight += std::uint64_t(one["in_flight"]);
   }
   return left;
 }
@@ -55,17 +53,16 @@ struct Readiness {
   std::string state, reason;
 };
 
-/// How the replica in the settings stands; one of the same name may be leaving them.
+/// Returns how the replica in the settings stands; a namesake may be leaving them.
 Readiness readiness_of(const Admin& admin, const std::string& name) {
-  const auto answered = ask_admin(admin, "GET", "/api/replicas");
-  if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Readiness last{false, "gone", "it is no longer in the settings"};
-  const auto listed = boost::json::parse(answered.body);
-  for (const auto& one : listed.at("replicas").as_array()) {
-    if (one.at("name").as_string() != name) continue;
-    last.state = one.at("state").as_string();
-    last.reason = one.at("reason").as_string();
-    last.takes = takes_requests(last.state) && !one.at("address").is_null();
+  const auto answer = body_of(ask_admin(admin, "GET", "/api/replicas"));
+  simdjson::dom::parser parser;
+  for (const auto one : parser.parse(answer)["replicas"]) {
+    if (std::string_view(one["name"]) != name) continue;
+    last.state = std::string_view(one["state"]);
+    last.reason = std::string_view(one["reason"]);
+    last.takes = takes_requests(last.state) && !one["address"].is_null();
     if (last.takes) break;
   }
   return last;
@@ -86,51 +83,46 @@ int wait_until_it_takes(const Admin& admin, const DrainOptions& options) {
   }
 }
 
-void say_pardoned(const std::string& name, const Answered& answered) {
-  if (boost::json::parse(answered.body).at("pardoned").as_bool())
-    std::printf("%s was ejected, and is back on probation\n", name.c_str());
-}
-
-void say_undrained(const std::string& name, const Answered& answered) {
-  const auto told = boost::json::parse(answered.body).as_object();
-  const auto text = [&](std::string_view key) { return boost::json::value_to<std::string>(told.at(key)); };
-  if (takes_requests(text("state")))
-    std::printf("%s takes requests\n", name.c_str());
+/// Says what has become of a replica that drains no more; with --wait its state is waited for.
+void say_undrained(const DrainOptions& options, const std::string& answer) {
+  const auto* const name = options.replica.c_str();
+  simdjson::dom::parser parser;
+  const auto told = parser.parse(answer);
+  if (told["pardoned"]) std::printf("%s was ejected, and is back on probation\n", name);
+  if (options.wait) return;
+  const std::string state(told["state"].get_string().value()), reason(told["reason"].get_string().value());
+  if (takes_requests(state))
+    std::printf("%s takes requests\n", name);
   else
     std::printf("%s drains no more, but it is %s (%s): it takes requests when that is over; --wait waits for it\n",
-                name.c_str(), text("state").c_str(), text("reason").c_str());
+                name, state.c_str(), reason.c_str());
 }
 
-int ask(const DrainOptions& options, const std::string& what) {
-  const auto admin = admin_at(options.admin);
-  const auto answered = ask_admin(admin, "POST", "/api/replicas/" + options.replica + "/" + what,
-                                  options.force ? R"({"force":true})" : "{}");
-  if (answered.status != 200) throw std::runtime_error(error_message(answered));
-  if (what == "undrain") say_pardoned(options.replica, answered);
-  if (what == "undrain" && options.wait) return wait_until_it_takes(admin, options);
-  if (options.wait) return wait(admin, options.replica);
-  if (what == "undrain") {
-    say_undrained(options.replica, answered);
-  } else {
-    std::printf("%s drains: %llu requests are left on it\n", options.replica.c_str(),
-                static_cast<unsigned long long>(look(admin, options.replica).in_flight));
-  }
-  return 0;
-}
-
-int ask_or_say_why_not(const DrainOptions& options, const std::string& what) {
-  try {
-    return ask(options, what);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir %s: %s\n", what.c_str(), error.what());
-    return 1;
-  }
+/// Returns weir's answer.
+std::string ask(const Admin& admin, const DrainOptions& options, const std::string& what) {
+  return body_of(ask_admin(admin, "POST", "/api/replicas/" + options.replica + "/" + what,
+                           options.force ? R"({"force":true})" : "{}"));
 }
 
 }  // namespace
 
-int drain(const DrainOptions& options) { return ask_or_say_why_not(options, "drain"); }
+int drain(const DrainOptions& options) {
+  return run_command("drain", [&] {
+    const auto admin = admin_at(options.admin);
+    ask(admin, options, "drain");
+    if (options.wait) return wait(admin, options.replica);
+    std::printf("%s drains: %llu requests are left on it\n", options.replica.c_str(),
+                static_cast<unsigned long long>(look(admin, options.replica).in_flight));
+    return 0;
+  });
+}
 
-int undrain(const DrainOptions& options) { return ask_or_say_why_not(options, "undrain"); }
+int undrain(const DrainOptions& options) {
+  return run_command("undrain", [&] {
+    const auto admin = admin_at(options.admin);
+    say_undrained(options, ask(admin, options, "undrain"));
+    return options.wait ? wait_until_it_takes(admin, options) : 0;
+  });
+}
 
 }  // namespace weir::proxy::control

@@ -17,7 +17,7 @@ using Effects = std::vector<metrics::series::ComparisonGauges::Effect>;
 
 bool is_on(const fleet::ShadowRuntime& shadow) { return shadow.state->on.load(std::memory_order_relaxed); }
 
-/// It is on, and has been sent a request.
+/// True if it is on and has been sent a request.
 bool runs(const fleet::ShadowRuntime& shadow) {
   return is_on(shadow) && shadow.state->began.load() != metrics::Moment::max();
 }

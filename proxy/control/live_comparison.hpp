@@ -22,7 +22,7 @@ class LiveComparison {
   /// for them holds up the control thread, which accepts connections.
   static constexpr std::chrono::seconds every{15};
 
-  /// Both outlive it.
+  /// The arguments outlive the object.
   LiveComparison(const History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
   /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
@@ -32,7 +32,7 @@ class LiveComparison {
   std::vector<metrics::series::ComparisonGauges> gauges(const fleet::Snapshot& snapshot) const;
 
  private:
-  /// What was found of a shadow that was first sent a request at `began`. Switched off and on, it begins anew.
+  /// The findings about a shadow that was first sent a request at `began`; a shadow that is switched on begins anew.
   struct Found {
     metrics::Moment began{};
     std::vector<metrics::series::ComparisonGauges::Effect> effects;

@@ -1,5 +1,5 @@
 // Joins the records of mirrored requests with those of their primaries, and says what the two answers have in common.
-// It is a plain table: the control thread uses it, and time is an argument.
+// A plain table without a clock, for the control thread.
 #pragma once
 
 #include <chrono>

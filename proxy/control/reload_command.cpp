@@ -1,6 +1,6 @@
 #include <signal.h>
+#include <simdjson.h>
 
-#include <boost/json.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,33 +23,26 @@ constexpr std::chrono::milliseconds between_tries{100};
 /// Another reload that is under way ends within this time.
 constexpr std::chrono::seconds other_reload_ends_within{30};
 
-/// Returns the code of weir's error, or "".
-std::string code_in(const boost::json::value& answer) {
-  const auto* const object = answer.if_object();
-  const auto* const error = object != nullptr ? object->if_contains("error") : nullptr;
-  return error != nullptr ? boost::json::value_to<std::string>(error->at("code")) : "";
-}
-
-void print_all(std::FILE* to, const boost::json::value& texts) {
-  for (const auto& text : texts.as_array())
-    std::fprintf(to, "%s\n", boost::json::value_to<std::string>(text).c_str());
+void print_all(std::FILE* to, simdjson::dom::array texts) {
+  for (const std::string_view text : texts) std::fprintf(to, "%.*s\n", static_cast<int>(text.size()), text.data());
 }
 
 int ask_for_reload(const Admin& admin) {
   const auto until = std::chrono::steady_clock::now() + other_reload_ends_within;
   for (;; std::this_thread::sleep_for(between_tries)) {
     const auto answered = ask_admin(admin, "POST", "/-/reload", "{}");
-    boost::json::error_code wrong;
-    const auto told = boost::json::parse(answered.body, wrong);
-    if (answered.status == 200 && !wrong) {
-      const auto& changes = told.at("changes").as_array();
-      if (changes.empty()) std::printf("reloaded: nothing has changed\n");
+    simdjson::dom::parser parser;
+    const auto told = parser.parse(answered.body);
+    if (answered.status == 200 && told.error() == simdjson::SUCCESS) {
+      const simdjson::dom::array changes = told["changes"];
+      if (changes.size() == 0) std::printf("reloaded: nothing has changed\n");
       print_all(stdout, changes);
       return 0;
     }
-    const auto code = wrong ? std::string() : code_in(told);
+    std::string_view code;
+    if (told["error"]["code"].get(code)) code = "";
     if (code == "reload_under_way" && std::chrono::steady_clock::now() < until) continue;
-    if (code == "bad_settings") print_all(stderr, told.at("errors"));
+    if (code == "bad_settings") print_all(stderr, told["errors"]);
     throw std::runtime_error(error_message(answered));
   }
 }
@@ -91,17 +84,14 @@ int ask_or_send(const ReloadOptions& options, const config::Settings* settings) 
 }  // namespace
 
 int reload(const ReloadOptions& options) {
-  try {
+  return run_command("reload", [&] {
     if (options.file.empty()) return ask_or_send(options, nullptr);
     const auto loaded = config::load_file(options.file);
     if (const auto* settings = std::get_if<config::Settings>(&loaded)) return ask_or_send(options, settings);
     for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
       std::fprintf(stderr, "%s\n", error.text().c_str());
     return settings_are_wrong;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir reload: %s\n", error.what());
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::proxy::control

@@ -3,13 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
 #include <string>
 
 namespace weir::proxy::control {
 namespace {
-
-namespace json = boost::json;
 
 std::int64_t microseconds(std::chrono::system_clock::time_point moment) {
   return std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch()).count();
@@ -33,8 +30,9 @@ ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, 
   }
   state.on = on;
   if (changed) spdlog::info("shadow '{}' is {}", name, on ? "on" : "off");
-  const json::object done{{"name", std::string(name)}, {"on", on}, {"changed", changed}};
-  return {200, json::serialize(done) + "\n"};
+  metrics::wire::JsonWriter json;
+  json.open('{').key("name").text(name).key("on").boolean(on).key("changed").boolean(changed).close('}');
+  return {200, json.written() + "\n"};
 }
 
 void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, History& history,
@@ -58,23 +56,20 @@ std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fle
   return known;
 }
 
-json::array shadows_list(const fleet::Snapshot& snapshot) {
-  json::array all;
+void write_shadows(metrics::wire::JsonWriter& json, const fleet::Snapshot& snapshot) {
+  json.key("shadows").open('[');
   for (const auto& shadow : snapshot.shadows) {
-    json::array replicas;
-    for (const auto& replica : shadow->pool->replicas) replicas.emplace_back(replica->settings.name);
     const auto& settings = shadow->settings;
-    all.push_back(json::object{{"name", settings.name},
-                               {"of", settings.of},
-                               {"twin", settings.twin.empty() ? json::value() : json::value(settings.twin)},
-                               {"sample", settings.sample ? json::value(*settings.sample) : json::value()},
-                               {"control", settings.control},
-                               {"on", shadow->state->on.load()},
-                               {"finished", shadow->state->finished.load()},
-                               {"in_flight", shadow->pool->balancer->in_flight()},
-                               {"replicas", std::move(replicas)}});
+    const auto& state = *shadow->state;
+    json.open('{').key("name").text(settings.name).key("of").text(settings.of);
+    json.key("twin").known_text(settings.twin).key("sample").exact(settings.sample);
+    json.key("control").boolean(settings.control).key("on").boolean(state.on.load());
+    json.key("finished").count(state.finished.load()).key("in_flight").count(shadow->pool->balancer->in_flight());
+    json.key("replicas").open('[');
+    for (const auto& replica : shadow->pool->replicas) json.text(replica->settings.name);
+    json.close(']').close('}');
   }
-  return all;
+  json.close(']');
 }
 
 }  // namespace weir::proxy::control

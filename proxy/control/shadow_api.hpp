@@ -1,7 +1,6 @@
-// What the admin listener says of shadows and does to them.
+// Shadows on the admin listener: their list, and their switch.
 #pragma once
 
-#include <boost/json/array.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/fleet/snapshot.hpp"
@@ -28,6 +28,7 @@ void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, His
 /// the replica's name, and by configuration where the addresses of a name are found.
 std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::Snapshot& snapshot);
 
-boost::json::array shadows_list(const fleet::Snapshot& snapshot);
+/// Writes the member "shadows" of GET /api/replicas.
+void write_shadows(metrics::wire::JsonWriter& json, const fleet::Snapshot& snapshot);
 
 }  // namespace weir::proxy::control

@@ -11,7 +11,7 @@ namespace weir::proxy::control {
 
 struct Standing {
   bool draining = false;
-  std::vector<std::string> reload_errors{};  ///< Of the last reload, if it failed.
+  std::vector<std::string> reload_errors{};  ///< The last reload's, if it failed.
   metrics::record::RequestLog::Account log{};
   bool log_loses = false;  ///< Lines were lost, and none was written since.
 };

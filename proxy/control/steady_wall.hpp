@@ -29,7 +29,7 @@ class SteadyWall {
   /// Less is what lies between two readings of clocks.
   static constexpr std::int64_t smallest_step_us = 1'000'000;
 
-  std::optional<std::int64_t> offset_;  ///< Of the wall clock from the steady one.
+  std::optional<std::int64_t> offset_;  ///< The wall clock's from the steady one.
   std::int64_t ahead_us_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
 #include <set>
 
 #include "proxy/fleet/keep_running.hpp"
@@ -66,7 +65,7 @@ http::OwnAnswer answer_from(const ServedModels& served, const std::string* text,
                               "the model '" + (fit ? *id : std::string(head.path)) +
                                   "' is not served here; GET /v1/models lists those that are");
   }
-  answer.body = boost::json::serialize(*entry) + "\n";
+  answer.body = *entry + "\n";
   return answer;
 }
 

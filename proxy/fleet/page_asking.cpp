@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "proxy/fleet/replica_stream.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -14,9 +13,22 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t page_read_size = 16 * 1024;
+constexpr std::size_t read_size = 16 * 1024;
 
 }  // namespace
+
+net::Awaitable<std::optional<QuestionResult>> read_answer(ReplicaStream& stream, AnswerReader& reader) {
+  ReplicaAnswer answer(reader, stream.sent());
+  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
+  const std::span<char> into(buffer.data(), read_size);
+  for (;;) {
+    const auto read = co_await stream.read(into);
+    if (read.size < 0) co_return std::nullopt;
+    if (read.size == 0) co_return answer.closed(read.at);
+    auto end = answer.arrived(into.first(static_cast<std::size_t>(read.size)), read.at);
+    if (end) co_return end;
+  }
+}
 
 net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, Question question,
                                         Clock::duration limit, std::size_t longest) {
@@ -31,19 +43,8 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, 
     co_return page;
   }
   PageReader reader(page, longest);
-  ReplicaAnswer answer(reader, stream.sent());
-  std::vector<char> buffer(page_read_size + metrics::measure::StreamMeter::padding);
-  const std::span<char> into(buffer.data(), page_read_size);
-  for (std::optional<QuestionResult> end; !end;) {
-    const auto read = co_await stream.read(into);
-    if (read.size == 0)
-      end = answer.closed(read.at);
-    else if (read.size < 0)
-      end = QuestionResult{QuestionEnd::failed, stream.failure()};
-    else
-      end = answer.arrived(into.first(static_cast<std::size_t>(read.size)), read.at);
-    if (end) page.why_none = std::move(end->why);
-  }
+  const auto end = co_await read_answer(stream, reader);
+  page.why_none = end ? end->why : stream.failure();
   co_return page;
 }
 

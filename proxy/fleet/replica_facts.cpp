@@ -1,67 +1,67 @@
 #include "proxy/fleet/replica_facts.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
-#include <boost/json/parse.hpp>
 
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/json/sax.hpp"
 #include "proxy/fleet/engine_page.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
 
-namespace json = boost::json;
-
 constexpr std::size_t most_models = 64;
 constexpr std::size_t longest_text = 256;
 
-json::object object_of(std::string_view text) {
-  boost::system::error_code error;
-  auto document = json::parse(text, error);
-  if (error || !document.is_object()) return {};
-  return std::move(document.get_object());
+/// A page's JSON. A value that is missing or of another type is an error, as is any value of a page that is broken or
+/// none.
+using Json = simdjson::simdjson_result<simdjson::dom::element>;
+
+/// Reads a page; the value is valid as long as this.
+class Document {
+ public:
+  explicit Document(std::string_view text) : root_(parser_.parse(text.data(), text.size())) {}
+  explicit Document(const PageAnswer& page) : Document(page.status == 200 ? page.body : std::string_view()) {}
+  Json operator[](std::string_view key) const { return root_[key]; }
+
+ private:
+  simdjson::dom::parser parser_;
+  Json root_;
+};
+
+bool is_there(const Json& value) { return value.error() == simdjson::SUCCESS; }
+
+std::string text_of(const Json& value) {
+  std::string_view text;
+  return value.get(text) ? std::string() : std::string(text.substr(0, longest_text));
 }
 
-/// Returns the object on a page; empty if the answer was none.
-json::object object_of(const PageAnswer& page) { return page.status == 200 ? object_of(page.body) : json::object(); }
-
-std::string text_of(const json::object& object, std::string_view key) {
-  const auto* value = object.if_contains(key);
-  if (value == nullptr || !value->is_string()) return {};
-  return std::string(value->get_string()).substr(0, longest_text);
+std::optional<std::uint64_t> count_of(const Json& value) {
+  double number = 0;
+  if (value.get(number)) return std::nullopt;
+  const auto count = metrics::wire::as_count(number);
+  return count && metrics::believable(*count) ? count : std::nullopt;
 }
 
-std::optional<std::uint64_t> count_of(const json::object& object, std::string_view key) {
-  const auto* value = object.if_contains(key);
-  if (value == nullptr) return std::nullopt;
-  boost::system::error_code error;
-  const auto count = value->to_number<std::uint64_t>(error);
-  return !error && metrics::believable(count) ? std::optional(count) : std::nullopt;
-}
-
-const json::object* member_of(const json::object& object, std::string_view key) {
-  const auto* value = object.if_contains(key);
-  return value != nullptr ? value->if_object() : nullptr;
-}
-
-/// What a list of models says. All engines answer in OpenAI's shape, with members of their own.
+/// The facts in a list of models. Engines answer in OpenAI's shape, with members of their own.
 struct ModelList {
   std::vector<std::string> ids;
   std::string owner;
   std::optional<std::uint64_t> max_context;
 };
 
-ModelList model_list(const json::object& page, std::string_view list, std::string_view id) {
+ModelList model_list(const Json& list, std::string_view id) {
   ModelList models;
-  const auto* entries = page.if_contains(list);
-  if (entries == nullptr || !entries->is_array()) return models;
-  for (const auto& value : entries->get_array()) {
-    const auto* entry = value.if_object();
-    if (entry == nullptr || models.ids.size() == most_models) continue;
-    auto name = text_of(*entry, id);
+  simdjson::dom::array entries;
+  if (list.get(entries)) return models;
+  for (const auto entry : entries) {
+    if (models.ids.size() == most_models) break;
+    auto name = text_of(entry[id]);
     if (name.empty()) continue;
     models.ids.push_back(std::move(name));
-    if (models.owner.empty()) models.owner = text_of(*entry, "owned_by");
-    if (!models.max_context) models.max_context = count_of(*entry, "max_model_len");
+    if (models.owner.empty()) models.owner = text_of(entry["owned_by"]);
+    if (!models.max_context) models.max_context = count_of(entry["max_model_len"]);
   }
   return models;
 }
@@ -76,46 +76,46 @@ Engine engine_of_owner(std::string_view owner) {
 }
 
 /// llama.cpp's /props gives n_ctx of one slot. It does not say what all slots hold together (they may share it).
-bool read_llama_cpp(const json::object& props, ReplicaFacts& facts) {
-  const auto* generation = member_of(props, "default_generation_settings");
-  if (generation == nullptr) return false;
+bool read_llama_cpp(const Document& props, ReplicaFacts& facts) {
+  const auto generation = props["default_generation_settings"];
+  if (!generation.is_object()) return false;
   facts.engine = Engine::llama_cpp;
-  facts.version = text_of(props, "build_info");
-  facts.max_context = count_of(*generation, "n_ctx");
-  facts.slots = count_of(props, "total_slots");
+  facts.version = text_of(props["build_info"]);
+  facts.max_context = count_of(generation["n_ctx"]);
+  facts.slots = count_of(props["total_slots"]);
   return true;
 }
 
-bool read_tgi(const json::object& info, ReplicaFacts& facts) {
-  const auto model = text_of(info, "model_id");
-  if (model.empty() || !info.contains("max_total_tokens")) return false;
+bool read_tgi(const Document& info, ReplicaFacts& facts) {
+  const auto model = text_of(info["model_id"]);
+  if (model.empty() || !is_there(info["max_total_tokens"])) return false;
   facts.engine = Engine::tgi;
-  facts.version = text_of(info, "version");
-  facts.max_context = count_of(info, "max_total_tokens");
-  facts.kv_tokens = count_of(info, "max_batch_total_tokens");
+  facts.version = text_of(info["version"]);
+  facts.max_context = count_of(info["max_total_tokens"]);
+  facts.kv_tokens = count_of(info["max_batch_total_tokens"]);
   if (facts.models.empty()) facts.models.push_back(model);
   return true;
 }
 
 /// SGLang gives the size of one data parallel rank.
-bool read_sglang(const json::object& server, const json::object& model, ReplicaFacts& facts) {
-  const auto tokens = count_of(server, "max_total_num_tokens");
-  if (!tokens && !(model.contains("model_path") && model.contains("is_generation"))) return false;
+bool read_sglang(const Document& server, const Document& model, ReplicaFacts& facts) {
+  const auto tokens = count_of(server["max_total_num_tokens"]);
+  if (!tokens && !(is_there(model["model_path"]) && is_there(model["is_generation"]))) return false;
   facts.engine = Engine::sglang;
-  facts.version = text_of(server, "version");
-  const auto ranks = count_of(server, "dp_size").value_or(1);
+  facts.version = text_of(server["version"]);
+  const auto ranks = count_of(server["dp_size"]).value_or(1);
   if (tokens && *tokens <= metrics::most_tokens / ranks) facts.kv_tokens = *tokens * ranks;
-  if (!facts.max_context) facts.max_context = count_of(server, "context_length");
+  if (!facts.max_context) facts.max_context = count_of(server["context_length"]);
   return true;
 }
 
 /// Other engines also answer this for compatibility, so it is asked last.
-bool read_ollama(const json::object& version, const json::object& tags, ReplicaFacts& facts) {
-  auto said = text_of(version, "version");
-  if (said.empty() || !tags.contains("models")) return false;
+bool read_ollama(const Document& version, const Document& tags, ReplicaFacts& facts) {
+  auto said = text_of(version["version"]);
+  if (said.empty() || !is_there(tags["models"])) return false;
   facts.engine = Engine::ollama;
   facts.version = std::move(said);
-  if (facts.models.empty()) facts.models = model_list(tags, "models", "name").ids;
+  if (facts.models.empty()) facts.models = model_list(tags["models"], "name").ids;
   return true;
 }
 
@@ -133,7 +133,7 @@ std::string_view name_of(Engine engine) {
 
 ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names) {
   ReplicaFacts facts;
-  auto listed = model_list(object_of(pages[Page::models]), "data", "id");
+  auto listed = model_list(Document(pages[Page::models])["data"], "id");
   const auto& metrics_page = pages[Page::metrics];
   const auto series = read_engine_page(metrics_page.status == 200 ? metrics_page.body : "", names);
   facts.models = std::move(listed.ids);
@@ -141,29 +141,28 @@ ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names) {
   facts.metrics = series.is_page;
   facts.prefix_caching = series.prefix_caching;
 
-  const bool own_pages = read_llama_cpp(object_of(pages[Page::props]), facts) ||
-                         read_tgi(object_of(pages[Page::info]), facts) ||
-                         read_sglang(object_of(first_answered(pages, Page::server_info, Page::get_server_info)),
-                                     object_of(first_answered(pages, Page::model_info, Page::get_model_info)), facts);
+  const bool own_pages = read_llama_cpp(Document(pages[Page::props]), facts) ||
+                         read_tgi(Document(pages[Page::info]), facts) ||
+                         read_sglang(Document(first_answered(pages, Page::server_info, Page::get_server_info)),
+                                     Document(first_answered(pages, Page::model_info, Page::get_model_info)), facts);
   if (!own_pages) {
     facts.engine = engine_of_owner(listed.owner);
     if (facts.engine == Engine::unknown) facts.engine = series.engine;
     if (facts.engine == Engine::unknown)
-      read_ollama(object_of(pages[Page::ollama_version]), object_of(pages[Page::ollama_tags]), facts);
+      read_ollama(Document(pages[Page::ollama_version]), Document(pages[Page::ollama_tags]), facts);
     else
-      facts.version = text_of(object_of(pages[Page::version]), "version");
+      facts.version = text_of(Document(pages[Page::version])["version"]);
   }
   if (!facts.kv_tokens) facts.kv_tokens = series.kv_tokens;
   return facts;
 }
 
 std::string refusal_message(std::string_view body) {
-  const auto answer = object_of(body);
+  const Document answer(body);
   // OpenAI's shape is {"error":{"message"}}, older ones have {"message"}, TGI {"error":"text"}, and FastAPI {"detail"}.
-  std::string message;
-  if (const auto* error = member_of(answer, "error")) message = text_of(*error, "message");
+  std::string message = text_of(answer["error"]["message"]);
   for (const auto* key : {"message", "error", "detail"})
-    if (message.empty()) message = text_of(answer, key);
+    if (message.empty()) message = text_of(answer[key]);
   return printable(message, 200);
 }
 

@@ -1,7 +1,6 @@
 // Collects the models that are served from what replicas tell of theirs, each id once. It is pure.
 #pragma once
 
-#include <boost/json/object.hpp>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -12,8 +11,12 @@
 
 namespace weir::proxy::fleet {
 
-/// The entries of one replica's list, whole, each with an id.
-using ModelEntries = std::vector<boost::json::object>;
+/// An entry of a replica's list, whole, as JSON on one line.
+struct ModelEntry {
+  std::string id, json;
+  bool operator==(const ModelEntry&) const = default;
+};
+using ModelEntries = std::vector<ModelEntry>;
 
 /// Returns the entries of an OpenAI model list; none if it is not one.
 ModelEntries entries_of(std::string_view body);
@@ -28,16 +31,16 @@ class ServedModels {
   /// Returns those of these models that are served.
   ServedModels only(const std::vector<std::string>& ids) const;
   bool empty() const { return entries_.empty(); }
-  /// Returns nothing if no pool serves it.
-  const boost::json::object* find(std::string_view id) const;
+  /// Returns the JSON of an entry; nothing if no pool serves it.
+  const std::string* find(std::string_view id) const;
   /// Returns the answer to GET /v1/models.
   std::string text() const;
 
  private:
-  void add(boost::json::object entry, std::string_view id);
+  void add(const ModelEntry& entry);
 
   ModelEntries entries_;
-  std::map<std::string, std::size_t, std::less<>> places_;  ///< It maps an id to its index in `entries_`.
+  std::map<std::string, std::size_t, std::less<>> places_;  ///< Maps an id to its index in `entries_`.
 };
 
 }  // namespace weir::proxy::fleet

@@ -1,14 +1,11 @@
 #include "proxy/probe/exchange.hpp"
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <cstdio>
-#include <exception>
 #include <utility>
-#include <vector>
 
-#include "metrics/measure/stream_meter.hpp"
+#include "metrics/format.hpp"
 #include "proxy/fleet/discovery.hpp"
+#include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/connect.hpp"
 #include "proxy/net/name_lookup.hpp"
@@ -19,15 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using fleet::QuestionEnd, fleet::QuestionResult;
 
-constexpr std::size_t read_size = 64 * 1024;
-
 std::string seconds_of(Clock::duration time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g s", std::chrono::duration<double>(time).count());
-  return text;
+  return metrics::format("%g s", std::chrono::duration<double>(time).count());
 }
 
-/// All that it refers to outlives it.
+/// The arguments outlive the coroutine.
 net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, const std::string& request, const ProbeLimits& limits,
                                    fleet::AnswerReader& reader) {
   if (const int error = co_await stream.connect(); error != 0 && stream.timed_out())
@@ -40,17 +33,12 @@ net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, const std::stri
     co_return stream.timed_out() ? too_late
                                  : QuestionResult{QuestionEnd::failed, "cannot send: " + stream.error_text()};
 
-  fleet::ReplicaAnswer answer(reader, stream.sent());
-  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
-  for (;;) {
-    const auto read = co_await stream.read({buffer.data(), read_size});
-    if (read.size < 0 && stream.timed_out()) co_return too_late;
-    if (const int refused = stream.refusal(); read.size < 0 && refused != 0)
-      co_return QuestionResult{QuestionEnd::failed, "cannot connect: " + net::connect_error_text(refused)};
-    if (read.size < 0) co_return QuestionResult{QuestionEnd::failed, "the connection breaks: " + stream.error_text()};
-    if (read.size == 0) co_return answer.closed(read.at);
-    if (auto end = answer.arrived({buffer.data(), static_cast<std::size_t>(read.size)}, read.at)) co_return *end;
-  }
+  auto end = co_await fleet::read_answer(stream, reader);
+  if (end) co_return *std::move(end);
+  if (stream.timed_out()) co_return too_late;
+  if (const int refused = stream.refusal())
+    co_return QuestionResult{QuestionEnd::failed, "cannot connect: " + net::connect_error_text(refused)};
+  co_return QuestionResult{QuestionEnd::failed, "the connection breaks: " + stream.error_text()};
 }
 
 }  // namespace
@@ -75,14 +63,7 @@ fleet::QuestionResult exchange_with(const net::Destination& destination, const c
   boost::asio::io_context context{1};
   const auto request = fleet::bytes_of(url, question);
   fleet::ReplicaStream stream(context.get_executor(), destination, limits.connect, clock);
-  std::optional<QuestionResult> result;
-  boost::asio::co_spawn(context, ask(stream, request, limits, reader),
-                        [&result](const std::exception_ptr& failure, QuestionResult told) {
-                          if (failure) std::rethrow_exception(failure);
-                          result = std::move(told);
-                        });
-  while (!result) context.run_one();  // The poller's wait does not end by itself.
-  return *result;
+  return fleet::wait_for(context, ask(stream, request, limits, reader));
 }
 
 }  // namespace weir::proxy::probe

@@ -15,7 +15,7 @@ namespace weir::proxy::probe {
 
 struct ProbeLimits {
   std::chrono::steady_clock::duration connect;
-  std::chrono::steady_clock::duration answer;  ///< It lasts from the connection to the end of the answer.
+  std::chrono::steady_clock::duration answer;  ///< From the connection to the end of the answer.
 };
 
 /// Returns the url's path, or the addresses of its host, or a sentence that says why there is none. It abandons a

@@ -56,7 +56,7 @@ class Reports {
         if (!done_[k]) open.push_back(k);
       waiting(open);
     }
-    return *done_[i];  // It is written once.
+    return *done_[i];  // Nobody writes a report again.
   }
 
  private:

@@ -14,7 +14,7 @@ struct ProbeOptions {
 };
 
 /// Probes all replicas and blocks. Returns the exit status: 0 if every replica answered and could be measured, else 1.
-/// It writes to standard output. If standard error is a terminal, it shows there who is still awaited.
+/// Writes to standard output. On a terminal, standard error shows the replicas that are still awaited.
 int probe(const config::Settings& settings, const ProbeOptions& options);
 
 }  // namespace weir::proxy::probe

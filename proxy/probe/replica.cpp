@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "metrics/record/json_line.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/net/tls/context.hpp"
 #include "proxy/probe/exchange.hpp"
 
@@ -24,8 +25,7 @@ constexpr std::chrono::seconds page_limit{5};
 constexpr std::size_t longest_page = 4 * 1024 * 1024;
 constexpr std::size_t longest_refusal = 16 * 1024;
 
-/// It is long enough to fill several blocks of a prefix cache (vLLM: 16 tokens each), so that the second request finds
-/// some.
+/// A prompt that fills several blocks of a prefix cache (vLLM: 16 tokens each), so that the second request finds some.
 constexpr std::string_view prompt =
     "Count from one to ten. Write each number as an English word, in lower case, with a comma and a blank between two "
     "numbers and nothing before the first or behind the last of them. Do not explain what you do, do not greet, do not "
@@ -43,6 +43,12 @@ constexpr std::array<Route, 4> routes{{{Api::openai_chat, "/v1/chat/completions"
                                        {Api::llamacpp_completion, "/completion"}}};
 
 bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
+
+/// Returns the questions to ask on a route, one after the other where a replica refuses the one before.
+std::span<const UsageQuestion> usage_questions(Api api) {
+  static constexpr std::array all{UsageQuestion::at_end, UsageQuestion::none};
+  return std::span(all).last(is_openai(api) ? 2 : 1);
+}
 
 /// Replaces a key wherever it stands in a text.
 void hide(std::string_view key, std::string& text) {
@@ -210,35 +216,33 @@ class Probe {
   /// Finds the route on which it streams, and measures there. A refusal that may concern the route or the question
   /// leads to the next one; any other is its answer.
   bool find_route(const std::string& model) {
-    std::string refused;  // It is the first one that says more than that there is no such route.
+    std::string refused;  // The first refusal that says more than that there is no such route.
     for (const auto& route : routes) {
-      auto usage = is_openai(route.api) ? UsageQuestion::at_end : UsageQuestion::none;
-      for (;;) {
+      for (const auto usage : usage_questions(route.api)) {
         StreamReader reader(route.api, replica_.api_key);
         const auto done = post(route, model, usage, reader);
         const auto status = reader.status();
-        const bool about_the_question = status == 400 || status == 422;
-        const bool about_the_route = about_the_question || status == 404 || status == 405 || status == 501;
-        if (!about_the_route) {
-          report_.failure = reader.failure(done);
-          if (!report_.failure.empty()) {
-            const bool wants_key = status == 401 || status == 403;
-            if (wants_key && replica_.api_key.empty()) report_.failure += ": name its key in api_key or api_key_file";
-            return false;
-          }
-          route_ = route;
-          usage_ = usage;
-          report_.usage_refused = is_openai(route.api) && usage == UsageQuestion::none;
-          report_.first = reader.stream();
-          return true;
-        }
-        if (about_the_question && refused.empty()) refused = std::string(route.path) + ": " + reader.refusal();
-        if (!about_the_question || usage == UsageQuestion::none) break;
-        usage = UsageQuestion::none;
+        if (status == 404 || status == 405 || status == 501) break;
+        if (status != 400 && status != 422) return measure(route, usage, reader, done);
+        if (refused.empty()) refused = std::string(route.path) + ": " + reader.refusal();
       }
     }
     report_.failure = refused.empty() ? "it has none of the routes that stream tokens" : "it refuses " + refused;
     return false;
+  }
+
+  bool measure(const Route& route, UsageQuestion usage, StreamReader& reader, const fleet::QuestionResult& done) {
+    report_.failure = reader.failure(done);
+    if (!report_.failure.empty()) {
+      const bool wants_key = reader.status() == 401 || reader.status() == 403;
+      if (wants_key && replica_.api_key.empty()) report_.failure += ": name its key in api_key or api_key_file";
+      return false;
+    }
+    route_ = route;
+    usage_ = usage;
+    report_.usage_refused = is_openai(route.api) && usage == UsageQuestion::none;
+    report_.first = reader.stream();
+    return true;
   }
 
   void ask_again(const std::string& model) {
@@ -279,23 +283,24 @@ class Probe {
 }  // namespace
 
 std::string probe_body(Api api, std::string_view model, UsageQuestion usage) {
-  std::string text;
-  metrics::record::append_json_string(text, prompt);
-  metrics::record::JsonLine body;
+  metrics::wire::JsonWriter body;
+  body.open('{');
+  if (is_openai(api) && !model.empty()) body.key("model").text(model);
+  if (api == Api::openai_chat) {
+    body.key("messages").open('[').open('{').key("role").text("user").key("content").text(prompt);
+    body.close('}').close(']');
+  } else {
+    body.key(api == Api::tgi_generate ? "inputs" : "prompt").text(prompt);
+  }
   if (api == Api::tgi_generate)
-    return body.raw("inputs", text).raw("parameters", R"({"max_new_tokens":16,"details":true})").take();
-  if (api == Api::llamacpp_completion)
-    return body.raw("prompt", text).raw("n_predict", "16").boolean("stream", true).take();
-  if (!model.empty()) body.text("model", model);
-  if (api == Api::openai_chat)
-    body.raw("messages", R"([{"role":"user","content":)" + text + "}]");
+    body.key("parameters").raw(R"({"max_new_tokens":16,"details":true})");
   else
-    body.raw("prompt", text);
-  body.raw("max_tokens", "16").boolean("stream", true);
-  if (usage == UsageQuestion::at_end) body.raw("stream_options", R"({"include_usage":true})");
+    body.key(is_openai(api) ? "max_tokens" : "n_predict").count(16).key("stream").boolean(true);
+  if (usage == UsageQuestion::at_end) body.key("stream_options").raw(R"({"include_usage":true})");
   if (usage == UsageQuestion::on_every_chunk)
-    body.raw("stream_options", R"({"include_usage":true,"continuous_usage_stats":true})");
-  return body.take();
+    body.key("stream_options").raw(R"({"include_usage":true,"continuous_usage_stats":true})");
+  body.close('}');
+  return std::move(body).written();
 }
 
 ProbeReport probe_replica(const config::Settings& settings, const config::Pool& pool, const config::Replica& replica,

@@ -1,7 +1,7 @@
 // Asks one replica all that `weir check --probe` tells of it, and has it stream a short answer two or three times.
 //
-// It blocks, and each replica has one thread. It costs the replica eleven GETs, and at most three requests of about 100
-// prompt and 16 output tokens. The only credential sent is the replica's api_key, and no report shows it.
+// The probe blocks, and each replica has one thread. A replica is sent eleven GETs, and at most three requests of about
+// 100 prompt and 16 output tokens. The only credential sent is the replica's api_key, and no report shows it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace weir::proxy::probe {
 
-/// One streamed answer, in the figures that weir would export of it (metrics::figures_of).
+/// A streamed answer, in the figures that weir would export of it (metrics::figures_of).
 struct ProbedStream {
   metrics::Api api = metrics::Api::other;
   metrics::record::Figures figures;
@@ -26,15 +26,13 @@ struct ProbedStream {
 };
 
 struct ProbeReport {
-  std::string failure;  ///< It says why the answer could not be measured, as a sentence without its end; "" if it was
-                        ///< measured.
+  std::string failure;  ///< A sentence without its end: why no answer could be measured; "" if one was.
   bool reachable = false;
   fleet::ReplicaFacts facts;
-  std::optional<ProbedStream> first;  ///< It was measured; its prompt may be new to the replica.
-  std::optional<ProbedStream> again;  ///< The same request came once more, so that what a prefix cache holds shows
-                                      ///< here.
-  bool usage_refused = false;         ///< It answers only if it is not asked for usage.
-  /// It says whether usage on every chunk was asked for and came; absent if the engine does not know the question.
+  std::optional<ProbedStream> first;  ///< The prompt may be new to the replica.
+  std::optional<ProbedStream> again;  ///< The same request once more: a prefix cache shows here.
+  bool usage_refused = false;         ///< The replica answers only if it is not asked for usage.
+  /// True if usage on every chunk was asked for and came; absent if the engine does not know the question.
   std::optional<bool> continuous_usage;
   bool fine() const { return failure.empty(); }
 };

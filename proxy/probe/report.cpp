@@ -4,7 +4,7 @@
 
 #include "config/injection.hpp"
 #include "metrics/format.hpp"
-#include "metrics/record/json_line.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::proxy::probe {
 namespace {
@@ -17,6 +17,7 @@ using fleet::ReplicaFacts;
 using metrics::format;
 using metrics::TokenSource;
 using metrics::TokensPerEvent;
+using metrics::wire::JsonWriter;
 
 constexpr std::size_t most_listed = 8;
 
@@ -74,22 +75,16 @@ void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& 
 void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
                   std::vector<std::string>& lines) {
   if (!said || set == said) return;
-  auto line = format("%s = %llu", key, static_cast<unsigned long long>(*said));
-  if (set) {
-    line = format("%s is %llu in the settings, the replica says %llu", key, static_cast<unsigned long long>(*set),
-                  static_cast<unsigned long long>(*said));
-  } else {
-    line += std::string(" in this replica's table ") + why;
-  }
-  lines.push_back(std::move(line));
+  lines.push_back(
+      set ? format("%s is %ju in the settings, the replica says %ju", key, std::uintmax_t(*set), std::uintmax_t(*said))
+          : format("%s = %ju in this replica's table %s", key, std::uintmax_t(*said), why));
 }
 
 void advise_models(const Probed& p, std::vector<std::string>& lines) {
   const auto& served = p.report.facts.models;
   if (p.pool.models.empty() || served.empty()) return;
-  const bool all_served = std::all_of(p.pool.models.begin(), p.pool.models.end(), [&](const auto& model) {
-    return std::find(served.begin(), served.end(), model) != served.end();
-  });
+  const bool all_served = std::ranges::all_of(
+      p.pool.models, [&](const auto& model) { return std::ranges::find(served, model) != served.end(); });
   if (!all_served)
     lines.push_back("settings say models = " + list_of(p.pool.models) + ", the replica serves " + list_of(served));
 }
@@ -147,36 +142,27 @@ std::string engine_text(const ReplicaFacts& facts) {
          (facts.version.empty() ? "(version unknown)" : printable(facts.version));
 }
 
-std::string json_list(const std::vector<std::string>& texts) {
-  std::string list = "[";
-  for (const auto& text : texts) {
-    if (list.size() > 1) list += ',';
-    metrics::record::append_json_string(list, text);
+/// Returns nothing if there is no such stream.
+std::optional<bool> if_there(const std::optional<ProbedStream>& stream, bool (*says)(const ProbedStream&)) {
+  return stream ? std::optional(says(*stream)) : std::nullopt;
+}
+
+void write(JsonWriter& json, const std::optional<ProbedStream>& stream) {
+  if (!stream) {
+    json.null();
+    return;
   }
-  return list + "]";
-}
-
-std::string json_of(const ProbedStream& stream) {
-  metrics::record::JsonLine line;
-  line.text("api", metrics::name_of(stream.api))
-      .decimal("ttfb_s", stream.figures.ttfb, 9)
-      .decimal("ttft_s", stream.figures.ttft, 9)
-      .decimal("tpot_s", stream.figures.tpot, 9)
-      .decimal("e2e_s", stream.figures.e2e, 9)
-      .number("prompt_tokens", stream.prompt_tokens)
-      .number("cached_tokens", stream.cached_tokens)
-      .number("output_tokens", stream.output_tokens)
-      .text("tokens_source", metrics::name_of(stream.token_source))
-      .number("token_events", stream.token_events)
-      .text("k_source", metrics::name_of(stream.tokens_per_event));
-  return line.take();
-}
-
-void add_known(metrics::record::JsonLine& line, std::string_view key, std::optional<bool> value) {
-  if (value)
-    line.boolean(key, *value);
-  else
-    line.null(key);
+  const auto time = [&json](const auto& key, std::optional<double> seconds) { json.key(key).fixed(seconds, 9); };
+  json.open('{').key("api").text(metrics::name_of(stream->api));
+  time("ttfb_s", stream->figures.ttfb);
+  time("ttft_s", stream->figures.ttft);
+  time("tpot_s", stream->figures.tpot);
+  time("e2e_s", stream->figures.e2e);
+  json.key("prompt_tokens").count(stream->prompt_tokens).key("cached_tokens").count(stream->cached_tokens);
+  json.key("output_tokens").count(stream->output_tokens);
+  json.key("tokens_source").text(metrics::name_of(stream->token_source));
+  json.key("token_events").count(stream->token_events);
+  json.key("k_source").text(metrics::name_of(stream->tokens_per_event)).close('}');
 }
 
 }  // namespace
@@ -233,28 +219,26 @@ std::string text_of(const Probed& p, bool colours) {
 
 std::string json_of(const Probed& p) {
   const auto& report = p.report;
-  metrics::record::JsonLine line;
-  line.text("replica", p.replica.name)
-      .text("pool", p.pool.name)
-      .text("url", "http://" + p.replica.url.authority + p.replica.url.prefix)
-      .boolean("fine", report.fine())
-      .boolean("reachable", report.reachable)
-      .known_text("failure", report.failure)
-      .text("engine", name_of(report.facts.engine))
-      .known_text("engine_version", report.facts.version)
-      .raw("models", json_list(report.facts.models))
-      .number("kv_tokens", report.facts.kv_tokens)
-      .number("max_context", report.facts.max_context)
-      .number("slots", report.facts.slots)
-      .boolean("engine_metrics", report.facts.metrics);
-  add_known(line, "usage_on_streams", report.first ? std::optional(tokens_known(*report.first)) : std::nullopt);
-  add_known(line, "cached_tokens_reported", report.again ? std::optional(cached_known(report)) : std::nullopt);
-  add_known(line, "continuous_usage", report.continuous_usage);
-  add_known(line, "head_before_first_token",
-            report.first ? std::optional(head_before_first_token(*report.first)) : std::nullopt);
-  report.first ? line.raw("stream", json_of(*report.first)) : line.null("stream");
-  report.again ? line.raw("again", json_of(*report.again)) : line.null("again");
-  return line.raw("advice", json_list(advice(p))).take();
+  const auto& facts = report.facts;
+  JsonWriter json;
+  json.open('{').key("replica").text(p.replica.name).key("pool").text(p.pool.name);
+  json.key("url").text("http://" + p.replica.url.authority + p.replica.url.prefix);
+  json.key("fine").boolean(report.fine()).key("reachable").boolean(report.reachable);
+  json.key("failure").known_text(report.failure);
+  json.key("engine").text(name_of(facts.engine)).key("engine_version").known_text(facts.version);
+  json.key("models").texts(facts.models).key("kv_tokens").count(facts.kv_tokens);
+  json.key("max_context").count(facts.max_context).key("slots").count(facts.slots);
+  json.key("engine_metrics").boolean(facts.metrics);
+  json.key("usage_on_streams").boolean(if_there(report.first, tokens_known));
+  json.key("cached_tokens_reported").boolean(report.again ? std::optional(cached_known(report)) : std::nullopt);
+  json.key("continuous_usage").boolean(report.continuous_usage);
+  json.key("head_before_first_token").boolean(if_there(report.first, head_before_first_token));
+  json.key("stream");
+  write(json, report.first);
+  json.key("again");
+  write(json, report.again);
+  json.key("advice").texts(advice(p)).close('}');
+  return std::move(json).written();
 }
 
 }  // namespace weir::proxy::probe

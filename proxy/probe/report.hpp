@@ -1,4 +1,4 @@
-// Writes what a probe found for people and for programs, and what to switch on. It is pure.
+// Writes the findings of a probe for people and for programs, and what to switch on; no I/O.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace weir::proxy::probe {
 
-/// One probed replica and its place in the settings.
+/// A probed replica and its place in the settings.
 struct Probed {
   const config::Settings& settings;
   const config::Pool& pool;

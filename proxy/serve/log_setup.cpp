@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "metrics/record/json_line.hpp"
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/serve/machine.hpp"
 
 namespace weir::proxy::serve {
@@ -20,7 +20,7 @@ class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
     std::string text;
-    metrics::record::append_json_string(text, std::string_view(message.payload.data(), message.payload.size()));
+    metrics::wire::append_json_string(text, std::string_view(message.payload.data(), message.payload.size()));
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }

@@ -4,18 +4,17 @@
 
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
-#include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/report/report_document.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::compare::page {
 namespace {
 
 /// A section has a title, or "", the words of a report, and the report itself if there are charts to draw.
 std::string section(std::string_view title, const report::Document& document, const report::Report* report) {
-  report::JsonWriter json;
-  json.text(title);
-  return "{\"title\":" + json.written() + ",\"parts\":" + document.json() +
-         ",\"report\":" + (report ? as_json(*report) : "null") + '}';
+  wire::JsonWriter json;
+  json.open('{').key("title").text(title).key("parts").raw(document.json());
+  return json.key("report").raw(report ? as_json(*report) : "null").close('}').written();
 }
 
 std::string page_of(std::string_view sections) {

@@ -159,11 +159,6 @@ std::string Document::markdown() const {
 
 std::string Document::json() const {
   JsonWriter json;
-  const auto row = [&](const std::vector<std::string>& cells) {
-    json.open('[');
-    for (const auto& cell : cells) json.text(cell);
-    json.close(']');
-  };
   json.open('[');
   for (const auto& part : parts_) {
     json.open('{');
@@ -175,16 +170,14 @@ std::string Document::json() const {
       json.key("item").text(item->text);
     } else {
       const auto& table = std::get<Table>(part);
-      json.key("table").open('{').key("header");
-      row(table.header);
-      json.key("rows").open('[');
-      for (const auto& cells : table.rows) row(cells);
+      json.key("table").open('{').key("header").texts(table.header).key("rows").open('[');
+      for (const auto& row : table.rows) json.texts(row);
       json.close(']').close('}');
     }
     json.close('}');
   }
   json.close(']');
-  return json.written();
+  return std::move(json).written();
 }
 
 }  // namespace weir::metrics::compare::report

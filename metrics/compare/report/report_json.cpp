@@ -7,6 +7,8 @@
 namespace weir::metrics::compare::report {
 namespace {
 
+using report::write;
+
 void write(JsonWriter& json, const comparison::Verdict& verdict) {
   json.open('{').key("metric").text(name_of(verdict.metric)).key("count").count(verdict.count);
   json.key("estimate").decimal(verdict.estimate).key("interval");
@@ -26,7 +28,7 @@ void write(JsonWriter& json, std::string_view name, const statistics::Overlay::V
   json.close(']').close('}');
 }
 
-/// What only charts need; the points and the blocks that they show have their places already.
+/// Figures for charts alone; the points and the blocks that they show have their places already.
 void write_charts(JsonWriter& json, const comparison::Comparison& comparison) {
   json.key("charts").open('{').key("distributions").open('[');
   for (const auto& one : comparison.distributions) {
@@ -174,7 +176,7 @@ void write(JsonWriter& json, const Report& report) {
 std::string as_json(const Report& report) {
   JsonWriter json;
   write(json, report);
-  return json.written();
+  return std::move(json).written();
 }
 
 std::string as_json(const SwappedReport& report) {
@@ -198,7 +200,7 @@ std::string as_json(const SwappedReport& report) {
   write(json, report.first);
   write(json, report.second);
   json.close(']').close('}');
-  return json.written();
+  return std::move(json).written();
 }
 
 }  // namespace weir::metrics::compare::report

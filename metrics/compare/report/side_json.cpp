@@ -5,6 +5,8 @@
 namespace weir::metrics::compare::report {
 namespace {
 
+using report::write;
+
 void write(JsonWriter& json, const sides::LoadPoint& point) {
   json.open('{').key("in_flight").decimal(point.in_flight).key("minutes").count(point.minutes);
   json.key("requests").count(point.requests);
@@ -86,9 +88,7 @@ void write_counts(JsonWriter& json, std::string_view name, const std::map<std::s
 
 void write(JsonWriter& json, const sides::Side& side) {
   json.open('{').key("name").text(side.name).key("role").text(name_of(side.role));
-  json.key("replicas").open('[');
-  for (const auto& replica : side.replicas) json.text(replica);
-  json.close(']').key("requests").count(side.requests).key("outcomes").open('{');
+  json.key("replicas").texts(side.replicas).key("requests").count(side.requests).key("outcomes").open('{');
   for (std::size_t i = 0; i < outcome_names.size(); ++i) {
     if (side.outcomes[i] > 0) json.key(outcome_names[i]).count(side.outcomes[i]);
   }

@@ -1,4 +1,4 @@
-// What a side did as JSON, and the figures that other parts of a report have as well.
+// A side of a comparison as JSON, and the figures that other parts of a report have as well.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weir::metrics::compare::report {
 
-/// What is not known is null.
+/// Unknown figures are null.
 void write(JsonWriter& json, const std::optional<statistics::Interval>& interval);
 void write(JsonWriter& json, std::string_view name, const statistics::Distribution& distribution);
 void write(JsonWriter& json, std::string_view name, const std::optional<statistics::Measured>& measured);

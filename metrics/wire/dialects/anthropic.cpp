@@ -5,7 +5,7 @@
 // output_tokens of message_delta are the whole count.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
-#include "metrics/wire/json/write.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -135,10 +135,9 @@ constexpr AnswerMember answer[] = {
 };
 
 std::string error_json(std::string_view type, std::string_view message) {
-  boost::json::object error;
-  error["type"] = json_text(type);
-  error["message"] = json_text(message);
-  return boost::json::serialize(boost::json::object{{"type", "error"}, {"error", std::move(error)}});
+  JsonWriter body;
+  body.open('{').key("type").text("error").key("error").open('{');
+  return body.key("type").text(type).key("message").text(message).close('}').close('}').written();
 }
 
 /// Returns Anthropic's own word for a status (its API reference, "Errors").

@@ -6,7 +6,7 @@
 #include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
-#include "metrics/wire/json/write.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -184,8 +184,9 @@ constexpr AnswerMember sglang_answer[] = {
 constexpr AnswerFigures sglang_figures[] = {{Place::meta_info, sglang_meta_info}};
 
 std::string tgi_error_event(std::string_view message) {
-  const boost::json::object event{{"error", json_text(message)}, {"error_type", "upstream_error"}};
-  return "data:" + boost::json::serialize(event) + "\n\n";
+  JsonWriter event;
+  event.open('{').key("error").text(message).key("error_type").text("upstream_error").close('}');
+  return "data:" + event.written() + "\n\n";
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
-#include "metrics/wire/json/write.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -108,7 +108,8 @@ constexpr AnswerMember answer[] = {
 constexpr AnswerFigures answer_figures[] = {{Place::root, ollama_durations}};
 
 std::string error_event(std::string_view message) {
-  return boost::json::serialize(boost::json::object{{"error", json_text(message)}}) + "\n";
+  JsonWriter line;
+  return line.open('{').key("error").text(message).close('}').written() + "\n";
 }
 
 }  // namespace

@@ -1,18 +1,13 @@
 #include "metrics/wire/dialects/own_error.hpp"
 
-#include <utility>
-
-#include "metrics/wire/json/write.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
 std::string openai_error_body(unsigned /*status*/, const OwnError& error) {
-  boost::json::object words;
-  words["message"] = json_text(error.message);
-  words["type"] = json_text(error.type);
-  words["param"] = nullptr;
-  words["code"] = json_text(error.code);
-  return boost::json::serialize(boost::json::object{{"error", std::move(words)}});
+  JsonWriter body;
+  body.open('{').key("error").open('{').key("message").text(error.message).key("type").text(error.type);
+  return body.key("param").null().key("code").text(error.code).close('}').close('}').written();
 }
 
 std::string openai_error_event(std::string_view message) {

@@ -2,7 +2,7 @@
 // `*.delta` events; counts come with the event that ends the stream.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
-#include "metrics/wire/json/write.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -154,9 +154,10 @@ constexpr AnswerMember answer[] = {
 constexpr AnswerFigures figures[] = {{Place::metrics, vllm_metrics}, {Place::drafts, vllm_drafts}};
 
 std::string error_event(std::string_view message) {
-  const boost::json::object event{
-      {"type", "error"}, {"code", "replica_lost"}, {"message", json_text(message)}, {"param", nullptr}};
-  return "event: error\ndata: " + boost::json::serialize(event) + "\n\n";
+  JsonWriter event;
+  event.open('{').key("type").text("error").key("code").text("replica_lost");
+  event.key("message").text(message).key("param").null().close('}');
+  return "event: error\ndata: " + event.written() + "\n\n";
 }
 
 }  // namespace

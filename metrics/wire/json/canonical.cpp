@@ -4,8 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/parser.hpp"
-#include "metrics/wire/json/text.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::wire {
 
@@ -14,104 +15,56 @@ namespace {
 bool is_json(std::string_view text) {
   JsonParser<Sax> json;
   json.feed(text);
-  json.feed(" ");  // Only what follows a number shows its end.
+  json.feed(" ");  // Only the byte behind a number shows its end.
   return json.whole();
 }
 
-void append_string(std::string_view text, std::string& to) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  to += '"';
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      const auto code = static_cast<std::size_t>(c);
-      to.append("\\u00").append(1, digits[code >> 4]).append(1, digits[code & 0xF]);
-      continue;
-    }
-    if (c == '"' || c == '\\') to += '\\';
-    to += c;
+std::string canonical(simdjson::ondemand::value value);
+
+std::string canonical_object(simdjson::ondemand::object object) {
+  std::vector<std::pair<std::string, std::string>> members;
+  for (auto member : object) {
+    std::string key(member.unescaped_key().value());
+    members.emplace_back(std::move(key), canonical(member.value()));
   }
-  to += '"';
+  std::ranges::stable_sort(members, {}, [](const auto& member) -> const std::string& { return member.first; });
+  JsonWriter json;
+  json.open('{');
+  for (const auto& [key, written] : members) json.key(key).raw(written);
+  return json.close('}').written();
 }
 
-/// Reads text that is known to be JSON.
-class Canonical {
- public:
-  explicit Canonical(std::string_view text) : rest_(text) {}
+std::string canonical_array(simdjson::ondemand::array array) {
+  JsonWriter json;
+  json.open('[');
+  for (auto element : array) json.raw(canonical(element.value()));
+  return json.close(']').written();
+}
 
-  std::string value() {
-    switch (next()) {
-      case '{':
-        return object();
-      case '[':
-        return array();
-      case '"': {
-        std::string written;
-        append_string(string(), written);
-        return written;
-      }
-      default:
-        return std::string(take(std::min(rest_.find_first_of(",]} \t\r\n"), rest_.size())));
-    }
+std::string canonical(simdjson::ondemand::value value) {
+  using simdjson::ondemand::json_type;
+  switch (value.type()) {
+    case json_type::object:
+      return canonical_object(value.get_object());
+    case json_type::array:
+      return canonical_array(value.get_array());
+    case json_type::string:
+      return JsonWriter().text(value.get_string().value()).written();
+    default:
+      return std::string(token_of(value));
   }
-
- private:
-  std::string object() {
-    std::vector<std::pair<std::string, std::string>> members;
-    do {
-      take(1);  // It is the brace or a comma.
-      if (next() == '}') break;
-      std::string key = string();
-      next();
-      take(1);  // It is the colon.
-      members.emplace_back(std::move(key), value());
-    } while (next() == ',');
-    take(1);
-    std::ranges::stable_sort(members, {}, [](const auto& member) -> const std::string& { return member.first; });
-    std::string written = "{";
-    for (const auto& [key, of] : members) {
-      if (written.size() > 1) written += ',';
-      append_string(key, written);
-      written.append(":").append(of);
-    }
-    return written + "}";
-  }
-  std::string array() {
-    std::string written = "[";
-    do {
-      take(1);  // It is the bracket or a comma.
-      if (next() == ']') break;
-      if (written.size() > 1) written += ',';
-      written += value();
-    } while (next() == ',');
-    take(1);
-    return written + "]";
-  }
-  std::string string() {
-    std::size_t end = 1;
-    while (rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
-    std::string text;
-    undo_escapes(take(end + 1).substr(1, end - 1), [&](std::string_view piece) { text += piece; });
-    return text;
-  }
-  /// Returns the first byte that is no white space; 0 at the end of the text.
-  char next() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
-    return rest_.empty() ? '\0' : rest_.front();
-  }
-  std::string_view take(std::size_t size) {
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-
-  std::string_view rest_;
-};
+}
 
 }  // namespace
 
 std::optional<std::string> canonical_json(std::string_view text) {
   if (!is_json(text)) return std::nullopt;
-  return Canonical(text).value();
+  // On-Demand reads a lone scalar in its own way, so the text is read as the one element of an array.
+  const simdjson::padded_string padded("[" + std::string(text) + "]");
+  simdjson::ondemand::parser parser;
+  auto document = parser.iterate(padded);
+  const auto inside = canonical_array(document.get_array());
+  return inside.substr(1, inside.size() - 2);
 }
 
 }  // namespace weir::metrics::wire

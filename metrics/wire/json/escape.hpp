@@ -13,7 +13,7 @@ constexpr int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/// What a backslash before this letter stands for; 0 where it is not an escape of one letter.
+/// Returns the byte for which a backslash and this letter stand; 0 where they are no escape of one letter.
 inline char undone_letter(char c) {
   static constexpr auto table = [] {
     std::array<char, 256> letters{};

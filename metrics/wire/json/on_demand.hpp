@@ -68,6 +68,12 @@ inline std::optional<std::uint64_t> count_of(simdjson::ondemand::value& value) {
   return n;
 }
 
+/// Returns the bytes of a value that is neither an object nor an array.
+inline std::string_view token_of(simdjson::ondemand::value& value) {
+  const std::string_view token = value.raw_json_token();
+  return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);  // The view reaches to the next token.
+}
+
 /// Returns the bytes of a string between its quotes, as they stand in the event.
 inline std::string_view string_body(simdjson::ondemand::value& value) {
   std::string_view token = value.raw_json_token();

@@ -1,11 +1,10 @@
 // Parses JSON that comes in pieces, cut anywhere, and tells a reader what it finds (RFC 8259, strictly; about half a
-// surrogate pair the reader decides). The pieces of
-// a string come as they lie in the reads, escapes undone; everything else comes whole. State is bounded: no text is
-// kept but a key's first bytes and a number's.
+// surrogate pair the reader decides). The pieces of a string come as they lie in the reads, escapes undone; everything
+// else comes whole. State is bounded: no text is kept but a key's first bytes and a number's.
 //
-// boost::json's parser did this before. It goes byte by byte from a string's first escape to its end, and each chat of
-// several lines has one: it took a third of what weir spends on a request in user space (docs/benchmarks.md). Cut
-// within an escape, it also overruns its buffer (boostorg/json, issue 876). It is the tests' second opinion now.
+// boost::json's parser, the tests' second opinion, goes byte by byte from a string's first escape to its end, and each
+// chat of several lines has one: with it, a third of the user time of a request went there (docs/benchmarks.md). Cut
+// within an escape, it also overruns its buffer (boostorg/json, issue 876).
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -58,7 +57,7 @@ class JsonParser {
       at = next;
     }
   }
-  /// One value has come to its end, and nothing after it. Nothing shows the end of a number that stands alone.
+  /// True if a value has come to its end, and nothing after it. Nothing shows the end of a number that stands alone.
   bool whole() const { return state_ == State::done; }
   bool broken() const { return state_ == State::broken; }
   Reader& reader() { return reader_; }
@@ -66,7 +65,7 @@ class JsonParser {
 
  private:
   enum class State : std::uint8_t {
-    value,          // One is due.
+    value,          // A value is due.
     first_element,  // A value is due, or the end of the array.
     first_member,   // A key is due, or the end of the object.
     member,         // A key is due.

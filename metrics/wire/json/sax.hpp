@@ -34,7 +34,7 @@ class Sax {
 
 /// Returns a JSON number as a count; absent if it is none.
 inline std::optional<std::uint64_t> as_count(double number) {
-  constexpr double most = 9007199254740992.0;  // This is 2^53: a larger double is no count.
+  constexpr double most = 9007199254740992.0;  // 2^53; a larger double is no count.
   if (!(number >= 0 && number <= most)) return std::nullopt;
   const auto count = static_cast<std::uint64_t>(number);
   if (static_cast<double>(count) < number) return std::nullopt;

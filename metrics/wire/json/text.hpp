@@ -48,7 +48,7 @@ void undo_escapes(std::string_view body, Tell&& tell) {
     }
     units.end(tell_point);
     tell_point(U'\uFFFD');
-    constexpr std::size_t one_unit = 5;  // They are a u and four digits.
+    constexpr std::size_t one_unit = 5;  // A u and four digits.
     body.remove_prefix(std::min(body.starts_with('u') ? one_unit : 1, body.size()));
   }
   units.end(tell_point);
@@ -65,7 +65,7 @@ class Utf8Check {
   bool feed(std::string_view piece);
 
  private:
-  std::array<char, 4> cut_{};  // It holds the start of a code point at which the last piece ended.
+  std::array<char, 4> cut_{};  // The start of a code point that the last piece cut.
   std::size_t cut_size_ = 0;
   bool valid_ = true;
 };

@@ -62,7 +62,7 @@ class Walker : public Sax {
 
  private:
   struct Container {
-    Place place;  // It is an object's own place, by which its members are found; for an array it is the place of the
+    Place place;  // An object's own place, by which its members are found; for an array the place of its
                   // elements.
     bool array;
     bool known;  // A member of it was found.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "metrics/wire/dialects/dialect.hpp"
 
@@ -9,18 +10,13 @@ namespace weir::metrics::wire {
 
 namespace {
 
-/// A member's value: where it begins and what it is.
-struct Value {
-  std::size_t at = 0;
-  std::string_view text;
-
-  bool is_false() const { return text == "false" || text == "null"; }
-};
-
 /// A member to look for.
 struct WantedMember {
   std::string_view name;
-  std::optional<Value> value{};
+  std::string_view value{};  // "" if the member is missing.
+
+  bool is_there() const { return !value.empty(); }
+  bool is_off() const { return value == "false" || value == "null"; }
 };
 
 /// Walks the bytes of JSON that the inspector has found whole, so it needs to know only strings and brackets.
@@ -37,14 +33,13 @@ class Walk {
       const std::string_view name = value();
       if (name.size() < 2 || name.find('\\') != std::string_view::npos) return false;
       skip_blanks();
-      ++at_;  // It skips the colon.
+      ++at_;  // Skips the colon.
       skip_blanks();
-      const std::size_t begin = at_;
       const std::string_view text = value();
       for (WantedMember& one : wanted) {
         if (name.substr(1, name.size() - 2) != one.name) continue;
-        if (one.value) return false;
-        one.value = {begin, text};
+        if (one.is_there()) return false;
+        one.value = text;
       }
       skip_blanks();
       if (at_ < text_.size() && text_[at_] == ',') ++at_;
@@ -92,43 +87,12 @@ class Walk {
   std::size_t at_;
 };
 
-/// The members that stand in an object of stream_options, or are missing there.
-struct Options {
-  std::size_t at = 0;  // The object's brace stands here.
-  bool empty = true;
-  Value include, continuous;  // Their text is empty if they are missing.
-};
-
-/// Returns edits that turn include_usage on in an object that is there, and continuous_usage_stats too if that is
-/// wanted.
-RequestEdits turn_on(const Options& options, bool every_chunk) {
-  RequestEdits edits;
-  const auto replace = [](const Value& value) { return RequestEdit{value.at, value.text.size(), "true"}; };
-  const bool add_include = options.include.text.empty();
-  const bool add_continuous = every_chunk && options.continuous.text.empty();
-  std::string_view added;
-  if (add_include && add_continuous) {
-    added = options.empty ? R"("include_usage":true,"continuous_usage_stats":true)"
-                          : R"("include_usage":true,"continuous_usage_stats":true,)";
-  } else if (add_include) {
-    added = options.empty ? R"("include_usage":true)" : R"("include_usage":true,)";
-  } else if (add_continuous) {
-    added = R"("continuous_usage_stats":true,)";
-  }
-  if (!added.empty()) edits.add({options.at + 1, 0, added});
-  const bool replace_include = !add_include;
-  const bool replace_continuous = every_chunk && options.continuous.is_false();
-  if (replace_include && replace_continuous && options.continuous.at < options.include.at) {
-    edits.add(replace(options.continuous));
-    edits.add(replace(options.include));
-    return edits;
-  }
-  if (replace_include) edits.add(replace(options.include));
-  if (replace_continuous) edits.add(replace(options.continuous));
-  return edits;
+/// Puts `text` in place of a value, which lies in `body`.
+RequestEdit replace(std::string_view body, std::string_view value, std::string_view text) {
+  return {static_cast<std::uint64_t>(value.data() - body.data()), value.size(), text};
 }
 
-/// A larger body is not walked: the walk would delay a loop's streams for milliseconds.
+/// A larger body is not walked: the walk would delay a loop's streams.
 constexpr std::size_t longest_walk = 256 * 1024;
 
 /// Asks for usage within the stream_options that the client sent without asking for it.
@@ -136,26 +100,39 @@ RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::st
   if (body.size() > longest_walk) return {};
   WantedMember options[] = {{"stream_options"}};
   bool empty = true;
-  if (!Walk(body, *facts.first_member_at - 1).find(options, empty) || !options[0].value) return {};
-  const Value sent = *options[0].value;
+  if (!Walk(body, *facts.first_member_at - 1).find(options, empty)) return {};
+  const std::string_view sent = options[0].value;
   RequestEdits edits;
-  if (sent.text == "null") {
-    edits.add({sent.at, sent.text.size(),
-               every_chunk ? R"({"include_usage":true,"continuous_usage_stats":true})" : R"({"include_usage":true})"});
+  if (sent == "null") {
+    edits.add(
+        replace(body, sent,
+                every_chunk ? R"({"include_usage":true,"continuous_usage_stats":true})" : R"({"include_usage":true})"));
     return edits;
   }
-  if (!sent.text.starts_with('{')) return {};
+  if (!sent.starts_with('{')) return {};
   WantedMember members[] = {{"include_usage"}, {"continuous_usage_stats"}};
-  Options there{.at = sent.at, .include = {}, .continuous = {}};
-  if (!Walk(body, sent.at).find(members, there.empty)) return {};
-  there.include = members[0].value.value_or(Value());
-  there.continuous = members[1].value.value_or(Value());
-  if (!there.include.text.empty() && !there.include.is_false()) return {};
-  const std::string_view stats = there.continuous.text;
+  auto& [include, continuous] = members;
+  if (!Walk(sent, 0).find(members, empty = true)) return {};
+  if (include.is_there() && !include.is_off()) return {};
   // Some engines give usage on every chunk without include_usage (SGLang), some only beside it (vLLM). So nobody knows
   // what the client would have got without an edit, and weir makes none.
-  if (!stats.empty() && !there.continuous.is_false()) return {};
-  return turn_on(there, every_chunk);
+  if (continuous.is_there() && !continuous.is_off()) return {};
+
+  const bool add_continuous = every_chunk && !continuous.is_there();
+  std::string_view added;
+  if (!include.is_there()) {
+    added = add_continuous ? R"("include_usage":true,"continuous_usage_stats":true,)" : R"("include_usage":true,)";
+  } else if (add_continuous) {
+    added = R"("continuous_usage_stats":true,)";
+  }
+  if (empty) added.remove_suffix(1);  // No member follows.
+  if (!added.empty()) edits.add(replace(body, sent.substr(1, 0), added));
+  const WantedMember* in_order[] = {&include, &continuous};
+  if (continuous.value.data() < include.value.data()) std::swap(in_order[0], in_order[1]);
+  for (const auto* member : in_order) {
+    if (member->is_there() && (member == &include || every_chunk)) edits.add(replace(body, member->value, "true"));
+  }
+  return edits;
 }
 
 }  // namespace
@@ -205,11 +182,9 @@ std::optional<std::vector<RequestEdit>> edits_that_set(std::span<const SetMember
   bool empty = true;
   if (!Walk(body, *facts.first_member_at - 1).find(wanted, empty)) return std::nullopt;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (const auto& there = wanted[i].value) {
-      edits.push_back({there->at, there->text.size(), members[i].json});
-    } else {
-      edits.push_back({*facts.first_member_at, 0, members[i].whole});
-    }
+    const bool is_there = wanted[i].is_there();
+    const auto place = is_there ? wanted[i].value : body.substr(*facts.first_member_at, 0);
+    edits.push_back(replace(body, place, is_there ? members[i].json : members[i].whole));
   }
   std::ranges::stable_sort(edits, {}, &RequestEdit::at);
   return edits;

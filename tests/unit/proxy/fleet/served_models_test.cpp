@@ -39,9 +39,9 @@ TEST(ServedModels, StayWithTheFirstPoolThatHasThem) {
   served.add_pool({}, std::vector{list(R"({"id":"m","created":2},{"id":"org/n","created":3})")});
   EXPECT_FALSE(served.empty());
   ASSERT_NE(served.find("m"), nullptr);
-  EXPECT_EQ(served.find("m")->at("created"), 1);
+  EXPECT_EQ(*served.find("m"), R"({"id":"m","created":1})");
   ASSERT_NE(served.find("org/n"), nullptr);
-  EXPECT_EQ(served.find("org/n")->at("created"), 3);
+  EXPECT_EQ(*served.find("org/n"), R"({"id":"org/n","created":3})");
   EXPECT_EQ(served.find("org"), nullptr);
   EXPECT_EQ(served.find(""), nullptr);
 }

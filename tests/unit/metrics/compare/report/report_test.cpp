@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <cmath>
 #include <random>
 
-#include "metrics/compare/report/json_writer.hpp"
 #include "tests/unit/metrics/compare/described_samples.hpp"
 
 namespace weir::metrics::compare::report {
@@ -252,21 +250,6 @@ TEST_F(ReportOfATwin, SidesThatAreNotComparedComeLast) {
   EXPECT_EQ(made.sides[0].name, "fp16");
   EXPECT_EQ(made.sides[1].name, "fp8");
   EXPECT_EQ(made.sides[2].name, "aaa");
-}
-
-TEST(JsonWriter, PutsCommasWhereTheyBelong) {
-  JsonWriter json;
-  json.open('{').key("a").open('[').decimal(0.1).decimal(std::nan("")).count(7).close(']');
-  json.key("b\"").open('{').close('}').key("c").text("x,\n{").key("d").boolean(true).key("e").null().close('}');
-  EXPECT_EQ(json.written(), R"({"a":[0.1,null,7],"b\"":{},"c":"x,\n{","d":true,"e":null})");
-}
-
-TEST(JsonWriter, WritesNumbersThatJsonKnows) {
-  for (const double value : {0.0, -0.08125, 1e-9, 123456789.0, 1e300, -1.5e-7}) {
-    JsonWriter writer;
-    writer.decimal(value);
-    EXPECT_NEAR(json::parse(writer.written()).to_number<double>(), value, std::abs(value) * 1e-5) << writer.written();
-  }
 }
 
 }  // namespace

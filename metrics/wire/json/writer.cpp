@@ -1,0 +1,182 @@
+#include "metrics/wire/json/writer.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "metrics/utf8.hpp"
+
+namespace weir::metrics::wire {
+namespace {
+
+constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8.
+
+/// True for ASCII that stands in a JSON string as it is.
+constexpr auto is_plain = [] {
+  std::array<bool, 256> plain{};
+  for (unsigned c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+void append_escape(std::string& out, unsigned char c) {
+  constexpr char digits[] = "0123456789abcdef";
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      break;
+    case '\\':
+      out += "\\\\";
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
+    default:
+      out += "\\u00";
+      out += digits[c >> 4];
+      out += digits[c & 15];
+  }
+}
+
+void append_count(std::string& out, std::uint64_t value) {
+  char buffer[20];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  out.append(buffer, end);
+}
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view text) {
+  out += '"';
+  for (;;) {
+    std::size_t plain = 0;
+    while (plain < text.size() && is_plain[static_cast<unsigned char>(text[plain])]) ++plain;
+    out.append(text.data(), plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    const auto c = static_cast<unsigned char>(text.front());
+    if (c < 0x80) {
+      append_escape(out, c);
+      text.remove_prefix(1);
+      continue;
+    }
+    const CodePointBytes point = first_code_point(text);
+    out += point.valid ? text.substr(0, point.size) : replacement;
+    text.remove_prefix(point.size);
+  }
+  out += '"';
+}
+
+void JsonWriter::next() {
+  if (comma_is_due_) out_ += ',';
+  comma_is_due_ = true;
+}
+
+JsonWriter& JsonWriter::open(char bracket) {
+  next();
+  out_ += bracket;
+  comma_is_due_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::close(char bracket) {
+  out_ += bracket;
+  comma_is_due_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::plain_key(std::string_view name) {
+  next();
+  out_ += '"';
+  out_ += name;
+  out_ += "\":";
+  comma_is_due_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  text(name);
+  out_ += ':';
+  comma_is_due_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::text(std::string_view value) {
+  next();
+  append_json_string(out_, value);
+  return *this;
+}
+
+JsonWriter& JsonWriter::known_text(std::string_view value) { return value.empty() ? null() : text(value); }
+
+JsonWriter& JsonWriter::texts(const std::vector<std::string>& values) {
+  open('[');
+  for (const auto& value : values) text(value);
+  return close(']');
+}
+
+JsonWriter& JsonWriter::count(std::optional<std::uint64_t> value) {
+  if (!value) return null();
+  next();
+  append_count(out_, *value);
+  return *this;
+}
+
+JsonWriter& JsonWriter::decimal(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return null();
+  constexpr int significant = 6;
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, *value, std::chars_format::general, significant).ptr;
+  return raw({digits, end});
+}
+
+JsonWriter& JsonWriter::fixed(std::optional<double> value, unsigned digits) {
+  if (!value) return null();
+  std::uint64_t scale = 1;
+  for (unsigned i = 0; i < digits; ++i) scale *= 10;
+  const double scaled = *value * static_cast<double>(scale);
+  const bool is_measurement = scaled >= 0 && scaled < 9e18;  // NaN compares false here.
+  if (!is_measurement) return null();
+
+  next();
+  auto rounded = static_cast<std::uint64_t>(std::llround(scaled));
+  append_count(out_, rounded / scale);
+  rounded %= scale;
+  if (rounded == 0) return *this;
+  out_ += '.';
+  for (scale /= 10; rounded > 0; scale /= 10) {
+    out_ += static_cast<char>('0' + rounded / scale);
+    rounded %= scale;
+  }
+  return *this;
+}
+
+JsonWriter& JsonWriter::exact(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return null();
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, *value, std::chars_format::scientific).ptr;
+  const std::string_view all(digits, end);  // Such as 1.25e-01.
+  const auto mark = all.find('e');
+  const bool is_small = all[mark + 1] == '-';
+  auto exponent = all.substr(mark + 2);
+  if (exponent.front() == '0') exponent.remove_prefix(1);
+  raw(all.substr(0, mark));
+  out_ += is_small ? "E-" : "E";
+  out_ += exponent;
+  return *this;
+}
+
+JsonWriter& JsonWriter::boolean(std::optional<bool> value) { return raw(!value ? "null" : *value ? "true" : "false"); }
+
+JsonWriter& JsonWriter::raw(std::string_view json) {
+  next();
+  out_ += json;
+  return *this;
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,64 @@
+#include "metrics/wire/json/writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdint>
+#include <random>
+
+namespace weir::metrics::wire {
+namespace {
+
+namespace json = boost::json;
+
+TEST(JsonWriter, PutsCommasWhereTheyBelong) {
+  JsonWriter writer;
+  writer.open('{').key("a").open('[').decimal(0.1).decimal(std::nan("")).count(7).close(']');
+  writer.key("b").open('{').close('}').key("c").text("x,\n{").key("d").boolean(true).key("e").null();
+  writer.key("f").texts({"g", "h"}).key("i").texts({}).key("j").raw("[1]").key("k").count(2).close('}');
+  EXPECT_EQ(writer.written(),
+            R"({"a":[0.1,null,7],"b":{},"c":"x,\n{","d":true,"e":null,"f":["g","h"],"i":[],"j":[1],"k":2})");
+}
+
+TEST(JsonWriter, EscapesKeysThatAreNotItsSources) {
+  JsonWriter writer;
+  writer.open('{').key(std::string("a\"\n")).count(1).close('}');
+  EXPECT_EQ(writer.written(), R"({"a\"\n":1})");
+}
+
+TEST(JsonWriter, WritesNullForWhatIsAbsent) {
+  JsonWriter writer;
+  writer.open('[').known_text("").count({}).decimal({}).fixed({}, 3).exact({}).boolean({}).close(']');
+  EXPECT_EQ(writer.written(), "[null,null,null,null,null,null]");
+}
+
+TEST(JsonWriter, WritesNumbersThatJsonKnows) {
+  for (const double value : {0.0, -0.08125, 1e-9, 123456789.0, 1e300, -1.5e-7}) {
+    JsonWriter writer;
+    writer.decimal(value);
+    EXPECT_NEAR(json::parse(writer.written()).to_number<double>(), value, std::abs(value) * 1e-5) << writer.written();
+  }
+}
+
+TEST(JsonWriter, WritesFixedDigitsWithoutZerosBehindThem) {
+  JsonWriter writer;
+  writer.open('[').fixed(1.5, 9).fixed(0.00004, 9).fixed(2, 3).fixed(1.0006, 3).fixed(-1, 3).fixed(std::nan(""), 3);
+  EXPECT_EQ(writer.close(']').written(), "[1.5,0.00004,2,1.001,null,null]");
+}
+
+/// Clients of /api/ have always read numbers in Boost.JSON's form.
+TEST(JsonWriter, WritesExactNumbersAsBoostDoes) {
+  std::mt19937_64 random(7);
+  std::vector<double> values{0.0, -0.0, 1, 10, 0.1, 12.5, 1e22, 1e23, 1e100, -1e-100, 5e-324, 1.7976931348623157e308};
+  while (values.size() < 2000) values.push_back(std::bit_cast<double>(random()));
+  for (const double value : values) {
+    JsonWriter writer;
+    writer.exact(value);
+    EXPECT_EQ(writer.written(), std::isfinite(value) ? json::serialize(json::value(value)) : "null");
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire
