@@ -1,5 +1,5 @@
-// This is the program `weir`: its command line. What the commands do is in proxy/serve, proxy/probe,
-// proxy/compare and proxy/control.
+// The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare and
+// proxy/control.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace config = weir::config;
 namespace control = weir::proxy::control;
 using config::wrong_usage;
 
-/// What the command line says in place of the file, so that two instances can share one.
+/// Addresses that the command line gives in place of the file's, so that two instances can share one.
 struct Overrides {
   std::optional<config::ListenAddress> metrics, admin;
 

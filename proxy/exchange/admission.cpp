@@ -10,16 +10,13 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Admission::Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, std::shared_ptr<Waiter> waiter,
-                     const balancer::Waiting& waiting)
+Admission::Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting)
     : loop_(loop),
       client_(client),
       pool_(pool),
-      waiter_(std::move(waiter)),
       ticket_(waiting.ticket),
       deadline_(waiting.deadline),
       since_(Clock::now()) {
-  waiter_->admission = this;
   loop_.deadlines.attach(*this);
   client_.listen(this);
   if (client_.gone()) client_gone();
@@ -32,13 +29,13 @@ Admission::~Admission() {
 void Admission::ended(End end) {
   end_ = end;
   waited_ = Clock::now() - since_;
-  waiter_->admission = nullptr;
   client_.listen(nullptr);
   unlink();
   if (completion_) completion_.tell();
 }
 
 void Admission::granted(std::variant<balancer::Lease, balancer::Refused> what) {
+  if (end_ != End::none) return;
   if (auto* lease = std::get_if<balancer::Lease>(&what)) {
     lease_ = std::move(*lease);
     return ended(End::admitted);
@@ -73,7 +70,7 @@ void GrantPoster::grant(std::vector<balancer::Granted> granted) noexcept {
     auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));
     auto& loop = waiter->loop;
     boost::asio::post(loop.context, [waiter = std::move(waiter), what = std::move(what)]() mutable {
-      if (waiter->admission != nullptr) waiter->admission->granted(std::move(what));
+      if (const auto admission = waiter->admission.lock()) admission->granted(std::move(what));
     });
   }
 }

@@ -22,10 +22,10 @@ namespace weir::proxy::exchange {
 
 class Admission;
 
-/// A pool holds it for a request that waits, and hands it back with the grant.
+/// A pool holds the waiter of a request that waits, and hands it back with the grant.
 struct Waiter {
   Loop& loop;
-  Admission* admission = nullptr;  ///< Null: the request does not wait, or no more. Only the loop's thread uses it.
+  std::weak_ptr<Admission> admission{};  ///< The wait, while its request has it. Only the loop's thread uses it.
 };
 
 class Admission final : net::Timed, ClientWatch::Listener {
@@ -38,8 +38,7 @@ class Admission final : net::Timed, ClientWatch::Listener {
     cut,  ///< limits.drain is over.
   };
 
-  Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, std::shared_ptr<Waiter> waiter,
-            const balancer::Waiting& waiting);
+  Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting);
   ~Admission();
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
@@ -54,6 +53,7 @@ class Admission final : net::Timed, ClientWatch::Listener {
         },
         token);
   }
+  /// Takes the pool's grant. A lease that comes too late goes back.
   void granted(std::variant<balancer::Lease, balancer::Refused> what);
 
   End end() const { return end_; }
@@ -71,7 +71,6 @@ class Admission final : net::Timed, ClientWatch::Listener {
   Loop& loop_;
   ClientWatch& client_;
   balancer::Pool& pool_;
-  const std::shared_ptr<Waiter> waiter_;
   const balancer::WaitTicket ticket_;
   metrics::Moment deadline_;
   const metrics::Moment since_;

@@ -1,5 +1,5 @@
-// One attempt at one request, without I/O: it joins the replica's half and the client's half, and has the rules between
-// them. It is told what happened and fills what is to be written; the relay makes the system calls.
+// Handles the answer of one attempt at a request, without I/O: joins the replica's half and the client's half, and has
+// the rules between them. The relay tells what happened, makes the system calls, and writes what the handler fills in.
 //
 // A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
 // better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:

@@ -46,7 +46,8 @@ std::optional<Command> AttemptRunner::ask() {
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
     story_.queued(waiting->deadline);
-    admission_ = std::make_unique<Admission>(loop_, client_, *pool_.balancer, std::move(waiter), *waiting);
+    admission_ = std::make_shared<Admission>(loop_, client_, *pool_.balancer, *waiting);
+    waiter->admission = admission_;
     return std::nullopt;
   }
   if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease));
@@ -75,17 +76,15 @@ Command AttemptRunner::end_wait() {
   }
 }
 
-/// What an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever stands in the
-/// coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
+/// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
+/// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
 struct AttemptRunner::Running {
   [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
       : handler(runner.options(connection.reused), runner.story_.take_lease(),
                 runner.replica().series->shard(runner.loop_.index)),
         relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
               std::move(outgoing.spans), handler, runner.limits_, runner),
-        body_size(outgoing.body_size) {
-    runner.handler_ = &handler;
-  }
+        body_size(outgoing.body_size) {}
 
   AnswerHandler handler;
   Relay relay;
@@ -171,15 +170,15 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   return options;
 }
 
-void AttemptRunner::answer_accepted() {
+void AttemptRunner::answer_accepted(unsigned status) {
   const bool added = asked_ != metrics::wire::Ask::nothing;
-  if (story_.answer_accepted(handler_->status(), added, Clock::now())) note_option_refused(replica());
+  if (story_.answer_accepted(status, added, Clock::now())) note_option_refused(replica());
   sender_.answer_accepted();  // Last: until then an exception is answered, and not a reset.
 }
 
-bool AttemptRunner::spend_retry_on_error() {
+bool AttemptRunner::spend_retry_on_error(unsigned status) {
   if (cutting()) story_.cut();
-  return story_.spend_retry_on_error(handler_->status(), Clock::now());
+  return story_.spend_retry_on_error(status, Clock::now());
 }
 
 Command AttemptRunner::over(story::AttemptOver over) {

@@ -2,7 +2,7 @@
 // relays, and gives the connection back. Clients' requests and mirrored ones run by it alike; a Sender has what differs
 // between them.
 //
-// It belongs to a loop, and only the loop's thread uses it.
+// Only the thread of its loop uses a runner.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@
 
 namespace weir::proxy::exchange {
 
-/// A request as it goes out to one replica.
+/// The bytes of a request that goes out to one replica.
 struct Outgoing {
   std::vector<std::string_view> spans;  ///< Head and body. The sender owns the bytes.
   std::uint64_t body_size = 0;
-  metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< What weir added to the request.
+  metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< weir added this to the request.
 };
 
 /// Supplies a request's bytes, and hears of its progress.
@@ -52,7 +52,7 @@ class Sender {
 
 class AttemptRunner final : Relay::Owner {
  public:
-  /// All of these outlive the runner. `pool` and `limits` belong to the request's snapshot.
+  /// The arguments outlive the runner. `pool` and `limits` belong to the request's snapshot.
   AttemptRunner(Loop& loop, ClientWatch& client, story::Story& story, const fleet::PoolRuntime& pool,
                 const config::Limits& limits, Sender& sender)
       : loop_(loop), client_(client), story_(story), pool_(pool), limits_(limits), sender_(sender) {}
@@ -92,8 +92,8 @@ class AttemptRunner final : Relay::Owner {
   bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
   const fleet::Replica& replica() const { return replica_of(story_.replica()); }
 
-  void answer_accepted() override;
-  bool spend_retry_on_error() override;
+  void answer_accepted(unsigned status) override;
+  bool spend_retry_on_error(unsigned status) override;
   void request_sent() override { sender_.request_sent(); }
 
   Loop& loop_;
@@ -102,10 +102,9 @@ class AttemptRunner final : Relay::Owner {
   const fleet::PoolRuntime& pool_;
   const config::Limits& limits_;
   Sender& sender_;
-  AnswerHandler* handler_ = nullptr;  ///< The running attempt's.
   metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
   net::Destination connected_to_;
-  std::unique_ptr<Admission> admission_;  ///< Set while the request waits.
+  std::shared_ptr<Admission> admission_;  ///< Set while the request waits.
 };
 
 }  // namespace weir::proxy::exchange

@@ -36,7 +36,7 @@ class ClientOutput {
 
 class ClientFramer {
  public:
-  /// What is known of the client and of its request.
+  /// The client and its request, as far as framing needs them.
   struct Client {
     bool http_1_1 = true;
     bool keep_alive = true;
@@ -85,7 +85,7 @@ class ClientFramer {
   http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
   bool reusable() const { return opened_ && state_ != State::cut && keep_alive_; }
-  std::uint64_t bytes_out() const { return bytes_out_; }  ///< Of the body only.
+  std::uint64_t bytes_out() const { return bytes_out_; }  ///< Counts the body only.
 
  private:
   bool frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out);

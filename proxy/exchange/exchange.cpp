@@ -21,9 +21,9 @@ struct SharedBody {
   net::SharedBudgetHold hold;
 };
 
-std::shared_ptr<const std::string> share(ClientRequest& request) {
+std::shared_ptr<const std::string> share(ClientMessage& message) {
   const auto shared =
-      std::make_shared<const SharedBody>(SharedBody{std::move(request.body), std::move(request.budget_hold)});
+      std::make_shared<const SharedBody>(SharedBody{std::move(message.body), std::move(message.budget_hold)});
   return {shared, &shared->bytes};
 }
 
@@ -32,18 +32,19 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
           metrics::ticks(pool.settings.queue.time)};
 }
 
-story::Story::Request story_of(const Loop& loop, const ClientRequest& request, const fleet::PoolRuntime& pool) {
-  story::Story::Request about{std::make_shared<const metrics::wire::RequestFacts>(request.facts)};
+story::Story::Request story_of(const Loop& loop, const ClientMessage& message, const ClientIdentity& client,
+                               const fleet::PoolRuntime& pool) {
+  story::Story::Request about{message.facts};
   const auto& fair_by = pool.settings.queue.fair_by;
-  about.caller = {fair_key(loop.shared.fair_by_key, fair_by, request.head, request.address, request.key_name()),
-                  request.facts.gives_work};
-  if (request.key != nullptr && fair_by.what == config::FairBy::What::key) about.share = request.key->settings.share;
-  about.bytes = request.body.size();
-  about.repeatable = about.leaves_hung = request.route == http::Route::inference;
+  about.caller = {fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name()),
+                  message.facts->gives_work};
+  if (client.key && fair_by.what == config::FairBy::What::key) about.share = client.key->settings.share;
+  about.bytes = message.body.size();
+  about.repeatable = about.leaves_hung = message.route == http::Route::inference;
   // An idle connection may be dead, and then the request is sent a second time. A body of what is no inference is sent
   // once: with one, no method says that a second time does no harm.
-  const auto& method = request.head.method;
-  const bool only_asks = request.body.empty() && (method == "GET" || method == "HEAD" || method == "OPTIONS");
+  const auto& method = message.head.method;
+  const bool only_asks = message.body.empty() && (method == "GET" || method == "HEAD" || method == "OPTIONS");
   about.may_go_twice = about.repeatable || only_asks;
   return about;
 }
@@ -55,14 +56,13 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
     : loop_(loop),
       client_(client, unread, request.snapshot->settings.server.half_close),
       request_(request),
-      body_size_(request.body.size()),
-      snapshot_(request.snapshot),
+      body_size_(request.message.body.size()),
       pool_(pool),
-      story_(shared_by(loop, pool), story_of(loop, request, pool)),
-      runner_(loop, client_, story_, pool, snapshot_->settings.limits, *this) {
+      story_(shared_by(loop, pool), story_of(loop, request.message, request.client, pool)),
+      runner_(loop, client_, story_, pool, request.snapshot->settings.limits, *this) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
-  if (!pool_.shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request))
-    shared_body_ = share(request_);
+  if (!pool_.shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request.message))
+    shared_body_ = share(request_.message);
 }
 
 Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
@@ -79,16 +79,17 @@ void Exchange::begins(const fleet::Replica& replica) {
   }
   if (shadows.empty()) return;
   auto job = std::make_shared<MirrorJob>();
-  job->snapshot = snapshot_;
+  const auto& message = request_.message;
+  job->snapshot = request_.snapshot;
   job->primary_pool = pool_.balancer;
   job->shadows = std::move(shadows);
-  job->head_bytes = request_.head_bytes;
+  job->head_bytes = message.head_bytes;
   job->body = shared_body_;
-  job->facts = story_.request().facts;
-  job->id = request_.id;
+  job->facts = message.facts;
+  job->id = request_.ids.weir;
   job->client = story_.request().caller.client;
-  job->received = request_.received;
-  job->time = request_.time;
+  job->received = message.received;
+  job->time = message.time;
   if (client_left_) job->client_left = client_left_;
   client_left_ = job->client_left;
   loop_.shared.shadows->post(loop_, std::move(job));
@@ -96,47 +97,49 @@ void Exchange::begins(const fleet::Replica& replica) {
 
 /// Makes the head, and the edits of the body, which is not copied.
 Outgoing Exchange::outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) {
-  const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, body());
+  const auto& facts = *request_.message.facts;
+  const auto edits = metrics::wire::edits_that_ask(wanted, facts, body());
   Outgoing outgoing;
   outgoing.asked = edits.asked;
   outgoing.body_size = edits.size_of(body_size_);
-  http::UpstreamRequest upstream{replica.settings.url, outgoing.body_size, request_.request_id,
-                                 request_.facts.api != metrics::Api::other, replica.settings.api_key};
-  upstream.client_key_ends_here = snapshot_->keys != nullptr;
-  upstream.way = {request_.through_proxy, request_.peer};
+  http::UpstreamRequest upstream{replica.settings.url, outgoing.body_size, request_.ids.shown(),
+                                 facts.api != metrics::Api::other, replica.settings.api_key};
+  upstream.client_key_ends_here = request_.snapshot->keys != nullptr;
+  upstream.way = {request_.client.through_proxy, request_.client.peer};
   upstream.via = http::name_in_via();
-  upstream_head_ = http::upstream_head(request_.head, upstream);
+  upstream_head_ = http::upstream_head(request_.message.head, upstream);
   outgoing.spans = {upstream_head_};
   edits.append(body(), outgoing.spans);
   return outgoing;
 }
 
 void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& replica) {
-  options.replica.to_head = request_.head.method == "HEAD";
-  options.replica.unread = request_.bypassed;
-  options.replica.received = request_.received;
+  const auto& message = request_.message;
+  const auto& cors = request_.client.cors;
+  options.replica.to_head = message.head.method == "HEAD";
+  options.replica.unread = message.bypassed;
+  options.replica.received = message.received;
   if (client_left_) options.replica.fingerprint_key = &loop_.shared.fingerprint_key;
   auto& client = options.client;
-  client.http_1_1 = request_.head.http_1_1;
-  client.keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  client.request_id = request_.request_id;
-  client.weir_id = request_.id;
-  client.replica = snapshot_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
-  client.origin = request_.head["origin"];
-  if (request_.cors) client.cors_fields = *request_.cors;
-  if (!client.origin.empty() && !request_.cors) client.cors = &loop_.shared.cors;
+  client.http_1_1 = message.head.http_1_1;
+  client.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
+  client.request_id = request_.ids.shown();
+  client.weir_id = request_.ids.weir;
+  client.replica = request_.snapshot->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  client.origin = message.head["origin"];
+  if (cors) client.cors_fields = *cors;
+  if (!client.origin.empty() && !cors) client.cors = &loop_.shared.cors;
 }
 
 void Exchange::answer_accepted() {
-  request_.answered = true;
-  std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
+  request_.progress.answered = true;
+  std::vector<http::HeaderField>().swap(request_.message.head.fields);  // Only another attempt would need them again.
 }
 
 void Exchange::request_sent() {
   std::string().swap(upstream_head_);
   if (shared_body_) return shared_body_.reset();
-  request_.budget_hold.less(request_.body.capacity());
-  std::string().swap(request_.body);
+  request_.message.drop_body();
 }
 
 ExchangeEnd Exchange::end() {
@@ -149,7 +152,7 @@ ExchangeEnd Exchange::end() {
     end.keep_alive = over.client_keep_alive;
     end.reset = over.client_reset;
   } else if ((end.own = own_answer())) {
-    end.keep_alive = request_.head.keep_alive;
+    end.keep_alive = request_.message.head.keep_alive;
   }
   record(end);
   return end;
@@ -207,18 +210,18 @@ void Exchange::record(ExchangeEnd& end) {
   }
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
     series->shard(loop_.index).unparsed.add(metrics::series::Unparsed::broken_request);
-  request_.recorded = true;
+  request_.progress.recorded = true;
   settle(loop_, *series, std::move(record));
 }
 
 ExchangeEnd end_without_pool(Loop& loop, ClientRequest& request) {
   ExchangeEnd end;
+  const auto& facts = *request.message.facts;
   end.own = std::make_unique<http::OwnAnswer>(http::error_answer(
       404, "invalid_request_error", "model_not_found",
-      "the model '" + request.facts.model + "' is not served here; known models: " + request.snapshot->known_models()));
-  end.keep_alive = request.head.keep_alive;
-  const bool broken = request.facts.api != metrics::Api::other && !request.facts.whole_json;
-  if (broken) {
+      "the model '" + facts.model + "' is not served here; known models: " + request.snapshot->known_models()));
+  end.keep_alive = request.message.head.keep_alive;
+  if (facts.api != metrics::Api::other && !facts.whole_json) {
     auto& shard = loop.shared.exposition.unassigned().shard(loop.index);
     shard.unparsed.add(metrics::series::Unparsed::broken_request);
   }

@@ -17,16 +17,16 @@
 
 namespace weir::proxy::exchange {
 
-/// What is left to do for the client when an exchange has ended.
+/// The work left to do for the client when an exchange has ended.
 struct ExchangeEnd {
-  std::unique_ptr<http::OwnAnswer>
-      own;  ///< Nothing was sent yet, and this is the answer. On the heap: frames have no room for it.
-  std::shared_ptr<std::string> kept;  ///< Nothing was sent yet, and this is a replica's answer, head and body.
+  /// Nothing was sent yet, and weir answers so. On the heap: frames have no room for it.
+  std::unique_ptr<http::OwnAnswer> own;
+  std::shared_ptr<std::string> kept;  ///< Nothing was sent yet, and a replica's answer is kept, head and body.
   bool keep_alive = false;            ///< The connection may serve another request.
   bool reset = false;                 ///< The body was cut where only a reset shows it.
 };
 
-/// One exchange, on the loop's thread. It counts and logs the request, whatever happens.
+/// An exchange counts and logs the request, whatever happens. It lives on the loop's thread.
 class Exchange final : Sender {
  public:
   /// `pool` is the request's, in its snapshot. `unread` takes what the client sends of following requests.
@@ -42,14 +42,14 @@ class Exchange final : Sender {
   ExchangeEnd end();
 
  private:
-  const std::string& id() const override { return request_.id; }
+  const std::string& id() const override { return request_.ids.weir; }
   void begins(const fleet::Replica& replica) override;
   Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) override;
   void describe(AnswerHandler::Options& options, const fleet::Replica& replica) override;
   void answer_accepted() override;
   void request_sent() override;
 
-  const std::string& body() const { return shared_body_ ? *shared_body_ : request_.body; }
+  const std::string& body() const { return shared_body_ ? *shared_body_ : request_.message.body; }
   std::unique_ptr<http::OwnAnswer> own_answer();
   http::OwnAnswer refusal();
   void record(ExchangeEnd& end);
@@ -58,7 +58,6 @@ class Exchange final : Sender {
   ClientWatch client_;
   ClientRequest& request_;
   const std::uint64_t body_size_;
-  const std::shared_ptr<const fleet::Snapshot> snapshot_;
   const fleet::PoolRuntime& pool_;
   story::Story story_;
   AttemptRunner runner_;

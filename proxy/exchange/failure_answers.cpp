@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 
 #include "proxy/net/connect.hpp"
@@ -12,19 +11,19 @@ namespace {
 
 using metrics::Outcome;
 
+constexpr std::chrono::seconds soon{1};
+
 http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
-  const bool descriptors = error == EMFILE || error == ENFILE;
-  auto answer =
-      descriptors
-          ? http::error_answer(503, "overloaded_error", "no_descriptor",
-                               "weir has no file descriptor left for a connection to replica '" + replica +
-                                   "': raise its limit of open files, or lower limits.connections")
-          : http::error_answer(503, "overloaded_error", "no_socket",
-                               "weir could not open a connection to replica '" + replica +
-                                   "': " + net::connect_error_text(error) +
-                                   "; raise limits.idle_upstream_connections, so that connections are used again");
-  answer.retry_after = std::chrono::seconds(1);
-  return answer;
+  if (error == EMFILE || error == ENFILE)
+    return overloaded_answer(503, "no_descriptor",
+                             "weir has no file descriptor left for a connection to replica '" + replica +
+                                 "': raise its limit of open files, or lower limits.connections",
+                             soon);
+  return overloaded_answer(503, "no_socket",
+                           "weir could not open a connection to replica '" + replica +
+                               "': " + net::connect_error_text(error) +
+                               "; raise limits.idle_upstream_connections, so that connections are used again",
+                           soon);
 }
 
 std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& settings) {
@@ -48,6 +47,13 @@ std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& se
 }
 
 }  // namespace
+
+http::OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
+                                  std::chrono::milliseconds wait) {
+  auto answer = http::error_answer(status, "overloaded_error", code, sentence);
+  answer.retry_after = wait;
+  return answer;
+}
 
 std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool) {
   using Reason = balancer::Refused::Reason;
@@ -81,32 +87,31 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
         "the prompt is longer than any replica of pool '" + name + "' may hold (max_context): shorten it");
   const auto wait = std::chrono::milliseconds(std::llround(refused.retry_after * spread * 1000));
   const auto again = ": try again in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
-  http::OwnAnswer answer;
-  if (refused.reason == Reason::no_replica) {
-    answer = http::error_answer(503, "overloaded_error", "no_replica", "pool '" + name + "' has no replica" + again);
-  } else if (!up) {
-    const auto waited = refused.reason == Reason::expired ? ", and none came back in time" : "";
-    answer = http::error_answer(503, "overloaded_error", "no_replica",
-                                "no replica of pool '" + name + "' is up" + waited + again);
-  } else {
-    answer = http::error_answer(429, "overloaded_error", "overloaded", why_not_now(refused.reason, pool) + again);
-  }
-  answer.retry_after = wait;
-  return answer;
+  if (refused.reason == Reason::no_replica)
+    return overloaded_answer(503, "no_replica", "pool '" + name + "' has no replica" + again, wait);
+  if (up) return overloaded_answer(429, "overloaded", why_not_now(refused.reason, pool) + again, wait);
+  const auto waited = refused.reason == Reason::expired ? ", and none came back in time" : "";
+  return overloaded_answer(503, "no_replica", "no replica of pool '" + name + "' is up" + waited + again, wait);
 }
 
 http::OwnAnswer stopping_answer() {
-  auto answer = http::error_answer(503, "overloaded_error", "stopping",
-                                   "weir is stopping, and the time that requests have to end (limits.drain) is over: "
-                                   "send it again");
-  answer.retry_after = std::chrono::seconds(1);
-  return answer;
+  return overloaded_answer(503, "stopping",
+                           "weir is stopping, and the time that requests have to end (limits.drain) is over: "
+                           "send it again",
+                           soon);
 }
 
-http::OwnAnswer broken_down_answer(bool no_memory) {
+http::OwnAnswer address_busy_answer() {
+  return overloaded_answer(503, "too_many_connections",
+                           "this client's address has as many requests under way as "
+                           "limits.connections_per_address allows; try again when one has ended",
+                           std::chrono::seconds(5));
+}
+
+http::OwnAnswer broken_down_answer(bool no_memory, std::chrono::milliseconds wait) {
   if (no_memory)
-    return http::error_answer(503, "overloaded_error", "no_memory",
-                              "the system gives weir no more memory for this request: try again soon");
+    return overloaded_answer(503, "no_memory", "the system gives weir no more memory for this request: try again soon",
+                             wait);
   return http::error_answer(500, "api_error", "internal_error", "weir failed at this request; its log says why");
 }
 
@@ -133,14 +138,12 @@ http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {
     case Outcome::replica_refused:
       return http::error_answer(503, "overloaded_error", "replica_refused",
                                 "replica '" + replica + "' refused the request, and no other can take it now");
-    case Outcome::rejected: {
-      auto answer = http::error_answer(503, "overloaded_error", "replica_drained",
-                                       "replica '" + replica +
-                                           "' is being taken out, and its time to drain (limits.drain) is over: send "
-                                           "the request again");
-      answer.retry_after = std::chrono::seconds(1);
-      return answer;
-    }
+    case Outcome::rejected:
+      return overloaded_answer(503, "replica_drained",
+                               "replica '" + replica +
+                                   "' is being taken out, and its time to drain (limits.drain) is over: send the "
+                                   "request again",
+                               soon);
     case Outcome::upstream_reset:
       return http::error_answer(502, "upstream_error", "replica_lost",
                                 "replica '" + replica + "' broke off before it answered");

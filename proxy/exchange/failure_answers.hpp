@@ -2,8 +2,10 @@
 // way out. These are pure functions.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "balancer/pool.hpp"
 #include "config/settings.hpp"
@@ -12,6 +14,10 @@
 #include "proxy/http/own_answer.hpp"
 
 namespace weir::proxy::exchange {
+
+/// Tells the client to come back after `wait`.
+http::OwnAnswer overloaded_answer(unsigned status, std::string_view code, std::string_view sentence,
+                                  std::chrono::milliseconds wait);
 
 /// Answers that no replica of the pool may take the request now, or ever. `up`: one is up. Clients sleep as long as
 /// they are told to, to the millisecond; `spread`, from 1 to 1.5, keeps those that were refused together from coming
@@ -24,8 +30,12 @@ std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason,
 /// Answers that weir stops, and that the request has had its time.
 http::OwnAnswer stopping_answer();
 
-/// Answers that weir itself failed: for want of memory, or by a mistake of its own.
-http::OwnAnswer broken_down_answer(bool no_memory);
+/// Answers that the client's address has too many requests under way.
+http::OwnAnswer address_busy_answer();
+
+/// Answers that weir itself failed: for want of memory, which may be there again after `wait`, or by a mistake of its
+/// own.
+http::OwnAnswer broken_down_answer(bool no_memory, std::chrono::milliseconds wait);
 
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see
 /// net::connect_error_text().

@@ -6,7 +6,7 @@
 namespace weir::proxy::exchange {
 namespace {
 
-/// What is hashed begins with one of these, so that nobody's credential is another's address.
+/// A hash begins with one of these tags, so that nobody's credential is another's address.
 constexpr char of_address = 'a', of_credential = 'c', of_header = 'h', of_key = 'k';
 
 std::uint64_t hash_of(const SipKey& key, char tag, std::string_view bytes) {

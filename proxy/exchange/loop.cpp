@@ -18,7 +18,7 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);
-  poller.start(context);  // It takes a descriptor, and may fail here alone.
+  poller.start(context);  // Takes a descriptor, and may fail here alone.
   follow_snapshot();
 }
 
@@ -84,7 +84,7 @@ void Loop::make_room_for_others(metrics::Moment now) {
     uploads.make_room(nullptr, now);
 }
 
-/// What outlasts requests here follows a change of the settings within a tick.
+/// Members that outlast requests follow a change of the settings within a tick.
 void Loop::follow_snapshot() {
   auto snapshot = shared.fleet.snapshot();
   if (snapshot == followed_) return;
@@ -118,6 +118,10 @@ std::string Loop::new_id() {
     for (std::size_t i = 0; i < 16; ++i, bits >>= 4) id[half * 16 + i] = digits[bits & 15];
   }
   return id;
+}
+
+std::chrono::milliseconds Loop::time_to_retry() {
+  return std::chrono::milliseconds(static_cast<int>(random_from(1000, 2000)));
 }
 
 double Loop::random_from(double least, double most) { return std::uniform_real_distribution(least, most)(random_); }

@@ -1,4 +1,4 @@
-// One stream loop is a thread with its own context, poller, deadlines, upstream connections and metrics shards.
+// A stream loop is a thread with its own context, poller, deadlines, upstream connections and metrics shards.
 #pragma once
 
 #include <atomic>
@@ -33,16 +33,16 @@ namespace weir::proxy::exchange {
 
 class Shadows;
 
-/// What all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
+/// State that all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
   fleet::FailureNotes local_shortages{};  ///< Logs shortages of weir's own: descriptors, local ports.
-  /// The log last told of a poison request then: see note_poison.
+  /// When the log last told of a poison request: see note_poison.
   std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
-  /// The log last told of an address that holds its share of memory then: see serve::note_full_share.
+  /// When the log last told of an address that holds its share of memory: see serve/body_room.
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};                ///< Idle client connections are closed.
@@ -54,7 +54,7 @@ struct Shared {
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
-  net::AddressShares address_shares{};  ///< Counts what each address holds of them.
+  net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
   Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
@@ -78,6 +78,9 @@ class Loop {
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);
+  /// Returns when a client is to try again for which there was no memory: within 1 to 2 s, so that those that were
+  /// refused together do not come back together.
+  std::chrono::milliseconds time_to_retry();
   /// Returns a read buffer for use inside one handler, with padding behind it.
   std::span<char> read_buffer() { return {buffer_.data(), read_size}; }
 
@@ -100,7 +103,7 @@ class Loop {
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
   std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.
-  /// The front of that, as a duration since the clock's epoch, after each tick; 0 if there is none.
+  /// The front of `running`, as a duration since the clock's epoch, after each tick; 0 if there is none.
   std::atomic<metrics::Moment::rep> oldest_running{0};
 
  private:

@@ -1,5 +1,5 @@
-// A client's request as it is mirrored: what shadows need of it to send the same to a replica of theirs. The stream
-// loop makes it and posts it; the shadows' thread does all the rest.
+// A client's request as it is mirrored: what shadows need to send the same to a replica of theirs. The stream loop
+// makes the job and posts it; the shadows' thread does all the rest.
 #pragma once
 
 #include <atomic>

@@ -146,7 +146,7 @@ void Relay::read_replica() {
 void Relay::deliver() {
   if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
     replica_->prioritize();
-    owner_.answer_accepted();
+    owner_.answer_accepted(handler_.status());
   }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
@@ -186,7 +186,7 @@ void Relay::deliver() {
 }
 
 void Relay::settle_error() {
-  if (owner_.spend_retry_on_error()) {
+  if (owner_.spend_retry_on_error(handler_.status())) {
     handler_.leave_error(Clock::now());
     return replica_done();
   }

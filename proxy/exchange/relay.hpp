@@ -23,16 +23,16 @@ namespace weir::proxy::exchange {
 
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
-  /// Who runs the relay. The relay calls an owner's functions in its handlers; an exception ends the attempt, and
+  /// The owner runs the relay. The relay calls its functions in handlers; an exception ends the attempt, and
   /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use.
   class Owner {
    public:
-    /// An answer is about to go to the client. This is told before the first byte is written, so that a later request
-    /// on another loop finds what was learned.
-    virtual void answer_accepted() = 0;
+    /// An answer is about to go to the client. The owner hears of it before the first byte is written, so that a later
+    /// request on another loop finds what was learned.
+    virtual void answer_accepted(unsigned status) = 0;
     /// An error is too large or too slow to keep. Returns true if a retry was taken instead, or a better error is kept;
     /// else this one is relayed.
-    virtual bool spend_retry_on_error() = 0;
+    virtual bool spend_retry_on_error(unsigned status) = 0;
     /// The request was sent whole and is not sent again: its bytes may go.
     virtual void request_sent() = 0;
 

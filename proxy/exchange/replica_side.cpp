@@ -95,7 +95,7 @@ void ReplicaSide::head_arrived(std::span<char> bytes, Moment at, Progress& progr
     if (state_ == State::done) return;
     bytes = bytes.subspan(*length);
     if (final_head) break;
-    looked_at = 0;  // This was an interim answer: the real one follows.
+    looked_at = 0;  // After an interim answer the real one follows.
   }
   state_ = State::body;
   body_arrived(bytes, at, progress);
@@ -181,7 +181,7 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
 
 /// Some servers call their event streams JSON. JSON begins with none of the bytes with which a line of events begins.
 void ReplicaSide::decide_form(char first_byte) {
-  constexpr std::string_view begins_a_line = "deir:";  // They begin data, event, id, retry, and a comment.
+  constexpr std::string_view begins_a_line = "deir:";  // The first letters of data, event, id, retry, and a comment.
   const auto as_stream = std::exchange(as_stream_, nullptr);
   if (begins_a_line.find(first_byte) == std::string_view::npos) return;
   form_ = as_stream->form;
@@ -217,8 +217,7 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
 
 /// Ends the answer in good order, as far as anyone can see.
 void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment at, Progress& progress) {
-  // This happens once a request. What the meter held back joins the last bytes, which may lie where it is about to
-  // write.
+  // Once a request. The bytes that the meter held back join the last ones, which may lie where it is about to write.
   last_.clear();
   for (const auto span : last) last_.append(span);
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);

@@ -92,7 +92,7 @@ class ReplicaSide {
   /// Returns when the replica has taken too long.
   Moment deadline() const;
 
-  // These describe the answer so far.
+  // The answer so far.
   unsigned status() const { return status_; }  ///< 0 if no head was read.
   /// Returns the Retry-After of the head; at most a minute.
   std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
@@ -115,7 +115,7 @@ class ReplicaSide {
   std::optional<Moment> sent_at() const { return sent_; }
   std::optional<Moment> head_at() const { return head_at_; }
 
-  // These are to be called in State::done.
+  // Called in State::done.
   const story::Verdict& verdict() const { return verdict_; }
   /// True if head, body and framing came whole, and nothing after them.
   bool reusable() const { return reusable_; }
@@ -149,7 +149,7 @@ class ReplicaSide {
   std::unique_ptr<metrics::measure::StreamMeter::Options> as_stream_;
   http::BodyDecoder decoder_;
   std::string head_bytes_;        ///< A head that came in several reads.
-  std::string passed_head_;       ///< That head, while views of it are in use.
+  std::string passed_head_;       ///< The head of the answer, while views of it are in use.
   std::string last_;              ///< The last bytes of the body, put together.
   std::string_view last_view_{};  ///< A view of `last_`.
 

@@ -9,12 +9,16 @@ using metrics::record::RequestRecord;
 
 RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in) {
   RequestRecord record;
-  record.time = request.time;
-  record.id = request.id;
-  record.client_id = request.client_id;
-  record.key = request.key_name();
-  record.facts = request.facts;
-  record.received = request.received;
+  const auto& message = request.message;
+  record.time = message.time;
+  record.id = request.ids.weir;
+  record.client_id = request.ids.client;
+  record.key = request.client.key_name();
+  if (message.facts)
+    record.facts = *message.facts;
+  else
+    record.facts.api = message.api;
+  record.received = message.received;
   record.bytes_in = bytes_in;
   return record;
 }
@@ -30,12 +34,12 @@ void leave_to_be_paired(Loop& loop, RequestRecord record) {
 }
 
 void record_unassigned(Loop& loop, ClientRequest& request, metrics::Outcome outcome, std::optional<unsigned> status) {
-  auto record = begin_record(request, request.body.size());
+  auto record = begin_record(request, request.message.body.size());
   record.outcome = outcome;
   if (outcome == metrics::Outcome::client_abort) record.phase = metrics::Phase::queue;
   record.status = status;
   record.ended = std::chrono::steady_clock::now();
-  request.recorded = true;
+  request.progress.recorded = true;
   settle(loop, loop.shared.exposition.unassigned(), std::move(record));
 }
 

@@ -11,11 +11,11 @@
 
 namespace weir::proxy::exchange {
 
-/// What the client's request tells. `bytes_in`: the size of its body, which need no longer be there.
+/// Returns a record with what the request tells. `bytes_in`: the size of its body, which need no longer be there.
 metrics::record::RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in);
 
-/// Counts the request in the loop's shard of `series`, logs it, and leaves it to the control thread. To be called once
-/// a request.
+/// Counts the request in the loop's shard of `series`, logs it, and leaves it to the control thread. Called once a
+/// request.
 void settle(Loop& loop, metrics::series::ReplicaSeries& series, metrics::record::RequestRecord record);
 
 /// Leaves a mirrored request's record to the control thread, which logs it with its primary. If too many wait there,

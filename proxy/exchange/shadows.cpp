@@ -54,30 +54,33 @@ Mirrored refusal(const fleet::ShadowRuntime& shadow, Moment now) {
 
 }  // namespace
 
-bool can_be_mirrored(const ClientRequest& request) {
-  return request.route == http::Route::inference && metrics::generates(request.facts.api) && request.facts.gives_work &&
-         request.facts.whole_json && !request.facts.stored_context;
+bool can_be_mirrored(const ClientMessage& message) {
+  const auto& facts = *message.facts;
+  return message.route == http::Route::inference && metrics::generates(facts.api) && facts.gives_work &&
+         facts.whole_json && !facts.stored_context;
 }
 
 bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, const ClientRequest& request,
            const SipKey& key) {
   const auto& settings = shadow.settings;
+  const auto& message = request.message;
+  const auto& client = request.client;
   if (!shadow.state->on.load(std::memory_order_relaxed)) return false;
   if (!settings.twin.empty()) return replica.settings.name == settings.twin;
   using What = config::Shadow::SampleBy::What;
   std::uint64_t hash = 0;
   switch (settings.key.what) {
     case What::conversation:
-      hash = sender_of(key, request.head, request.address, request.key_name()) ^ request.facts.conversation;
+      hash = sender_of(key, message.head, client.address, client.key_name()) ^ message.facts->conversation;
       break;
     case What::request:
-      hash = metrics::sip_hash(key, request.id);
+      hash = metrics::sip_hash(key, request.ids.weir);
       break;
     case What::header:
-      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address, "");
+      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, message.head, client.address, "");
       break;
   }
-  constexpr double whole = 18446744073709551616.0;  // This is 2^64.
+  constexpr double whole = 0x1p64;
   return static_cast<double>(hash) < *settings.sample * whole;
 }
 
@@ -94,12 +97,11 @@ void Shadows::start() {
 
 void Shadows::stop() {
   if (!thread_.joinable()) return;
-  // What runs gives up first, so that its record is not lost.
+  // Mirrored requests give up first, so that their records are not lost.
   boost::asio::post(loop_.context, [this] {
     stopping_ = true;
     if (running_.empty()) return loop_.stop();
-    const auto running = running_;
-    for (auto* const one : running) one->leave();
+    leave_all();
   });
   thread_.join();
 }
@@ -120,17 +122,19 @@ void Shadows::client_left() {
   if (looks_for_left_.exchange(true, std::memory_order_acq_rel)) return;
   boost::asio::post(loop_.context, [this] {
     looks_for_left_.exchange(false, std::memory_order_acq_rel);
-    const auto running = running_;  // One that gives up leaves the list.
+    const auto running = running_;  // A mirrored request that gives up leaves the list.
     for (auto* const one : running)
       if (one->job().client_left->load(std::memory_order_relaxed) && !one->shadow().settings.finish) one->leave();
   });
 }
 
+void Shadows::leave_all() {
+  const auto running = running_;
+  for (auto* const one : running) one->leave();
+}
+
 void Shadows::end_all() {
-  boost::asio::post(loop_.context, [this] {
-    const auto running = running_;
-    for (auto* const one : running) one->leave();
-  });
+  boost::asio::post(loop_.context, [this] { leave_all(); });
 }
 
 void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {

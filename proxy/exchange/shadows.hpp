@@ -43,6 +43,7 @@ class Shadows {
   Loop& loop() { return loop_; }
 
  private:
+  void leave_all();
   void take(const std::shared_ptr<const MirrorJob>& job);
   void mirror(const std::shared_ptr<const MirrorJob>& job, const std::shared_ptr<const fleet::ShadowRuntime>& shadow);
   void drop(const MirrorJob& job, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored why) {
@@ -64,8 +65,8 @@ class Shadows {
   std::thread thread_;
 };
 
-/// True if this request may be mirrored at all: an inference request that weir knows, with no context stored elsewhere.
-bool can_be_mirrored(const ClientRequest& request);
+/// True if the request may be mirrored at all: an inference request that weir knows, with no context stored elsewhere.
+bool can_be_mirrored(const ClientMessage& message);
 
 /// True if the shadow gets a copy of a request of its pool that this replica gets.
 bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, const ClientRequest& request,

@@ -11,6 +11,7 @@
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/peer_address.hpp"
 #include "proxy/net/unique_fd.hpp"
+#include "proxy/serve/placement.hpp"
 
 namespace weir::proxy::serve {
 
@@ -18,7 +19,8 @@ namespace weir::proxy::serve {
 struct NewClient {
   net::UniqueFd socket{};
   net::PeerAddress address{};
-  net::AddressCounts::CountGuard place{};  ///< It counts among the connections of its address.
+  net::AddressCounts::CountGuard place{};  ///< Counts among the connections of its address.
+  ConnectionCount count{};                 ///< Counts for its loop.
 };
 
 /// Starts a session for each connection, a few at a time: when hundreds arrive together, the tokens of those under way

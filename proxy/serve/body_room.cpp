@@ -22,18 +22,8 @@ bool is_loopback(const net::PeerAddress& address) {
   return net::is_ipv4(address) ? address[12] == 127 : address == ipv6;
 }
 
-}  // namespace
-
-bool take_room(exchange::Loop& loop, net::SharedBudgetHold& budget_hold, std::size_t bytes, net::Upload* asker) {
-  for (int ended = 0; !budget_hold.try_set(bytes); ++ended) {
-    if (ended < most_ended_at_once && loop.uploads.make_room(asker, std::chrono::steady_clock::now())) continue;
-    // The slow bodies may be on other loops. Each of them looks with its next tick.
-    loop.shared.wants_room.store(true, std::memory_order_relaxed);
-    return false;
-  }
-  return true;
-}
-
+/// Warns, at most once an hour, that an address holds its share: clients behind a proxy that weir does not know, or
+/// behind a NAT, have one address.
 void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAddress& address, metrics::Moment now) {
   auto last = last_line.load(std::memory_order_relaxed);
   if (now - last < std::chrono::hours(1) || !last_line.compare_exchange_strong(last, now)) return;
@@ -44,61 +34,76 @@ void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAdd
       config::to_text(config::Network{address}));
 }
 
-BodyRoom::BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request)
-    : loop_(loop), client_(client), request_(request), begun_(std::chrono::steady_clock::now()) {
-  lately_.begin(begun_, body_window(request.snapshot->settings.limits));
+}  // namespace
+
+BodyRoom::BodyRoom(exchange::Loop& loop, ClientConnection& client, const config::Settings& settings,
+                   exchange::ClientMessage& message, const exchange::ClientIdentity& identity)
+    : loop_(loop),
+      client_(client),
+      settings_(settings),
+      message_(message),
+      identity_(identity),
+      begun_(std::chrono::steady_clock::now()) {
+  lately_.begin(begun_, body_window(settings.limits));
   loop_.uploads.attach(*this);
 }
 
 std::optional<Limit> BodyRoom::make_room(std::size_t more) {
-  auto& body = request_.body;
+  auto& body = message_.body;
   const auto size = body.size() + more;
   if (size <= body.capacity()) return std::nullopt;
-  const auto& head = request_.head;
+  const auto& head = message_.head;
   const auto most = head.framing == http::Framing::length ? static_cast<std::size_t>(head.content_length)
-                                                          : request_.snapshot->settings.limits.request_body;
+                                                          : settings_.limits.request_body;
   const auto room = std::max(size, std::min(most, std::max(2 * body.capacity(), least_room)));
-  if (const auto limit = charge(request_.head_bytes.capacity() + room)) return limit;
+  if (const auto limit = charge(message_.head_bytes.capacity() + room)) return limit;
   body.reserve(room);
   return std::nullopt;
 }
 
 std::optional<Limit> BodyRoom::may_begin() {
   if (!loop_.shared.buffers.spent()) return std::nullopt;
-  return charge(request_.head_bytes.capacity() + net::BufferBudget::step);
+  return charge(message_.head_bytes.capacity() + net::BufferBudget::step);
 }
 
+/// Takes so much of limits.buffer_memory, within the shares; slower bodies of the loop end for it. Returns the limit
+/// that bit, if there is no room all the same.
 std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
-  auto& budget_hold = request_.budget_hold;
+  auto& budget_hold = message_.budget_hold;
   if (bytes >= net::BufferBudget::step && !joined_) join_shares();
-  const auto& limits = request_.snapshot->settings.limits;
+  const auto& limits = settings_.limits;
   const auto share = static_cast<std::size_t>(static_cast<double>(limits.buffer_memory) * limits.buffer_share);
   // The largest request that is allowed fits into any share.
   if (const auto full = budget_hold.full_share(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) {
-    const bool is_of_key = request_.key != nullptr && full.get() == &request_.key->use->held;
-    if (!is_of_key) note_full_share(loop_.shared.full_share_line, request_.address, std::chrono::steady_clock::now());
+    const bool is_of_key = identity_.key && full.get() == &identity_.key->use->held;
+    if (!is_of_key) note_full_share(loop_.shared.full_share_line, identity_.address, std::chrono::steady_clock::now());
     return Limit::buffer_share;
   }
-  if (!take_room(loop_, budget_hold, bytes, this)) return Limit::buffer_memory;
+  for (int ended = 0; !budget_hold.try_set(bytes); ++ended) {
+    if (ended < most_ended_at_once && loop_.uploads.make_room(this, std::chrono::steady_clock::now())) continue;
+    // The slow bodies may be on other loops. Each of them looks with its next tick.
+    loop_.shared.wants_room.store(true, std::memory_order_relaxed);
+    return Limit::buffer_memory;
+  }
   return std::nullopt;
 }
 
 /// An address that is not known has no share, and neither has a proxy itself: many clients may stand behind it.
 void BodyRoom::join_shares() {
   joined_ = true;
-  const auto& address = request_.address;
-  const bool is_proxy = config::contains(request_.snapshot->settings.server.trusted_proxies, address);
+  const auto& address = identity_.address;
+  const bool is_proxy = config::contains(settings_.server.trusted_proxies, address);
+  auto& hold = message_.budget_hold;
   // The head may have joined the address.
-  if (!request_.budget_hold.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
-    request_.budget_hold.join(loop_.shared.address_shares.of(address));
-  if (request_.key != nullptr) request_.budget_hold.join({request_.key->use, &request_.key->use->held});
+  if (!hold.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
+    hold.join(loop_.shared.address_shares.of(address));
+  if (const auto& key = identity_.key) hold.join({key->use, &key->use->held});
 }
 
 void BodyRoom::give_way() {
   gave_way_ = true;
-  std::string().swap(request_.body);
+  message_.give_up();
   std::string().swap(client_.unread());
-  request_.budget_hold.set(0);
   client_.stop_waiting();
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <optional>
 
@@ -25,8 +24,9 @@ inline metrics::Nanoseconds body_window(const config::Limits& limits) {
 
 class BodyRoom final : net::Upload {
  public:
-  /// All arguments outlive it.
-  BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request);
+  /// The arguments outlive the room. `settings` are those of the request's snapshot.
+  BodyRoom(exchange::Loop& loop, ClientConnection& client, const config::Settings& settings,
+           exchange::ClientMessage& message, const exchange::ClientIdentity& identity);
   BodyRoom(const BodyRoom&) = delete;
   BodyRoom& operator=(const BodyRoom&) = delete;
 
@@ -44,7 +44,7 @@ class BodyRoom final : net::Upload {
 
  private:
   std::uint64_t recent(metrics::Moment now) override { return lately_.recent(now); }
-  std::size_t reserved() const override { return request_.budget_hold.reserved(); }
+  std::size_t reserved() const override { return message_.budget_hold.reserved(); }
   bool is_new(metrics::Moment now) const override { return now - begun_ < std::chrono::milliseconds(2500); }
   void give_way() override;
   void join_shares();
@@ -52,18 +52,12 @@ class BodyRoom final : net::Upload {
 
   exchange::Loop& loop_;
   ClientConnection& client_;
-  exchange::ClientRequest& request_;
+  const config::Settings& settings_;
+  exchange::ClientMessage& message_;
+  const exchange::ClientIdentity& identity_;
   const metrics::Moment begun_;
   net::RateWindow lately_;
   bool joined_ = false, gave_way_ = false;
 };
-
-/// Warns, at most once an hour, that an address holds its share: clients behind a proxy that weir does not know, or
-/// behind a NAT, have one address. Any thread may call it.
-void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAddress& address, metrics::Moment now);
-
-/// Takes so much of limits.buffer_memory for this charge. Where it is spent, slower bodies of the loop end; `asker` is
-/// the body that wants it, or null. Returns false if there is no room all the same.
-bool take_room(exchange::Loop& loop, net::SharedBudgetHold& budget_hold, std::size_t bytes, net::Upload* asker);
 
 }  // namespace weir::proxy::serve

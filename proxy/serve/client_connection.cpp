@@ -17,12 +17,12 @@ using metrics::Moment;
 /// one.
 constexpr std::size_t linger_bytes = 64 * 1024 * 1024;
 constexpr std::chrono::seconds linger_time{30}, linger_silence{2};
-/// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
+/// A handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
 constexpr std::size_t most_read_at_once = 16 * 1024;
 constexpr std::chrono::seconds looks_for_it_every{5};
 
-/// Says what is waited for, however the wait ends.
+/// Names the wait under way, however it ends.
 class Waiting {
  public:
   Waiting(net::ChannelWait*& place, net::ChannelWait& wait) : place_(place) { place_ = &wait; }

@@ -1,8 +1,8 @@
 // A client's connection as its session uses it: it waits for bytes or room with one deadline, reads in small steps, and
-// closes so that the client can read the last answer. While it has no deadline, because the request is with a replica,
-// it looks every 5 s whether the client has vanished (net/vanished), and breaks the connection off then.
+// closes so that the client can read the last answer. Without a deadline, while the request is with a replica, it looks
+// every 5 s whether the client has vanished (net/vanished), and breaks the connection off then.
 //
-// Only the loop's thread uses it. At a time it waits for one thing.
+// Only the loop's thread uses a connection, for one wait at a time.
 #pragma once
 
 #include <cstdint>
@@ -70,16 +70,16 @@ class ClientConnection final : net::Timed {
 
   exchange::Loop& loop_;
   const std::unique_ptr<net::Channel> channel_;
-  net::ChannelWait* waiting_ = nullptr;  ///< It is set during a wait.
+  net::ChannelWait* waiting_ = nullptr;  ///< Set during a wait.
   fleet::Halt* halt_ = nullptr;
   std::string unread_;
-  net::BudgetHold budget_hold_;  ///< It pays for what was kept of that.
+  net::BudgetHold budget_hold_;  ///< Pays for kept unread bytes.
   metrics::Moment last_arrival_{};
   metrics::Moment deadline_ = metrics::Moment::max();
-  metrics::Moment look_at_{};  ///< Then it is looked whether the client has vanished, if there is no deadline.
+  metrics::Moment look_at_{};  ///< When to look for a vanished client, without a deadline.
   bool idle_ = true, timed_out_ = false;
   metrics::Moment timed_out_at_{};
-  bool has_read_ = false;  ///< It has read in the current turn of the loop.
+  bool has_read_ = false;  ///< Bytes were read in the current turn of the loop.
 };
 
 }  // namespace weir::proxy::serve

@@ -1,4 +1,4 @@
-// The end of weir after TERM: it takes nothing new after a while, lets requests finish, and says how far it is.
+// The end of weir after TERM: no new connections after a while, requests finish, and the log says how far it is.
 //
 // Requests that are cut end one after another, each with its answer, its count and its line in the log. weir waits for
 // all of them, however many there are and however slow the machine is. Connections that do not end at all are given up
@@ -19,7 +19,7 @@
 
 namespace weir::proxy::serve {
 
-/// What is left while weir drains.
+/// The work left while weir drains.
 struct DrainLeft {
   std::size_t connections = 0, requests = 0;
   std::chrono::seconds oldest{};  ///< The request that was received first is so old.

@@ -1,4 +1,4 @@
-// What a server that drains does next. Pure.
+// The next step of a server that drains. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@ namespace weir::proxy::serve {
 
 enum class DrainStep : std::uint8_t {
   wait,  ///< Streams may still finish.
-  cut,   ///< All that is left is ended, and is to be told, counted and logged.
-  stop,  ///< It is over.
+  cut,   ///< Requests that are left end, and are told, counted and logged.
+  stop,  ///< The drain is over.
 };
 
 /// `left`: client connections. `late`: the time for this is over; once weir cuts, no connection has ended for long.

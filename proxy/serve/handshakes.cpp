@@ -22,93 +22,73 @@ constexpr std::string_view wants_https =
 
 }  // namespace
 
-class Handshakes::One final : net::Watcher, net::Timed {
+class Handshakes::Handshake final : net::Watcher, net::Timed {
  public:
-  One(Handshakes& all, std::unique_ptr<net::tls::TlsChannel> channel, const net::PeerAddress& from,
-      net::AddressCounts::CountGuard counted, Moment until)
-      : client(std::move(channel)), address(from), place_of_address(std::move(counted)), all_(all), until_(until) {
-    client->attach(*this, 0);
-    all_.loop_.deadlines.attach(*this);
+  Handshake(Handshakes& owner, std::unique_ptr<net::tls::TlsChannel> to_client, NewClient of, Moment until)
+      : channel(std::move(to_client)), client(std::move(of)), owner_(owner), until_(until) {
+    channel->attach(*this, 0);
+    owner_.loop_.deadlines.attach(*this);
   }
 
-  std::unique_ptr<net::tls::TlsChannel> client;
-  const net::PeerAddress address;
-  net::AddressCounts::CountGuard place_of_address;
+  std::unique_ptr<net::tls::TlsChannel> channel;
+  NewClient client;  ///< Its socket is the channel's.
   All::iterator place;
 
  private:
   void ready(std::uint32_t, std::uint32_t) override {
-    if (client->is_open()) return all_.succeed(place);
-    if (client->connect_error() == net::tls::failed_handshake(SSL_R_HTTP_REQUEST)) client->answer_plainly(wants_https);
-    all_.give_up(place);
+    if (channel->is_open()) return owner_.succeed(place);
+    const bool speaks_http = channel->connect_error() == net::tls::failed_handshake(SSL_R_HTTP_REQUEST);
+    if (speaks_http) channel->answer_plainly(wants_https);
+    owner_.all_.erase(place);
   }
   void prefetch(std::uint32_t, int) const override {}
   Moment deadline() const override {
-    const auto& shared = all_.loop_.shared;
+    const auto& shared = owner_.loop_.shared;
     const bool closing =
         shared.closing.load(std::memory_order_relaxed) || shared.cutting.load(std::memory_order_relaxed);
     return closing ? Moment::min() : until_;
   }
   void deadline_passed(Moment now) override {
-    if (now >= until_) all_.count(Limit::handshake_time);
-    all_.give_up(place);
+    if (now >= until_) owner_.count(Limit::handshake_time);
+    owner_.all_.erase(place);
   }
 
-  Handshakes& all_;
+  Handshakes& owner_;
   const Moment until_;
 };
 
-Handshakes::Handshakes(exchange::Loop& loop, Start start, Lost lost)
-    : loop_(loop), start_(std::move(start)), lost_(std::move(lost)) {}
+Handshakes::Handshakes(exchange::Loop& loop, Start start) : loop_(loop), start_(std::move(start)) {}
 
-Handshakes::~Handshakes() {
-  while (!all_.empty()) give_up(all_.begin());
-}
+Handshakes::~Handshakes() = default;
 
 void Handshakes::begin(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
                        const config::Limits& limits) {
-  try {
-    begin_one(std::move(client), std::move(context), limits);
-  } catch (...) {
-    lost_();
-    throw;
-  }
-}
-
-void Handshakes::begin_one(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
-                           const config::Limits& limits) {
   if (all_.size() >= limits.handshakes) {
     count(Limit::handshakes);
-    if (!make_room()) return lost_();
+    if (!make_room()) return;
   }
   auto channel = net::tls::TlsChannel::to_client({loop_.poller, loop_.clock, loop_.handshaking},
                                                  std::move(client.socket), std::move(context));
-  if (!channel) return lost_();
+  if (!channel) return;
   const auto until = Clock::now() + metrics::ticks(limits.handshake_time);
-  const auto place = all_.insert(
-      all_.end(), std::make_unique<One>(*this, std::move(channel), client.address, std::move(client.place), until));
+  auto one = std::make_unique<Handshake>(*this, std::move(channel), std::move(client), until);
+  const auto place = all_.insert(all_.end(), std::move(one));
   (*place)->place = place;
 }
 
 bool Handshakes::make_room() {
   const auto silent =
-      std::ranges::find_if(all_, [](const auto& one) { return one->client->handshake_waits_for_peer(); });
+      std::ranges::find_if(all_, [](const auto& one) { return one->channel->handshake_waits_for_peer(); });
   if (silent == all_.end()) return false;
-  give_up(silent);
+  all_.erase(silent);
   return true;
 }
 
 void Handshakes::succeed(All::iterator place) {
   const auto one = std::move(*place);
   all_.erase(place);
-  one->client->detach();
-  start_(std::move(one->client), one->address, std::move(one->place_of_address));
-}
-
-void Handshakes::give_up(All::iterator place) {
-  const auto one = std::move(*place);
-  all_.erase(place);
-  lost_();
+  one->channel->detach();
+  start_(std::move(one->channel), std::move(one->client));
 }
 
 void Handshakes::count(Limit limit) { loop_.shard.limit_hits.add(limit); }

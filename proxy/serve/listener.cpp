@@ -22,7 +22,8 @@ std::string reason(const boost::system::error_code& error, const std::string& ke
                    const config::ListenAddress& address) {
   if (error == boost::asio::error::address_in_use) {
     const auto owner = port_owner(address);
-    return "the port is taken by " + (owner.empty() ? "another program (`ss -ltnp`, as root, says which)" : owner) +
+    // A connection that goes out from the port, or waits there in TIME-WAIT, takes it as well as a listener does.
+    return "the port is taken by " + (owner.empty() ? "another program (`ss -tanp`, as root, says which)" : owner) +
            "; end it, or give " + key + " another port";
   }
   if (error == boost::asio::error::access_denied)

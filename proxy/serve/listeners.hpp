@@ -1,5 +1,5 @@
-// All sockets on which weir accepts. They follow the settings: what is new is opened before what is old is closed, so
-// that a change is made whole or not at all.
+// The sockets on which weir accepts follow the settings. New ones are opened before old ones are closed, so that a
+// change is made whole or not at all.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -26,21 +26,13 @@ class JsonMessage final : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
 };
 
-spdlog::level::level_enum level_of(config::LogLevel level) {
-  switch (level) {
-    case config::LogLevel::trace:
-      return spdlog::level::trace;
-    case config::LogLevel::debug:
-      return spdlog::level::debug;
-    case config::LogLevel::info:
-      return spdlog::level::info;
-    case config::LogLevel::warning:
-      return spdlog::level::warn;
-    case config::LogLevel::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
+/// Both count levels from trace on.
+constexpr spdlog::level::level_enum level_of(config::LogLevel level) {
+  return static_cast<spdlog::level::level_enum>(level);
 }
+static_assert(level_of(config::LogLevel::trace) == spdlog::level::trace);
+static_assert(level_of(config::LogLevel::info) == spdlog::level::info);
+static_assert(level_of(config::LogLevel::error) == spdlog::level::err);
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What the machine gives this process: CPUs, descriptors, a name.
+// Asks the machine for CPUs, descriptors and its name.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace weir::proxy::serve {
 
-/// CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
+/// Returns how many CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
 unsigned allowed_cpus();
 
 std::string host_name();

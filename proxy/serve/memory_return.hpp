@@ -1,8 +1,8 @@
 // Says when free memory is to be given back to the system: after a burst of requests. glibc keeps what was freed below
 // its top, so a burst of bodies would stay in the process for good.
 //
-// It is pure: told what limits.buffer_memory counts, ten times a second, it says when a call of malloc_trim is worth
-// its while. That call holds each arena's lock for a millisecond or two.
+// Pure: told ten times a second what limits.buffer_memory counts, it says when a call of malloc_trim is worth its
+// while. The call holds each arena's lock for a millisecond or two.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class MemoryReturn {
  public:
   /// Less than this is left to the allocator.
   static constexpr std::size_t least = 8 * 1024 * 1024;
-  /// So long the memory in use has not come back to its peak.
+  /// The memory in use has not come back to its peak for so long.
   static constexpr std::chrono::seconds quiet{1};
 
   /// True once `least` of what was used at the peak is free, and has been for `quiet`. The peak counts anew then.
@@ -36,7 +36,7 @@ class MemoryReturn {
 
  private:
   std::size_t peak_ = 0;
-  metrics::Moment fallen_ = metrics::Moment::max();  ///< Since then, so much has been free.
+  metrics::Moment fallen_ = metrics::Moment::max();  ///< When so much became free.
 };
 
 }  // namespace weir::proxy::serve

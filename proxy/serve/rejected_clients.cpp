@@ -22,7 +22,7 @@ constexpr std::string_view alert("\x15\x03\x01\x00\x02\x02\x50", 7);
 
 }  // namespace
 
-/// One client that was told, until it closes.
+/// A client that was told, until it closes.
 class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
  public:
   Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Clients> clients)

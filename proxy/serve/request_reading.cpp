@@ -3,13 +3,18 @@
 #include <algorithm>
 
 #include "metrics/ticks.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/inspector.hpp"
 #include "metrics/wire/request/model_reader.hpp"
+#include "proxy/exchange/failure_answers.hpp"
 #include "proxy/http/body_decoder.hpp"
+#include "proxy/http/cors.hpp"
+#include "proxy/http/credential.hpp"
 #include "proxy/http/request_id.hpp"
 #include "proxy/http/rewrite.hpp"
 #include "proxy/http/via.hpp"
 #include "proxy/serve/body_room.hpp"
+#include "proxy/serve/key_check.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -21,31 +26,39 @@ using metrics::Moment;
 
 }  // namespace
 
-RequestReading::End RequestReading::refuse(unsigned status, std::string_view sentence, std::optional<Limit> limit) {
-  refusal_ = {status, sentence, limit};
+RequestReading::End RequestReading::refuse(http::OwnAnswer answer, std::optional<Limit> limit) {
+  if (limit) loop_.shard.limit_hits.add(*limit);
+  refusal_ = std::make_unique<http::OwnAnswer>(std::move(answer));
   return End::refused;
 }
 
+RequestReading::End RequestReading::refuse(unsigned status, std::string_view sentence, std::optional<Limit> limit) {
+  const auto* const type = status == 408 ? "timeout_error" : "invalid_request_error";
+  return refuse(http::error_answer(status, type, "bad_request", sentence), limit);
+}
+
 /// Nothing is wrong with the request.
-RequestReading::End RequestReading::refuse_for_memory(Limit limit) {
-  return refuse(503,
-                limit == Limit::buffer_memory
-                    ? "weir's memory for requests (limits.buffer_memory) is spent: try again soon"
-                    : "the requests of this address or key hold as much of weir's memory as limits.buffer_share "
-                      "allows: try again when one of them has ended",
-                limit);
+RequestReading::End RequestReading::refuse_for_memory(Limit limit, std::string_view sentence) {
+  return refuse(exchange::overloaded_answer(503, "no_memory", sentence, loop_.time_to_retry()), limit);
+}
+
+RequestReading::End RequestReading::no_room(Limit limit) {
+  return refuse_for_memory(limit, limit == Limit::buffer_memory
+                                      ? "weir's memory for requests (limits.buffer_memory) is spent: try again soon"
+                                      : "the requests of this address or key hold as much of weir's memory as "
+                                        "limits.buffer_share allows: try again when one of them has ended");
 }
 
 RequestReading::End RequestReading::gave_way() {
-  return refuse(503,
-                "weir's memory for requests (limits.buffer_memory) is spent, and this request came more slowly than "
-                "others: try again soon",
-                Limit::buffer_memory);
+  return refuse_for_memory(Limit::buffer_memory,
+                           "weir's memory for requests (limits.buffer_memory) is spent, and this request came more "
+                           "slowly than others: try again soon");
 }
 
-/// The deadline has passed: by this limit, or because weir cuts all that is under way.
+/// The deadline has passed: by this limit, or because weir cuts all that is under way, which is no limit of the
+/// client's.
 RequestReading::End RequestReading::out_of_time(std::string_view sentence, Limit limit) {
-  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return End::cut;
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return refuse(exchange::stopping_answer());
   return refuse(408, sentence, limit);
 }
 
@@ -56,9 +69,9 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
   drop_line_end();
   const bool idle = unread.empty();
   client_.pay_no_more();
-  request_.budget_hold.set(unread.capacity());
+  request_.message.budget_hold.set(unread.capacity());
   client_.set_deadline(Clock::now() + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
-  // A connection that waits for a request holds no snapshot: it would be an old one when the request comes.
+  // An idle connection keeps no snapshot, so its next request sees current settings.
   if (idle) request_.snapshot = nullptr;
   std::size_t seen = 0;
   std::optional<std::size_t> length;
@@ -86,14 +99,15 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
       seen = 0;
       if (unread.empty()) {
         client_.set_deadline(Clock::now() + metrics::ticks(limits().client_idle), true);
+        room.reset();  // It refers to the snapshot.
         request_.snapshot = nullptr;
         continue;
       }
     }
     if (!room && unread.capacity() < net::BufferBudget::step) continue;  // Not counted.
-    if (!room) room.emplace(loop_, client_, request_);
+    if (!room) room.emplace(loop_, client_, request_.snapshot->settings, request_.message, request_.client);
     room->received(Clock::now(), bytes.size());
-    if (const auto limit = room->pay_for_head()) co_return refuse_for_memory(*limit);
+    if (const auto limit = room->pay_for_head()) co_return no_room(*limit);
   }
   client_.set_deadline(metrics::Moment::max());
   co_return take_head(length);
@@ -112,44 +126,53 @@ bool RequestReading::drop_line_end() {
 /// Reads the head that lies in front of the unread bytes; without a length, it is too long.
 RequestReading::End RequestReading::take_head(std::optional<std::size_t> length) {
   auto& unread = client_.unread();
+  auto& message = request_.message;
+  auto& head = message.head;
   if (!length || *length > limits().request_head) {
     const bool long_line = unread.find("\r\n") > http::max_request_line;
     const auto refusal = long_line ? http::refusal_of(http::HeadError::target_too_long)
                                    : http::Refusal{431, "the request head is larger than limits.request_head allows"};
     return refuse(refusal.status, refusal.sentence, Limit::request_head);
   }
-  request_.head_bytes.assign(unread, 0, *length);
+  message.head_bytes.assign(unread, 0, *length);
   unread.erase(0, *length);
-  auto head = http::parse_request_head(request_.head_bytes);
-  if (!head) {
-    const auto refusal = http::refusal_of(head.error());
+  auto parsed = http::parse_request_head(message.head_bytes);
+  if (!parsed) {
+    const auto refusal = http::refusal_of(parsed.error());
     return refuse(refusal.status, refusal.sentence);
   }
-  request_.head = std::move(*head);
+  head = std::move(*parsed);
   bool came_back = false;
-  for (const auto& field : request_.head.fields) {
+  for (const auto& field : head.fields) {
     if (http::may_pass_for_another(field.name)) loop_.shard.dropped_fields.add();
     came_back |= http::same_token(field.name, "via") && http::names_this_weir(field.value);
   }
-  if (came_back) {
-    refuse(508, "this request has come through this weir before: its replicas, or a proxy among them, lead back to it");
-    refusal_.code = "loop_detected";
-    return End::refused;
-  }
-  request_.client_id = http::valid_request_id(request_.head["x-request-id"]).value_or("");
-  if (!request_.client_id.empty()) request_.request_id = request_.client_id;
-  request_.route = http::route_of(request_.head.method, request_.head.path, request_.snapshot->settings.server.paths);
+  if (came_back)
+    return refuse(http::error_answer(508, "invalid_request_error", "loop_detected",
+                                     "this request has come through this weir before: its replicas, or a proxy among "
+                                     "them, lead back to it"));
+  const auto& keys = request_.snapshot->keys;
+  if (keys) cut_keys(*keys, message.head_bytes, head);
+  auto& client_id = request_.ids.client;
+  client_id = http::valid_request_id(head["x-request-id"]).value_or("");
+  if (keys && http::holds_key(client_id, {})) client_id.clear();
+  const auto& server = request_.snapshot->settings.server;
+  const bool preflight = !server.cors_origins.empty() && http::is_preflight(head);
+  message.route = preflight ? http::Route::preflight : http::route_of(head.method, head.path, server.paths);
+  message.api = metrics::wire::api_of(head.method, head.path);
+  message.bypassed = loop_.shared.bypass.load(std::memory_order_relaxed);
   return End::whole;
 }
 
 net::Awaitable<RequestReading::End> RequestReading::body() {
-  const auto& head = request_.head;
+  auto& message = request_.message;
+  const auto& head = message.head;
   auto& unread = client_.unread();
-  const auto api = request_.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
+  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, loop_.shared.conversation_key);
   metrics::wire::ModelReader model;
-  const bool of_some_models = request_.key != nullptr && !request_.key->settings.models.empty();
-  const bool reads_model = request_.bypassed && (of_some_models || request_.snapshot->model_decides());
+  const bool reads_model =
+      message.bypassed && (request_.snapshot->model_decides() ||
+                           (request_.client.key && !request_.client.key->settings.models.empty()));
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
@@ -157,10 +180,10 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     const auto written = co_await client_.write(std::move(interim), request_.snapshot->settings);
     if (!written) co_return End::left;
   }
-  BodyRoom room(loop_, client_, request_);
+  BodyRoom room(loop_, client_, request_.snapshot->settings, message, request_.client);
   if (!too_large && !decoder.finished()) {
     const auto limit = room.may_begin();
-    if (limit) co_return refuse_for_memory(*limit);
+    if (limit) co_return no_room(*limit);
   }
   std::size_t framing = 0;  // The bytes there besides the payload.
   std::string rest;
@@ -169,16 +192,16 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   while (!too_large) {
     const auto decoded = decoder.decode(bytes);
     framing += decoded.consumed - decoded.payload.size();
-    too_large = std::max(framing, request_.body.size() + decoded.payload.size()) > limits().request_body;
+    too_large = std::max(framing, message.body.size() + decoded.payload.size()) > limits().request_body;
     if (too_large) break;
-    if (const auto limit = room.make_room(decoded.payload.size())) co_return refuse_for_memory(*limit);
-    request_.body.append(decoded.payload.data(), decoded.payload.size());
+    if (const auto limit = room.make_room(decoded.payload.size())) co_return no_room(*limit);
+    message.body.append(decoded.payload.data(), decoded.payload.size());
     if (reads_model) model.feed(decoded.payload);
-    if (!request_.bypassed) inspector.feed(decoded.payload);
+    if (!message.bypassed) inspector.feed(decoded.payload);
     if (decoder.finished()) {
       client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
       // Without a body nothing has told yet that the head is all that is left of what was read.
-      if (request_.body.empty()) request_.budget_hold.set(request_.head_bytes.capacity());
+      if (message.body.empty()) message.budget_hold.set(message.head_bytes.capacity());
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
@@ -200,7 +223,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   client_.set_deadline(metrics::Moment::max());
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
-  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
+  message.facts = std::make_shared<const metrics::wire::RequestFacts>(
+      message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish());
   co_return End::whole;
 }
 

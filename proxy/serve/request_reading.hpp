@@ -1,35 +1,29 @@
 // Reads one request of a client: its head through the strict gate, then its body within the limits, which is inspected
-// along the way. What is wrong with a request is told as a refusal; the session answers it.
+// along the way. A request that is wrong, or finds no room, has a refusal, which the session sends.
 //
 // Only the loop's thread uses it. One step reads at most 16 KiB before others have their turn.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "metrics/series/loop_shard.hpp"
 #include "proxy/exchange/client_request.hpp"
+#include "proxy/http/own_answer.hpp"
 #include "proxy/serve/client_connection.hpp"
 
 namespace weir::proxy::serve {
-
-/// What a request is refused with.
-struct RequestRefusal {
-  unsigned status = 0;
-  std::string_view sentence{};
-  std::optional<metrics::series::Limit> limit{};  ///< It is the limit that bit.
-  std::string_view code = "bad_request";
-};
 
 class RequestReading {
  public:
   enum class End : std::uint8_t {
     whole,    ///< Head or body is there.
-    refused,  ///< See refusal().
+    refused,  ///< take_refusal() has the answer.
     left,     ///< The client left within its request.
     closed,   ///< The connection ended, or is to end, without another request.
-    cut,      ///< limits.drain is over: the request has begun, and weir does not wait for the rest.
   };
 
   /// Both arguments outlive it.
@@ -38,16 +32,19 @@ class RequestReading {
   RequestReading(const RequestReading&) = delete;
   RequestReading& operator=(const RequestReading&) = delete;
 
-  /// Waits for a request, and reads its head. It fills `head`, `route`, the ids and `snapshot`.
+  /// Waits for a request, and reads its head: the message without its body, the client's id and the snapshot.
   net::Awaitable<End> head();
-  /// Reads the body, and fills `body` and `facts`. Memory is taken as bytes come, whatever length was announced.
+  /// Reads the body and its facts. Memory is taken as bytes come, whatever length was announced.
   net::Awaitable<End> body();
-  const RequestRefusal& refusal() const { return refusal_; }
+  /// Returns the answer to a refused request. The limit that bit is counted.
+  std::unique_ptr<http::OwnAnswer> take_refusal() { return std::move(refusal_); }
 
  private:
   const config::Limits& limits() const { return request_.snapshot->settings.limits; }
+  End refuse(http::OwnAnswer answer, std::optional<metrics::series::Limit> limit = {});
   End refuse(unsigned status, std::string_view sentence, std::optional<metrics::series::Limit> limit = {});
-  End refuse_for_memory(metrics::series::Limit limit);
+  End refuse_for_memory(metrics::series::Limit limit, std::string_view sentence);
+  End no_room(metrics::series::Limit limit);
   End gave_way();
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
   bool drop_line_end();
@@ -56,7 +53,7 @@ class RequestReading {
   exchange::Loop& loop_;
   ClientConnection& client_;
   exchange::ClientRequest& request_;
-  RequestRefusal refusal_;
+  std::unique_ptr<http::OwnAnswer> refusal_;
   bool dropped_line_end_ = false;
 };
 

@@ -46,7 +46,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-/// How often the control thread looks after replicas that drain or leave.
+/// The control thread looks after replicas that drain or leave so often.
 constexpr std::chrono::milliseconds look_every{100};
 /// At its end weir gives the request log so long to take the last lines.
 constexpr std::chrono::seconds last_lines_within{5};
@@ -142,14 +142,8 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     handshakes_.push_back(std::make_unique<Handshakes>(
-        *loops_.back(),
-        [&loop = *loops_.back()](std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-                                 net::AddressCounts::CountGuard place) {
-          start_session(loop, std::move(client), address, std::move(place));
-        },
-        [&loop = *loops_.back()] {
-          loop.connections.fetch_sub(1, std::memory_order_relaxed);
-          loop.shared.connections.fetch_sub(1, std::memory_order_relaxed);
+        *loops_.back(), [&loop = *loops_.back()](std::unique_ptr<net::Channel> channel, NewClient client) {
+          start_session(loop, std::move(channel), std::move(client));
         }));
     arrivals_.push_back(std::make_unique<Arrivals>(
         loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](NewClient client) {
@@ -223,16 +217,17 @@ void Server::place(net::UniqueFd socket) {
   const bool trusted = config::contains(snapshot->settings.server.trusted_proxies, address);
   auto of_address = shared_.addresses.take(address, trusted ? 0 : limits.connections_per_address);
   if (!of_address) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections_per_address);
-  auto* const loop = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
+  auto count = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
+  const auto* const loop = count.loop();
   if (loop == nullptr) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections);
-  arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address)});
+  arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address), std::move(count)});
 }
 
 void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit) {
   // A shard has one writer, its loop.
-  asio::post(loops_.front()->context,
-             [&shard = loops_.front()->shard, limit] { shard.limit_hits.add(limit); });
-  rejected_clients_.add(std::move(client), snapshot.server_tls ? RejectedClients::Speaks::tls : RejectedClients::Speaks::http);
+  asio::post(loops_.front()->context, [&shard = loops_.front()->shard, limit] { shard.limit_hits.add(limit); });
+  using Speaks = RejectedClients::Speaks;
+  rejected_clients_.add(std::move(client), snapshot.server_tls ? Speaks::tls : Speaks::http);
 }
 
 void Server::await_signal() {
@@ -257,7 +252,7 @@ void Server::reopen_log(const std::string& signal) {
   spdlog::info("{}: opened the request log '{}' anew", signal, file);
 }
 
-/// All that can fail comes first.
+/// Steps that can fail come first.
 std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
   const auto before = fleet_.snapshot();
   const auto now = std::chrono::system_clock::now();

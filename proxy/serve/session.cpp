@@ -18,17 +18,17 @@
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/socket_channel.hpp"
 #include "proxy/net/vanished.hpp"
+#include "proxy/serve/client_identity.hpp"
 #include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
-#include "proxy/serve/who_asks.hpp"
 
 namespace weir::proxy::serve {
 namespace {
 
 namespace asio = boost::asio;
-using Clock = std::chrono::steady_clock;
 using metrics::Moment;
 using metrics::Outcome;
+using metrics::series::Limit;
 
 /// Keeps a request among those that run on the loop.
 class InFlightMark {
@@ -53,78 +53,53 @@ bool is_want_of_memory(const std::exception_ptr& failure) {
   }
 }
 
-/// Ends the questions to replicas when the client leaves.
-class HaltOnLeave final : exchange::ClientWatch::Listener {
+/// Ends the questions to replicas when the client leaves, or weir cuts all that is under way.
+class HaltWithClient final : exchange::ClientWatch::Listener {
  public:
-  HaltOnLeave(exchange::ClientWatch& watch, fleet::Halt& halt) : watch_(watch), halt_(halt) { watch_.listen(this); }
-  ~HaltOnLeave() { watch_.listen(nullptr); }
-  HaltOnLeave(const HaltOnLeave&) = delete;
-  HaltOnLeave& operator=(const HaltOnLeave&) = delete;
+  HaltWithClient(ClientConnection& client, exchange::ClientWatch& watch, fleet::Halt& halt)
+      : client_(client), watch_(watch), halt_(halt) {
+    if (watch.gone()) halt.call();
+    client.halt_at_deadline(&halt);
+    watch.listen(this);
+  }
+  ~HaltWithClient() {
+    watch_.listen(nullptr);
+    client_.halt_at_deadline(nullptr);
+  }
+  HaltWithClient(const HaltWithClient&) = delete;
+  HaltWithClient& operator=(const HaltWithClient&) = delete;
 
  private:
   void client_gone() override { halt_.call(); }
   void client_writable() override {}
 
+  ClientConnection& client_;
   exchange::ClientWatch& watch_;
   fleet::Halt& halt_;
 };
 
-/// Ends them when weir cuts all that is under way, too.
-class HaltAtDeadline {
- public:
-  HaltAtDeadline(ClientConnection& client, fleet::Halt& halt) : client_(client) { client_.halt_at_deadline(&halt); }
-  ~HaltAtDeadline() { client_.halt_at_deadline(nullptr); }
-  HaltAtDeadline(const HaltAtDeadline&) = delete;
-  HaltAtDeadline& operator=(const HaltAtDeadline&) = delete;
-
- private:
-  ClientConnection& client_;
-};
-
-/// A connection that counts for its loop and for weir, until this ends. Whoever placed it has counted it.
-class Counted {
- public:
-  explicit Counted(exchange::Loop& loop) : loop_(&loop) {}
-  Counted(Counted&& other) noexcept : loop_(std::exchange(other.loop_, nullptr)) {}
-  Counted& operator=(Counted&&) = delete;
-  ~Counted() {
-    if (loop_ == nullptr) return;
-    loop_->connections.fetch_sub(1, std::memory_order_relaxed);
-    loop_->shared.connections.fetch_sub(1, std::memory_order_relaxed);
-  }
-
- private:
-  exchange::Loop* loop_;
-};
-
 class Session {
  public:
-  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-          net::AddressCounts::CountGuard place, Counted counted)
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> channel, NewClient client)
       : loop_(loop),
-        client_(loop, std::move(client)),
-        address_(address),
-        place_(std::move(place)),
-        counted_(std::move(counted)) {}
+        client_(loop, std::move(channel)),
+        address_(client.address),
+        place_(std::move(client.place)),
+        count_(std::move(client.count)) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   net::Awaitable<void> run();
 
  private:
   net::Awaitable<std::optional<bool>> read_one(exchange::ClientRequest& request);
-  net::Awaitable<void> break_down(exchange::ClientRequest& request, std::exception_ptr failure);
-  net::Awaitable<bool> not_read(exchange::ClientRequest& request, RequestReading::End end,
-                                const RequestRefusal& refusal);
-  net::Awaitable<bool> answer(exchange::ClientRequest& request);
+  std::unique_ptr<http::OwnAnswer> refusal_of_head(exchange::ClientRequest& request);
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
-  net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
-  net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
-  net::Awaitable<bool> stop(exchange::ClientRequest& request);
-  net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
-  net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
-  std::unique_ptr<http::OwnAnswer> refusal_of_key(exchange::ClientRequest& request, const keys::KeySlot& place);
-  void received(exchange::ClientRequest& request) const;
-  bool left_early(exchange::ClientRequest& request);
+  net::Awaitable<std::unique_ptr<http::OwnAnswer>> answer_models(const exchange::ClientRequest& request);
+  net::Awaitable<bool> answer(exchange::ClientRequest& request);
+  std::unique_ptr<http::OwnAnswer> refusal_of_key(exchange::ClientRequest& request, bool has_slot);
+  net::Awaitable<bool> refuse(exchange::ClientRequest& request, std::unique_ptr<http::OwnAnswer> own);
+  net::Awaitable<void> break_down(exchange::ClientRequest& request, std::exception_ptr failure);
+  void record(exchange::ClientRequest& request, Outcome outcome, std::optional<unsigned> status);
   net::Awaitable<bool> send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
 
   exchange::Loop& loop_;
@@ -133,8 +108,17 @@ class Session {
   const net::AddressCounts::CountGuard place_;
   bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
   bool refused_ = false;   ///< That answer refused a request of which more may be coming.
-  const Counted counted_;
+  const ConnectionCount count_;
 };
+
+std::unique_ptr<http::OwnAnswer> on_heap(http::OwnAnswer own) {
+  return std::make_unique<http::OwnAnswer>(std::move(own));
+}
+
+Outcome outcome_of(const http::OwnAnswer& own) {
+  if (!own.error) return Outcome::ok;
+  return own.status == 429 || own.status == 503 ? Outcome::rejected : Outcome::bad_request;
+}
 
 net::Awaitable<void> Session::run() {
   for (bool more = true; more;) {
@@ -143,12 +127,7 @@ net::Awaitable<void> Session::run() {
       std::exception_ptr failure;
       try {
         const auto read = co_await read_one(request);
-        if (read) {
-          more = *read;
-        } else {
-          const auto answered = co_await answer(request);
-          more = answered;
-        }
+        more = read ? *read : co_await answer(request);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -164,26 +143,140 @@ net::Awaitable<void> Session::run() {
   if (refused_ || (answered_ && still_sends)) co_await client_.linger();
 }
 
-/// Reads one request, and answers it if no replica is to have it. Returns nothing if one is; else whether another request
-/// may follow. What reading takes is given back before a replica is asked.
+/// Reads one request, and answers it if no replica is to have it. Returns nothing if one is; else whether another
+/// request may follow. The memory that reading takes is given back before a replica is asked.
 net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& request) {
-  request.id = request.request_id = loop_.new_id();
-  request.address = request.peer = address_;
-  request.budget_hold = net::SharedBudgetHold(loop_.shared.buffers);
+  using End = RequestReading::End;
+  request.ids.weir = loop_.new_id();
+  request.client.address = request.client.peer = address_;
+  request.message.budget_hold = net::SharedBudgetHold(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
-  if (end == RequestReading::End::whole) {
-    take_out_keys(request);
-    if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
-    if (const auto ambiguous = two_keys(request)) co_return co_await refuse(request, *ambiguous);
-    if (const auto why = find_key(request)) co_return co_await deny(request, *why);
-    if (http::is_own(request.route)) co_return co_await answer_own(request);
-    const auto body_end = co_await reading.body();
-    end = body_end;
+  if (end == End::whole) {
+    if (auto refusal = refusal_of_head(request)) co_return co_await refuse(request, std::move(refusal));
+    if (http::is_own(request.message.route)) co_return co_await answer_own(request);
+    end = co_await reading.body();
   }
-  if (end != RequestReading::End::whole) co_return co_await not_read(request, end, reading.refusal());
-  received(request);
-  co_return std::nullopt;
+  if (end == End::refused) co_return co_await refuse(request, reading.take_refusal());
+  if (end == End::closed) co_return false;
+  request.message.received_at(client_.last_arrival());
+  if (end == End::whole) co_return std::nullopt;
+  record(request, Outcome::client_abort, std::nullopt);
+  co_return false;
+}
+
+/// Returns the answer to a client that may not enter, by its address or its key; null if it may. None of the body has
+/// been read.
+std::unique_ptr<http::OwnAnswer> Session::refusal_of_head(exchange::ClientRequest& request) {
+  const auto& snapshot = *request.snapshot;
+  const auto& head = request.message.head;
+  if (!identify_client(loop_.shared, snapshot.settings, head, request.client)) {
+    loop_.shard.limit_hits.add(Limit::connections_per_address);
+    return on_heap(exchange::address_busy_answer());
+  }
+  if (auto ambiguous = two_keys(snapshot.keys.get(), head)) return on_heap(std::move(*ambiguous));
+  const auto denied = find_key(snapshot.keys, request.message, request.client, request.ids);
+  if (!denied) return nullptr;
+  loop_.shard.denied.add(*denied);
+  return on_heap(denied_answer(*denied));
+}
+
+/// Returns weir's answer to a request that asks no replica.
+http::OwnAnswer own_answer(exchange::ClientRequest& request) {
+  http::OwnAnswer own;
+  switch (request.message.route) {
+    case http::Route::health:
+      own.body = "{\"status\":\"ok\"}\n";
+      return own;
+    case http::Route::server:
+      own.status = 204;
+      own.tells_methods = true;
+      return own;
+    case http::Route::preflight:
+      return http::preflight_answer(request.snapshot->settings.server.cors_origins, request.message.head,
+                                    *request.client.cors);
+    default:
+      return http::error_answer(
+          404, "invalid_request_error", "not_found",
+          "this path is not served: weir forwards the inference routes only, and those that server.paths names");
+  }
+}
+
+/// Answers a request that asks no replica. Nobody needs its body, so weir waits for none and pays for none: a body that
+/// has not come with the head ends the connection.
+net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
+  auto& message = request.message;
+  const bool has_no_more = client_.drop_body(message.head);
+  const bool keep_alive = message.head.keep_alive && has_no_more;
+  message.budget_hold.set(message.head_bytes.capacity());
+  message.received_at(client_.last_arrival());
+  const bool of_models = message.route == http::Route::models || message.route == http::Route::model;
+  const auto own = of_models ? co_await answer_models(request) : on_heap(own_answer(request));
+  record(request, own ? outcome_of(*own) : Outcome::client_abort, own ? std::optional(own->status) : std::nullopt);
+  if (!own) co_return false;
+  const bool goes_on = co_await send_own(request, *own, keep_alive);
+  refused_ = answered_ && !has_no_more;
+  co_return goes_on;
+}
+
+/// Returns null if the client left while replicas were asked for it.
+net::Awaitable<std::unique_ptr<http::OwnAnswer>> Session::answer_models(const exchange::ClientRequest& request) {
+  const auto& message = request.message;
+  fleet::Halt halt;
+  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.snapshot->settings.server.half_close);
+  const HaltWithClient halts(client_, watch, halt);
+  auto own = co_await loop_.shared.models.answer(message.head, message.route, halt, request.client.key.get());
+  co_return watch.gone() ? nullptr : on_heap(std::move(own));
+}
+
+net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
+  const keys::KeySlot slot(request.client.key.get());
+  exchange::ExchangeEnd end;
+  if (auto refusal = refusal_of_key(request, slot.got())) {
+    end.own = std::move(refusal);
+    end.keep_alive = request.message.head.keep_alive;
+  } else if (const auto* const pool = request.snapshot->pool_for(request.message.facts->model); pool == nullptr) {
+    end = exchange::end_without_pool(loop_, request);
+  } else {
+    const InFlightMark in_flight(loop_, request.message.received);
+    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request, *pool);
+    co_await exchange.run();
+    end = exchange.end();
+  }
+  if (end.own) co_return co_await send_own(request, *end.own, end.keep_alive);
+  if (end.kept) {
+    request.progress.answered = true;
+    answered_ = co_await client_.write(std::move(*end.kept), request.snapshot->settings);
+    co_return answered_ && end.keep_alive;
+  }
+  if (end.reset) client_.channel().reset_on_close();
+  answered_ = !end.reset;
+  co_return end.keep_alive;
+}
+
+/// Returns the answer to a request that its key may not send, or not now, and counts it; null if it may. The request is
+/// whole.
+std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest& request, bool has_slot) {
+  const auto* const key = request.client.key.get();
+  auto refusal = model_refusal(key, *request.message.facts);
+  if (!refusal && has_slot) return nullptr;
+  if (refusal) {
+    loop_.shard.denied.add(metrics::series::Denied::model);
+  } else {
+    loop_.shard.limit_hits.add(Limit::key);
+    refusal = key_busy_answer(*key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
+  }
+  record(request, outcome_of(*refusal), refusal->status);
+  return on_heap(std::move(*refusal));
+}
+
+/// Answers a request that weir does not take, and closes: the rest of the request is not read.
+net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, std::unique_ptr<http::OwnAnswer> own) {
+  record(request, outcome_of(*own), own->status);
+  request.message.give_up();
+  co_await send_own(request, *own, false);
+  refused_ = answered_;
+  co_return false;
 }
 
 /// Ends a request that weir itself failed, most likely for want of memory. Whatever it held has been given back; it
@@ -193,222 +286,40 @@ net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::
   fleet::note_failure(errors, metrics::series::Part::session, failure, "its client is told, or cut off");
   const bool no_memory = is_want_of_memory(failure);
   const bool begun = request.snapshot != nullptr;  // A connection that waits for a request has none.
-  const bool answers = begun && !request.answered;
-  if (begun && !request.recorded) {
-    if (request.received == Moment()) received(request);
-    const auto status = answers ? std::optional(no_memory ? 503u : 500u) : std::nullopt;
-    exchange::record_unassigned(loop_, request, Outcome::rejected, status);
-  }
-  std::string().swap(request.body);
-  request.budget_hold.set(0);
+  const bool answers = begun && !request.progress.answered;
+  if (begun && !request.progress.recorded)
+    record(request, Outcome::rejected, answers ? std::optional(no_memory ? 503u : 500u) : std::nullopt);
+  request.message.give_up();
   client_.channel().detach();
   if (!answers) {
     client_.channel().reset_on_close();
     co_return;
   }
-  auto own = exchange::broken_down_answer(no_memory);
-  if (no_memory) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
+  const auto own = exchange::broken_down_answer(no_memory, loop_.time_to_retry());
   co_await send_own(request, own, false);
   refused_ = answered_;
 }
 
-/// Ends a request that did not come whole, or that weir does not take. Returns false always.
-net::Awaitable<bool> Session::not_read(exchange::ClientRequest& request, RequestReading::End end,
-                                       const RequestRefusal& refusal) {
-  if (end == RequestReading::End::left) co_return left_early(request);
-  if (end == RequestReading::End::cut) co_return co_await stop(request);
-  if (end == RequestReading::End::refused) co_return co_await refuse(request, refusal);
-  co_return false;
-}
-
-/// Answers what weir answers itself. Nobody needs such a request's body, so weir waits for none and pays for none: one
-/// that has not come with the head ends the connection.
-net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
-  const bool has_no_more = client_.drop_body(request.head);
-  const bool keep_alive = request.head.keep_alive && has_no_more;
-  request.budget_hold.set(request.head_bytes.capacity());
-  request.facts.api = request.dialect;
-  request.facts.gives_work = request.head.method == "POST";
-  received(request);
-  http::OwnAnswer own;
-  auto outcome = Outcome::ok;
-  if (request.route == http::Route::health) {
-    own.body = "{\"status\":\"ok\"}\n";
-  } else if (request.route == http::Route::server) {
-    own.status = 204;
-    own.tells_methods = true;
-  } else if (request.route == http::Route::models || request.route == http::Route::model) {
-    auto answered = co_await answer_models(request);
-    if (!answered) co_return left_early(request);
-    own = std::move(*answered);
-    if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
-  } else if (request.route == http::Route::preflight) {
-    own = http::preflight_answer(request.snapshot->settings.server.cors_origins, request.head, *request.cors);
-    if (own.error) outcome = Outcome::bad_request;
-  } else {
-    outcome = Outcome::bad_request;
-    own = http::error_answer(
-        404, "invalid_request_error", "not_found",
-        "this path is not served: weir forwards the inference routes only, and those that server.paths names");
-  }
-  exchange::record_unassigned(loop_, request, outcome, own.status);
-  const auto sent = co_await send_own(request, own, keep_alive);
-  refused_ = answered_ && !has_no_more;
-  co_return sent;
-}
-
-/// Returns nothing if the client left while replicas were asked for it.
-net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
-  fleet::Halt halt;
-  const HaltAtDeadline at_deadline(client_, halt);
-  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.snapshot->settings.server.half_close);
-  if (watch.gone()) halt.call();
-  const HaltOnLeave on_leave(watch, halt);
-  auto own = co_await loop_.shared.models.answer(request.head, request.route, halt, request.key);
-  if (watch.gone()) co_return std::nullopt;
-  co_return std::optional<http::OwnAnswer>(std::move(own));
-}
-
-net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
-  const keys::KeySlot place(request.key);
-  if (const auto refusal = refusal_of_key(request, place)) {
-    const auto sent = co_await send_own(request, *refusal, request.head.keep_alive);
-    co_return sent;
-  }
-  exchange::ExchangeEnd end;
-  if (const auto* const pool = request.snapshot->pool_for(request.facts.model); pool == nullptr) {
-    end = exchange::end_without_pool(loop_, request);
-  } else {
-    const InFlightMark in_flight(loop_, request.received);
-    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request, *pool);
-    co_await exchange.run();
-    end = exchange.end();
-  }
-  if (end.own) {
-    const auto sent = co_await send_own(request, *end.own, end.keep_alive);
-    co_return sent;
-  }
-  if (end.kept) {
-    request.answered = true;
-    auto bytes = std::move(*end.kept);
-    const auto written = co_await client_.write(std::move(bytes), request.snapshot->settings);
-    answered_ = written;
-    co_return written&& end.keep_alive;
-  }
-  if (end.reset) client_.channel().reset_on_close();
-  answered_ = !end.reset;
-  co_return end.keep_alive;
-}
-
-/// A request counts from when its last byte arrived, not from when the loop came to read it: that wait is weir's.
-void Session::received(exchange::ClientRequest& request) const {
-  request.received = client_.last_arrival();
-  request.time = std::chrono::system_clock::now() -
-                 std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - request.received);
-}
-
-/// Counts a request whose client went before it was whole. Returns false always, since the connection has ended.
-bool Session::left_early(exchange::ClientRequest& request) {
-  received(request);
-  exchange::record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
-  return false;
-}
-
-/// Answers a request that weir does not take, and closes.
-net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const RequestRefusal& refusal) {
-  if (refusal.limit) loop_.shard.limit_hits.add(*refusal.limit);
-  received(request);
-  const bool no_room = refusal.status == 503;
-  exchange::record_unassigned(loop_, request, no_room ? Outcome::rejected : Outcome::bad_request, refusal.status);
-  std::string().swap(request.body);
-  request.budget_hold.set(0);
-  const std::string_view type = no_room                 ? "overloaded_error"
-                                : refusal.status == 408 ? "timeout_error"
-                                                        : "invalid_request_error";
-  auto own = http::error_answer(refusal.status, type, no_room ? "no_memory" : refusal.code, refusal.sentence);
-  if (no_room) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
-  co_await send_own(request, own, false);
-  refused_ = answered_;
-  co_return false;
-}
-
-/// Answers a client whose request is not whole when limits.drain is over, and closes. That is no limit of the client's.
-net::Awaitable<bool> Session::stop(exchange::ClientRequest& request) {
-  received(request);
-  exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
-  const auto own = exchange::stopping_answer();
-  co_await send_own(request, own, false);
-  refused_ = answered_;
-  co_return false;
-}
-
-/// Answers a client whose address has too many requests under way, and closes.
-net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
-  loop_.shard.limit_hits.add(metrics::series::Limit::connections_per_address);
-  received(request);
-  exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
-  const auto own = too_many_of_an_address();
-  co_await send_own(request, own, false);
-  refused_ = answered_;
-  co_return false;
-}
-
-/// Answers a client that may not enter, and closes. None of its body has been read.
-net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::series::Denied why) {
-  loop_.shard.denied.add(why);
-  request.facts.api = request.dialect;
-  received(request);
-  exchange::record_unassigned(loop_, request, Outcome::bad_request, 401);
-  const auto own = denied_answer(why);
-  co_await send_own(request, own, false);
-  refused_ = answered_;
-  co_return false;
-}
-
-/// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
-std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest& request,
-                                                         const keys::KeySlot& place) {
-  auto refusal = model_refusal(request);
-  if (refusal) {
-    loop_.shard.denied.add(metrics::series::Denied::model);
-  } else if (!place.got()) {
-    loop_.shard.limit_hits.add(metrics::series::Limit::key);
-    refusal = key_busy_answer(*request.key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
-  } else {
-    return nullptr;
-  }
-  exchange::record_unassigned(loop_, request, refusal->status == 429 ? Outcome::rejected : Outcome::bad_request,
-                              refusal->status);
-  return std::make_unique<http::OwnAnswer>(std::move(*refusal));
+/// Counts and logs a request that no replica gets.
+void Session::record(exchange::ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
+  if (request.message.received == Moment()) request.message.received_at(client_.last_arrival());
+  exchange::record_unassigned(loop_, request, outcome, status);
 }
 
 /// Sends an answer of weir's own. Returns whether the connection may go on.
 net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive) {
+  const auto& head = request.message.head;
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const auto cors = request.cors ? *request.cors : loop_.shared.cors.fields_for(request.head["origin"]);
-  const http::OwnFraming framing{request.dialect,
-                                 request.head.http_1_1,
-                                 keep_alive,
-                                 request.head.method == "HEAD",
-                                 request.request_id,
-                                 request.id,
-                                 cors};
-  auto text = http::own_answer(own, framing);
-  request.answered = true;
-  const auto written = co_await client_.write(std::move(text), request.snapshot->settings);
-  answered_ = written;
-  co_return written&& keep_alive;
+  const auto& page = request.client.cors;
+  const auto cors = page ? *page : loop_.shared.cors.fields_for(head["origin"]);
+  const http::OwnFraming framing{request.message.api, head.http_1_1, keep_alive, head.method == "HEAD",
+                                 request.ids.shown(), request.ids.weir, cors};
+  request.progress.answered = true;
+  answered_ = co_await client_.write(http::own_answer(own, framing), request.snapshot->settings);
+  co_return answered_ && keep_alive;
 }
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
-
-void start_counted(exchange::Loop& loop, Counted counted, std::unique_ptr<net::Channel> client,
-                   const net::PeerAddress& address, net::AddressCounts::CountGuard place) {
-  auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place), std::move(counted));
-  const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
-                                   "its connection is closed");
-  asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
-}
 
 }  // namespace
 
@@ -427,15 +338,16 @@ void set_client_options(const NewClient& client) {
 }
 
 void start_session(exchange::Loop& loop, NewClient client) {
-  Counted counted(loop);  // Memory may be short from here on.
   set_client_options(client);
   auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
-  start_counted(loop, std::move(counted), std::move(channel), client.address, std::move(client.place));
+  start_session(loop, std::move(channel), std::move(client));
 }
 
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-                   net::AddressCounts::CountGuard place) {
-  start_counted(loop, Counted(loop), std::move(client), address, std::move(place));
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> channel, NewClient client) {
+  auto session = std::make_unique<Session>(loop, std::move(channel), std::move(client));
+  const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
+                                   "its connection is closed");
+  asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
 }
 
 }  // namespace weir::proxy::serve

@@ -1,4 +1,4 @@
-// One client connection: it reads requests one after another and has each answered, in order.
+// A session is one client connection: it reads requests one after another and has each answered, in order.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,10 @@
 
 namespace weir::proxy::serve {
 
-/// Starts a session on the loop's thread; it lives until its connection ends. The connection is counted already, and no
-/// more once this throws.
+/// Starts a session on the loop's thread; it lives until its connection ends.
 void start_session(exchange::Loop& loop, NewClient client);
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {},
-                   net::AddressCounts::CountGuard place = {});
+/// The same for a client whose socket the channel has.
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> channel, NewClient client);
 /// Sets the options of a client's socket, if it is one of TCP: no delay, and how long a vanished client is waited for.
 void set_client_options(const NewClient& client);
 

@@ -5,11 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -32,13 +32,14 @@ std::optional<int> number_in(const char* variable) {
 
 /// Returns where a socket accepts connections, if it does.
 std::optional<config::ListenAddress> listens_on(int fd) {
-  int listens = 0, type = 0;
-  socklen_t size = sizeof listens;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return std::nullopt;
-  size = sizeof type;
-  if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) return std::nullopt;
+  const auto option = [fd](int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : 0;
+  };
+  if (option(SO_ACCEPTCONN) == 0 || option(SO_TYPE) != SOCK_STREAM) return std::nullopt;
   sockaddr_storage storage{};
-  size = sizeof storage;
+  socklen_t size = sizeof storage;
   if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return std::nullopt;
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (storage.ss_family == AF_INET) {
@@ -87,9 +88,8 @@ ServiceManager::ServiceManager() {
 void ServiceManager::ready(std::string_view status) const { tell("READY=1\nSTATUS=" + std::string(status)); }
 
 void ServiceManager::reloading() const {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto microseconds = static_cast<long long>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();  // CLOCK_MONOTONIC, as systemd asks for.
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   tell("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds) + "\nSTATUS=reloading");
 }
 

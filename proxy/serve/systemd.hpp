@@ -1,5 +1,5 @@
-// What systemd and weir tell each other: listening sockets that systemd holds (LISTEN_FDS), and how weir is
-// (NOTIFY_SOCKET; sd_listen_fds(3) and sd_notify(3) describe both). Without systemd there is nothing of either.
+// The protocols between systemd and weir: listening sockets that systemd holds (LISTEN_FDS), and weir's state
+// (NOTIFY_SOCKET). sd_listen_fds(3) and sd_notify(3) describe both; without systemd there is nothing of either.
 #pragma once
 
 #include <string>

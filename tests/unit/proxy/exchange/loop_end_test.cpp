@@ -16,9 +16,8 @@ TEST(LoopEnd, UnwindsRequestsThatWereCutAndHaveNotEnded) {
   std::vector<std::shared_ptr<net::Peer>> clients;
   for (std::size_t i = 0; i < streams; ++i) {
     auto& client = clients.emplace_back(std::make_shared<net::Peer>(proxy.calls));
-    proxy.shared.connections.fetch_add(1);
-    loop->connections.fetch_add(1);
-    serve::start_session(*loop, std::make_unique<net::ScriptedChannel>(client));
+    serve::start_session(*loop, std::make_unique<net::ScriptedChannel>(client),
+                         {.count = serve::ConnectionCount(*loop)});
     client->says(serve::post(serve::chat(true)));
   }
   const auto turn = [&] {

@@ -17,13 +17,20 @@ class Wants : public ::testing::Test {
     shadow.state = std::make_shared<fleet::ShadowState>();
     shadow.settings.sample = 0.5;
     replica.settings.name = "gpu0";
+    conversation(0);
   }
 
   void head(const std::string& fields) {
-    request.head_bytes = "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
-    auto parsed = http::parse_request_head(request.head_bytes);
+    auto& message = request.message;
+    message.head_bytes = "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
+    auto parsed = http::parse_request_head(message.head_bytes);
     ASSERT_TRUE(parsed);
-    request.head = std::move(*parsed);
+    message.head = std::move(*parsed);
+  }
+  void conversation(std::uint64_t hash) {
+    metrics::wire::RequestFacts facts;
+    facts.conversation = hash;
+    request.message.facts = std::make_shared<const metrics::wire::RequestFacts>(facts);
   }
   bool wanted() { return wants(shadow, replica, request, key); }
 
@@ -56,8 +63,8 @@ TEST_F(Wants, ASampleHasItsShare) {
       shadow.settings.key = {what, "x-session"};
       int n = 0;
       for (int i = 0; i < 1000; ++i) {
-        request.facts.conversation = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15;
-        request.id = std::to_string(i);
+        conversation(static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15);
+        request.ids.weir = std::to_string(i);
         head("x-session: " + std::to_string(i) + "\r\n");
         n += wanted() ? 1 : 0;
       }
@@ -72,11 +79,11 @@ TEST_F(Wants, WhatIsAlikeGoesTogether) {
   for (const auto what : {SampleWhat::conversation, SampleWhat::header}) {
     shadow.settings.key = {what, "x-session"};
     for (int i = 0; i < 50; ++i) {
-      request.facts.conversation = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15;
+      conversation(static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15);
       head("x-session: " + std::to_string(i) + "\r\n");
       std::set<bool> answers;
       for (int turn = 0; turn < 5; ++turn) {
-        request.id = std::to_string(turn);
+        request.ids.weir = std::to_string(turn);
         answers.insert(wanted());
       }
       EXPECT_EQ(answers.size(), 1u);
@@ -85,7 +92,7 @@ TEST_F(Wants, WhatIsAlikeGoesTogether) {
 }
 
 TEST_F(Wants, OneConversationOfTwoClientsIsTwo) {
-  request.facts.conversation = 7;
+  conversation(7);
   std::set<bool> answers;
   for (int i = 0; i < 50; ++i) {
     head("Authorization: Bearer sk-" + std::to_string(i) + "\r\n");
@@ -95,24 +102,23 @@ TEST_F(Wants, OneConversationOfTwoClientsIsTwo) {
 }
 
 TEST(CanBeMirrored, OnlyInferenceRequestsThatWeirKnowsWithAllTheyNeed) {
-  ClientRequest request;
-  request.route = http::Route::inference;
-  request.facts.api = metrics::Api::openai_chat;
-  request.facts.whole_json = true;
-  EXPECT_TRUE(can_be_mirrored(request));
-  const auto cannot = [&](auto change) {
-    ClientRequest other;
-    other.route = request.route;
-    other.facts = request.facts;
-    change(other);
-    return !can_be_mirrored(other);
+  const auto can = [](auto change) {
+    ClientMessage message;
+    message.route = http::Route::inference;
+    metrics::wire::RequestFacts facts;
+    facts.api = metrics::Api::openai_chat;
+    facts.whole_json = true;
+    change(message, facts);
+    message.facts = std::make_shared<const metrics::wire::RequestFacts>(facts);
+    return can_be_mirrored(message);
   };
-  EXPECT_TRUE(cannot([](auto& one) { one.route = http::Route::unknown; }));
-  EXPECT_TRUE(cannot([](auto& one) { one.facts.api = metrics::Api::other; }));
-  EXPECT_TRUE(cannot([](auto& one) { one.facts.api = metrics::Api::openai_embeddings; }));
-  EXPECT_TRUE(cannot([](auto& one) { one.facts.whole_json = false; }));
-  EXPECT_TRUE(cannot([](auto& one) { one.facts.stored_context = true; }));
-  EXPECT_TRUE(cannot([](auto& one) { one.facts.gives_work = false; }));
+  EXPECT_TRUE(can([](auto&, auto&) {}));
+  EXPECT_FALSE(can([](auto& message, auto&) { message.route = http::Route::unknown; }));
+  EXPECT_FALSE(can([](auto&, auto& facts) { facts.api = metrics::Api::other; }));
+  EXPECT_FALSE(can([](auto&, auto& facts) { facts.api = metrics::Api::openai_embeddings; }));
+  EXPECT_FALSE(can([](auto&, auto& facts) { facts.whole_json = false; }));
+  EXPECT_FALSE(can([](auto&, auto& facts) { facts.stored_context = true; }));
+  EXPECT_FALSE(can([](auto&, auto& facts) { facts.gives_work = false; }));
 }
 
 }  // namespace

@@ -97,8 +97,7 @@ TEST(BreakDown, OfASessionThatCannotBeginLeavesNoConnectionCounted) {
     client.socket.reset(ends[0]);
     client.address = {1};
     client.place = std::move(*proxy.shared.addresses.take(client.address, 0));
-    proxy.shared.connections.fetch_add(1);
-    proxy.loop.connections.fetch_add(1);
+    client.count = ConnectionCount(proxy.loop);
     no_memory::fail_at(failed);
     try {
       start_session(proxy.loop, std::move(client));

@@ -26,7 +26,8 @@ class HandshakesTest : public testing::Test {
     const net::LoopbackListener listener;
     auto far = net::begin_connect(listener.endpoint);
     net::UniqueFd near(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    handshakes.begin({std::move(near), {}, {}}, context, limits);
+    ++begun;
+    handshakes.begin({.socket = std::move(near), .count = ConnectionCount(proxy.loop)}, context, limits);
     return far;
   }
   void poll() {
@@ -55,12 +56,13 @@ class HandshakesTest : public testing::Test {
   config::Limits limits;
   std::shared_ptr<const net::tls::ServerContext> context =
       std::make_shared<net::tls::ServerContext>(config::ServerTls{{net::tls::test_certificate("local")}});
-  std::vector<std::unique_ptr<net::Channel>> started;
-  int lost = 0;
-  Handshakes handshakes{proxy.loop,
-                        [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&,
-                               net::AddressCounts::CountGuard) { started.push_back(std::move(client)); },
-                        [this] { ++lost; }};
+  std::size_t lost() const { return begun - proxy.loop.connections; }
+
+  std::size_t begun = 0;
+  std::vector<std::pair<std::unique_ptr<net::Channel>, NewClient>> started;
+  Handshakes handshakes{proxy.loop, [this](std::unique_ptr<net::Channel> channel, NewClient client) {
+                          started.emplace_back(std::move(channel), std::move(client));
+                        }};
 };
 
 TEST_F(HandshakesTest, MakeASessionOfAClientWhoseHandshakeEndsWell) {
@@ -71,7 +73,7 @@ TEST_F(HandshakesTest, MakeASessionOfAClientWhoseHandshakeEndsWell) {
   EXPECT_TRUE(peer.is_open()) << peer.error;
   EXPECT_EQ(started.size(), 1u);
   EXPECT_EQ(handshakes.under_way(), 0u);
-  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(lost(), 0u);
   EXPECT_EQ(proxy.loop.shard.tls_handshakes[0][0].value(), 1u);
   proxy.tick_in(1000);
   EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 0u);
@@ -85,7 +87,7 @@ TEST_F(HandshakesTest, EndAfterTheirTime) {
   EXPECT_EQ(heard(far), "");
   proxy.tick_in(10);
   EXPECT_NE(heard(far), "");
-  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lost(), 1u);
   EXPECT_EQ(handshakes.under_way(), 0u);
   EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 1u);
   EXPECT_EQ(proxy.loop.shard.tls_handshakes[0][2].value(), 1u);
@@ -99,11 +101,11 @@ TEST_F(HandshakesTest, AreSoManyAtATime) {
   EXPECT_EQ(handshakes.under_way(), 2u);
   EXPECT_EQ(heard(first), "end") << "it is the first that weir waits for";
   EXPECT_EQ(heard(third), "");
-  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lost(), 1u);
   EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
   third.reset();
   poll();
-  EXPECT_EQ(lost, 2);
+  EXPECT_EQ(lost(), 2u);
   const auto fourth = connect();
   EXPECT_EQ(heard(second), "") << "one that has ended leaves its place";
   EXPECT_EQ(handshakes.under_way(), 2u);
@@ -120,7 +122,7 @@ TEST_F(HandshakesTest, ThatWeirIsBehindWithKeepTheirPlaces) {
   proxy.loop.context.poll_one();  // Weir sees the bytes, and has not yet taken a step.
   auto third = connect_unpolled();
   EXPECT_EQ(heard(third), "end");
-  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lost(), 1u);
   EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
   for (std::size_t i = 0; i < 2; ++i) exchange(far[i], peer[i]);
   EXPECT_EQ(started.size(), 2u);
@@ -153,14 +155,14 @@ TEST_F(HandshakesTest, TellAClientThatSpeaksPlainHttp) {
   const auto body = answer.substr(answer.find("\r\n\r\n") + 4);
   EXPECT_NE(answer.find("Content-Length: " + std::to_string(body.size()) + "\r\n"), std::string::npos) << answer;
   EXPECT_EQ(heard(far), "end");
-  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lost(), 1u);
 }
 
 TEST_F(HandshakesTest, EndAtOnceWhereClientsAreClosed) {
   auto far = connect();
   proxy.shared.closing = true;
   proxy.tick_in(0);
-  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(lost(), 1u);
   EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 0u);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace weir::proxy::serve {
@@ -14,13 +15,14 @@ class Placement : public testing::Test {
   }
   /// The index of the loop that gets the next connection; -1: none does.
   int place(std::size_t most = 1000) {
-    const auto* const loop = place_connection(shared, loops, most);
-    return loop == nullptr ? -1 : static_cast<int>(loop->index);
+    auto count = place_connection(shared, loops, most);
+    const auto* const loop = count.loop();
+    if (loop == nullptr) return -1;
+    placed.push_back(std::move(count));
+    return static_cast<int>(loop->index);
   }
-  /// As a session's end does.
   void leave(std::size_t loop) {
-    --loops[loop]->connections;
-    --shared.connections;
+    placed.erase(std::ranges::find(placed, loops[loop].get(), &ConnectionCount::loop));
   }
 
   static config::Settings settings() {
@@ -34,6 +36,7 @@ class Placement : public testing::Test {
   fleet::ModelDirectory models{fleet};
   exchange::Shared shared{exposition, fleet, log, models};
   std::vector<std::unique_ptr<exchange::Loop>> loops;
+  std::vector<ConnectionCount> placed;
 };
 
 TEST_F(Placement, SpreadsConnectionsThatComeBeforeTheirFirstRequest) {

@@ -6,6 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
+
+#include "proxy/serve/listener.hpp"
+#include "tests/unit/proxy/net/loopback_listener.hpp"
+
 namespace weir::proxy::serve {
 namespace {
 
@@ -52,6 +57,22 @@ TEST(PortOwner, IsThisProcessWhereThisOneListens) {
   EXPECT_THAT(port_owner({"127.0.0.1", ntohs(address.sin_port)}),
               testing::AllOf(testing::HasSubstr("unit_proxy"), testing::HasSubstr(std::to_string(::getpid()))));
   ::close(fd);
+}
+
+TEST(PortOwner, IsLookedForAmongConnectionsTooWhereNobodyListens) {
+  const net::LoopbackListener far;
+  const auto near = net::begin_connect(far.endpoint);
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ::getsockname(near.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  boost::asio::io_context context;
+  const config::ListenAddress taken{"127.0.0.1", ntohs(address.sin_port)};
+  try {
+    Listener(context, "server.listen", taken, [](net::UniqueFd) {});
+    FAIL() << "the port of an outgoing connection was free";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("the port is taken by another program (`ss -tanp`, as root"));
+  }
 }
 
 }  // namespace

@@ -70,9 +70,8 @@ class ScriptedProxy {
   std::shared_ptr<net::Peer> client() {
     auto peer = std::make_shared<net::Peer>(calls);
     peers_.push_back({peer, nullptr, 0});
-    shared.connections.fetch_add(1);
-    loop.connections.fetch_add(1);
-    start_session(loop, std::make_unique<net::ScriptedChannel>(peer), address);
+    start_session(loop, std::make_unique<net::ScriptedChannel>(peer),
+                  {.address = address, .count = ConnectionCount(loop)});
     return peer;
   }
   /// A client connects and sends this.
