@@ -8,6 +8,16 @@
 namespace weir::proxy::serve {
 namespace {
 
+balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
+  return proxy.snapshot->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
+}
+
+unsigned status(ScriptedProxy& proxy, const std::string& body) {
+  const auto client = proxy.asks(post(body));
+  proxy.ends(*client);
+  return read_answer(client->got).status;
+}
+
 TEST(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
   for (const std::string_view refusal : {"400 Bad Request", "404 Not Found", "422 No", "413 Too Large", "501 No"}) {
     ScriptedProxy proxy(1, [](config::Settings& settings) {
@@ -22,6 +32,37 @@ TEST(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
     EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
     EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
     EXPECT_EQ(proxy.snapshot->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+  }
+}
+
+// Without a retry no second replica is asked whose fault an error is.
+TEST(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
+  const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
+  for (const double budget : {0.0, 0.2}) {
+    ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+    proxy.plan.fill({[&](net::Peer& peer) {
+      peer.says(whole_answer(peer.got.ends_with(bad_body) ? "500 Broken" : "200 OK", completion));
+    }});
+    for (int i = 0; i < 60; ++i) {
+      proxy.address = {9};
+      for (int each = 0; i % 20 == 0 && each < 3; ++each) EXPECT_EQ(status(proxy, chat(false)), 200u);
+      proxy.address = {6};
+      status(proxy, bad_body);
+    }
+    for (std::size_t one = 0; one < 3; ++one) EXPECT_EQ(state(proxy, one), balancer::ReplicaState::up) << one << budget;
+  }
+}
+
+TEST(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
+  for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    proxy.plan[1] = {says(whole_answer(refusal, "{}"))};
+    int served = 0;
+    for (int i = 0; i < 60; ++i) served += status(proxy, chat(false)) == 200 ? 1 : 0;
+    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected) << refusal;
+    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up) << refusal;
+    EXPECT_GE(served, 40) << refusal << ": from the twentieth refusal on";
   }
 }
 

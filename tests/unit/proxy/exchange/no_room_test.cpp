@@ -99,6 +99,7 @@ TEST(NoRoomSaid, WithRetryAfterZeroIsNotAskedAgainAtOnce) {
   Full full;
   full.proxy.plan[0] = {says(whole_answer("503 Busy", "{}", "Retry-After: 0\r\n"))};
   const auto client = full.proxy.asks(post(chat(true)));
+  full.passes(0.9);
   EXPECT_EQ(whole_requests(full.proxy.upstream().got), 1u);
   EXPECT_EQ(client->got, "");
 }
