@@ -14,11 +14,11 @@ namespace {
 constexpr std::size_t most_models = 64;
 constexpr std::size_t longest_text = 256;
 
-/// A page's JSON. A value that is missing or of another type is an error, as is any value of a page that is broken or
+/// A value of a page. One that is missing or of another type is an error, as is any value of a page that is broken or
 /// none.
 using Json = simdjson::simdjson_result<simdjson::dom::element>;
 
-/// Reads a page; the value is valid as long as this.
+/// A page and its values, which live as long as it.
 class Document {
  public:
   explicit Document(std::string_view text) : root_(parser_.parse(text.data(), text.size())) {}
