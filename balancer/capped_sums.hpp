@@ -1,7 +1,7 @@
 // The sum of what many have, where nobody counts for more than a cap: what fair turns give them meanwhile.
 //
-// Each has a size above 0 and an amount. One whose size is within the cap counts for its amount, a larger one for
-// cap / size of it; where the amount is the size, for the cap. A sum is as large as it should be, or up to 3 % larger: of
+// Each has a size above 0 and an amount. One whose size is within the cap counts for its amount, a larger one for cap /
+// size of it; where the amount is the size, for the cap. A sum is as large as it should be, or up to 3 % larger: of
 // those whose sizes are as close to the cap as that, only totals are kept.
 //
 // A call costs O(log n) and a sum a look at each bucket of sizes that is in use: 8 for each power of two, however many

@@ -1,4 +1,5 @@
-// This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
+// Eligibility tells which replicas may take a request at all. The rules are the same for every policy, which then
+// chooses among them.
 //
 // A replica whose context is too short gives way to one whose context is long enough, busy or not: weir estimates
 // prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain or are
@@ -11,14 +12,15 @@
 // wrong, and they are tried. A request that no replica may take now waits.
 //
 // A replica is full for as long as it has asked to be left alone; and, for a request that it already had, for a while
-// after any request has failed there, so that such a request prefers another for so long (Pool::rest_after_failure).
+// after any request has failed there, so that such a request prefers another for so long
+// (LeaseBook::rest_after_failure).
 //
 // A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
 // full or hold all that they may while they start, it is sent to one of them.
 //
-// Of the rest, a replica whose KV cache the request would overfill gives way to others (a replica that holds nothing
-// takes a request of any size). Then one that is suspected to hang gives way to those that are not; no request waits for
-// that.
+// Among those that are left, a replica whose KV cache the request would overfill gives way to others (a replica that
+// holds nothing takes a request of any size). Then one that is suspected to hang gives way to those that are not; no
+// request waits for that.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +43,12 @@ enum class Eligibility : std::uint8_t {
   kv_full,     ///< The request would take every replica that is left beyond its kv_tokens.
   no_replica,  ///< The pool has no replica.
   too_long,    ///< No replica can ever take it.
-  busy,        ///< None can take it now.
+  busy,        ///< No replica can take it now.
 };
 
 struct Narrowed {
   Eligibility eligibility;
-  bool panic = false;  ///< All that are left are out. One of them is tried, because what put them out may be wrong.
+  bool panic = false;  ///< Every replica that is left is out. One is tried: what put them out may be wrong.
 };
 
 /// Leaves in `replicas` those that may take the request, in their order. For some and kv_full there is at least one.

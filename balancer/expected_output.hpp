@@ -1,4 +1,4 @@
-// This expects how many tokens an answer will have. It takes the mean per choice of the model's earlier answers, times
+// Expects how many tokens an answer will have: the mean per choice of the model's earlier answers, times
 // the choices asked for, and never more than the request allows. It learns per (model, API) and for the wider rows
 // above that (per_model.hpp). Older answers fade over about fifty.
 //

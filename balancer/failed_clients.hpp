@@ -17,8 +17,8 @@
 
 namespace weir::balancer {
 
-/// A request's client: PlacementRequest::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then
-/// it counts as a client of its own.
+/// A request's client: PlacementRequest::fair_key. Nothing where nobody knows it, or where it has no part in what
+/// happened; then it counts as a client of its own.
 using Client = std::optional<std::uint64_t>;
 
 /// The client of a request, and whether the request needs inference: engines that can do none still answer others well.

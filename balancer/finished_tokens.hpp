@@ -2,8 +2,8 @@
 //
 // How fast a queue drains shows only while one is there: before, replicas may have had nothing to do. So the drain rate
 // is the tokens finished per second in which requests waited, known after one such second. All that was finished in
-// some seconds is the demand, and says nothing of what the replicas can do but for the best of these seconds, which they
-// can do at least.
+// some seconds is the demand, and says nothing of what the replicas can do but for the best of these seconds, which
+// they can do at least.
 //
 // A Pool owns it and calls it under its mutex. It has a bucket a second.
 #pragma once

@@ -107,7 +107,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
     case Sign::answered:
     case Sign::client_error:
       failures_ = connect_timeouts_ = failed_probes_ = 0;
-      // One that refuses connections may still finish what it had begun: that is no sign that it takes more.
+      // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_) come_back("it answers requests", now);
       return;
     case Sign::failed:

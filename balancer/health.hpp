@@ -1,9 +1,9 @@
 // Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
 //
-// A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that fail, failures in a row,
-// answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool tries such a replica where
-// there is no other, and decides how many it ejects. A replica that is new to a pool, or that comes back, starts
-// slowly: what it may hold grows with what it has finished.
+// A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that
+// fail, failures in a row, answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool
+// tries such a replica where there is no other, and decides how many it ejects. A replica that is new to a pool, or
+// that comes back, starts slowly: what it may hold grows with what it has finished.
 //
 // A Pool owns it and calls it under its mutex. It reads no clock.
 #pragma once
@@ -23,21 +23,21 @@ namespace weir::balancer {
 
 using metrics::ReplicaState;
 
-/// What a request or a probe showed of a replica.
+/// A sign of a replica's health, from a request or a probe.
 enum class Sign : std::uint8_t {
   answered,           ///< The replica gave an answer.
-  client_error,       ///< A refusal of such a request: no failure by itself, but see Pool on the odd one out.
+  client_error,       ///< A refusal of such a request: no failure by itself, but see is_odd().
   outdone,            ///< Another replica answered well what it had refused.
   absolved,           ///< Another replica failed in the same way: the request was to blame for what it showed.
-  failed_alone,       ///< An error of the replica's own, and no second replica was asked: see Pool::report.
-  failed,             ///< It broke off, took too long, or answered with an error of its own.
-  refused,            ///< It refused a request's connection.
-  connect_timed_out,  ///< It did not take a connection in time.
-  full,               ///< It has no room now.
+  failed_alone,       ///< An error of the replica's own, and no second replica was asked: see PoolHealth::report.
+  failed,             ///< The replica broke off, took too long, or answered with an error of its own.
+  refused,            ///< The replica refused a request's connection.
+  connect_timed_out,  ///< The replica did not take a connection in time.
+  full,               ///< The replica has no room now.
   probe_passed,
   probe_failed,
   probe_excused,  ///< A probe without an answer, and with tokens meanwhile.
-  probe_refused,  ///< It refused a probe's connection.
+  probe_refused,  ///< The replica refused a probe's connection.
 };
 
 class Health {
@@ -50,7 +50,6 @@ class Health {
   static constexpr std::chrono::milliseconds first_probe_after_refusal{200};
   static constexpr std::chrono::seconds longest_start{60};
 
-  /// One change of the state.
   struct Change {
     ReplicaState from, to;
     std::string reason;  ///< A clause: "it refuses connections".
@@ -65,22 +64,23 @@ class Health {
   /// Time passes: an ejection ends, a start does.
   void advance(Moment now);
 
-  /// `may_eject`: the pool can spare it. The rest of the pool goes by `Pool::report`.
+  /// `may_eject`: the pool can spare it. The rest of the pool goes by PoolHealth::report.
   void showed(Sign sign, bool may_eject, Moment now);
-  /// Its host's name has no address: nothing can be sent to it. Its return is as after refused connections.
+  /// The host's name has no address: nothing can be sent there. The replica returns as after refused connections.
   void unresolved(std::string_view reason, Moment now);
   void full(Moment until) { full_until_ = until; }
   void odd_one_out(Moment now);
-  /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is out already
-  /// stays so.
+  /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
+  /// out already stays so.
   void hung(std::string_view reason, Moment now);
   void prompt_finished(Tokens prompt) { finished_ += prompt; }
-  /// It takes requests again after a drain, in which it may have been restarted: if it was in, it starts slowly.
+  /// The replica takes requests again after a drain, in which it may have been restarted: if it was in, it starts
+  /// slowly.
   void drained(Moment now);
-  /// An operator takes it back before its time out is over, and its ejections are forgotten. Returns whether it was
-  /// ejected.
+  /// An operator takes the replica back before its time out is over, and its ejections are forgotten. Returns whether
+  /// it was ejected.
   bool pardon(Moment now);
-  /// It has finished enough to hold what its peers do.
+  /// The replica has finished enough to hold as much as its peers do.
   void started(Moment now);
 
   ReplicaState state() const { return state_; }
@@ -89,15 +89,15 @@ class Health {
   bool refuses() const { return refuses_; }
   bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
   bool is_full(Moment now) const { return now < full_until_; }
-  /// It came, or came back, less than a minute ago.
+  /// The replica came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
-  /// So many requests in a row have failed.
+  /// Returns how many requests in a row have failed.
   std::uint32_t failures() const { return failures_; }
-  /// The prompt tokens that it has finished since it began to start.
+  /// Returns the prompt tokens that the replica has finished since it began to start.
   Tokens finished() const { return finished_; }
-  /// When it is to be probed again after a probe, or after it has refused a connection.
+  /// Returns when to probe it again after a probe, or after it has refused a connection.
   std::chrono::duration<double> probe_after() const;
-  /// The changes since the last call, in order.
+  /// Returns the changes since the last call, in order.
   std::vector<Change> take_changes();
 
  private:
@@ -117,7 +117,7 @@ class Health {
   std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
   Moment ejected_until_ = Moment::min();
   std::chrono::seconds next_ejection_ = first_ejection;
-  bool hung_ = false;    ///< It was ejected as hung and has not come back.
+  bool hung_ = false;    ///< Ejected as hung, and not back yet.
   bool proved_ = false;  ///< A probe has passed since.
   std::optional<Moment> back_since_;
   Moment in_since_;  ///< Since when no ejection has been running.

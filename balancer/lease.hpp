@@ -34,8 +34,7 @@ struct LeaseEnd {
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
-  StreamedTokens* streamed_tokens = nullptr;                 ///< It is the replica's and lives as long as leases on the
-                                                             ///< replica do.
+  StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's, which lives as long as its leases.
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
@@ -44,11 +43,11 @@ struct LedgerEntry {
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
   bool unread = false;     ///< Its answer is not read now.
-  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see Pool::is_odd.
+  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see is_odd().
 };
 
 /// An owner grants leases: this is the pool as a lease sees it. It is thread-safe.
-class LeaseOwner {
+class LeaseOwner : public std::enable_shared_from_this<LeaseOwner> {
  public:
   /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const LedgerEntry& entry, Moment now) = 0;
@@ -62,7 +61,7 @@ class LeaseOwner {
 };
 
 /// A lease is taken in the same critical section as the choice. Whatever happens, its end gives back all that is left.
-/// It can be moved, and one thread uses it at a time. On an empty lease (default, moved from, ended) every call does
+/// A lease can be moved, and one thread uses it at a time. On an empty one (default, moved from, ended) every call does
 /// nothing.
 class Lease {
  public:

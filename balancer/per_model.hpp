@@ -34,7 +34,7 @@ template <class Value>
 class PerModel {
  public:
   static constexpr std::size_t limit = 64;
-  using Chain = std::array<const Value*, levels.size()>;  ///< It is indexed by Level and null where there is no row.
+  using Chain = std::array<const Value*, levels.size()>;  ///< By Level; null where there is no row.
 
   Chain find(const metrics::wire::RequestFacts& facts) const {
     Chain chain{};

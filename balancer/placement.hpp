@@ -1,4 +1,4 @@
-// What a request brings to a pool that it asks for a replica, and what it may be told: a lease, to wait, or no.
+// A request brings a PlacementRequest to a pool that it asks for a replica, and is admitted, waits, or is refused.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ namespace weir::balancer {
 
 struct PlacementRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
-  /// These replicas already had the request. One of them is chosen only if there is no other.
+  /// The replicas that already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
-  double share = 1;            ///< That key's share of the turns, relative to other keys'. It is > 0.
-  std::size_t bytes = 0;       ///< Its body counts so much against the queue's bound.
+  double share = 1;            ///< The key's share of the turns, relative to other keys'. Above 0.
+  std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
   std::optional<Moment> deadline{};
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
-  std::shared_ptr<void> waiter{};  ///< It comes back with the grant. Null: the request cannot wait.
+  std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
 };
 
 using WaitTicket = std::uint64_t;
@@ -45,12 +45,12 @@ struct Waiting {
 struct Refused {
   enum class Reason : std::uint8_t {
     no_replica,        ///< The pool has none, and expects none or the request cannot wait.
-    busy,              ///< None may take it now, and it cannot wait.
-    too_long,          ///< It is longer than any of them can ever take.
+    busy,              ///< No replica may take the request now, and it cannot wait.
+    too_long,          ///< The request is longer than any of them can ever take.
     queue_full,        ///< So many requests wait as may: the longest key's newest is refused.
     queue_bytes_full,  ///< The same for the bytes of their bodies.
-    too_late,  ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
-    expired,   ///< Its deadline passed, or its client left, while it waited.
+    too_late,  ///< By the rate of the last seconds, the turn of the request would come after its deadline.
+    expired,   ///< The deadline passed, or the client left, while the request waited.
   };
   Reason reason = Reason::no_replica;
   unsigned retry_after = 5;  ///< Seconds, 1 to 40; too_long does not use it.
@@ -58,17 +58,17 @@ struct Refused {
 
 using Offered = std::variant<Admitted, Waiting, Refused>;
 
-/// What becomes of a request that waited: it is admitted, or pushed out of a full queue.
+/// A request that waited is admitted, or pushed out of a full queue.
 struct Granted {
   std::shared_ptr<void> waiter;
   std::variant<Lease, Refused> what;
 };
 
-/// A pool hands its grants to one sink. It outlives the pool.
+/// A pool hands its grants to one sink, which outlives the pool.
 class GrantSink {
  public:
-  /// It is called on any thread, without the pool's mutex. It posts the grants to where they belong and returns at
-  /// once; it does not throw. A lease whose request has gone is dropped, which grants the next.
+  /// Posts the grants to where they belong and returns at once. Called on any thread, without the pool's mutex. A lease
+  /// whose request has gone is dropped, which grants the next.
   virtual void grant(std::vector<Granted> granted) noexcept = 0;
 
  protected:
@@ -82,16 +82,8 @@ struct PoolLimits {
   std::chrono::duration<double> queue_time_none_up{60};  ///< While all refuse connections, are down or drain.
   /// Replicas are to come where there is none yet: requests wait for them as they do while none is up.
   bool expects_replicas = false;
-  std::optional<std::uint32_t> max_in_flight;  ///< Of all replicas together.
-  std::optional<Tokens> max_queued_tokens;     ///< Of all replicas together, by their prefill_left.
-};
-
-/// The figures of a pool's queue that a scrape shows.
-struct QueueFigures {
-  std::size_t waiting = 0;
-  Tokens waiting_tokens = 0;
-  std::size_t waiting_bytes = 0;
-  double oldest_seconds = 0;
+  std::optional<std::uint32_t> max_in_flight;  ///< For all replicas together.
+  std::optional<Tokens> max_queued_tokens;     ///< For all replicas together, by their prefill_left.
 };
 
 }  // namespace weir::balancer

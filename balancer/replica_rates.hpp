@@ -1,18 +1,18 @@
-// This learns how fast a replica works from what it did.
+// Learns how fast a replica works from what it did.
 //
 // The prefill rate is the prompt tokens that the engine computed per second in which it computed them. What its prefix
-// cache held is no work, and a prompt of which little was to be computed says nothing: its time is that of a step of the
-// engine, and not of its tokens. So first tokens make stretches. A stretch goes from the last first token before it to
-// its own last one; first tokens that came together, such as those of one batch, are of one stretch, and so are those
-// between which an older prompt waited, for the engine worked on that all the while. A stretch teaches once every answer
-// of it has told its counts, and if at least `least_computed` tokens and half of its prompts were computed. Otherwise
-// neither its tokens nor its time count; nor do they if one of its requests did not end with an answer, because nobody
-// knows then what was cached.
+// cache held is no work, and a prompt of which little was to be computed says nothing: its time is that of a step of
+// the engine, and not of its tokens. So first tokens make stretches. A stretch goes from the last first token before it
+// to its own last one; first tokens that came together, such as those of one batch, are of one stretch, and so are
+// those between which an older prompt waited, for the engine worked on that all the while. A stretch teaches once every
+// answer of it has told its counts, and if at least `least_computed` tokens and half of its prompts were computed.
+// Otherwise neither its tokens nor its time count; nor do they if one of its requests did not end with an answer,
+// because nobody knows then what was cached.
 //
 // Time in which no prompt is pending does not count: idle time says nothing, and a replica that gets less traffic does
-// not look slow. Tokens and seconds fade with the time that was counted, and, down to `least_seconds`, with the time that
-// passes: the first answers of an engine that had to compile must not stand against it for long. The decode rate is the
-// output tokens per second of one request between its first token and its end, as an EWMA.
+// not look slow. Tokens and seconds fade with the time that was counted, and, down to `least_seconds`, with the time
+// that passes: the first answers of an engine that had to compile must not stand against it for long. The decode rate
+// is the output tokens per second of one request between its first token and its end, as an EWMA.
 //
 // A Pool owns it and calls it under its mutex. A call costs O(log n) for n requests in flight.
 #pragma once

@@ -14,14 +14,14 @@ struct ReplicaView {
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
-  bool tried = false;                 ///< This replica already had the request.
-  bool refuses = false;               ///< It refuses connections.
-  bool out = false;                   ///< It is ejected or down.
-  bool suspected = false;             ///< It is silent for far longer than its books explain.
-  bool draining = false;              ///< It takes nothing new.
-  bool reserved = false;              ///< It is kept free for another request.
-  bool full = false;                  ///< It has said that it has no room, or it has just failed.
-  bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
+  bool tried = false;                 ///< The replica already had the request.
+  bool refuses = false;               ///< Refuses connections.
+  bool out = false;                   ///< Ejected or down.
+  bool suspected = false;             ///< Silent for far longer than its books explain.
+  bool draining = false;              ///< Takes nothing new.
+  bool reserved = false;              ///< Kept free for another request.
+  bool full = false;                  ///< The replica has said that it has no room, or has just failed.
+  bool starting = false;              ///< May hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens;
   std::optional<Tokens> max_context;     ///< By the settings, else as the engine told it.
@@ -37,7 +37,7 @@ struct ReplicaView {
   /// A replica that starts may hold one request of any size.
   bool may_hold(Tokens prompt) const { return !starting || in_flight == 0 || prefill_left + prompt <= allowance; }
 
-  /// Policies that count requests use this. A replica that fails fast has little in flight, so its failures count.
+  /// For policies that count requests. A replica that fails fast has little in flight, so its failures count.
   double requests_by_weight() const { return (in_flight + recent_failures) / weight; }
 };
 

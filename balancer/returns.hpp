@@ -2,8 +2,8 @@
 //
 // A request is known again by its client's fair key and by what it asks. So a client that does not wait as it was told,
 // and sends the same again, counts once: the newest time that it was told replaces the one before. It counts until it
-// should have come back in the mean, and is known again for as long as it may follow what it was told. There are 2048 at
-// most; others are not counted, nor known again.
+// should have come back in the mean, and is known again for as long as it may follow what it was told. There are 2048
+// at most; others are not counted, nor known again.
 //
 // A Pool owns it and calls it under its mutex. A call costs O(log n).
 #pragma once
@@ -100,7 +100,7 @@ class Returns {
   std::map<Identity, Told> due_;
   std::set<std::pair<Moment, Identity>> by_time_;
   std::unordered_map<std::uint64_t, Work> of_key_;
-  CappedWork all_;  ///< Of all keys.
+  CappedWork all_;  ///< The work of all keys.
 };
 
 }  // namespace weir::balancer

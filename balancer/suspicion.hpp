@@ -13,12 +13,12 @@ namespace weir::balancer {
 
 enum class Testimony : std::uint8_t {
   answered,  ///< The replica answered a probe well.
-  told,      ///< It gave its metrics page.
-  still,     ///< Its counters stood still between two readings that began after the suspicion.
-  works,     ///< Its counters moved between two readings that began after the suspicion.
+  told,      ///< The replica gave its metrics page.
+  still,     ///< The counters stood still between two readings that began after the suspicion.
+  works,     ///< The counters moved between two readings that began after the suspicion.
   mute,      ///< The replica did not answer a probe.
-  ill,       ///< Its probe was answered with an error: it says itself that it is not well.
-  untold,    ///< It took the question for its metrics page and did not answer.
+  ill,       ///< The probe was answered with an error: it says itself that it is not well.
+  untold,    ///< The replica took the question for its metrics page and did not answer.
 };
 
 class Suspicion {
@@ -26,16 +26,16 @@ class Suspicion {
   bool is_on() const { return since_.has_value(); }
   /// A witness that was asked since the suspicion stands says that the process does not answer, or is not well.
   bool is_confirmed() const { return stands_ && (ill_ >= stands_ || mute_ >= stands_); }
-  /// Its door did not answer, whenever it was asked.
+  /// The door did not answer, whenever it was asked.
   bool is_mute() const { return mute_.has_value(); }
   /// Neither its door nor its metrics page answers.
   bool is_deaf() const { return mute_ && untold_; }
-  /// Its own counters say that it makes nothing.
+  /// The replica's own counters say that it makes nothing.
   bool stands_still() const { return still_; }
   void begin(Moment now) {
     if (!since_) since_ = now;
   }
-  /// Its books explain the silence no more, and `grave`: by far.
+  /// The books explain the silence no more, and `grave`: by far.
   void stand(bool unexplained, bool grave, Moment now) {
     grave_ = grave;
     if (!unexplained)

@@ -1,4 +1,4 @@
-// This estimates how many tokens a prompt has, without a tokenizer, and learns from the usage that replicas report.
+// Estimates how many tokens a prompt has, without a tokenizer, and learns from the usage that replicas report.
 //
 // Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp). A new
 // model starts from what its neighbours have taught; a model that has been answered five times uses its own weights.
@@ -43,7 +43,7 @@ class TokenEstimator {
   void remember(Tokens prompt);
 
   PerModel<TokenWeights> learned_;
-  std::vector<Tokens> recent_;  ///< This is a ring once it is full.
+  std::vector<Tokens> recent_;  ///< A ring, once it is full.
   std::size_t oldest_ = 0;
   Tokens recent_sum_ = 0;
 };

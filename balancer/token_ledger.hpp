@@ -23,7 +23,7 @@ namespace weir::balancer {
 /// How many other requests the replica had when one request started, and how many it worked on while that one ran.
 struct Concurrency {
   std::uint32_t in_flight_at_start = 0;
-  double in_flight_mean = 0;  ///< It is the mean over time, and it counts this request.
+  double in_flight_mean = 0;  ///< The mean over time, this request included.
 };
 
 /// Stream loops write these counters per token. Each replica's counters have a cache line of their own, and all access
@@ -31,8 +31,8 @@ struct Concurrency {
 /// after its opening and its last before its close, so neither counter can be read below zero.
 struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
-  std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
-  std::atomic<Tokens> shown{0};     ///< It rises with each token and each other sign of life.
+  std::atomic<Tokens> resident{0};  ///< The output tokens of the requests in flight, expected or not.
+  std::atomic<Tokens> shown{0};     ///< Rises with each token and each other sign of life.
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);
@@ -66,8 +66,8 @@ class TokenLedger {
   /// Requests without token events are assumed to advance at these rates, in tokens per second. A rate of 0 is unknown:
   /// such requests stay as they are until their end.
   struct DrainRates {
-    double prefill = 0;  ///< It is the rate of the whole replica, which works on the oldest prompt first.
-    double decode = 0;   ///< It is the rate of each request.
+    double prefill = 0;  ///< The rate of the whole replica, which works on the oldest prompt first.
+    double decode = 0;   ///< The rate of each request.
   };
 
   /// The pool learns from this when a request has ended.
@@ -143,7 +143,7 @@ class TokenLedger {
   /// The requests that are here now count in no silence any more.
   void forget_silence();
 
-  /// These are integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
+  /// Integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
   double busy_seconds() const { return busy_seconds_; }
   double prefill_seconds() const { return prefill_seconds_; }
   double decode_seconds() const { return decode_seconds_; }
@@ -157,12 +157,12 @@ class TokenLedger {
     Tokens prompt = 0;
     Tokens output = 0;  ///< The output that was expected.
     Tokens longest_output = 0;
-    bool shows = false;       ///< It was opened as a stream whose tokens are seen.
-    bool unread = false;        ///< The answer is not read now.
+    bool shows = false;       ///< Opened as a stream whose tokens are seen.
+    bool unread = false;      ///< The answer is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
     bool silent = false;      ///< No token event is expected: work and output are drained here.
     double work = 0;          ///< By the learned rate, so much of the prompt is left to do.
-    double output_left = 0;   ///< It is kept here while the entry is silent, else by the lease.
+    double output_left = 0;   ///< Kept here while the entry is silent, else by the lease.
     Tokens drained = 0;       ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
     std::uint32_t in_flight_at_start = 0;
@@ -183,7 +183,7 @@ class TokenLedger {
 
   StreamedTokens streamed_;
   std::map<Ticket, Entry> entries_;
-  std::deque<Failure> failures_;  ///< They stand in the order in which they are forgotten.
+  std::deque<Failure> failures_;  ///< In the order in which they are forgotten.
   Moment updated_;
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;

@@ -16,14 +16,14 @@ constexpr double most_error = 0.5;
 /// prompt.
 constexpr double least_scale = 20;
 
-/// What a weight begins with, and the bounds within which it learns.
+/// A weight begins like this, and learns within these bounds.
 struct Prior {
   double weight, least, most;
   double variance;  ///< No weight's variance exceeds the one that it begins with.
 };
 
-// One row a feature, in their order. A script's weight is known within a third or so before any answer, what a template
-// adds hardly at all. The strings of the tools count as text; a byte of the schema adds its punctuation.
+// A row for each feature, in their order. A script's weight is known within a third or so before any answer, what a
+// template adds hardly at all. The strings of the tools count as text; a byte of the schema adds its punctuation.
 constexpr std::array priors{
     Prior{.weight = 0.25, .least = 0.02, .most = 4, .variance = 0.1},  // Script::letters
     Prior{.weight = 0.33, .least = 0.02, .most = 4, .variance = 0.1},  // Script::punctuation

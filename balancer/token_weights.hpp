@@ -1,4 +1,4 @@
-// This estimates how many tokens a text has, as a weighted sum over what is counted of it, and learns the weights.
+// Estimates how many tokens a text has, as a weighted sum over what is counted of it, and learns the weights.
 //
 //   tokens = sum over scripts of w * code points + w * messages + w + w * bytes of the tools + w, if there are tools
 //
@@ -22,7 +22,7 @@ namespace weir::balancer {
 
 class TokenWeights {
  public:
-  static constexpr double most_change = 0.09;  ///< One answer moves a weight by no larger share than this.
+  static constexpr double most_change = 0.09;  ///< An answer moves a weight by no larger share.
 
   TokenWeights();
 

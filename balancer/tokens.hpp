@@ -35,6 +35,7 @@ using Serial = std::uint64_t;
 struct ReplicaKey {
   ReplicaIndex index = 0;
   Serial serial = 0;
+  bool operator==(const ReplicaKey&) const = default;
 };
 
 }  // namespace weir::balancer

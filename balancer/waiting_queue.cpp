@@ -246,10 +246,9 @@ Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const 
   return sum;
 }
 
-/// What other keys send in the meantime costs no more than what this one has waiting, by their shares, up to a turn.
-/// All that the key itself has waiting is within that.
-Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool front_of_queue) const {
-  if (front_of_queue) return front_of_queue_.tokens;
+/// In the meantime the requests of another key cost no more than those of this one that wait, by their shares, up to a
+/// turn. The key's own requests are within that.
+Tokens WaitingQueue::ahead_of_newest(std::uint64_t key) const {
   const auto found = flows_.find(key);
   const Flow& own = found == flows_.end() ? beyond_ : *found->second;
   const double turns = own.cost_by_share() + double{quantum};

@@ -1,12 +1,12 @@
 // The requests that wait for a replica, and whose turn it is.
 //
-// It is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in tokens: each key has a flow, flows take
-// turns, and in its turn a flow may send what it has credit for. A request costs its prompt and a share of its expected
-// output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum` tokens:
-// 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens waits
-// for 49. A key with a share of s earns s quanta a turn. Credit is kept only for what waits, and what a long prompt has
-// gathered is not for the short ones behind it. Between the push of a request of a key with share s and its grant, what
-// any other key with share r gets costs at most
+// The queue is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in tokens: each key has a flow,
+// flows take turns, and in its turn a flow may send what it has credit for. A request costs its prompt and a share of
+// its expected output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum`
+// tokens: 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens
+// waits for 49. A key with a share of s earns s quanta a turn. Credit is kept only for what waits, and short requests
+// cannot spend credit that was saved for a longer one. Between the push of a request of a key with share s and its
+// grant, what any other key with share r gets costs at most
 //
 //   r / s x what the requests that wait under the request's own key cost, itself included
 //   + 2 r quanta + the dearest request,
@@ -19,14 +19,14 @@
 // A request that fits nowhere blocks no other. In a flow the oldest that fits goes first. To find it without a look at
 // all, the requests of a flow stand in groups: those of one group may go to the same replicas and are of about the same
 // size (by a factor of two). Where a prompt fits, a shorter one of its group does. So two of each group are looked at:
-// the oldest, and the shortest if that does not fit. The shortest may then go before an older one that fits, too, and is
-// less than twice as long. A request that is passed over like that is noted, since when: see passed().
+// the oldest, and the shortest if that does not fit. The shortest may then go before an older one that fits, too, and
+// is less than twice as long. A request that is passed over like that is noted, since when: see passed().
 //
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
 // push, leave and what is pushed out cost O(log n) for n requests. take_next looks at each group once and gives no more
-// than three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool owns
-// the queue and calls it under its mutex. No clock is read.
+// than three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool
+// owns the queue and calls it under its mutex. No clock is read.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct WaitingRequest {
   std::uint64_t key = 0;
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
-  Tokens output_cost = 0;  ///< What its expected output counts beside its prompt.
+  Tokens output_cost = 0;  ///< The expected output counts so much beside the prompt.
   bool prompt_known = true;
   Tokens context = 0;   ///< See Demand.
   Tokens sequence = 0;  ///< See Demand.
@@ -69,7 +69,7 @@ struct WaitingRequest {
   Fit fit{};
   std::size_t bytes = 0;
   bool front_of_queue = false;
-  bool returned = false;  ///< It was refused before, and has come back when it was told to.
+  bool returned = false;  ///< The request was refused before, and has come back when it was told to.
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
@@ -84,7 +84,7 @@ class WaitingQueue {
 
   using Fits = std::function<bool(const WaitingRequest&)>;
 
-  /// What a request costs its key.
+  /// Returns the cost of a request to its key.
   static Tokens cost(const WaitingRequest& request);
 
   WaitTicket push(WaitingRequest request);
@@ -101,8 +101,8 @@ class WaitingQueue {
 
   enum class Bound : std::uint8_t { requests, bytes };
   /// Takes out the newest request of the key that has most of what is bounded. Of equal keys that is one whose newest
-  /// request has not returned when it was told to, and of these the one with the newest request. Requests that a replica
-  /// refused as full go last. There is at least one request.
+  /// request has not returned when it was told to, and of these the one with the newest request. Requests that a
+  /// replica refused as full go last. There is at least one request.
   std::pair<WaitTicket, WaitingRequest> push_out(Bound bound);
 
   /// The requests that had their turn while they fitted nowhere and another was taken in their place, and since when.
@@ -129,7 +129,7 @@ class WaitingQueue {
   Work of_others(std::uint64_t key, const Work& most_of_each) const;
   /// Returns about how many prompt tokens are to go before the newest request of that key, itself included. Of each
   /// other key it takes the mean request.
-  Tokens ahead_of_newest(std::uint64_t key, bool front_of_queue) const;
+  Tokens ahead_of_newest(std::uint64_t key) const;
 
  private:
   struct Flow;
@@ -152,7 +152,7 @@ class WaitingQueue {
     double share = 1;
     Entries entries;
     std::map<GroupKey, Group> groups;
-    Tokens tokens = 0;  ///< Of their prompts.
+    Tokens tokens = 0;  ///< The sum of the prompts.
     Tokens cost = 0;
     std::size_t bytes = 0;
     std::int64_t credit = 0;
@@ -194,11 +194,11 @@ class WaitingQueue {
 
   std::map<WaitTicket, std::unique_ptr<Entry>> entries_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Flow>> flows_;
-  Flow beyond_, front_of_queue_;  ///< Of keys beyond most_keys; of requests that a replica refused.
+  Flow beyond_, front_of_queue_;  ///< For keys beyond most_keys; for requests that a replica refused.
   std::list<Flow*> turns_;       ///< The flow in front has the turn. front_of_queue_ is not among them.
   bool in_turn_ = false;         ///< The flow in front has earned its quantum.
   std::set<Length> by_requests_, by_bytes_;
-  CappedWork work_;             ///< Of the flows among turns_.
+  CappedWork work_;             ///< The work of the flows among turns_.
   CappedSums tokens_by_share_;  ///< Their tokens, by cost_by_share().
   std::multiset<Tokens> prompts_;
   std::list<Passed> passed_;

@@ -1,4 +1,4 @@
-// This policy chooses the replica that will begin with this prompt first:
+// Chooses the replica that will begin with this prompt first:
 //
 //   score = (prefill_left + prompt + decode_weight * decode_left) / (weight * speed)
 //

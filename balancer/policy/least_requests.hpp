@@ -1,5 +1,5 @@
-// This policy chooses the fewest requests in flight by weight, and decides ties at random. Failures of the last second
-// count as in flight.
+// Chooses the fewest requests in flight by weight, and decides ties at random. Failures of the last second count as in
+// flight.
 #pragma once
 
 #include "balancer/policy/lowest.hpp"

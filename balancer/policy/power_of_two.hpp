@@ -1,4 +1,4 @@
-// This policy draws two replicas at random and chooses the one with fewer requests in flight by weight: the standard
+// Draws two replicas at random and chooses the one with fewer requests in flight by weight: the standard
 // definition (Mitzenmacher, "The power of two choices in randomized load balancing"). Failures of the last second count
 // too.
 #pragma once

@@ -1,4 +1,4 @@
-// This policy chooses any replica, with a chance in proportion to its weight.
+// Chooses any replica, with a chance in proportion to its weight.
 #pragma once
 
 #include "balancer/policy/policy.hpp"

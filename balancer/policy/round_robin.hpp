@@ -1,4 +1,4 @@
-// This policy takes one replica after the other, in proportion to their weights and as evenly as these allow (the
+// Takes one replica after the other, in proportion to their weights and as evenly as these allow (the
 // smooth weighted round robin of nginx). Each turn a replica earns its weight; the richest is chosen and pays what all
 // earned. With equal weights this is the plain cycle. A replica that may not take the request earns nothing meanwhile.
 #pragma once

@@ -38,7 +38,7 @@ enum class Reply : std::uint8_t {
 
 /// Why no connection came about.
 enum class ConnectFailure : std::uint8_t {
-  refused,         ///< Nobody listens there.
+  refused,         ///< No process listens there.
   timed_out,       ///< limits.connect is over.
   backlog_full,    ///< The system says at once that too many connections wait there (Unix-domain sockets).
   no_address,      ///< The replica's host name has not been resolved.

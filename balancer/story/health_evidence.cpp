@@ -57,29 +57,29 @@ bool may_be_the_requests_fault(const AttemptOver& over) {
   return (over.status >= 500 || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
-bool HealthEvidence::report(Pool& pool, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
+bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
   const auto sign = sign_of(over);
   if (!sign) return false;
   if (may_be_the_requests_fault(over)) {
     if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
       request_is_to_blame_ = true;
-      pool.report(*blamed_, Sign::absolved, now, {}, caller_);
+      health.report(*blamed_, Sign::absolved, now, {}, caller_);
     }
-    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now, {}, caller_);
+    if (request_is_to_blame_) health.report(replica, Sign::absolved, now, {}, caller_);
     blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
-  settle(pool, Sign::failed, now);
+  settle(health, Sign::failed, now);
   // A request that was not sent has no part in the failure.
   const auto caller = over.end == End::unconnected ? Caller() : caller_;
-  pool.report(replica, *sign, now, over.retry_after, caller);
+  health.report(replica, *sign, now, over.retry_after, caller);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
-  const auto state = pool.health(replica, now).state;
+  const auto state = health.of(replica, now).state;
   return state == ReplicaState::down || state == ReplicaState::ejected;
 }
 
-void HealthEvidence::settle(Pool& pool, Sign as, Moment now) {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now, {}, caller_);
+void HealthEvidence::settle(PoolHealth& health, Sign as, Moment now) {
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) health.report(*replica, as, now, {}, caller_);
 }
 
 }  // namespace weir::balancer::story

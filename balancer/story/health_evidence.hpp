@@ -5,7 +5,7 @@
 
 #include "balancer/failed_clients.hpp"
 #include "balancer/health.hpp"
-#include "balancer/pool.hpp"
+#include "balancer/pool_health.hpp"
 #include "balancer/story/attempt.hpp"
 
 namespace weir::balancer::story {
@@ -24,9 +24,9 @@ class HealthEvidence {
   explicit HealthEvidence(const Caller& caller) : caller_(caller) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
-  bool report(Pool& pool, const ReplicaKey& replica, const AttemptOver& over, Moment now);
+  bool report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now);
   /// Reports an error that no second replica has given, too: `failed` if one was asked, else `failed_alone`.
-  void settle(Pool& pool, Sign as, Moment now);
+  void settle(PoolHealth& health, Sign as, Moment now);
   const Caller& caller() const { return caller_; }
 
  private:

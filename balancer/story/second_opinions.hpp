@@ -29,7 +29,7 @@ class SecondOpinions {
     std::string_view model;
   };
   enum class Opinion : unsigned char {
-    none,    ///< Nobody has been asked lately.
+    none,    ///< No other replica has been asked lately.
     same,    ///< No other replica answered better, so the client erred.
     better,  ///< Another replica answered better, so this one is misconfigured.
   };

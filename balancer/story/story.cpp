@@ -98,7 +98,7 @@ Lease Story::take_lease() {
 bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
   if (second_opinion_on_) accepted_second_opinion(status, now);
-  if (status < 500) evidence_.settle(shared_.pool, Sign::failed, now);
+  if (status < 500) evidence_.settle(shared_.pool.health(), Sign::failed, now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
   return !may_add_option() && replica().usage->refuse();
@@ -125,7 +125,7 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   connect_ += over.connect;
   paused_ += over.paused;
   const bool cut = cutting_ || over.replica_cut;
-  const bool out = !cut && evidence_.report(shared_.pool, replica().key, over, now);
+  const bool out = !cut && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
   if (!cut && was_lost(over)) ++lost_;
@@ -266,7 +266,7 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
-  evidence_.settle(shared_.pool, Sign::failed_alone, now);
+  evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;
 }
 
@@ -340,7 +340,7 @@ void Story::accepted_second_opinion(unsigned status, Moment now) {
   const auto& doubted = *second_opinion_on_;
   if (doubted.key.serial == replica().key.serial || is_full(status)) return;
   if (status >= 500 && !refuses_the_request(status)) return;
-  if (status < 400) shared_.pool.report(doubted.key, Sign::outdone, now);
+  if (status < 400) shared_.pool.health().report(doubted.key, Sign::outdone, now);
   if (!needs_second_opinion(doubted.status)) return;
   const SecondOpinions::Case one{doubted.key.serial, doubted.status, request_.facts->model};
   shared_.opinions.note(one, needs_second_opinion(status) ? Opinion::same : Opinion::better, now);

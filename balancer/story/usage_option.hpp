@@ -11,7 +11,7 @@
 
 namespace weir::balancer::story {
 
-/// All requests to the replica share it, and any thread may use it. Each function costs a relaxed load or two.
+/// Shared by all requests to the replica; any thread may use it. Each function costs a relaxed load or two.
 class UsageOption {
  public:
   /// The settings of the replica: whether weir asks for usage at all, and on every chunk.
@@ -43,7 +43,7 @@ class UsageOption {
   bool tells_counts(metrics::Api api) const;
 
   std::atomic<bool> refused_{false};
-  // These have a bit for each API.
+  // A bit for each API.
   std::atomic<std::uint32_t> taken_{0}, tells_counts_{0};
 };
 

@@ -24,7 +24,7 @@ struct Evidence {
 struct Verdict {
   metrics::Outcome outcome = metrics::Outcome::upstream_error;
   std::optional<metrics::Phase> phase{};  ///< Set with client_abort, and where a drain cut the request.
-  Blame blame = Blame::nobody;            ///< All that counts against a replica derives from it.
+  Blame blame = Blame::nobody;            ///< Whatever counts against a replica derives from it.
 };
 
 /// Judges an attempt. The first cause wins: an error that the replica reported in its stream is not undone by what came

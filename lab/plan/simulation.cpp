@@ -40,7 +40,7 @@ Simulation::Simulation(const Setup& setup)
     : setup_(setup),
       seed_(setup.engine_seed),
       pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, setup.plain ? nullptr : this)),
-      budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->in_flight()}; }),
+      budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }),
       servers_(setup.engines.size()) {
   pool_->set_limits(limits_of(setup), moment());
   for (std::size_t r = 0; r < servers_.size(); ++r) {
@@ -53,7 +53,7 @@ Simulation::Simulation(const Setup& setup)
     if (setup.kv_tokens_known) spec.kv_tokens = setup.engines[r].kv_tokens;
   }
   pool_->set_replicas(specs_, moment());
-  for (balancer::ReplicaIndex r = 0; r < servers_.size(); ++r) keys_.push_back(pool_->key(r));
+  for (balancer::ReplicaIndex r = 0; r < servers_.size(); ++r) keys_.push_back(pool_->figures().key(r));
   if (setup.probes) every(tick_every, [this] { tick(); });
 }
 
@@ -89,7 +89,7 @@ Results Simulation::serve(std::span<const TracedRequest> requests, double rate, 
   }
   results_.requests.resize(count);
   line_.run_until(last, on_token, settle);
-  for (const auto& key : keys_) results_.speed.push_back(pool_->load(key, moment()).speed);
+  for (const auto& key : keys_) results_.speed.push_back(pool_->figures().load(key, moment()).speed);
   return std::move(results_);
 }
 
@@ -340,10 +340,10 @@ void Simulation::drain(std::size_t replica, bool draining) {
   pool_->set_replicas(specs_, moment());
 }
 
-balancer::ReplicaLoad Simulation::load(std::size_t replica) { return pool_->load(keys_[replica], moment()); }
+balancer::ReplicaLoad Simulation::load(std::size_t replica) { return pool_->figures().load(keys_[replica], moment()); }
 
 void Simulation::tick() {
-  for (const auto& [name, subject, change] : pool_->take_changes(moment())) {
+  for (const auto& [name, subject, change] : pool_->health().take_changes(moment())) {
     const auto replica = static_cast<std::size_t>(std::stoi(name));
     results_.changes.push_back({now(), replica, change.to});
     if (!change.hung || setup_.plain) continue;
@@ -352,7 +352,7 @@ void Simulation::tick() {
       break_off(i, story::End::timed_out);
     });
   }
-  for (const auto& suspect : pool_->take_suspects())
+  for (const auto& suspect : pool_->health().take_suspects())
     for (std::size_t r = 0; r < servers_.size(); ++r)
       if (keys_[r].serial == suspect.key.serial && servers_[r].probe_at != never) servers_[r].probe_at = now();
   for (std::size_t r = 0; r < servers_.size(); ++r) probe(r);
@@ -380,10 +380,10 @@ void Simulation::probe(std::size_t replica) {
 
 void Simulation::probed(std::size_t replica, Sign sign, double begun) {
   using balancer::Testimony;
-  pool_->report(keys_[replica], sign, moment());
+  pool_->health().report(keys_[replica], sign, moment());
   const auto said = sign == Sign::probe_passed ? Testimony::answered : Testimony::mute;
-  pool_->testify(keys_[replica], said, moment(begun), moment());
-  servers_[replica].probe_at = now() + pool_->health(keys_[replica], moment()).probe_after.count();
+  pool_->health().testify(keys_[replica], said, moment(begun), moment());
+  servers_[replica].probe_at = now() + pool_->health().of(keys_[replica], moment()).probe_after.count();
 }
 
 }  // namespace weir::lab::plan

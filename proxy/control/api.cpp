@@ -47,10 +47,9 @@ void write_engine(JsonWriter& json, const fleet::Replica& replica, metrics::Mome
 }
 
 /// A replica that leaves the settings drains since a moment.
-void write_replica(JsonWriter& json, const fleet::Replica& replica, balancer::Pool& pool, const Medians& medians,
-                   metrics::Moment now, std::optional<metrics::Moment> leaves_since = std::nullopt) {
-  const auto load = pool.load(replica.key, now);
-  const auto health = pool.health(replica.key, now);
+void write_replica(JsonWriter& json, const fleet::Replica& replica, const balancer::ReplicaLoad& load,
+                   const balancer::ReplicaHealth& health, const Medians& medians, metrics::Moment now,
+                   std::optional<metrics::Moment> leaves_since = std::nullopt) {
   const auto median = medians.of(replica.pool, replica.settings.name);
   const auto address = replica.state->address.get();
   const auto state = leaves_since ? metrics::ReplicaState::draining : health.state;
@@ -75,8 +74,8 @@ void tell_undrained(JsonWriter& json, const fleet::Snapshot& snapshot, const std
   for (const auto& pool : snapshot.pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
-      json.key("pardoned").boolean(pool->balancer->pardon(replica->key, now));
-      const auto health = pool->balancer->health(replica->key, now);
+      json.key("pardoned").boolean(pool->balancer->health().pardon(replica->key, now));
+      const auto health = pool->balancer->health().of(replica->key, now);
       json.key("state").text(metrics::name_of(health.state)).key("reason").text(health.reason);
     }
   }
@@ -106,14 +105,19 @@ ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& median
                           const Standing& standing) {
   JsonWriter json;
   json.open('{').key("replicas").open('[');
-  for (const auto& pool : snapshot.all_pools)
-    for (const auto& replica : pool->replicas) write_replica(json, *replica, *pool->balancer, medians, now);
+  for (const auto& pool : snapshot.all_pools) {
+    const auto load = pool->balancer->figures().load(now);
+    for (const auto& replica : pool->replicas)
+      write_replica(json, *replica, load.of(replica->key), pool->balancer->health().of(replica->key, now), medians, now);
+  }
   for (const auto& [balancer, replica, since] : snapshot.leaving)
-    write_replica(json, *replica, *balancer, medians, now, since);
+    write_replica(json, *replica, balancer->figures().load(replica->key, now),
+                  balancer->health().of(replica->key, now), medians, now, since);
   json.close(']').key("pools").open('[');
   for (const auto& pool : snapshot.all_pools) {
-    json.open('{').key("name").text(pool->settings.name).key("in_flight").count(pool->balancer->in_flight());
-    json.key("waiting").count(pool->balancer->queue(now).waiting).close('}');
+    const auto load = pool->balancer->figures().load(now);
+    json.open('{').key("name").text(pool->settings.name).key("in_flight").count(load.in_flight);
+    json.key("waiting").count(load.queue.waiting).close('}');
   }
   json.close(']').key("bypass").boolean(bypassed);
   write_shadows(json, snapshot);

@@ -45,11 +45,11 @@ void stop_when_done(const fleet::ShadowRuntime& shadow, Moment now) {
 /// Returns why the shadow's replicas took no lease.
 Mirrored refusal(const fleet::ShadowRuntime& shadow, Moment now) {
   if (!fleet::any_up(*shadow.pool, now)) return Mirrored::down;
-  if (shadow.pool->balancer->in_flight() >= shadow.settings.max_in_flight) return Mirrored::max_in_flight;
-  std::uint64_t queued = 0;
-  for (const auto& replica : shadow.pool->replicas)
-    queued += shadow.pool->balancer->load(replica->key, now).prefill_left;
-  return queued > 0 ? Mirrored::max_queued_tokens : Mirrored::busy;
+  const auto load = shadow.pool->balancer->figures().load(now);
+  if (load.in_flight >= shadow.settings.max_in_flight) return Mirrored::max_in_flight;
+  const bool any_queued = std::ranges::any_of(
+      shadow.pool->replicas, [&](const auto& replica) { return load.of(replica->key).prefill_left > 0; });
+  return any_queued ? Mirrored::max_queued_tokens : Mirrored::busy;
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ void Shadows::end_all() {
 
 void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
   const auto now = std::chrono::steady_clock::now();
-  const bool waits = job->primary_pool->queue(now).waiting > 0;
+  const bool waits = job->primary_pool->figures().queue(now).waiting > 0;
   const bool late = some_loop_is_late();
   for (const auto& shadow : job->shadows) {
     stop_when_done(*shadow, now);

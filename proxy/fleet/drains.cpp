@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 bool takes_requests(const PoolRuntime& pool, const Replica& replica, Clock::time_point now) {
   if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
-  const auto state = pool.balancer->health(replica.key, now).state;
+  const auto state = pool.balancer->health().of(replica.key, now).state;
   return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
 }
 
@@ -47,7 +47,7 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
       if (draining) {
         drains_.begin(who);
         spdlog::info("replica '{}' drains: it takes no more requests; {} are on it", name,
-                     pool->balancer->in_flight(replica->key));
+                     pool->balancer->figures().in_flight(replica->key));
       } else {
         drains_.end(who);
         spdlog::info("replica '{}' drains no more: it takes requests again", name);
@@ -77,7 +77,7 @@ void Fleet::look_after_drains() {
   forget_drains(*before, now);
   const auto longest = metrics::ticks(before->settings.limits.drain);
   const auto is_over = [&](balancer::Pool& pool, const Replica& replica, metrics::Moment since) {
-    const auto left = pool.in_flight(replica.key);
+    const auto left = pool.figures().in_flight(replica.key);
     if (left != 0 && now - since >= longest) cut(replica, left);
     return left == 0;
   };
@@ -85,7 +85,7 @@ void Fleet::look_after_drains() {
     for (const auto& replica : pool->replicas) {
       const auto who = Drains::who(replica->settings);
       if (!drains_.has(who)) continue;
-      if (!is_over(*pool->balancer, *replica, pool->balancer->health(replica->key, now).since)) continue;
+      if (!is_over(*pool->balancer, *replica, pool->balancer->health().of(replica->key, now).since)) continue;
       if (drains_.note_over(who)) spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
@@ -110,7 +110,9 @@ void Fleet::look_after_drains() {
   // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another reload
   // came between.
   const auto is_known = [now](const std::shared_ptr<const PoolRuntime>& pool) {
-    return pool.use_count() > 1 || pool->balancer->in_flight() > 0 || pool->balancer->queue(now).waiting > 0;
+    if (pool.use_count() > 1) return true;
+    auto& figures = pool->balancer->figures();
+    return figures.in_flight() > 0 || figures.queue(now).waiting > 0;
   };
   std::vector<std::shared_ptr<const PoolRuntime>> known;
   std::ranges::copy_if(before->leaving_pools, std::back_inserter(known), is_known);

@@ -63,7 +63,7 @@ net::Awaitable<PageAnswer> ask(std::shared_ptr<const ReadingPlan> plan, std::str
 void compare_with_ledger(const ReadingPlan& plan, EngineLoad& load, Clock::time_point now) {
   load.at = now;
   if (!load.running || !load.waiting) return;
-  load.divergence = *load.running + *load.waiting - plan.books->load(plan.replica->key, now).in_flight;
+  load.divergence = *load.running + *load.waiting - plan.books->figures().load(plan.replica->key, now).in_flight;
 }
 
 net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
@@ -135,7 +135,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   /// What was down, or is at another address, may be another engine.
   static void notice_return(const PoolRuntime& pool, const Replica& replica, OneEngine& one,
                             Clock::time_point now) {
-    const auto state = pool.balancer->health(replica.key, now).state;
+    const auto state = pool.balancer->health().of(replica.key, now).state;
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
     const auto address = replica.state->address.get();
     auto asked = std::pair(pool.settings.engine.metrics_path, replica.settings.api_key);
@@ -147,7 +147,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const bool moved = one.address && address != one.address;
     if (moved || (down && !one.was_down)) replica.state->engine.set({});
     // Its limits hold while it is away, or it would look as if it could hold anything.
-    if (moved || (one.was_down && !down)) pool.balancer->engine_told(replica.key, {});
+    if (moved || (one.was_down && !down)) pool.balancer->health().engine_told(replica.key, {});
     if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
     one.asked = std::move(asked);
     one.was_out = out;
@@ -167,10 +167,10 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   static void testify(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
     const auto& page = reading.pages[Page::metrics];
     if (!page.begun && !page.why_none.empty())
-      plan.books->testify(plan.replica->key, balancer::Testimony::untold, plan.begun, now);
+      plan.books->health().testify(plan.replica->key, balancer::Testimony::untold, plan.begun, now);
     if (one.suspected == Clock::time_point() || plan.begun < one.suspected) return;
     if (!reading.metrics || !reading.metrics->is_page) return;
-    plan.books->testify(plan.replica->key, balancer::Testimony::told, plan.begun, now);
+    plan.books->health().testify(plan.replica->key, balancer::Testimony::told, plan.begun, now);
     if (!reading.metrics->load.counters) return;
     const double counters = *reading.metrics->load.counters;
     if (!one.counters_then) {
@@ -178,7 +178,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
       one.schedule.look_at(now + between_witnesses);
     } else {
       const auto found = counters != *one.counters_then ? balancer::Testimony::works : balancer::Testimony::still;
-      plan.books->testify(plan.replica->key, found, plan.begun, now);
+      plan.books->health().testify(plan.replica->key, found, plan.begun, now);
     }
   }
 
@@ -224,7 +224,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
         spdlog::warn("replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
                      figures.model);
     }
-    plan.books->engine_told(replica.key, {figures.kv_tokens, figures.max_context});
+    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context});
     replica.state->engine.set(std::move(figures));
   }
 
@@ -258,7 +258,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   /// A replica that cannot be connected to is the prober's to tell.
   static void complain(const ReadingPlan& plan, const PageAnswer& page, OneEngine& one, Clock::time_point now) {
     const auto why = page.status != 0 ? "it answers " + std::to_string(page.status) : page.why_none;
-    const bool up = plan.books->health(plan.replica->key, now).state == metrics::ReplicaState::up;
+    const bool up = plan.books->health().of(plan.replica->key, now).state == metrics::ReplicaState::up;
     if (!one.complaints.due(why, up, now)) return;
     spdlog::warn(
         "replica '{}' gives no metrics page at {}: {}; without it the engine's figures are unknown (said at most once "

@@ -20,7 +20,7 @@ std::string place_of(const config::ReplicaUrl& url) {
 metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
                                          const balancer::ReplicaKey& key, balancer::Pool& pool) {
   const auto now = std::chrono::steady_clock::now();
-  const auto load = pool.load(key, now);
+  const auto load = pool.figures().load(key, now);
   metrics::series::ReplicaGauges gauges;
   gauges.queued_prefill_tokens = load.prefill_left;
   gauges.queued_decode_tokens = load.decode_left;
@@ -44,7 +44,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
   gauges.injection_disabled = state.usage.is_refused();
-  gauges.state = pool.health(key, now).state;
+  gauges.state = pool.health().of(key, now).state;
   gauges.gpu = settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
   return gauges;
@@ -150,7 +150,8 @@ std::vector<LeavingReplica> leaving(const Snapshot& before, const Snapshot& afte
   std::vector<LeavingReplica> all;
   const auto look_at = [&](const LeavingReplica& one) {
     if (has(after, one.replica->state.get())) return;
-    if (one.balancer->in_flight(one.replica->key) > 0 || after.is_waited_for(*one.balancer, now)) all.push_back(one);
+    const bool any_left = one.balancer->figures().in_flight(one.replica->key) > 0;
+    if (any_left || after.is_waited_for(*one.balancer, now)) all.push_back(one);
   };
   for (const auto& one : before.leaving) look_at(one);
   for (const auto& pool : before.all_pools)
@@ -266,7 +267,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   if (!shadow) {
     pool->unassigned->waiting = [waits_in] {
       const auto books = waits_in.lock();
-      return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
+      return books ? books->figures().queue(std::chrono::steady_clock::now()).waiting : 0;
     };
   }
   pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<balancer::story::SecondOpinions>();
@@ -303,7 +304,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   const auto indexes = pool->balancer->set_replicas(specs, now);
   for (std::size_t i = 0; i < indexes.size(); ++i) {
     auto& replica = *pool->replicas[i];
-    replica.key = pool->balancer->key(indexes[i]);
+    replica.key = pool->balancer->figures().key(indexes[i]);
     // The pointer does not own the pool, because the pool's replicas own their series.
     const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
     replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool, shadow] {
@@ -347,7 +348,7 @@ std::size_t Fleet::in_flight() const {
   const auto now = snapshot();
   std::size_t total = 0;
   for (const auto* pools : {&now->pools, &now->leaving_pools})
-    for (const auto& pool : *pools) total += pool->balancer->in_flight();
+    for (const auto& pool : *pools) total += pool->balancer->figures().in_flight();
   return total;
 }
 

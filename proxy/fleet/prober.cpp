@@ -54,7 +54,7 @@ struct Life {
 /// The books tell a replica from another one of its name, which has the same series.
 Life life_of(const Replica& replica, balancer::Pool& books, Clock::time_point now) {
   Life life;
-  life.answered = books.last_life(replica.key, now);
+  life.answered = books.health().last_life(replica.key, now);
   if (const auto engine = replica.state->engine.get(); engine.load) life.counters_moved = engine.load->moved;
   life.at = now;
   return life;
@@ -146,7 +146,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
     const auto now = Clock::now();
     snapshot->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica) {
       auto& probes = probes_[replica->state->id];
-      const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
+      const auto wait = pool.balancer->health().of(replica->key, now).probe_after * probes.spread;
       if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
     });
     for (const auto* pools : {&snapshot->all_pools, &snapshot->leaving_pools}) {
@@ -168,7 +168,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
 
   /// Asks the door and the counters of each replica that has become suspect; of one that is leaving, too.
   void ask_witnesses(const PoolRuntime& pool) {
-    for (const auto& suspect : pool.balancer->take_suspects()) {
+    for (const auto& suspect : pool.balancer->health().take_suspects()) {
       const auto replica = std::static_pointer_cast<Replica>(suspect.subject);
       replica->state->suspected_at = suspect.since;
       auto& probes = probes_[replica->state->id];
@@ -191,7 +191,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
     const auto begun = Clock::now();
     const bool suspected = std::exchange(probes.suspected, false);
     // The kernel takes the connections of a process that hangs: one that is out has to answer before it is back.
-    const auto state = pool.balancer->health(replica->key, begun).state;
+    const auto state = pool.balancer->health().of(replica->key, begun).state;
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
     auto over = [self = shared_from_this(), replica, books = pool.balancer, begun,
                  before = life_of(*replica, *pool.balancer, begun)](const std::exception_ptr& failure,
@@ -221,8 +221,8 @@ class Prober : public std::enable_shared_from_this<Prober> {
     ended.last = ended.suspected ? Clock::time_point::min() : now;
     ended.spread = std::uniform_real_distribution(0.8, 1.2)(random_);
     ended.life = life;
-    if (probed.sign) books.report(replica.key, *probed.sign, now);
-    if (probed.testimony) books.testify(replica.key, *probed.testimony, begun, now);
+    if (probed.sign) books.health().report(replica.key, *probed.sign, now);
+    if (probed.testimony) books.health().testify(replica.key, *probed.testimony, begun, now);
   }
 
   /// The loops end those attempts on the replica that began before and have shown nothing.
@@ -231,7 +231,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   }
 
   static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
-    for (const auto& [replica, subject, change] : pool.balancer->take_changes(now)) {
+    for (const auto& [replica, subject, change] : pool.balancer->health().take_changes(now)) {
       if (change.hung) note_hung(subject, change.at);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
       spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,

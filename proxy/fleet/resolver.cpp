@@ -147,7 +147,7 @@ class Resolver {
     name.said = why;
     for_each_of(host, [&](const PoolRuntime& pool, const Replica& replica) {
       if (!replica.state->address.get())
-        pool.balancer->unresolved(replica.key, "its name '" + host + "' has no address: " + why, now);
+        pool.balancer->health().unresolved(replica.key, "its name '" + host + "' has no address: " + why, now);
     });
   }
 
@@ -158,9 +158,9 @@ class Resolver {
     for (const auto& pool : snapshot_->all_pools) {
       for (const auto& one : pool->replicas) {
         if (!is_member(*one, replica, host)) continue;
-        const auto state = pool->balancer->health(one->key, now).state;
+        const auto state = pool->balancer->health().of(one->key, now).state;
         const bool drained =
-            state == metrics::ReplicaState::draining && pool->balancer->in_flight(one->key) == 0;
+            state == metrics::ReplicaState::draining && pool->balancer->figures().in_flight(one->key) == 0;
         const auto address = one->state->address.get();
         if (address && (state == metrics::ReplicaState::down || drained)) gone.insert(address->address());
       }

@@ -50,7 +50,7 @@ const PoolRuntime* Snapshot::pool_of(const balancer::Pool& balancer) const {
 
 bool Snapshot::is_waited_for(const balancer::Pool& pool, metrics::Moment now) const {
   return std::ranges::any_of(leaving_pools, [&](const auto& one) {
-    return one->balancer.get() == &pool && one->balancer->queue(now).waiting > 0;
+    return one->balancer.get() == &pool && one->balancer->figures().queue(now).waiting > 0;
   });
 }
 
@@ -68,7 +68,7 @@ std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const
 bool any_up(const PoolRuntime& pool, metrics::Moment now) {
   return std::ranges::any_of(pool.replicas, [&](const auto& replica) {
     if (!replica->state->address.get()) return false;  // Its name has not been looked up yet.
-    const auto state = pool.balancer->health(replica->key, now).state;
+    const auto state = pool.balancer->health().of(replica->key, now).state;
     return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
   });
 }

@@ -57,7 +57,7 @@ class Reading {
     must(ends_ == 1, "an end is told once");
     must(heads_ <= 1, "a final head is told once");
     const auto lease = machine.take_lease();
-    must(pool_->in_flight() == (lease ? 1u : 0u), "a lease ends with the replica's work");
+    must(pool_->figures().in_flight() == (lease ? 1u : 0u), "a lease ends with the replica's work");
     told_ << " status " << machine.status() << " stream " << machine.is_stream() << " marker "
           << machine.has_end_marker() << " outcome " << static_cast<int>(machine.verdict().outcome) << " tokens "
           << machine.answer().token_events << " events " << machine.answer().events << " retry "

@@ -75,13 +75,13 @@ class FailedClientsOfAPool : public testing::Test {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::to_string(i)));
     pool = pool_of(specs);
     keys.clear();
-    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->figures().key(i));
   }
   void report(std::size_t replica, Sign sign, Client client, double now, bool gives_work = true) {
-    pool->report(keys[replica], sign, at(now), {}, {client, gives_work});
+    pool->health().report(keys[replica], sign, at(now), {}, {client, gives_work});
   }
   bool is_out(std::size_t replica, double now) {
-    return pool->health(keys[replica], at(now)).state == ReplicaState::ejected;
+    return pool->health().of(keys[replica], at(now)).state == ReplicaState::ejected;
   }
   unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random); }
 
@@ -159,7 +159,8 @@ TEST_F(FailedClientsOfAPool, ThatAreOneInAllEjectTheReplicaThatFailsWhereItsPeer
   }
   begin(3);
   for (int i = 0; i < 3000; ++i) report(below(3), Sign::failed, 7, i * 0.01);
-  for (const auto& told : pool->take_changes(at(30))) EXPECT_NE(told.change.to, ReplicaState::ejected) << "all fail";
+  for (const auto& told : pool->health().take_changes(at(30)))
+    EXPECT_NE(told.change.to, ReplicaState::ejected) << "all fail";
 }
 
 // A broken engine may still answer requests that need no inference, and refuse wrong ones.

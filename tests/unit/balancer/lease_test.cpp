@@ -27,7 +27,7 @@ TEST(Lease, SaysWhereAndHowMuch) {
   EXPECT_TRUE(lease);
   EXPECT_EQ(lease.replica(), 1u);
   EXPECT_EQ(lease.prompt_estimate(), 321u);
-  EXPECT_EQ(pool->in_flight(), 1u);
+  EXPECT_EQ(pool->figures().in_flight(), 1u);
 }
 
 TEST(Lease, EndedIsEmptyAndItsDestructorAddsNothing) {
@@ -54,10 +54,10 @@ TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   {
     Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
     lease.tokens(3);
-    pool->load(0, at(5));
+    pool->figures().load(0, at(5));
   }
-  EXPECT_EQ(pool->in_flight(), 0u);
-  const ReplicaLoad load = pool->load(0, at(5.999));
+  EXPECT_EQ(pool->figures().in_flight(), 0u);
+  const ReplicaLoad load = pool->figures().load(0, at(5.999));
   EXPECT_EQ(load.prefill_left, 0u);
   EXPECT_EQ(load.decode_left, 0u);
   EXPECT_EQ(load.resident, 0u);
@@ -70,29 +70,29 @@ TEST(Lease, TokensBeyondTheExpectedTakeNothingFromOthers) {
   Lease short_one = admitted(pool->offer(prompt_of(100, 10), at(1)));
   Lease other = admitted(pool->offer(prompt_of(100, 50), at(1)));
   short_one.tokens(7);
-  EXPECT_EQ(pool->load(0, at(1)).decode_left, 53u);
+  EXPECT_EQ(pool->figures().load(0, at(1)).decode_left, 53u);
   short_one.tokens(7);
   short_one.tokens(1000);
-  EXPECT_EQ(pool->load(0, at(1)).decode_left, 50u);
-  EXPECT_EQ(pool->load(0, at(1)).resident, 200u + 1014u);
+  EXPECT_EQ(pool->figures().load(0, at(1)).decode_left, 50u);
+  EXPECT_EQ(pool->figures().load(0, at(1)).resident, 200u + 1014u);
 }
 
 TEST(Lease, MovesThroughContainers) {
   auto pool = pool_of({replica("a"), replica("b")});
   std::vector<Lease> leases;
   for (int i = 0; i < 100; ++i) leases.push_back(admitted(pool->offer(prompt_of(10), at(1))));
-  EXPECT_EQ(pool->in_flight(), 100u);
+  EXPECT_EQ(pool->figures().in_flight(), 100u);
   std::mt19937_64 random(3);
   std::ranges::shuffle(leases, random);
   leases.erase(leases.begin(), leases.begin() + 40);
-  EXPECT_EQ(pool->in_flight(), 60u);
+  EXPECT_EQ(pool->figures().in_flight(), 60u);
   for (Lease& lease : leases) lease.first_token(at(2));
   leases[0] = std::move(leases[1]);  // The lease that was there before ends.
-  EXPECT_EQ(pool->in_flight(), 59u);
+  EXPECT_EQ(pool->figures().in_flight(), 59u);
   Lease& itself = leases[0];
   leases[0] = std::move(itself);
   EXPECT_TRUE(leases[0]);
-  EXPECT_EQ(pool->in_flight(), 59u);
+  EXPECT_EQ(pool->figures().in_flight(), 59u);
   leases.clear();
   expect_idle(*pool, 2, at(3));
 }

@@ -66,7 +66,7 @@ class Conservation {
     if (what < 94) return engine_tells();
     if (what < 96) return change_replicas();
     if (what < 98) return change_limits();
-    pool_->take_changes(at(now_));
+    pool_->health().take_changes(at(now_));
   }
 
   void offer() {
@@ -75,7 +75,7 @@ class Conservation {
     RequestFacts facts = prompt_of(prompt, below(6) == 0 ? 60'000 : below(300));
     std::vector<Serial> tried;
     for (ReplicaIndex r = 0; r < specs_.size(); ++r)
-      if (below(8) == 0) tried.push_back(pool_->key(r).serial);
+      if (below(8) == 0) tried.push_back(pool_->figures().key(r).serial);
     const auto id = ++ids_;
     PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(3), .bytes = below(100)};
     placement.front_of_queue = below(12) == 0;
@@ -90,7 +90,7 @@ class Conservation {
   }
   void first_token() {
     held_[below(held_.size())].first_token(at(now_));
-    pool_->take_changes(at(now_));  // The first token may have come before.
+    pool_->health().take_changes(at(now_));  // The first token may have come before.
   }
   void end() {
     std::swap(held_[below(held_.size())], held_.back());
@@ -111,8 +111,8 @@ class Conservation {
     const auto r = static_cast<ReplicaIndex>(below(specs_.size()));
     known_[r].told.reset();
     if (below(3)) known_[r].told = Tokens{1000} << below(6);
-    pool_->engine_told(pool_->key(r), {std::nullopt, known_[r].told});
-    pool_->take_changes(at(now_));  // An engine's page has no time.
+    pool_->health().engine_told(pool_->figures().key(r), {std::nullopt, known_[r].told});
+    pool_->health().take_changes(at(now_));  // An engine's page has no time.
   }
   void change_replicas() {
     for (std::size_t r = 0; r < specs_.size(); ++r) {
@@ -148,7 +148,7 @@ class Conservation {
     return specs_[r].max_context ? specs_[r].max_context : known_[r].told;
   }
   bool has_room(std::size_t r, Tokens prompt) {
-    const ReplicaLoad load = pool_->load(static_cast<ReplicaIndex>(r), at(now_));
+    const ReplicaLoad load = pool_->figures().load(static_cast<ReplicaIndex>(r), at(now_));
     const ReplicaSpec& spec = specs_[r];
     if (spec.draining || now_ < known_[r].rests_until) return false;
     if (spec.max_in_flight && load.in_flight >= *spec.max_in_flight) return false;
@@ -171,7 +171,7 @@ class Conservation {
     std::uint32_t held = 0;
     bool somebody_waits_long = false, all_idle = true;
     for (std::size_t r = 0; r < specs_.size(); ++r) {
-      const ReplicaLoad load = pool_->load(static_cast<ReplicaIndex>(r), at(now_));
+      const ReplicaLoad load = pool_->figures().load(static_cast<ReplicaIndex>(r), at(now_));
       queued += load.prefill_left;
       held += load.in_flight;
       all_idle &= load.in_flight == 0 && load.prefill_left == 0;

@@ -18,12 +18,12 @@ class PoolHealth : public testing::Test {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
     pool = pool_of(specs, config::Policy::round_robin);
     keys.clear();
-    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->figures().key(i));
   }
   void report(std::size_t index, Sign sign, int times, double now) {
-    for (int i = 0; i < times; ++i) pool->report(keys[index], sign, at(now));
+    for (int i = 0; i < times; ++i) pool->health().report(keys[index], sign, at(now));
   }
-  ReplicaState state(std::size_t index, double now) { return pool->health(keys[index], at(now)).state; }
+  ReplicaState state(std::size_t index, double now) { return pool->health().of(keys[index], at(now)).state; }
   /// True if a lease on the replica says that another one is to be asked about its refusals.
   bool doubted(std::size_t index, double now) {
     std::vector<Serial> others;
@@ -107,14 +107,15 @@ TEST_F(PoolHealth, WithAllOutAllAreTriedAndThatIsCounted) {
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0, 1}));
   std::uint64_t panics = 0;
   for (ReplicaIndex i = 0; i < 2; ++i)
-    for (const auto& [reason, count] : pool->load(i, at(1)).fallbacks) panics += reason == "panic" ? count : 0;
+    for (const auto& [reason, count] : pool->figures().load(i, at(1)).fallbacks)
+      panics += reason == "panic" ? count : 0;
   EXPECT_EQ(panics, 40u);
 }
 
 TEST_F(PoolHealth, AFullReplicaIsSkippedForAsLongAsItSays) {
   begin(2);
-  pool->report(keys[0], Sign::full, at(1), std::chrono::seconds(7));
-  pool->report(keys[1], Sign::full, at(2));
+  pool->health().report(keys[0], Sign::full, at(1), std::chrono::seconds(7));
+  pool->health().report(keys[1], Sign::full, at(2));
   EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{0, 1})) << "both are full";
   EXPECT_EQ(chosen(3), (std::set<ReplicaIndex>{1})) << "without a word, for a second";
   EXPECT_EQ(chosen(8), (std::set<ReplicaIndex>{0, 1}));
@@ -131,7 +132,7 @@ TEST_F(PoolHealth, TheOneThatAnswers4xxWhereItsPeersDoNotIsOutOnceTheyAnswerTheS
   EXPECT_EQ(state(0, 1), up) << "three witnesses are needed";
   report(0, Sign::outdone, 1, 1);
   EXPECT_EQ(state(0, 1), ejected);
-  EXPECT_EQ(pool->health(keys[0], at(1)).reason,
+  EXPECT_EQ(pool->health().of(keys[0], at(1)).reason,
             "it answers 4xx where its peers answer the same requests well, so it is out for 10 s");
 }
 
@@ -249,7 +250,7 @@ TEST_F(PoolHealth, ConnectionsThatAReplicaDoesNotTakeInTimeAreNoReasonWhileItAns
   streams.first_token(at(1));
   for (int second = 2; second < 30; ++second) {
     streams.tokens(1);
-    pool->take_changes(at(second));
+    pool->health().take_changes(at(second));
     report(0, Sign::connect_timed_out, 9, second + 0.5);
   }
   EXPECT_EQ(state(0, 30), up);
@@ -269,7 +270,7 @@ TEST_F(PoolHealth, OneThatIsAbsolvedDoesNotRest) {
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
     fails.end(LeaseEnd(EndCause::replica_failed), at(2));
     EXPECT_TRUE(grantees.all.empty());
-    if (absolved) pool->report(pool->key(0), Sign::absolved, at(2.1));
+    if (absolved) pool->health().report(pool->figures().key(0), Sign::absolved, at(2.1));
     EXPECT_EQ(grantees.all.size(), absolved ? 1u : 0u);
     grantees.all.clear();
   }
@@ -296,7 +297,7 @@ TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {
   auto spec = replica("a");
   spec.health.eject = false;
   pool = pool_of({spec, replica("b")}, config::Policy::round_robin);
-  keys = {pool->key(0), pool->key(1)};
+  keys = {pool->figures().key(0), pool->figures().key(1)};
   report(1, Sign::answered, 20, 1);
   report(0, Sign::failed, 20, 1);
   report(0, Sign::client_error, 20, 1);
@@ -308,7 +309,7 @@ TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
   begin(2);
   const ReplicaSpec three[] = {replica("a"), replica("b"), replica("c")};
   const auto indexes = pool->set_replicas(three, at(1));
-  keys.push_back(pool->key(indexes[2]));
+  keys.push_back(pool->figures().key(indexes[2]));
   EXPECT_EQ(state(2, 1), starting);
   std::vector<Lease> held;
   const auto held_by_new = [&] {
@@ -342,9 +343,9 @@ TEST_F(PoolHealth, OneThatComesBackIsNotTakenForFasterThanItsPeersInItsFirstMinu
   serve(not_b, 0.1);
   report(0, Sign::probe_passed, 1, now);
   serve(not_a, 0.02);
-  EXPECT_EQ(pool->load(0, at(now)).speed, 1) << "its peer had the work of both";
+  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1) << "its peer had the work of both";
   serve(not_b, 0.6);
-  EXPECT_GT(pool->load(0, at(now)).speed, 1.2);
+  EXPECT_GT(pool->figures().load(0, at(now)).speed, 1.2);
 }
 
 TEST_F(PoolHealth, WhatIsSaidOfOneThatIsGoneTouchesNobody) {
@@ -355,15 +356,15 @@ TEST_F(PoolHealth, WhatIsSaidOfOneThatIsGoneTouchesNobody) {
   const auto reused = pool->set_replicas(third, at(2));
   ASSERT_EQ(reused[0], keys[0].index) << "the place is used again";
   report(0, Sign::refused, 1, 3);
-  EXPECT_EQ(pool->health(pool->key(reused[0]), at(3)).state, starting);
+  EXPECT_EQ(pool->health().of(pool->figures().key(reused[0]), at(3)).state, starting);
   EXPECT_EQ(state(0, 3), down);
 }
 
 TEST_F(PoolHealth, TellsChangesByName) {
   begin(2);
   report(1, Sign::failed, 5, 1);
-  EXPECT_EQ(pool->take_changes(at(5)).size(), 1u);
-  const auto later = pool->take_changes(at(11));
+  EXPECT_EQ(pool->health().take_changes(at(5)).size(), 1u);
+  const auto later = pool->health().take_changes(at(11));
   ASSERT_EQ(later.size(), 1u) << "time alone brings it back";
   EXPECT_EQ(later[0].replica, "b");
   EXPECT_EQ(later[0].change.to, starting);
@@ -372,10 +373,10 @@ TEST_F(PoolHealth, TellsChangesByName) {
 TEST_F(PoolHealth, AReplicaWhoseNameHasNoAddressIsDownAndNoPeerUntilItsProbesPass) {
   begin(2);
   const std::string why = "its name 'b' has no address: Name or service not known";
-  for (const double now : {1, 6}) pool->unresolved(keys[1], why, at(now));
+  for (const double now : {1, 6}) pool->health().unresolved(keys[1], why, at(now));
   EXPECT_EQ(state(1, 6), down);
-  EXPECT_EQ(pool->health(keys[1], at(6)).reason, why);
-  EXPECT_EQ(pool->take_changes(at(6)).size(), 1u) << "it is told once";
+  EXPECT_EQ(pool->health().of(keys[1], at(6)).reason, why);
+  EXPECT_EQ(pool->health().take_changes(at(6)).size(), 1u) << "it is told once";
   report(0, Sign::failed, 20, 7);
   EXPECT_EQ(state(0, 7), up) << "it has no peer that could stand in";
   EXPECT_FALSE(pool->another_is_left({}, keys[0].serial));

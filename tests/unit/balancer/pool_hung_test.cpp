@@ -22,7 +22,7 @@ class PoolHung : public testing::Test {
       specs.back().health.eject = eject;
     }
     pool = pool_of(specs, config::Policy::round_robin);
-    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->figures().key(i));
   }
   Lease send(ReplicaIndex to, Tokens prompt, double now, bool stream = true,
              std::optional<std::uint64_t> max_tokens = 100) {
@@ -46,10 +46,10 @@ class PoolHung : public testing::Test {
     return now;
   }
   void look(double now) {
-    for (auto& change : pool->take_changes(at(now))) changes.push_back(std::move(change));
-    for (const auto& suspect : pool->take_suspects()) {
+    for (auto& change : pool->health().take_changes(at(now))) changes.push_back(std::move(change));
+    for (const auto& suspect : pool->health().take_suspects()) {
       suspected.push_back(now);
-      if (witness) pool->testify(suspect.key, *witness, suspect.since, at(now));
+      if (witness) pool->health().testify(suspect.key, *witness, suspect.since, at(now));
     }
   }
   /// Looks every 50 ms until the replica is out; returns when that was, or 0.
@@ -57,7 +57,7 @@ class PoolHung : public testing::Test {
     for (int i = 1; from + 0.05 * i <= to; ++i) {
       const double now = from + 0.05 * i;
       look(now);
-      if (pool->health(keys[index], at(now)).state == ejected) return now;
+      if (pool->health().of(keys[index], at(now)).state == ejected) return now;
     }
     return 0;
   }
@@ -130,9 +130,9 @@ TEST_F(PoolHung, OneThatIsNoLongerNamedIsFoundIfAnotherIsIn) {
     a.subject = b.subject = std::make_shared<int>(1);
     const std::vector<ReplicaSpec> specs = draining ? std::vector{a, b} : std::vector{b};
     pool->set_replicas(specs, at(now));
-    pool->report(keys[1], Sign::refused, at(now));
+    pool->health().report(keys[1], Sign::refused, at(now));
     EXPECT_TRUE(hung_at(now, now + 20).empty()) << "nobody could take its request";
-    pool->report(keys[1], Sign::probe_passed, at(now + 20));
+    pool->health().report(keys[1], Sign::probe_passed, at(now + 20));
     EXPECT_EQ(hung_at(now + 20, now + 30), "a");
     keys.clear();
   }
@@ -143,8 +143,8 @@ TEST_F(PoolHung, OfOneThatIsNoLongerNamedNothingElseIsTold) {
   Lease lease = send(0, 100, 0);
   const std::vector<ReplicaSpec> specs{replica("b")};
   pool->set_replicas(specs, at(1));
-  pool->report(keys[0], Sign::refused, at(2));
-  EXPECT_TRUE(pool->take_changes(at(2)).empty());
+  pool->health().report(keys[0], Sign::refused, at(2));
+  EXPECT_TRUE(pool->health().take_changes(at(2)).empty());
 }
 
 TEST_F(PoolHung, AnyTokenIsLifeForAll) {
@@ -194,9 +194,9 @@ TEST_F(PoolHung, TheLastHalfKeepsItsRequestsUntilAnotherIsBack) {
   begin(2);
   const double now = teach(0, 0);
   Lease lease = send(0, 100, now);
-  pool->report(keys[1], Sign::refused, at(now));
+  pool->health().report(keys[1], Sign::refused, at(now));
   EXPECT_EQ(out_at(0, now, now + 30), 0) << "the other one is down";
-  pool->report(keys[1], Sign::probe_passed, at(now + 30));
+  pool->health().report(keys[1], Sign::probe_passed, at(now + 30));
   EXPECT_NEAR(out_at(0, now + 30, now + 31), now + 30, 0.06);
 }
 
@@ -257,20 +257,20 @@ TEST_F(PoolHung, AProbeWithoutAnAnswerSaysNothingOfOneThatGaveItsPageMeanwhile) 
   witness.reset();
   Lease lease = send(0, 100, now);
   out_at(0, now, now + 6);
-  pool->testify(keys[0], Testimony::told, at(now + 6), at(now + 7));
-  pool->testify(keys[0], Testimony::mute, at(now + 5), at(now + 10));
+  pool->health().testify(keys[0], Testimony::told, at(now + 6), at(now + 7));
+  pool->health().testify(keys[0], Testimony::mute, at(now + 5), at(now + 10));
   EXPECT_EQ(out_at(0, now + 10, now + 20), 0);
-  pool->testify(keys[0], Testimony::mute, at(now + 15), at(now + 20));
+  pool->health().testify(keys[0], Testimony::mute, at(now + 15), at(now + 20));
   EXPECT_GT(out_at(0, now + 20, now + 20.2), 0) << "then it stood still";
 }
 
 TEST_F(PoolHung, WhatAWitnessSaysOfOneThatNobodySuspectsIsNothing) {
   begin(2);
   const double now = teach(0, 0);
-  pool->testify(keys[0], Testimony::mute, at(now), at(now));
+  pool->health().testify(keys[0], Testimony::mute, at(now), at(now));
   Lease lease = send(0, 100, now);
   EXPECT_EQ(out_at(0, now, now + 4.9), 0);
-  pool->testify(keys[0], Testimony::ill, at(now), at(now + 4.9));
+  pool->health().testify(keys[0], Testimony::ill, at(now), at(now + 4.9));
   witness = Testimony::answered;
   EXPECT_EQ(out_at(0, now + 4.9, now + 50), 0);
 }
@@ -313,7 +313,7 @@ TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesASilentReplicaAfterManyTimesItsL
   for (const auto& row : rows) {
     begin(2);
     const double now = teach(0, 0);
-    for (const auto& key : keys) pool->engine_told(key, {{}, row.context});
+    for (const auto& key : keys) pool->health().engine_told(key, {{}, row.context});
     witness = Testimony::answered;
     Lease lease = send(0, 1000, now, false, row.max_tokens);
     EXPECT_NEAR(out_at(0, now, now + 2000), row.after > 0 ? now + row.after : 0, 0.11);
@@ -409,7 +409,7 @@ TEST_F(PoolHung, AProbeThatBeganBeforeTheSuspicionStoodConfirmsItAfterTenSeconds
   witness.reset();
   Lease lease = send(0, 200, 0);  // It is due after 2 s, and the suspicion stands after 8.
   look(5);
-  pool->testify(keys[0], Testimony::mute, at(5), at(7.9));
+  pool->health().testify(keys[0], Testimony::mute, at(5), at(7.9));
   EXPECT_NEAR(out_at(0, 7.9, 20), 10, 0.11);
 }
 
@@ -426,7 +426,7 @@ TEST_F(PoolHung, WhereNeitherItsDoorNorItsPageAnswersItsBooksHaveToExplainItOnce
       out_at(0, 0, 4.95);
       EXPECT_TRUE(suspected.empty()) << "nobody is asked before";
       look(5);
-      if (both) pool->testify(keys[0], Testimony::untold, at(5), at(5));
+      if (both) pool->health().testify(keys[0], Testimony::untold, at(5), at(5));
       EXPECT_NEAR(out_at(0, 5, 200), both ? row.both : row.one, 0.2) << row.prompt;
       keys.clear();
       suspected.clear();
@@ -440,7 +440,7 @@ TEST_F(PoolHung, ADoorAndAPageThatAreMuteFromTheBeginningNeedTenSeconds) {
   witness.reset();
   Lease lease = send(0, 100, 0);
   look(5);
-  for (const auto what : {Testimony::mute, Testimony::untold}) pool->testify(keys[0], what, at(0.1), at(5.1));
+  for (const auto what : {Testimony::mute, Testimony::untold}) pool->health().testify(keys[0], what, at(0.1), at(5.1));
   EXPECT_NEAR(out_at(0, 5.1, 30), 10, 0.11);
 }
 
@@ -449,8 +449,8 @@ TEST_F(PoolHung, APageThatComesLaterTakesBackThatNoneCame) {
   witness = Testimony::mute;
   Lease lease = send(0, 1000, 0);
   look(5);
-  pool->testify(keys[0], Testimony::untold, at(5), at(5));
-  pool->testify(keys[0], Testimony::told, at(6), at(6));
+  pool->health().testify(keys[0], Testimony::untold, at(5), at(5));
+  pool->health().testify(keys[0], Testimony::told, at(6), at(6));
   EXPECT_EQ(out_at(0, 6, 39), 0);
 }
 
@@ -459,11 +459,11 @@ TEST_F(PoolHung, APageSaysNothingOfHowWellItsEngineIs) {
     begin(2);
     const double now = teach(0, 0);
     witness = Testimony::ill;
-    pool->report(keys[1], Sign::refused, at(now));
+    pool->health().report(keys[1], Sign::refused, at(now));
     Lease lease = send(0, 100, now);
     out_at(0, now, now + 6);
-    pool->testify(keys[0], said, at(now + 6), at(now + 6));
-    pool->report(keys[1], Sign::probe_passed, at(now + 7));
+    pool->health().testify(keys[0], said, at(now + 6), at(now + 6));
+    pool->health().report(keys[1], Sign::probe_passed, at(now + 7));
     EXPECT_EQ(out_at(0, now + 7, now + 20) > 0, said == Testimony::told) << "its door answers well";
     keys.clear();
   }
@@ -537,10 +537,10 @@ TEST_F(PoolHung, WhatIsOnAReplicaWhoseProbesHaveFailedGoesElsewhere) {
       const double now = teach(0, 0);
       witness.reset();
       Lease lease = send(0, 50'000, now, stream);
-      for (int i = 0; i < 3; ++i) pool->report(keys[0], Sign::probe_failed, at(now + 1));
-      if (!another) pool->report(keys[1], Sign::refused, at(now + 1));
+      for (int i = 0; i < 3; ++i) pool->health().report(keys[0], Sign::probe_failed, at(now + 1));
+      if (!another) pool->health().report(keys[1], Sign::refused, at(now + 1));
       EXPECT_EQ(hung_at(now, now + 20), another ? "a" : "");
-      EXPECT_EQ(pool->health(keys[0], at(now + 20)).state, down);
+      EXPECT_EQ(pool->health().of(keys[0], at(now + 20)).state, down);
       keys.clear();
     }
   }
@@ -563,11 +563,11 @@ TEST_F(PoolHung, OneThatComesBackIsAsFastAsItWas) {
     stuck.end(LeaseEnd(EndCause::replica_failed), at(now));
   }
   now += 15;
-  pool->report(keys[0], Sign::probe_passed, at(now));
+  pool->health().report(keys[0], Sign::probe_passed, at(now));
   Lease lease = send(0, 1000, now);
   lease.first_token(at(now + 1));
-  EXPECT_EQ(pool->load(0, at(now + 1)).speed, 1);
-  EXPECT_EQ(pool->load(1, at(now + 1)).speed, 1);
+  EXPECT_EQ(pool->figures().load(0, at(now + 1)).speed, 1);
+  EXPECT_EQ(pool->figures().load(1, at(now + 1)).speed, 1);
 }
 
 TEST_F(PoolHung, TheStreamsThatHangDoNotTakeItOutAgain) {
@@ -575,9 +575,9 @@ TEST_F(PoolHung, TheStreamsThatHangDoNotTakeItOutAgain) {
   const double now = teach(0, 0);
   Lease stuck = send(0, 100, now);
   const double out = out_at(0, now, now + 60);
-  pool->report(keys[0], Sign::probe_passed, at(out + 5));
-  pool->take_changes(at(out + 10));
-  EXPECT_EQ(pool->health(keys[0], at(out + 10)).state, starting);
+  pool->health().report(keys[0], Sign::probe_passed, at(out + 5));
+  pool->health().take_changes(at(out + 10));
+  EXPECT_EQ(pool->health().of(keys[0], at(out + 10)).state, starting);
   EXPECT_EQ(out_at(0, out + 10, out + 60), 0);
   Lease again = send(0, 100, out + 60);
   EXPECT_NEAR(out_at(0, out + 60, out + 90), out + 65, 0.1);

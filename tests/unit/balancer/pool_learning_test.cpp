@@ -12,12 +12,12 @@ TEST(Pool, LearnsOnlyFromAnswers) {
   failed.cause = EndCause::replica_failed;
   for (int i = 0; i < 50; ++i) admitted(pool->offer(chat_of(4000), at(1))).end(failed, at(1));
   EXPECT_EQ(admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate(), before);
-  EXPECT_EQ(pool->load(0, at(10)).decode_left, 0u);
+  EXPECT_EQ(pool->figures().load(0, at(10)).decode_left, 0u);
 
   for (int i = 0; i < 200; ++i) admitted(pool->offer(chat_of(4000), at(11))).end(answer(2000, 77), at(11));
   Lease lease = admitted(pool->offer(chat_of(4000), at(12)));
   EXPECT_NEAR(static_cast<double>(lease.prompt_estimate()), 2000, 20);
-  EXPECT_EQ(pool->load(0, at(12)).decode_left, 77u);
+  EXPECT_EQ(pool->figures().load(0, at(12)).decode_left, 77u);
 }
 
 // Twenty streams teach the rates; then a request that is not streamed drains by them.
@@ -31,9 +31,9 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
     lease.end(answer(1000, 51), at(now += 1));
   }
   Lease lease = admitted(pool->offer(not_streamed(prompt_of(1000)), at(now)));
-  EXPECT_EQ(pool->load(0, at(now)).prefill_left, 1000u);
-  EXPECT_NEAR(static_cast<double>(pool->load(0, at(now + 0.05)).prefill_left), 500, 2);
-  const ReplicaLoad later = pool->load(0, at(now + 0.5));
+  EXPECT_EQ(pool->figures().load(0, at(now)).prefill_left, 1000u);
+  EXPECT_NEAR(static_cast<double>(pool->figures().load(0, at(now + 0.05)).prefill_left), 500, 2);
+  const ReplicaLoad later = pool->figures().load(0, at(now + 0.5));
   EXPECT_EQ(later.prefill_left, 0u);
   EXPECT_NEAR(static_cast<double>(later.decode_left), 51 - 0.4 * 50, 1);
   EXPECT_EQ(later.oldest_unanswered_seconds, 0.0);
@@ -52,8 +52,8 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
   RequestFacts unread = prompt_of(1000);
   unread.api = metrics::Api::other;
   Lease lease = admitted(pool->offer(unread, at(now)));
-  EXPECT_EQ(pool->load(0, at(now)).prefill_left, 1000u);
-  EXPECT_EQ(pool->load(0, at(now + 0.2)).prefill_left, 0u);
+  EXPECT_EQ(pool->figures().load(0, at(now)).prefill_left, 1000u);
+  EXPECT_EQ(pool->figures().load(0, at(now + 0.2)).prefill_left, 0u);
   lease.end(answer(), at(now + 2));
   expect_idle(*pool, 1, at(now + 2));
 }
@@ -75,9 +75,9 @@ TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
   serve(*pool, not_a, now, 0.1, answer(1000, 10));
   serve(*pool, not_b, now, 0.1, answer(1000, 10, 0));
   serve(*pool, not_c, now, 0.1, answer(1000, 10, 500));
-  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
-  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
-  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->figures().load(1, at(now)).speed, 1);
+  EXPECT_NEAR(pool->figures().load(2, at(now)).speed, 0.5, 0.01);
 }
 
 TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
@@ -86,7 +86,7 @@ TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
   double now = 0;
   serve(*pool, not_a, now, 0.01, answer());
   serve(*pool, not_b, now, 0.05, answer());
-  ASSERT_LT(pool->load(1, at(now)).speed, 0.5);
+  ASSERT_LT(pool->figures().load(1, at(now)).speed, 0.5);
   const auto chosen = [&](double when) {
     Lease lease = admitted(pool->offer(prompt_of(1000), at(when)));
     const ReplicaIndex replica = lease.replica();
@@ -98,7 +98,7 @@ TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
   int tried = 0;
   for (int i = 0; i < 50; ++i) tried += chosen(now + 61 + i) == 1 ? 1 : 0;
   EXPECT_GT(tried, 15);
-  EXPECT_EQ(pool->load(1, at(now + 200)).speed, 1) << "it has proved otherwise";
+  EXPECT_EQ(pool->figures().load(1, at(now + 200)).speed, 1) << "it has proved otherwise";
 }
 
 TEST(Pool, ARemovedReplicaIsNotCompared) {
@@ -108,10 +108,10 @@ TEST(Pool, ARemovedReplicaIsNotCompared) {
   serve(*pool, not_a, now, 0.1, answer());
   serve(*pool, not_b, now, 0.1, answer());
   serve(*pool, not_c, now, 0.2, answer());
-  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+  EXPECT_NEAR(pool->figures().load(2, at(now)).speed, 0.5, 0.01);
   const ReplicaSpec left[] = {replica("c")};
   pool->set_replicas(left, at(now));
-  EXPECT_EQ(pool->load(2, at(now)).speed, 1);
+  EXPECT_EQ(pool->figures().load(2, at(now)).speed, 1);
 }
 
 TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
@@ -127,8 +127,8 @@ TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
     whole.end(answer(9000, 10), at(now));
     stream.end(answer(1000, 10), at(now));
   }
-  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
-  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
+  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->figures().load(1, at(now)).speed, 1);
 }
 
 }  // namespace

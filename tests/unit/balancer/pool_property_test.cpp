@@ -33,7 +33,7 @@ class Storm {
     for (int i = 0; i < steps; ++i) {
       now_ += 0.001 * static_cast<double>(below(200));
       step();
-      EXPECT_EQ(pool_->in_flight(), held_.size());
+      EXPECT_EQ(pool_->figures().in_flight(), held_.size());
     }
     while (!held_.empty()) finish(below(held_.size()));
     expect_idle(*pool_, replicas, at(now_ + 1));
@@ -81,7 +81,7 @@ class Storm {
     facts.model = "never answered";  // Only the request's own limit is expected.
     facts.stream = stream;
     std::vector<Serial> tried;
-    if (below(10) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
+    if (below(10) == 0) tried.push_back(pool_->figures().key(static_cast<ReplicaIndex>(below(replicas))).serial);
     Offered offered = pool_->offer(facts, at(now_), tried);
     if (auto* admitted = std::get_if<Admitted>(&offered)) {
       Held held;
@@ -125,7 +125,7 @@ class Storm {
       ++load.in_flight;
     }
     for (ReplicaIndex i = 0; i < replicas; ++i) {
-      const ReplicaLoad load = pool_->load(i, at(now_));
+      const ReplicaLoad load = pool_->figures().load(i, at(now_));
       EXPECT_EQ(load.decode_left, account[i].decode_left);
       EXPECT_EQ(load.resident, account[i].resident);
       EXPECT_EQ(load.in_flight, account[i].in_flight);
@@ -140,10 +140,10 @@ class Storm {
   // They have grown with what was in flight, and stand still now that nothing is.
   void check_integrals() {
     for (ReplicaIndex i = 0; i < replicas; ++i) {
-      const ReplicaLoad load = pool_->load(i, at(now_ + 1));
+      const ReplicaLoad load = pool_->figures().load(i, at(now_ + 1));
       EXPECT_LE(load.busy_seconds, now_ + 1e-6);
       EXPECT_GE(load.prefill_seconds + load.decode_seconds, load.busy_seconds - 1e-6);
-      const ReplicaLoad later = pool_->load(i, at(now_ + 1000));
+      const ReplicaLoad later = pool_->figures().load(i, at(now_ + 1000));
       EXPECT_EQ(later.busy_seconds, load.busy_seconds);
       EXPECT_EQ(later.prefill_seconds, load.prefill_seconds);
       EXPECT_EQ(later.decode_seconds, load.decode_seconds);

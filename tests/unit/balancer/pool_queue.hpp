@@ -70,8 +70,8 @@ class PoolQueue : public testing::Test {
     ADD_FAILURE() << wish.name << " is not refused";
     return {};
   }
-  void tick(double now) { pool->take_changes(at(now)); }
-  std::size_t waiting(double now) { return pool->queue(at(now)).waiting; }
+  void tick(double now) { pool->health().take_changes(at(now)); }
+  std::size_t waiting(double now) { return pool->figures().queue(at(now)).waiting; }
   static void answered(Lease lease, double now) { lease.end(LeaseEnd(EndCause::answered), at(now)); }
 
   Grantees sink;

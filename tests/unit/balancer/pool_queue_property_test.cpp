@@ -26,9 +26,9 @@ class WaitingStorm {
       if (below(3) == 0) take_grants();
     }
     recover();
-    EXPECT_EQ(pool_->queue(at(now_)).waiting, 0u);
-    EXPECT_EQ(pool_->queue(at(now_)).waiting_tokens, 0u);
-    EXPECT_EQ(pool_->queue(at(now_)).waiting_bytes, 0u);
+    EXPECT_EQ(pool_->figures().queue(at(now_)).waiting, 0u);
+    EXPECT_EQ(pool_->figures().queue(at(now_)).waiting_tokens, 0u);
+    EXPECT_EQ(pool_->figures().queue(at(now_)).waiting_bytes, 0u);
     expect_idle(*pool_, replicas, at(now_ + 2));
     for (const auto& [id, told] : told_) EXPECT_EQ(told, 1) << "request " << id;
     EXPECT_GT(waited_, 100u) << "the storm made nobody wait";
@@ -62,7 +62,7 @@ class WaitingStorm {
       change_limits();
     } else {
       now_ += static_cast<double>(below(4));
-      pool_->take_changes(at(now_));
+      pool_->health().take_changes(at(now_));
     }
   }
 
@@ -71,7 +71,7 @@ class WaitingStorm {
     RequestFacts facts = prompt_of(below(8) ? below(3000) : below(30'000));
     facts.stream = below(5) > 0;
     std::vector<Serial> tried;
-    while (below(4) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
+    while (below(4) == 0) tried.push_back(pool_->figures().key(static_cast<ReplicaIndex>(below(replicas))).serial);
     PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(5), .bytes = below(100)};
     if (below(5) == 0) placement.deadline = at(now_ + static_cast<double>(below(10)));
     placement.front_of_queue = below(6) == 0;
@@ -128,7 +128,7 @@ class WaitingStorm {
     const auto index = static_cast<ReplicaIndex>(below(replicas));
     const Sign sign = signs[below(std::size(signs))];
     for (auto times = 1 + below(6); times > 0; --times)
-      pool_->report(pool_->key(index), sign, at(now_), std::chrono::seconds(below(4)));
+      pool_->health().report(pool_->figures().key(index), sign, at(now_), std::chrono::seconds(below(4)));
   }
 
   void change_replicas() {
@@ -160,8 +160,9 @@ class WaitingStorm {
     pool_->set_limits(wide, at(now_));
     for (int i = 0; i < 3000 && (!waiting_.empty() || !held_.empty() || !sink_.all.empty()); ++i) {
       now_ += 1;
-      for (ReplicaIndex r = 0; r < replicas; ++r) pool_->report(pool_->key(r), Sign::probe_passed, at(now_));
-      pool_->take_changes(at(now_));
+      for (ReplicaIndex r = 0; r < replicas; ++r)
+        pool_->health().report(pool_->figures().key(r), Sign::probe_passed, at(now_));
+      pool_->health().take_changes(at(now_));
       take_grants();
       for (Held& held : std::exchange(held_, {})) {
         held.lease.first_token(at(now_));

@@ -57,7 +57,7 @@ TEST_F(PoolQueueRate, AFreePlaceRefusesNobody) {
 
 TEST_F(PoolQueueRate, WhileNoneIsUpTheRateSaysNothing) {
   run_at_100_tokens_a_second(0, 20);
-  pool->report(pool->key(0), Sign::refused, at(20));
+  pool->health().report(pool->figures().key(0), Sign::refused, at(20));
   EXPECT_EQ(wait({"90 s", 9000}, 20).deadline, at(80));
 }
 
@@ -65,10 +65,10 @@ TEST_F(PoolQueueRate, AnOutageIsNoSlowQueue) {
   run_at_100_tokens_a_second(0, 20);
   running.end(LeaseEnd(EndCause::replica_failed), at(20));
   sink.all.clear();
-  pool->report(pool->key(0), Sign::refused, at(20));
+  pool->health().report(pool->figures().key(0), Sign::refused, at(20));
   wait({"it was there in the outage", 100}, 20);
   tick(45);
-  pool->report(pool->key(0), Sign::probe_passed, at(45));
+  pool->health().report(pool->figures().key(0), Sign::probe_passed, at(45));
   running = sink.take().second;
   wait({"2000 tokens take 20 s", 2000}, 45);
 }

@@ -11,7 +11,7 @@ TEST_F(PoolQueue, AFreePlaceGoesToTheOneThatWaits) {
   Lease first = admit({"first"}, 1);
   const Waiting second = wait({"second"}, 2);
   EXPECT_EQ(second.deadline, at(32));
-  const QueueFigures figures = pool->queue(at(5));
+  const QueueFigures figures = pool->figures().queue(at(5));
   EXPECT_EQ(figures.waiting, 1u);
   EXPECT_EQ(figures.waiting_tokens, 10u);
   EXPECT_EQ(figures.waiting_bytes, 1u);
@@ -133,10 +133,10 @@ TEST_F(PoolQueue, FullOfBytesTheKeyWithMostOfThemGivesWay) {
 TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
-  const ReplicaKey a = pool->key(0);
+  const ReplicaKey a = pool->figures().key(0);
   wait({"first"}, 1);
   // A place is free as soon as the replica is no longer full, and nobody has told the pool that time has passed.
-  pool->report(a, Sign::full, at(1), std::chrono::seconds(5));
+  pool->health().report(a, Sign::full, at(1), std::chrono::seconds(5));
   answered(std::move(one.replica() == 0 ? one : two), 2);
   EXPECT_TRUE(sink.all.empty());
   const Waiting second = wait({"second"}, 6.5);
@@ -154,7 +154,7 @@ TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadlin
   back.tried = {one.key().serial};
   back.front_of_queue = true;
   back.deadline = at(9);
-  pool->report(one.key(), Sign::full, at(2));
+  pool->health().report(one.key(), Sign::full, at(2));
   EXPECT_EQ(wait(back, 2).deadline, at(9));
   answered(std::move(one), 2.5);
   EXPECT_TRUE(sink.all.empty()) << "it has just said that it is full";
@@ -170,9 +170,9 @@ TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyO
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex refused_by = one.replica();
-  pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
+  pool->health().report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
   one.end(LeaseEnd(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {pool->key(refused_by).serial}, .front_of_queue = true}, 2);
+  wait({.name = "back", .tried = {pool->figures().key(refused_by).serial}, .front_of_queue = true}, 2);
   tick(4.9);
   EXPECT_TRUE(sink.all.empty());
   tick(5);
@@ -186,7 +186,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica();
   one.end(LeaseEnd(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
+  wait({.name = "back", .tried = {pool->figures().key(failed).serial}}, 2);
   tick(2.9);
   EXPECT_TRUE(sink.all.empty()) << "it prefers another for a while, although nobody else waits";
   tick(3);
@@ -223,13 +223,13 @@ TEST_F(PoolQueue, OneThatReturnsWhenItWasToldToIsNotPushedOutByThoseThatComeForT
 TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
   for (const bool answers : {true, false}) {
     begin({places("a", 1)});
-    if (answers) pool->report(pool->key(0), Sign::answered, at(0), {}, {1});
+    if (answers) pool->health().report(pool->figures().key(0), Sign::answered, at(0), {}, {1});
     running = admit({.name = "0", .key = 2}, 1);
     for (int i = 1; i <= 4; ++i) wait({.name = std::to_string(i), .key = 1}, 1);
     int failed = 0;
     for (bool granted = true; granted; ++failed) {
       running.end(LeaseEnd(EndCause::replica_failed), at(1.1));
-      pool->report(pool->key(0), Sign::failed, at(1.1), {}, {2});
+      pool->health().report(pool->figures().key(0), Sign::failed, at(1.1), {}, {2});
       granted = !sink.all.empty();
       if (granted) running = sink.take().second;
     }
@@ -246,7 +246,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica(), other = two.replica();
   one.end(LeaseEnd(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
+  wait({.name = "back", .tried = {pool->figures().key(failed).serial}}, 2);
   answered(std::move(two), 2.5);
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
@@ -270,7 +270,7 @@ TEST_F(PoolQueue, WhoeverComesBackDoesNotGoAtOnceToWhereARequestHasJustFailed) {
 
 TEST_F(PoolQueue, TimeAloneGrants) {
   begin({replica("a")});
-  pool->report(pool->key(0), Sign::full, at(1), std::chrono::seconds(7));
+  pool->health().report(pool->figures().key(0), Sign::full, at(1), std::chrono::seconds(7));
   wait({"one"}, 1);
   tick(7.95);
   EXPECT_TRUE(sink.all.empty());
@@ -282,10 +282,10 @@ TEST_F(PoolQueue, WhereAllRefuseOrDrainItWaitsLongerAndForAProbe) {
   auto draining = replica("b");
   draining.draining = true;
   begin({replica("a"), draining});
-  pool->report(pool->key(0), Sign::refused, at(1));
+  pool->health().report(pool->figures().key(0), Sign::refused, at(1));
   EXPECT_EQ(wait({"one"}, 2).deadline, at(62));
-  EXPECT_EQ(pool->health(pool->key(1), at(2)).state, ReplicaState::draining);
-  pool->report(pool->key(0), Sign::probe_passed, at(20));
+  EXPECT_EQ(pool->health().of(pool->figures().key(1), at(2)).state, ReplicaState::draining);
+  pool->health().report(pool->figures().key(0), Sign::probe_passed, at(20));
   EXPECT_EQ(sink.take().first, "one");
 }
 
@@ -317,15 +317,16 @@ TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
   const ReplicaSpec specs[] = {a, replica("b")};
   pool->set_replicas(specs, at(2));
   for (int i = 0; i < 10; ++i) EXPECT_EQ(admit({"y"}, 2).replica(), 1u);
-  EXPECT_EQ(pool->load(0, at(2)).in_flight, 2u);
-  for (int i = 0; i < 5; ++i) pool->report(pool->key(1), Sign::failed, at(3));
-  EXPECT_EQ(pool->health(pool->key(1), at(3)).state, ReplicaState::up) << "it is the last one";
+  EXPECT_EQ(pool->figures().load(0, at(2)).in_flight, 2u);
+  for (int i = 0; i < 5; ++i) pool->health().report(pool->figures().key(1), Sign::failed, at(3));
+  EXPECT_EQ(pool->health().of(pool->figures().key(1), at(3)).state, ReplicaState::up) << "it is the last one";
 }
 
 TEST_F(PoolQueue, WhenWeirBeginsNoReplicaStarts) {
   begin({replica("a"), replica("b")});
   for (int i = 0; i < 50; ++i) answered(admit({.name = "x", .stream = false}, 1), 2);
-  for (const ReplicaIndex i : {0U, 1U}) EXPECT_EQ(pool->health(pool->key(i), at(2)).state, ReplicaState::up);
+  for (const ReplicaIndex i : {0U, 1U})
+    EXPECT_EQ(pool->health().of(pool->figures().key(i), at(2)).state, ReplicaState::up);
 }
 
 TEST_F(PoolQueue, AFailureGrantsNothingThereForASecond) {

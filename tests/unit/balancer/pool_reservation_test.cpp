@@ -39,7 +39,9 @@ class PoolReservation : public PoolQueue {
     const ReplicaIndex replica = lease.replica();
     on[replica].push_back(std::move(lease));
   }
-  void tell_context(ReplicaIndex replica, Tokens context) { pool->engine_told(pool->key(replica), {{}, context}); }
+  void tell_context(ReplicaIndex replica, Tokens context) {
+    pool->health().engine_told(pool->figures().key(replica), {{}, context});
+  }
   void TearDown() override {
     for (auto& leases : on) leases.clear();
     done.clear();
@@ -78,9 +80,9 @@ TEST_F(PoolReservation, WhatAnEngineTellsLaterMovesIt) {
 
 TEST_F(PoolReservation, OneThatHadTheRequestIsKeptFreeWhereTheOtherGoesOut) {
   fill();
-  pass_over({.name = "", .tried = {pool->key(0).serial}});
+  pass_over({.name = "", .tried = {pool->figures().key(0).serial}});
   EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"passes", 1}})) << "b is kept free: it has not had the request";
-  for (int i = 0; i < 3; ++i) pool->report(pool->key(1), Sign::probe_failed, at(8));
+  for (int i = 0; i < 3; ++i) pool->health().report(pool->figures().key(1), Sign::probe_failed, at(8));
   EXPECT_EQ(first_tokens(0, 9, 8), Got());
   EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"huge", 1}}));
 }
@@ -88,7 +90,7 @@ TEST_F(PoolReservation, OneThatHadTheRequestIsKeptFreeWhereTheOtherGoesOut) {
 TEST_F(PoolReservation, OneThatHasJustSaidThatItIsFullIsNotKeptFree) {
   fill();
   pass_over({});
-  pool->report(pool->key(0), Sign::full, at(8), std::chrono::seconds(60));
+  pool->health().report(pool->figures().key(0), Sign::full, at(8), std::chrono::seconds(60));
   EXPECT_EQ(first_tokens(1, 9, 8), Got());
   EXPECT_EQ(first_tokens(1, 1, 8), (Got{{"huge", 1}}));
 }
@@ -102,7 +104,7 @@ TEST_F(PoolReservation, ThePoolIsNotKeptFreeForOneThatNoReplicaWouldGet) {
   ReplicaSpec specs[] = {tokens("a", 1000), tokens("b", 1000)};
   specs[1].max_context = 1500;
   pool->set_replicas(specs, at(9));
-  pool->report(pool->key(0), Sign::full, at(9), std::chrono::seconds(60));
+  pool->health().report(pool->figures().key(0), Sign::full, at(9), std::chrono::seconds(60));
   EXPECT_EQ(first_tokens(1, 1, 9), (Got{{"passes", 1}})) << "only a may take it, and a takes nothing now";
 }
 
@@ -176,7 +178,7 @@ TEST_F(PoolReservation, AReservedReplicaThatGoesOutIsReplaced) {
   EXPECT_EQ(passed.size(), 3u);
   wait({"after", 100, 2}, 2);
   tick(7.5);
-  pool->report(pool->key(0), Sign::refused, at(8));
+  pool->health().report(pool->figures().key(0), Sign::refused, at(8));
   for (auto& lease : held[1]) lease.first_token(at(9));
   EXPECT_EQ(sink.take().first, "huge");
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "balancer/pool.hpp"
+#include "balancer/silence.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -26,7 +27,7 @@ class Town {
     pool_ = pool_of(specs, config::Policy::least_queued_tokens, seed);
     for (ReplicaIndex i = 0; i < specs.size(); ++i) {
       Engine engine;
-      engine.key = pool_->key(i);
+      engine.key = pool_->figures().key(i);
       engine.prefill = std::exp(uniform(std::log(500), std::log(20'000)));
       engine.tells_counters = below(2) == 0 && (i > 0 || fate_ == Fate::stops);
       engine.one_at_a_time = below(3) == 0;
@@ -49,21 +50,21 @@ class Town {
       for (auto& engine : engines_) witnesses(engine);
       for (std::size_t which = 1; which < engines_.size(); ++which)
         ASSERT_FALSE(is_out(which)) << "engine " << which << " lives at " << now_ << ": "
-                                    << pool_->health(engines_[which].key, at(now_)).reason;
+                                    << pool_->health().of(engines_[which].key, at(now_)).reason;
       if (is_out(0) && !out_at) out_at = now_;
-      ASSERT_FALSE(out_at && now_ < stops_at) << pool_->health(engines_[0].key, at(now_)).reason;
+      ASSERT_FALSE(out_at && now_ < stops_at) << pool_->health().of(engines_[0].key, at(now_)).reason;
       if (out_at) return;
     }
   }
 
-  std::string reason() const { return pool_->health(engines_[0].key, at(now_)).reason; }
+  std::string reason() const { return pool_->health().of(engines_[0].key, at(now_)).reason; }
 
   /// How long its books may explain a silence of the first engine, four times, where its rate is not known.
   double explained() const {
     double prompts = 0;
     for (const auto& request : engines_[0].requests)
       if (request.made == 0) prompts += static_cast<double>(request.prompt);
-    return 4 * prompts / Pool::slowest_prefill;
+    return 4 * prompts / silence::slowest_prefill;
   }
 
   std::optional<double> out_at, suspected_at;
@@ -95,7 +96,7 @@ class Town {
   std::uint32_t below(std::uint32_t n) { return std::uniform_int_distribution<std::uint32_t>(0, n - 1)(random_); }
   double uniform(double from, double to) { return std::uniform_real_distribution(from, to)(random_); }
   bool is_out(std::size_t which) {
-    const auto state = pool_->health(engines_[which].key, at(now_)).state;
+    const auto state = pool_->health().of(engines_[which].key, at(now_)).state;
     return state == ReplicaState::ejected || state == ReplicaState::down;
   }
 
@@ -170,8 +171,8 @@ class Town {
   }
 
   void pool_looks() {
-    static_cast<void>(pool_->take_changes(at(now_)));
-    for (const auto& suspect : pool_->take_suspects()) {
+    static_cast<void>(pool_->health().take_changes(at(now_)));
+    for (const auto& suspect : pool_->health().take_suspects()) {
       auto& engine = engines_[suspect.key.index];
       engine.next_probe = now_;
       engine.is_to_be_probed = true;
@@ -195,24 +196,24 @@ class Town {
         engine.next_probe = engine.is_to_be_probed ? now_ : now_ + probe_every;
         const bool excused = mute && engine.last_token > begun;
         const auto sign = !mute ? Sign::probe_passed : excused ? Sign::probe_excused : Sign::probe_failed;
-        pool_->report(engine.key, sign, at(now_));
+        pool_->health().report(engine.key, sign, at(now_));
         if (!excused)
-          pool_->testify(engine.key, mute ? Testimony::mute : Testimony::answered, at(begun), at(now_));
+          pool_->health().testify(engine.key, mute ? Testimony::mute : Testimony::answered, at(begun), at(now_));
       }
     }
     if (!engine.tells_counters || !engine.page_at || now_ < *engine.page_at) return;
     if (mute) {
       if (now_ < engine.page_begun + page_takes_at_most) return;
-      pool_->testify(engine.key, Testimony::untold, at(engine.page_begun), at(now_));
+      pool_->health().testify(engine.key, Testimony::untold, at(engine.page_begun), at(now_));
       engine.page_begun = now_;
       return;
     }
     engine.page_begun = now_ + page_every;
-    pool_->testify(engine.key, Testimony::told, at(now_), at(now_));
+    pool_->health().testify(engine.key, Testimony::told, at(now_), at(now_));
     if (engine.counters_then < 0)
       engine.counters_then = engine.counters;
     else
-      pool_->testify(engine.key, engine.counters != engine.counters_then ? Testimony::works : Testimony::still, at(now_),
+      pool_->health().testify(engine.key, engine.counters != engine.counters_then ? Testimony::works : Testimony::still, at(now_),
                      at(now_));
     engine.page_at = now_ + page_every;
   }
@@ -253,7 +254,7 @@ TEST(PoolSilence, OfAStoppedOnePutsItOutWithinTheTimeOfAProbe) {
     if (!town.suspected_at) continue;  // Its probes alone showed it, before it had anything to answer.
     ++suspected;
     if (town.reason().find("neither its probe nor") != std::string::npos) ++deaf;
-    const double silent_since = *town.suspected_at - Pool::least_suspect_seconds;
+    const double silent_since = *town.suspected_at - silence::least_suspect_seconds;
     EXPECT_LE(*town.out_at,
               std::max(*town.suspected_at, silent_since + town.explained()) + probe_takes_at_most + 3 * tick)
         << "seed " << seed;

@@ -60,9 +60,9 @@ TEST(PoolSimulation, AReplicaAtHalfSpeedIsLearnedAndGetsHalfTheTokens) {
   simulation.run(arrivals, 300, any_size);
 
   const Moment now = at(simulation.now());
-  EXPECT_NEAR(pool->load(2, now).speed, 0.5, 0.05);
+  EXPECT_NEAR(pool->figures().load(2, now).speed, 0.5, 0.05);
   for (const ReplicaIndex i : {0u, 1u, 3u}) {
-    EXPECT_NEAR(pool->load(i, now).speed, 1, 0.05);
+    EXPECT_NEAR(pool->figures().load(i, now).speed, 1, 0.05);
     EXPECT_NEAR(share(simulation.offered_tokens, 2) / share(simulation.offered_tokens, i), 0.5, 0.1);
   }
 }
@@ -79,8 +79,8 @@ TEST(PoolSimulation, SpeedIsNotConfusedByIdleTime) {
     simulation.run(30, 10, any_size);
   }
   const Moment now = at(simulation.now());
-  EXPECT_NEAR(pool->load(2, now).speed, 0.5, 0.07);
-  for (const ReplicaIndex i : {0u, 1u, 3u}) EXPECT_NEAR(pool->load(i, now).speed, 1, 0.07);
+  EXPECT_NEAR(pool->figures().load(2, now).speed, 0.5, 0.07);
+  for (const ReplicaIndex i : {0u, 1u, 3u}) EXPECT_NEAR(pool->figures().load(i, now).speed, 1, 0.07);
 }
 
 // Whatever the prefix caches hold, equal engines have equal speeds, and unequal ones keep their order. A step of an
@@ -100,16 +100,16 @@ TEST(PoolSimulation, ACacheHitIsNoSlowness) {
           Simulation equal(pool, {one, other}, seed);
           equal.run(8, 100, any_size);
           for (const ReplicaIndex i : {0u, 1u}) {
-            EXPECT_GE(pool->load(i, at(equal.now())).speed, 0.8);
-            EXPECT_LE(pool->load(i, at(equal.now())).speed, 1.25);
+            EXPECT_GE(pool->figures().load(i, at(equal.now())).speed, 0.8);
+            EXPECT_LE(pool->figures().load(i, at(equal.now())).speed, 1.25);
           }
           if (hits > 0.6 || other_hits > 0.6) continue;  // Nearly nothing is left to learn from.
           other.prefill_rate = 5'000;
           auto unequal_pool = pool_of({replica("a"), replica("b")});
           Simulation unequal(unequal_pool, {one, other}, seed);
           unequal.run(8, 100, any_size);
-          EXPECT_LT(unequal_pool->load(1, at(unequal.now())).speed,
-                    0.8 * unequal_pool->load(0, at(unequal.now())).speed);
+          EXPECT_LT(unequal_pool->figures().load(1, at(unequal.now())).speed,
+                    0.8 * unequal_pool->figures().load(0, at(unequal.now())).speed);
         }
       }
     }
@@ -163,8 +163,8 @@ TEST(PoolSimulation, AWeightOfTwoGetsTwiceTheTokensOfAReplicaThatCannotKeepUp) {
   model.prefill_rate = 10'000;
   Simulation simulation(pool, {model, model}, 11);
   simulation.run(1.5 * 20'000 / 740, 60, any_size);  // Beyond saturation queues keep the proportion of the weights.
-  const auto a = static_cast<double>(pool->load(0, at(simulation.now())).prefill_left);
-  const auto b = static_cast<double>(pool->load(1, at(simulation.now())).prefill_left);
+  const auto a = static_cast<double>(pool->figures().load(0, at(simulation.now())).prefill_left);
+  const auto b = static_cast<double>(pool->figures().load(1, at(simulation.now())).prefill_left);
   EXPECT_NEAR(a / b, 2, 0.1);
 }
 

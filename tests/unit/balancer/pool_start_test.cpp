@@ -12,9 +12,10 @@ class PoolStart : public PoolQueue {
     for (const auto& name : names) specs.push_back(replica(name));
     begin(specs);
     prepare();
-    for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->report(pool->key(i), Sign::refused, at(1));
+    for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->health().report(pool->figures().key(i), Sign::refused, at(1));
     for (std::size_t i = 0; i < requests; ++i) wait(wish, 2);
-    for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->report(pool->key(i), Sign::probe_passed, at(3));
+    for (ReplicaIndex i = 0; i < specs.size(); ++i)
+      pool->health().report(pool->figures().key(i), Sign::probe_passed, at(3));
   }
   /// What the replicas learn before they go.
   virtual void prepare() {}
@@ -24,7 +25,9 @@ class PoolStart : public PoolQueue {
     for (auto next = sink.take(); next.second; next = sink.take(), ++taken) held.push_back(std::move(next.second));
     return taken;
   }
-  ReplicaState state(double now, ReplicaIndex index = 0) { return pool->health(pool->key(index), at(now)).state; }
+  ReplicaState state(double now, ReplicaIndex index = 0) {
+    return pool->health().of(pool->figures().key(index), at(now)).state;
+  }
   void TearDown() override {
     for (std::size_t i = 0; i < held.size(); ++i) held[i] = Lease();
     PoolQueue::TearDown();
@@ -77,12 +80,12 @@ TEST_F(PoolStart, AllThatComeBackTogetherDoSo) {
 TEST_F(PoolStart, WhatRanThereBeforeSaysNothing) {
   begin({tokens("a", 10'000)});
   running = admit({.name = "old", .prompt = 5000, .stream = false}, 1);
-  for (int i = 0; i < 3; ++i) pool->report(pool->key(0), Sign::probe_failed, at(2));
+  for (int i = 0; i < 3; ++i) pool->health().report(pool->figures().key(0), Sign::probe_failed, at(2));
   auto drains = tokens("a", 10'000);
   drains.draining = true;
   pool->set_replicas(std::span(&drains, 1), at(10));
   for (int i = 0; i < 3; ++i) wait({"x", 100}, 20);
-  pool->report(pool->key(0), Sign::probe_passed, at(20));
+  pool->health().report(pool->figures().key(0), Sign::probe_passed, at(20));
   pool->set_replicas(std::vector{tokens("a", 10'000)}, at(20));
   EXPECT_EQ(taken(20), 0u);
 }

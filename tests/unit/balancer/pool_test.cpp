@@ -43,14 +43,14 @@ ReplicaSpec with_places(ReplicaSpec spec, std::uint32_t requests) {
 TEST(Pool, TellsWhetherAnotherReplicaIsLeft) {
   auto a = replica("a"), b = replica("b");
   const auto pool = pool_of({a, b});
-  const auto of_a = pool->key(0).serial, of_b = pool->key(1).serial;
+  const auto of_a = pool->figures().key(0).serial, of_b = pool->figures().key(1).serial;
   const Serial only_a[] = {of_a}, only_b[] = {of_b};
   EXPECT_TRUE(pool->another_is_left({}, of_a));
   EXPECT_TRUE(pool->another_is_left(only_a, of_a));
   EXPECT_FALSE(pool->another_is_left(only_b, of_a));
-  pool->report(pool->key(1), Sign::refused, at(1));
+  pool->health().report(pool->figures().key(1), Sign::refused, at(1));
   EXPECT_FALSE(pool->another_is_left({}, of_a)) << "it refuses connections";
-  pool->report(pool->key(1), Sign::probe_passed, at(2));
+  pool->health().report(pool->figures().key(1), Sign::probe_passed, at(2));
   EXPECT_TRUE(pool->another_is_left({}, of_a));
   b.draining = true;
   const ReplicaSpec drains[] = {a, b};
@@ -62,7 +62,8 @@ TEST(Pool, TellsWhetherAnotherReplicaIsLeft) {
   const ReplicaSpec replaced[] = {moved};
   const auto place = pool->set_replicas(replaced, at(4)).front();
   EXPECT_TRUE(pool->another_is_left(only_a, of_a)) << "what came in its place is another replica";
-  EXPECT_FALSE(pool->another_is_left({}, pool->key(place).serial)) << "the first is gone, though a request is on it";
+  EXPECT_FALSE(pool->another_is_left({}, pool->figures().key(place).serial))
+      << "the first is gone, though a request is on it";
 }
 
 TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
@@ -72,8 +73,8 @@ TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
   const ReplicaSpec ab[] = {replica("a"), replica("b")}, cb[] = {replica("c"), replica("b")}, other[] = {moved};
   EXPECT_EQ(pool->set_replicas(ab, at(0)), (std::vector<ReplicaIndex>{0, 1}));
   EXPECT_EQ(pool->set_replicas(cb, at(1)), (std::vector<ReplicaIndex>{2, 1}));
-  EXPECT_EQ(pool->load(2, at(1)).name, "c");
-  EXPECT_EQ(pool->load(0, at(1)).name, "") << "nothing was under way on a: its place is free";
+  EXPECT_EQ(pool->figures().load(2, at(1)).name, "c");
+  EXPECT_EQ(pool->figures().load(0, at(1)).name, "") << "nothing was under way on a: its place is free";
   EXPECT_EQ(pool->set_replicas(ab, at(2)), (std::vector<ReplicaIndex>{0, 1}));
   EXPECT_EQ(pool->set_replicas(other, at(3)), (std::vector<ReplicaIndex>{2})) << "another url is another replica";
 }
@@ -81,25 +82,25 @@ TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
 TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   auto lease = admitted(pool->offer(prompt_of(10), at(1)));
-  const auto gone = pool->key(0);
+  const auto gone = pool->figures().key(0);
   const ReplicaSpec b[] = {replica("b")}, bc[] = {replica("b"), replica("c")};
   EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
-  EXPECT_EQ(pool->load(0, at(2)).in_flight, 1u);
+  EXPECT_EQ(pool->figures().load(0, at(2)).in_flight, 1u);
   EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
   lease.end(answer(), at(3));
-  EXPECT_EQ(pool->in_flight(), 0u);
-  EXPECT_EQ(pool->load(0, at(3)).name, "");
+  EXPECT_EQ(pool->figures().in_flight(), 0u);
+  EXPECT_EQ(pool->figures().load(0, at(3)).name, "");
   EXPECT_EQ(pool->set_replicas(bc, at(4)), (std::vector<ReplicaIndex>{1, 0}));
-  EXPECT_EQ(pool->load(0, at(4)).name, "c");
-  EXPECT_EQ(pool->load(gone, at(4)).name, "") << "who still has the key of a sees nothing of c";
+  EXPECT_EQ(pool->figures().load(0, at(4)).name, "c");
+  EXPECT_EQ(pool->figures().load(gone, at(4)).name, "") << "who still has the key of a sees nothing of c";
 }
 
 TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(EndCause::unsent), at(1));
-  EXPECT_EQ(pool->load(0, at(1)).prefill_left, 0u);
+  EXPECT_EQ(pool->figures().load(0, at(1)).prefill_left, 0u);
   admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(EndCause::replica_failed), at(1));
-  EXPECT_EQ(pool->load(0, at(1)).prefill_left, 10u) << "a failure stays for a second";
+  EXPECT_EQ(pool->figures().load(0, at(1)).prefill_left, 10u) << "a failure stays for a second";
 }
 
 TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
@@ -116,12 +117,12 @@ TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
   for (const Row& row : rows) {
     auto pool = pool_of({replica("a")});
     admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(row.cause), at(2));
-    EXPECT_EQ(pool->load(0, at(2.999)).prefill_left, row.at_once) << row.what;
-    EXPECT_EQ(pool->load(0, at(3)).prefill_left, 0u) << row.what << ", a second later";
+    EXPECT_EQ(pool->figures().load(0, at(2.999)).prefill_left, row.at_once) << row.what;
+    EXPECT_EQ(pool->figures().load(0, at(3)).prefill_left, 0u) << row.what << ", a second later";
     Lease begun = admitted(pool->offer(prompt_of(10), at(4)));
     begun.first_token(at(5));
     begun.end(LeaseEnd(row.cause), at(6));
-    EXPECT_EQ(pool->load(0, at(6)).prefill_left, row.left_after_first_token) << row.what;
+    EXPECT_EQ(pool->figures().load(0, at(6)).prefill_left, row.left_after_first_token) << row.what;
     expect_idle(*pool, 1, at(6));
   }
 }
@@ -158,14 +159,14 @@ TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
   for (int i = 0; i < 100; ++i) {
     Lease lease = admitted(pool->offer(get, at(1)));
     EXPECT_EQ(lease.prompt_estimate(), 0u);
-    EXPECT_EQ(pool->load(0, at(1)).prefill_left + pool->load(0, at(1)).decode_left, 0u);
+    EXPECT_EQ(pool->figures().load(0, at(1)).prefill_left + pool->figures().load(0, at(1)).decode_left, 0u);
     lease.end(answer({}, 500), at(2));
   }
-  EXPECT_EQ(fallback(pool->load(0, at(2)), "unknown_prompt"), 0u);
+  EXPECT_EQ(fallback(pool->figures().load(0, at(2)), "unknown_prompt"), 0u);
   RequestFacts unknown = unknown_request();
   Lease lease = admitted(pool->offer(unknown, at(3)));
   EXPECT_EQ(lease.prompt_estimate(), 2048u) << "what an unknown prompt is charged is the mean of real ones";
-  EXPECT_EQ(pool->load(0, at(3)).decode_left, 0u);
+  EXPECT_EQ(pool->figures().load(0, at(3)).decode_left, 0u);
 }
 
 TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
@@ -175,7 +176,7 @@ TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
   const ReplicaSpec only_b[] = {replica("b")};
   pool->set_replicas(only_b, at(2));
   for (int i = 0; i < 10; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(2))).replica(), 1u);
-  EXPECT_EQ(pool->load(0, at(2)).in_flight, 1u);
+  EXPECT_EQ(pool->figures().load(0, at(2)).in_flight, 1u);
   on_a.first_token(at(3));
   on_a.end(answer(10, 5), at(4));
   expect_idle(*pool, 2, at(5));
@@ -275,11 +276,11 @@ TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {
   auto pool = pool_of({with_context(replica("a"), 1000)});
   Lease lease = admitted(pool->offer(unknown_request(), at(1)));
   EXPECT_EQ(lease.prompt_estimate(), 2048u);
-  EXPECT_EQ(fallback(pool->load(0, at(1)), "unknown_prompt"), 1u);
+  EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "unknown_prompt"), 1u);
   Lease known = admitted(pool->offer(prompt_of(500), at(1)));
   known.end(answer(500), at(2));
   EXPECT_EQ(admitted(pool->offer(unknown_request(), at(2))).prompt_estimate(), 500u);
-  EXPECT_EQ(fallback(pool->load(0, at(2)), "unknown_prompt"), 2u);
+  EXPECT_EQ(fallback(pool->figures().load(0, at(2)), "unknown_prompt"), 2u);
 }
 
 TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
@@ -291,11 +292,12 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   EXPECT_EQ(on_b.replica(), 1u);
   Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
   EXPECT_EQ(fits_b.replica(), 1u);  // b is chosen although a has nothing queued.
-  EXPECT_EQ(fallback(pool->load(0, at(1)), "kv_full") + fallback(pool->load(1, at(1)), "kv_full"), 0u);
+  EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "kv_full"), 0u);
+  EXPECT_EQ(fallback(pool->figures().load(1, at(1)), "kv_full"), 0u);
 
   Lease fits_none = admitted(pool->offer(prompt_of(150), at(1)));
   EXPECT_EQ(fits_none.replica(), 0u);
-  EXPECT_EQ(fallback(pool->load(0, at(1)), "kv_full"), 1u);
+  EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "kv_full"), 1u);
 }
 
 TEST(Pool, StreamedTokensFillTheCacheToo) {
@@ -313,7 +315,7 @@ TEST(Pool, ARequestLargerThanTheCacheGoesWhereNothingIs) {
   Lease small = admitted(pool->offer(prompt_of(1), at(1), b));
   Lease huge = admitted(pool->offer(prompt_of(5000), at(1)));
   EXPECT_EQ(huge.replica(), 1u);
-  EXPECT_EQ(fallback(pool->load(1, at(1)), "kv_full"), 0u);
+  EXPECT_EQ(fallback(pool->figures().load(1, at(1)), "kv_full"), 0u);
 }
 
 TEST(Pool, OutputStillToComeWeighsALittle) {
@@ -340,8 +342,8 @@ TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
 
 TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
   auto pool = pool_of({replica("a"), with_kv(replica("b"), 5000)});
-  pool->engine_told(pool->key(0), {.kv_tokens = 100, .max_context = 1000});
-  pool->engine_told(pool->key(1), {.kv_tokens = 100, .max_context = {}});
+  pool->health().engine_told(pool->figures().key(0), {.kv_tokens = 100, .max_context = 1000});
+  pool->health().engine_told(pool->figures().key(1), {.kv_tokens = 100, .max_context = {}});
   const Serial not_a[] = {1}, not_b[] = {2};
   Lease on_a = admitted(pool->offer(prompt_of(50), at(1), not_b));
   Lease on_b = admitted(pool->offer(prompt_of(500), at(1), not_a));
@@ -349,26 +351,26 @@ TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
   // The settings' size of b holds. a has fewer tokens queued, but its cache would overflow.
   Lease third = admitted(pool->offer(prompt_of(60), at(1)));
   EXPECT_EQ(third.replica(), 1u);
-  EXPECT_EQ(fallback(pool->load(1, at(1)), "kv_full"), 0u);
+  EXPECT_EQ(fallback(pool->figures().load(1, at(1)), "kv_full"), 0u);
 }
 
 TEST(Pool, AContextThatAnEngineToldChoosesAndRefusesNobody) {
   auto pool = pool_of({replica("a"), with_context(replica("b"), 2000)}, config::Policy::round_robin);
-  pool->engine_told(pool->key(0), {.kv_tokens = {}, .max_context = 1000});
+  pool->health().engine_told(pool->figures().key(0), {.kv_tokens = {}, .max_context = 1000});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
   EXPECT_EQ(admitted(pool->offer(prompt_of(2500), at(1))).replica(), 0u) << "b's settings refuse it, a may cut it";
 }
 
 TEST(Pool, WhatAnEngineToldOutlivesAReloadAndGoesWithTheReplica) {
   auto pool = pool_of({replica("a"), replica("b")}, config::Policy::round_robin);
-  const auto key = pool->key(0);
-  pool->engine_told(key, {.kv_tokens = {}, .max_context = 1000});
+  const auto key = pool->figures().key(0);
+  pool->health().engine_told(key, {.kv_tokens = {}, .max_context = 1000});
   const ReplicaSpec same[] = {replica("a"), replica("b")}, without[] = {replica("b")};
   pool->set_replicas(same, at(1));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
   pool->set_replicas(without, at(2));
   pool->set_replicas(same, at(3));
-  pool->engine_told(key, {.kv_tokens = {}, .max_context = 1});  // It is of the replica that is gone.
+  pool->health().engine_told(key, {.kv_tokens = {}, .max_context = 1});  // It is of the replica that is gone.
   EXPECT_NE(admitted(pool->offer(prompt_of(1500), at(3))).replica(),
             admitted(pool->offer(prompt_of(1500), at(3))).replica());
 }
@@ -378,7 +380,7 @@ TEST(Pool, TimeMayArriveOutOfOrder) {
   Lease lease = admitted(pool->offer(prompt_of(10), at(5)));
   lease.first_token(at(3));
   lease.end(answer(10, 1), at(4));
-  EXPECT_EQ(pool->load(0, at(1)).busy_seconds, 0.0);
+  EXPECT_EQ(pool->figures().load(0, at(1)).busy_seconds, 0.0);
   expect_idle(*pool, 1, at(0));
 }
 

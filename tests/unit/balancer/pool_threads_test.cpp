@@ -19,13 +19,13 @@ TEST(PoolThreads, EightOfThemLeaveNothingBehind) {
   std::thread scraper([&] {
     while (!done) {
       for (ReplicaIndex i = 0; i < 3; ++i) {
-        const ReplicaLoad load = pool->load(i, at(0));
+        const ReplicaLoad load = pool->figures().load(i, at(0));
         // A counter below zero would be near 2^64.
         EXPECT_LT(load.decode_left, 1'000'000u);
         EXPECT_LT(load.prefill_left, 1'000'000'000u);
         EXPECT_LT(load.resident, 10'000'000u);
       }
-      EXPECT_LE(pool->in_flight(), 8u * 4u);
+      EXPECT_LE(pool->figures().in_flight(), 8u * 4u);
     }
   });
 
@@ -118,8 +118,8 @@ TEST(PoolThreads, EachOfThoseThatWaitIsToldOnceWhoeverFreesItsPlace) {
         take(leases);
         for (Lease& lease : leases) lease.first_token(now);
         if (random() % 2) leases.clear();
-        if (t == 0) pool->take_changes(now);
-        EXPECT_LE(pool->queue(now).waiting, 256u);
+        if (t == 0) pool->health().take_changes(now);
+        EXPECT_LE(pool->figures().queue(now).waiting, 256u);
       }
       for (const WaitTicket ticket : tickets)
         if (pool->leave(ticket, at(1))) ++told;
@@ -133,7 +133,7 @@ TEST(PoolThreads, EachOfThoseThatWaitIsToldOnceWhoeverFreesItsPlace) {
     take(rest);
   }
   EXPECT_EQ(asked, told);
-  EXPECT_EQ(pool->queue(at(1)).waiting, 0u);
+  EXPECT_EQ(pool->figures().queue(at(1)).waiting, 0u);
   expect_idle(*pool, 2, at(4));
 }
 

@@ -107,9 +107,9 @@ inline std::shared_ptr<const RequestFacts> shared(const RequestFacts& facts) {
 inline std::shared_ptr<void> named(std::string name) { return std::make_shared<std::string>(std::move(name)); }
 
 inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
-  EXPECT_EQ(pool.in_flight(), 0u);
+  EXPECT_EQ(pool.figures().in_flight(), 0u);
   for (ReplicaIndex i = 0; i < replicas; ++i) {
-    const ReplicaLoad load = pool.load(i, now);
+    const ReplicaLoad load = pool.figures().load(i, now);
     EXPECT_EQ(load.prefill_left, 0u) << load.name;
     EXPECT_EQ(load.decode_left, 0u) << load.name;
     EXPECT_EQ(load.resident, 0u) << load.name;

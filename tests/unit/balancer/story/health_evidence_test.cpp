@@ -106,14 +106,16 @@ class SignsOfOneRequest : public testing::Test {
     for (const auto* name : {"a", "b", "c", "d"}) specs.emplace_back().name = name;
     pool->set_replicas(specs, now);
   }
-  ReplicaKey key(ReplicaIndex replica) const { return pool->key(replica); }
+  ReplicaKey key(ReplicaIndex replica) const { return pool->figures().key(replica); }
   void request_fails_at(std::initializer_list<ReplicaIndex> replicas) {
     HealthEvidence signs(Caller{});
     const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
-    for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
-    signs.settle(*pool, Sign::failed_alone, now);
+    for (const auto replica : replicas) EXPECT_FALSE(signs.report(pool->health(), key(replica), error, now));
+    signs.settle(pool->health(), Sign::failed_alone, now);
   }
-  bool is_out(ReplicaIndex replica) const { return pool->health(key(replica), now).state == ReplicaState::ejected; }
+  bool is_out(ReplicaIndex replica) const {
+    return pool->health().of(key(replica), now).state == ReplicaState::ejected;
+  }
 
   const Moment now = std::chrono::steady_clock::now();
   const std::shared_ptr<Pool> pool = Pool::make(config::Policy::round_robin, 0.05, 1);
@@ -127,11 +129,11 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
 
 TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
   HealthEvidence signs(Caller{});
-  signs.report(*pool, key(2), ended(End::whole, Reply::error, Outcome::upstream_error, 500), now);
-  signs.report(*pool, key(2), ended(End::whole, Reply::relayed, Outcome::ok, 200), now);
-  for (int i = 0; i < 4; ++i) pool->report(key(2), Sign::failed, now);
+  signs.report(pool->health(), key(2), ended(End::whole, Reply::error, Outcome::upstream_error, 500), now);
+  signs.report(pool->health(), key(2), ended(End::whole, Reply::relayed, Outcome::ok, 200), now);
+  for (int i = 0; i < 4; ++i) pool->health().report(key(2), Sign::failed, now);
   EXPECT_FALSE(is_out(2)) << "the answer came after the first failure";
-  pool->report(key(2), Sign::failed, now);
+  pool->health().report(key(2), Sign::failed, now);
   EXPECT_TRUE(is_out(2));
 }
 

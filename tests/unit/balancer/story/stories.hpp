@@ -83,7 +83,7 @@ inline AttemptOver ended_by(End end, Reply reply = Reply::none) {
 class Stories final : public GrantSink {
  public:
   explicit Stories(std::size_t replicas = 3, double share = 1, std::size_t queue = 0)
-      : budget(share, [this] { return std::size_t{pool->in_flight()}; }), queues(queue > 0) {
+      : budget(share, [this] { return std::size_t{pool->figures().in_flight()}; }), queues(queue > 0) {
     pool = Pool::make(config::Policy::round_robin, 0.05, 1, this);
     PoolLimits limits;
     limits.queue = queue;
@@ -179,17 +179,17 @@ class Stories final : public GrantSink {
   /// No story has left anything in the books.
   void expect_rest() {
     expect_idle(*pool, specs.size(), now + std::chrono::hours(1));
-    EXPECT_EQ(pool->queue(now).waiting, 0u);
+    EXPECT_EQ(pool->figures().queue(now).waiting, 0u);
     budget.set_share(1);
     EXPECT_EQ(retries_left(), 3);
   }
 
-  ReplicaKey key(ReplicaIndex replica) const { return pool->key(replica); }
+  ReplicaKey key(ReplicaIndex replica) const { return pool->figures().key(replica); }
   void report(ReplicaIndex replica, Sign sign, int times) {
-    for (int i = 0; i < times; ++i) pool->report(key(replica), sign, now);
+    for (int i = 0; i < times; ++i) pool->health().report(key(replica), sign, now);
   }
   bool is_out(ReplicaIndex replica) const {
-    const auto state = pool->health(key(replica), now).state;
+    const auto state = pool->health().of(key(replica), now).state;
     return state == ReplicaState::ejected || state == ReplicaState::down;
   }
 

@@ -119,9 +119,9 @@ TEST(StoryPlacement, BringsARequestToItsTurn) {
   EXPECT_EQ(of.ask(*story), Command::connect);
   EXPECT_EQ(of.over(*story, error(503)), Command::ask_pool);
   EXPECT_EQ(of.ask(*story), std::nullopt);
-  EXPECT_EQ(of.pool->queue(of.now).waiting, 1u);
+  EXPECT_EQ(of.pool->figures().queue(of.now).waiting, 1u);
   of.now += milliseconds(1100);
-  static_cast<void>(of.pool->take_changes(of.now));
+  static_cast<void>(of.pool->health().take_changes(of.now));
   ASSERT_EQ(of.granted.size(), 1u);
   EXPECT_EQ(of.leased(*story, std::move(std::get<Lease>(of.granted.front().what))), Command::connect);
   of.granted.clear();

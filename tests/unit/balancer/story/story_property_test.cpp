@@ -41,7 +41,7 @@ class Storm {
       take_grants();
       std::size_t at_replicas = 0;
       for (const auto& one : on_their_way_) at_replicas += one->at >= OnItsWay::At::replica ? 1 : 0;
-      EXPECT_EQ(of_.pool->in_flight(), at_replicas);
+      EXPECT_EQ(of_.pool->figures().in_flight(), at_replicas);
     }
     for (const auto& one : on_their_way_)
       if (one->at == OnItsWay::At::queue) static_cast<void>(of_.pool->leave(one->ticket, of_.now));
@@ -57,7 +57,7 @@ class Storm {
 
   void pass_time() {
     of_.now += std::chrono::milliseconds(below(200));
-    static_cast<void>(of_.pool->take_changes(of_.now));
+    static_cast<void>(of_.pool->health().take_changes(of_.now));
     if (below(10) == 0) of_.report(static_cast<ReplicaIndex>(below(replicas)), Sign::probe_passed, 1);
   }
   void begin() {

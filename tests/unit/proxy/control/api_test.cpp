@@ -60,20 +60,20 @@ TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
   const auto snapshot = fleet.snapshot();
   const auto& pool = *snapshot->pools[0];
   for (const bool drained : {false, true}) {
-    for (int i = 0; i < 10; ++i) pool.balancer->report(pool.replicas[0]->key, balancer::Sign::failed, now);
-    ASSERT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::ejected);
+    for (int i = 0; i < 10; ++i) pool.balancer->health().report(pool.replicas[0]->key, balancer::Sign::failed, now);
+    ASSERT_EQ(pool.balancer->health().of(pool.replicas[0]->key, now).state, metrics::ReplicaState::ejected);
     if (drained) drain("a");
     const auto told = boost::json::parse(undrain("a").body);
     EXPECT_EQ(told.at("pardoned").as_bool(), true);
     EXPECT_EQ(told.at("state").as_string(), "starting");
-    EXPECT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::starting);
+    EXPECT_EQ(pool.balancer->health().of(pool.replicas[0]->key, now).state, metrics::ReplicaState::starting);
   }
 }
 
 TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
   const auto snapshot = fleet.snapshot();
   const auto& pool = *snapshot->pools[0];
-  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::probe_refused, now);
+  pool.balancer->health().report(pool.replicas[0]->key, balancer::Sign::probe_refused, now);
   const auto told = boost::json::parse(undrain("a").body);
   EXPECT_EQ(told.at("pardoned").as_bool(), false);
   EXPECT_EQ(told.at("state").as_string(), "down");

@@ -46,7 +46,7 @@ class AWait : public testing::Test {
   }
 
   balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
-  std::size_t waiting() { return pool().queue(Clock::now()).waiting; }
+  std::size_t waiting() { return pool().figures().queue(Clock::now()).waiting; }
   void keep_busy() {
     metrics::wire::RequestFacts facts;
     auto offered = pool().offer(facts, Clock::now());
@@ -103,7 +103,7 @@ TEST_F(AWait, IsPartOfWhatTheClientWaitedAndNotOfTheReplicasTtft) {
 
 TEST_F(AWait, ShowsOnTheMetricsPage) {
   EXPECT_THAT(proxy.exposition.text(), HasSubstr("weir_requests_waiting{pool=\"pool\",role=\"primary\"} 1"));
-  EXPECT_EQ(pool().queue(Clock::now()).waiting_bytes, chat(true).size());
+  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting_bytes, chat(true).size());
   free_the_replica();
   proxy.run();
   EXPECT_THAT(proxy.exposition.text(), HasSubstr("weir_requests_waiting{pool=\"pool\",role=\"primary\"} 0"));
@@ -157,7 +157,7 @@ TEST_F(AWait, HasAGrantForNobodyIfTheClientLeftMeanwhile) {
   free_the_replica();
   client->ends();
   client->report();
-  EXPECT_EQ(pool().in_flight(), 1u) << "the grant is on its way";
+  EXPECT_EQ(pool().figures().in_flight(), 1u) << "the grant is on its way";
   proxy.run();
   EXPECT_TRUE(proxy.connections[0].empty());
   EXPECT_EQ(only_line().at("outcome"), "client_abort");
@@ -196,7 +196,7 @@ TEST_F(AWait, IsRefusedByAClosedSink) {
   free_the_replica();
   proxy.run();
   EXPECT_EQ(client->got, "");
-  EXPECT_EQ(pool().in_flight(), 0u) << "the lease went back";
+  EXPECT_EQ(pool().figures().in_flight(), 0u) << "the lease went back";
   proxy.tick_in(31);
 }
 
@@ -235,7 +235,7 @@ TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
   proxy.run();
   EXPECT_THAT(third->got, StartsWith("HTTP/1.1 429 "));
   EXPECT_EQ(proxy.limit_hits(Limit::queue), 2u);
-  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
+  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->figures().queue(Clock::now()).waiting, 2u);
 }
 
 /// A made-up credential shares nothing out unless the settings believe it.

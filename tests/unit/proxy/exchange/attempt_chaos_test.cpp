@@ -55,7 +55,7 @@ bool play(unsigned seed) {
   double now = 0;
   bool committed = false;
   while (!machine.done()) {
-    EXPECT_EQ(attempt.pool->in_flight(), 1u);
+    EXPECT_EQ(attempt.pool->figures().in_flight(), 1u);
     EXPECT_FALSE(committed && !machine.committed());
     committed = machine.committed();
     EXPECT_EQ(committed, !attempt.client.empty());
@@ -77,7 +77,7 @@ bool play(unsigned seed) {
   }
   EXPECT_EQ(machine.deadline(), Moment::max());
   const bool kept = machine.end() == End::stale || machine.end() == End::option_refused;
-  EXPECT_EQ(attempt.pool->in_flight(), kept ? 1u : 0u);
+  EXPECT_EQ(attempt.pool->figures().in_flight(), kept ? 1u : 0u);
   EXPECT_FALSE(machine.client_reusable() && machine.cut());
   const bool refused = machine.end() != End::client_left && machine.reply() == Reply::error;
   const auto put_by = machine.take_kept();

@@ -273,7 +273,7 @@ TEST(RelayClient, WhoLeavesAbortsTheAnswerUnlessAllOfItHasGoneOutAndTheFirstCaus
     attempt.machine->client_gone(at(3));
     EXPECT_EQ(attempt.told(), row.told);
     EXPECT_EQ(attempt.machine->end() == End::client_left, !was_done);
-    EXPECT_EQ(attempt.pool->in_flight(), 0u) << "at once, not with the last of its memory";
+    EXPECT_EQ(attempt.pool->figures().in_flight(), 0u) << "at once, not with the last of its memory";
     EXPECT_EQ(attempt.machine->answer().complete == metrics::Completeness::marker, row.counts);
     if (row.counts || row.told.find("client_abort") != std::string::npos) {
       EXPECT_EQ(attempt.machine->answer().end.has_value(), row.counts);
@@ -295,7 +295,7 @@ TEST(ClientOutput, IsNothingForAReadThatLeavesNothing) {
 
 TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   AttemptStory attempt;
-  const auto load = [&] { return attempt.pool->load(0, at(1)); };
+  const auto load = [&] { return attempt.pool->figures().load(0, at(1)); };
   EXPECT_EQ(load().prefill_left, 100u);
   const auto output = load().decode_left;
   attempt.arrives(sse_head());
@@ -323,10 +323,10 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
 TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {
   AttemptStory refused, served;
   refused.arrives(whole_answer("429 Too Many Requests", "{}"), at(1));
-  EXPECT_EQ(refused.pool->load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
-  EXPECT_EQ(refused.pool->load(0, at(2.5)).prefill_left, 0u);
+  EXPECT_EQ(refused.pool->figures().load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
+  EXPECT_EQ(refused.pool->figures().load(0, at(2.5)).prefill_left, 0u);
   served.arrives(sse_head() + chunk(finish_event + done_event) + last_chunk, at(1));
-  EXPECT_EQ(served.pool->load(0, at(1.5)).prefill_left, 0u) << "an empty answer is one";
+  EXPECT_EQ(served.pool->figures().load(0, at(1.5)).prefill_left, 0u) << "an empty answer is one";
 }
 
 TEST(RelayOverhead, IsFromArrivalToWrittenOfTokensTakenAtOnce) {

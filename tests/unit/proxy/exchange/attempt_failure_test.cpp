@@ -21,7 +21,7 @@ void expect_kept(AttemptStory& attempt, const std::string& told, const std::stri
   EXPECT_EQ(attempt.told(), told);
   EXPECT_EQ(attempt.client, "");
   EXPECT_EQ(attempt.accepted, 0);
-  EXPECT_EQ(attempt.pool->in_flight(), 0u);
+  EXPECT_EQ(attempt.pool->figures().in_flight(), 0u);
   EXPECT_EQ(attempt.seen(attempt.machine->take_kept()).body, body);
 }
 
@@ -175,7 +175,7 @@ TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
     EXPECT_EQ(stale.machine->end(), End::stale);
     auto lease = stale.machine->take_lease();
     EXPECT_TRUE(lease) << "the request goes on with it";
-    EXPECT_EQ(stale.pool->in_flight(), 1u);
+    EXPECT_EQ(stale.pool->figures().in_flight(), 1u);
     late.arrives("H").breaks(how);
     EXPECT_EQ(late.machine->end(), how) << "it had begun to answer";
     EXPECT_EQ(late.machine->reply(), Reply::none);

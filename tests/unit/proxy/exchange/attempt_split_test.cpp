@@ -58,7 +58,7 @@ std::string play(const Script& script, const std::vector<std::size_t>& sizes) {
   attempt.arrives_split(script.bytes, sizes);
   if (!attempt.machine->done() && script.end) attempt.breaks(*script.end);
   EXPECT_TRUE(attempt.machine->done()) << script.name;
-  EXPECT_EQ(attempt.pool->in_flight(), attempt.machine->end() == End::option_refused ? 1u : 0u)
+  EXPECT_EQ(attempt.pool->figures().in_flight(), attempt.machine->end() == End::option_refused ? 1u : 0u)
       << script.name << ": the lease ends with the replica's work";
   if (script.body) {
     EXPECT_EQ(attempt.seen().body, *script.body) << script.name;

@@ -123,8 +123,8 @@ class AttemptStory {
   /// Checks that nothing of the request is left in the pool's books, however it ended.
   ~AttemptStory() {
     machine.reset();
-    const auto load = pool->load(0, at(1'000'000));
-    EXPECT_EQ(pool->in_flight(), 0u);
+    const auto load = pool->figures().load(0, at(1'000'000));
+    EXPECT_EQ(pool->figures().in_flight(), 0u);
     EXPECT_EQ(load.in_flight, 0u);
     EXPECT_EQ(load.prefill_left, 0u);
     EXPECT_EQ(load.decode_left, 0u);

@@ -9,7 +9,7 @@ namespace weir::proxy::serve {
 namespace {
 
 balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
-  return proxy.snapshot->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
+  return proxy.snapshot->pools.front()->balancer->health().of(proxy.replica(replica).key, Clock::now()).state;
 }
 
 unsigned status(ScriptedProxy& proxy, const std::string& body) {
@@ -31,7 +31,8 @@ TEST(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
     proxy.hears(proxy.upstream(), whole_answer(std::string(refusal), "{}"));
     EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
     EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
-    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+    auto& figures = proxy.snapshot->pools.front()->balancer->figures();
+    EXPECT_EQ(figures.load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
   }
 }
 
@@ -83,7 +84,7 @@ TEST(Blamed, AConnectionThatIsThereInTimeIsNoTimeOutHoweverLateTheLoopIs) {
     int served = 0;
     for (const auto& client : clients) served += read_answer(client->got).status == 200 ? 1 : 0;
     EXPECT_EQ(served == 6, connects) << served;
-    const auto health = proxy.snapshot->pools.front()->balancer->health(proxy.replica().key, Clock::now());
+    const auto health = proxy.snapshot->pools.front()->balancer->health().of(proxy.replica().key, Clock::now());
     EXPECT_EQ(health.state == balancer::ReplicaState::up, connects);
     EXPECT_TRUE(!connects || proxy.connections[1].size() == 3) << "nothing is asked again";
     proxy.expect_at_rest();

@@ -34,9 +34,9 @@ class DrainCut : public testing::Test {
   /// Five failures in a row would put it out.
   void expect_no_failure_of_the_replica() {
     auto& pool = *proxy.snapshot->pools.front()->balancer;
-    for (int i = 0; i < 4; ++i) pool.report(proxy.replica().key, balancer::Sign::failed, Clock::now());
-    EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
-    const auto books = pool.load(proxy.replica().key.index, Clock::now());
+    for (int i = 0; i < 4; ++i) pool.health().report(proxy.replica().key, balancer::Sign::failed, Clock::now());
+    EXPECT_EQ(pool.health().of(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
+    const auto books = pool.figures().load(proxy.replica().key.index, Clock::now());
     EXPECT_EQ(books.prefill_left, 0u) << "a failure is remembered for a second";
     proxy.expect_at_rest();
   }
@@ -77,7 +77,7 @@ TEST_F(DrainCut, SendsElsewhereWhatHasReachedNoClient) {
 }
 
 TEST_F(DrainCut, Is503WhereNobodyElseIsLeft) {
-  proxy.snapshot->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.snapshot->pools.front()->balancer->health().report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
   const auto client = asks("");
   cut_the_replica();
   EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("replica_drained"), HasSubstr("limits.drain"),

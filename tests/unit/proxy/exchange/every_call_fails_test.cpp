@@ -177,11 +177,11 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
         case 5:
           now += std::chrono::milliseconds(below(2000));
           for (bool more = proxy.loop.deadlines.tick(now); more;) more = proxy.loop.deadlines.go_on(now);
-          static_cast<void>(pool.take_changes(now));
+          static_cast<void>(pool.health().take_changes(now));
           if (below(4) == 0) {
             const auto& replica =
                 proxy.replica(below(static_cast<unsigned>(proxy.snapshot->pools.front()->replicas.size())));
-            pool.report(replica.key, balancer::Sign::probe_passed, now);
+            pool.health().report(replica.key, balancer::Sign::probe_passed, now);
             if (below(2) == 0) replica.state->hung_at = now;
           }
           break;

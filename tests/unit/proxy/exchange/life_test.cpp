@@ -21,8 +21,8 @@ struct Stream {
     for (int i = 1; i <= seconds; ++i) {
       proxy.hears(*replica, each_second);
       auto& pool = *proxy.snapshot->pools.front()->balancer;
-      static_cast<void>(pool.take_changes(begun + std::chrono::seconds(i)));
-      if (!pool.take_suspects().empty()) return true;
+      static_cast<void>(pool.health().take_changes(begun + std::chrono::seconds(i)));
+      if (!pool.health().take_suspects().empty()) return true;
     }
     return false;
   }

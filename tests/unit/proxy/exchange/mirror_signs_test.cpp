@@ -32,7 +32,7 @@ class SignsOfMirrors : public Mirrored {
     let_shadows_work();
     int out = 0;
     for (const auto& replica : pool().replicas)
-      if (pool().balancer->health(replica->key, serve::Clock::now()).state == balancer::ReplicaState::ejected) ++out;
+      if (pool().balancer->health().of(replica->key, serve::Clock::now()).state == balancer::ReplicaState::ejected) ++out;
     return out;
   }
 
@@ -46,7 +46,7 @@ TEST_F(SignsOfMirrors, ErrorsOfManyClientsEject) {
 TEST_F(SignsOfMirrors, ErrorsOfOneClientEjectNobodyWhereAllFail) { EXPECT_EQ(out_after(40, true, broken), 0); }
 
 TEST_F(SignsOfMirrors, NobodyIsAskedASecondTimeSoErrorsAreNobodysWhileTheyAreAbout) {
-  pool().balancer->report(pool().replicas.front()->key, Sign::absolved, serve::Clock::now());
+  pool().balancer->health().report(pool().replicas.front()->key, Sign::absolved, serve::Clock::now());
   EXPECT_EQ(out_after(24, false, broken), 0);
 }
 

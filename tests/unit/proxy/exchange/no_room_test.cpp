@@ -27,7 +27,7 @@ struct Full {
   balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   /// Lets this time pass for the pool, as the prober does.
   void passes(double seconds) {
-    static_cast<void>(pool().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
+    static_cast<void>(pool().health().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
     proxy.run();
   }
 
@@ -46,7 +46,7 @@ TEST(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
     Full full;
     full.proxy.plan[0] = {says(row.answer), says(streamed_answer())};
     const auto client = full.proxy.asks(post(chat(true)));
-    EXPECT_EQ(full.pool().queue(Clock::now()).waiting, 1u);
+    EXPECT_EQ(full.pool().figures().queue(Clock::now()).waiting, 1u);
     full.passes(row.early);
     EXPECT_EQ(client->got, "");
     EXPECT_EQ(full.proxy.retries(row.reason), 0u) << "it has not been sent again yet";
@@ -116,10 +116,10 @@ TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
     proxy.run();
   }
   EXPECT_EQ(proxy.connections[0].size(), 1u) << "the others know that it refuses";
-  EXPECT_EQ(pool.queue(Clock::now()).waiting, 5u);
+  EXPECT_EQ(pool.figures().queue(Clock::now()).waiting, 5u);
   proxy.on_connect[0] = nullptr;
   // A replica that has just failed a request is left alone for a second.
-  pool.report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
+  pool.health().report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
   proxy.run();
   for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
   EXPECT_EQ(proxy.retries(Retry::connect), 1u);

@@ -410,7 +410,7 @@ TEST(SlowClient, GetsTheRestOfAnAnswerThatIsOver) {
   slow.bursts(chunk(token("b")) + stream_end);
   EXPECT_FALSE(read_answer(slow.client->got).whole);
   EXPECT_EQ(slow.proxy.log_lines().size(), 0u) << "it is not over for the client";
-  EXPECT_EQ(slow.proxy.snapshot->pools.front()->balancer->in_flight(), 0u) << "it is over for the replica";
+  EXPECT_EQ(slow.proxy.snapshot->pools.front()->balancer->figures().in_flight(), 0u) << "it is over for the replica";
   slow.client->takes_a_round(7);
   slow.client->takes(7);
   slow.proxy.run();

@@ -23,7 +23,7 @@ void ends(net::Peer& replica) { replica.ends(); }
 TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
   ScriptedProxy proxy(2, without_budget());
   proxy.replica(0).state->address.set(std::nullopt);
-  proxy.snapshot->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.snapshot->pools.front()->balancer->health().report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
   const auto client = proxy.asks(post(chat(true)));
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
   EXPECT_LE(proxy.retries(Retry::connect), 2u);
@@ -58,9 +58,9 @@ TEST(Lost, WithTheOnlyReplicaARequestWaitsAndIsSentAgainIfNothingHasReachedItsCl
     auto& books = *proxy.snapshot->pools.front()->balancer;
     const auto client = proxy.asks(post(chat(true)));
     EXPECT_EQ(client->got, "");
-    EXPECT_EQ(books.queue(Clock::now()).waiting, 1u);
+    EXPECT_EQ(books.figures().queue(Clock::now()).waiting, 1u);
     EXPECT_EQ(proxy.retries(Retry::reset), 0u) << "it has not been sent again yet";
-    static_cast<void>(books.take_changes(Clock::now() + std::chrono::milliseconds(1100)));
+    static_cast<void>(books.health().take_changes(Clock::now() + std::chrono::milliseconds(1100)));
     proxy.run();
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_EQ(proxy.retries(Retry::reset), 1u);

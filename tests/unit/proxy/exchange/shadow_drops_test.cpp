@@ -210,7 +210,7 @@ TEST_F(ShadowDrops, AMirroredRequestEndsOnceItsReplicaIsFoundToHang) {
 TEST_F(ShadowDrops, AWantOfDescriptorsLeavesNothingInTheBooksOfTheReplica) {
   const auto queued = [&] {
     const auto& replica = *shadow().pool->replicas.front();
-    return shadow().pool->balancer->load(replica.key.index, serve::Clock::now()).prefill_left;
+    return shadow().pool->balancer->figures().load(replica.key.index, serve::Clock::now()).prefill_left;
   };
   proxy.refuses_at_once[candidate] = EMFILE;
   ask_and_mirror();

@@ -83,7 +83,7 @@ TEST_F(FleetTest, ALeaseOutlivesTheReplicaThatItIsOn) {
   lease.first_token(std::chrono::steady_clock::now());
   lease.tokens(3);
   lease.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
-  EXPECT_EQ(before->pools[0]->balancer->in_flight(), 0u);
+  EXPECT_EQ(before->pools[0]->balancer->figures().in_flight(), 0u);
 }
 
 TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
@@ -103,8 +103,8 @@ TEST_F(FleetTest, AReplicaLeavesWhenItsLastRequestHasEnded) {
   fleet.adopt(settings_of({replica("a", 2)}));
   ASSERT_EQ(fleet.snapshot()->leaving.size(), 1u);
   const auto& [pool, leaving, since] = fleet.snapshot()->leaving[0];
-  EXPECT_EQ(pool->health(leaving->key, std::chrono::steady_clock::now()).state, metrics::ReplicaState::draining);
-  EXPECT_EQ(pool->in_flight(leaving->key), 1u);
+  EXPECT_EQ(pool->health().of(leaving->key, std::chrono::steady_clock::now()).state, metrics::ReplicaState::draining);
+  EXPECT_EQ(pool->figures().in_flight(leaving->key), 1u);
   fleet.look_after_drains();
   EXPECT_EQ(fleet.snapshot()->leaving.size(), 1u);
   EXPECT_FALSE(state->cut);
@@ -211,7 +211,7 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhileRequestsWaitInIt) {
   Fleet fleet(settings, exposition, 1, &sink);
   auto held = fleet.snapshot();  // As the request holds it.
   const auto& pool = *held->pools[0];
-  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
+  pool.balancer->health().report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
                         std::chrono::hours(1));
   const metrics::wire::RequestFacts facts;
   const auto ticket = std::get<balancer::Waiting>(waits_in(pool, facts)).ticket;
@@ -243,7 +243,7 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhateverCameBetween) {
   Fleet fleet(settings, exposition, 1, &sink);
   const auto held = fleet.snapshot();
   const auto& pool = *held->pools[0];
-  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
+  pool.balancer->health().report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
                         std::chrono::hours(1));
   const metrics::wire::RequestFacts facts;
   const auto ticket = std::get<balancer::Waiting>(waits_in(pool, facts)).ticket;
@@ -457,7 +457,7 @@ TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
 std::string draining_in(const Snapshot& snapshot) {
   std::string names;
   for (const auto& one : snapshot.pools[0]->replicas)
-    if (snapshot.pools[0]->balancer->health(one->key, std::chrono::steady_clock::now()).state ==
+    if (snapshot.pools[0]->balancer->health().of(one->key, std::chrono::steady_clock::now()).state ==
         metrics::ReplicaState::draining)
       names += one->settings.name + " ";
   return names;
@@ -525,7 +525,7 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
   two.join();
   fleet.adopt(settings_of({replica("a", 1)}));
   EXPECT_EQ(fleet.in_flight(), 0u);
-  const auto load = fleet.snapshot()->pools[0]->balancer->load(fleet.snapshot()->pools[0]->replicas[0]->key.index,
+  const auto load = fleet.snapshot()->pools[0]->balancer->figures().load(fleet.snapshot()->pools[0]->replicas[0]->key.index,
                                                             std::chrono::steady_clock::now());
   EXPECT_EQ(load.in_flight, 0u);
   EXPECT_EQ(load.prefill_left, 0u);

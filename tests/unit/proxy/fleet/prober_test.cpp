@@ -59,7 +59,7 @@ class ProbeUnderWay : public testing::Test {
     std::array<char, 1024> question;
     while (::recv(far.get(), question.data(), question.size(), 0) <= 0 && std::chrono::steady_clock::now() < most)
       context->run_one_for(milliseconds(1));
-    static_cast<void>(books->take_changes(std::chrono::steady_clock::now()));
+    static_cast<void>(books->health().take_changes(std::chrono::steady_clock::now()));
   }
   /// weir has closed its end of the probe.
   bool is_closed() const {
@@ -101,7 +101,7 @@ TEST_F(ProbeUnderWay, LeavesNothingWhereAReloadTakesTheReplicaOut) {
   EXPECT_TRUE(is_closed());
   EXPECT_LT(open_descriptors(), with_probe);
   EXPECT_FALSE(state->connect_failed) << "nothing is said of it";
-  EXPECT_TRUE(books->take_changes(std::chrono::steady_clock::now()).empty());
+  EXPECT_TRUE(books->health().take_changes(std::chrono::steady_clock::now()).empty());
   EXPECT_TRUE(replica_.expired()) << "no coroutine holds it";
 }
 
@@ -113,7 +113,7 @@ TEST_F(ProbeUnderWay, LeavesNothingWhereWeirStops) {
   EXPECT_TRUE(is_closed()) << "no descriptor is left";
   EXPECT_EQ(open_descriptors(), before + 1) << "this test's end of the connection";
   EXPECT_FALSE(state->connect_failed);
-  EXPECT_TRUE(books->take_changes(std::chrono::steady_clock::now()).empty());
+  EXPECT_TRUE(books->health().take_changes(std::chrono::steady_clock::now()).empty());
   fleet.reset();
   books.reset();
   EXPECT_TRUE(replica_.expired()) << "no coroutine holds it";

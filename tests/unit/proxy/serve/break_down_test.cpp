@@ -78,7 +78,7 @@ TEST(BreakDown, OfOneRequestIsNoReplicasFailure) {
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
   }
   auto& pool = *proxy.snapshot->pools.front()->balancer;
-  EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
+  EXPECT_EQ(pool.health().of(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
   proxy.plan[0] = {says(streamed_answer())};
   const auto client = proxy.asks(post(chat(true)));
   EXPECT_TRUE(read_answer(client->got).whole);

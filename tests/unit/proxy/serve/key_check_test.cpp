@@ -294,7 +294,7 @@ TEST(KeyCheck, WhatWaitsForAReplicaCountsAndWhoLeavesGivesItsPlaceBack) {
   const auto before = proxy.asks(post(chat(false), bearer("alices-key")));
   const auto waits = proxy.asks(post(chat(false), bearer("carols-key")));
   EXPECT_EQ(under_way(proxy, "carols-key"), 1u);
-  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->figures().queue(Clock::now()).waiting, 1u);
   const auto refused = proxy.asks(post(chat(false), bearer("carols-key")));
   EXPECT_EQ(read_answer(refused->got).status, 429u);
   proxy.ends(*waits);

@@ -161,10 +161,10 @@ class ScriptedProxy {
   /// Checks that no request is left in anybody's books.
   void expect_at_rest() {
     auto& pool = *snapshot->pools.front()->balancer;
-    EXPECT_EQ(pool.in_flight(), 0u);
-    EXPECT_EQ(pool.queue(Clock::now()).waiting, 0u);
+    EXPECT_EQ(pool.figures().in_flight(), 0u);
+    EXPECT_EQ(pool.figures().queue(Clock::now()).waiting, 0u);
     for (std::size_t i = 0; i < snapshot->pools.front()->replicas.size(); ++i) {
-      const auto load = pool.load(replica(i).key.index, Clock::now() + std::chrono::hours(1));
+      const auto load = pool.figures().load(replica(i).key.index, Clock::now() + std::chrono::hours(1));
       EXPECT_EQ(load.in_flight, 0u);
       EXPECT_EQ(load.prefill_left, 0u);
       EXPECT_EQ(load.decode_left, 0u);

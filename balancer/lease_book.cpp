@@ -1,0 +1,146 @@
+#include "balancer/lease_book.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "balancer/peers.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using metrics::wire::RequestFacts;
+
+/// The queue gives so many turns for a request's output at most, whatever a client asks for.
+constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
+
+/// True if token events will come. A stream whose API is not read shows none.
+bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
+
+/// Returns the prompt that one sequence of the request has for sure. An unknown one may be empty. A list of prompts
+/// comes as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
+Tokens prompt_of_sequence(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
+  return prompt.known ? prompt.tokens / std::max<Tokens>(1, facts.prompts) : 0;
+}
+
+Tokens sum_of(Tokens a, Tokens b) {
+  return b > std::numeric_limits<Tokens>::max() - a ? std::numeric_limits<Tokens>::max() : a + b;
+}
+
+/// Returns the most output that an answer can have, whose engine may hold so much. Whoever sets no limit may get all of
+/// that, and of what weir does not read nothing is known.
+Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optional<Tokens> context) {
+  if (!prompt_known || facts.stored_context || facts.api == metrics::Api::other) return TokenLedger::unbounded;
+  if (!metrics::generates(facts.api)) return facts.max_tokens.value_or(0);
+  const Tokens choice = std::min(facts.max_tokens.value_or(TokenLedger::unbounded),
+                                 context.value_or(TokenLedger::unbounded));
+  const Tokens choices = std::max<Tokens>(1, facts.n);
+  return choice > TokenLedger::unbounded / choices ? TokenLedger::unbounded : choice * choices;
+}
+
+}  // namespace
+
+void LeaseBook::set_policy(config::Policy policy, double decode_weight) {
+  policy_ = policy::make(policy, decode_weight);
+  decode_weight_ = decode_weight;
+}
+
+void LeaseBook::estimate(WaitingRequest& request) const {
+  const TokenEstimator::Estimate prompt = estimator_.estimate(*request.facts);
+  request.prompt = prompt.tokens;
+  request.prompt_known = prompt.known;
+  request.sequence = prompt_of_sequence(*request.facts, prompt);
+  request.context = sum_of(request.sequence, request.facts->max_tokens.value_or(0));
+}
+
+Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
+  const double output = decode_weight_ * static_cast<double>(expected_output_.of(facts));
+  return static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
+}
+
+Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::span<const ReplicaView> candidates) {
+  PoolReplica& replica = pool_.replicas[candidates[policy_->choose(request.prompt, candidates, random_)].index];
+  if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
+  if (!request.prompt_known) ++replica.unknown_prompt;
+  if (narrowed.panic) ++replica.panic;
+
+  const bool shows = shows_tokens(*request.facts);
+  const Tokens output = expected_output_.of(*request.facts);
+  const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
+  replica.ledger.open(++tickets_, {request.prompt, output, shows, longest}, pool_.latest);
+  if (shows) replica.rates.prompt_began(tickets_);
+  ++pool_.in_flight;
+
+  LedgerEntry entry;
+  entry.facts = std::move(request.facts);
+  entry.streamed_tokens = &replica.ledger.streamed();
+  entry.subject = replica.spec.subject;
+  entry.ticket = tickets_;
+  entry.key = replica.key;
+  entry.prompt = request.prompt;
+  entry.since = pool_.latest;
+  entry.output_left = shows ? output : 0;
+  entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
+  return Lease(owner_.shared_from_this(), std::move(entry));
+}
+
+Tokens LeaseBook::first_token(const LedgerEntry& entry) {
+  PoolReplica& replica = pool_.replicas[entry.key.index];
+  const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
+  if (!output) return 0;
+  prompt_finished(replica, entry.prompt);
+  if (shows_tokens(*entry.facts)) {
+    replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
+    speeds_.update();
+  }
+  return *output;
+}
+
+void LeaseBook::leave_unread(const LedgerEntry& entry, bool unread) {
+  pool_.replicas[entry.key.index].ledger.leave_unread(entry.ticket, unread, pool_.latest);
+}
+
+Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
+  PoolReplica& replica = pool_.replicas[entry.key.index];
+  // A replica that failed may have worked on the prompt in vain, which leaves later (TokenLedger::failure_memory).
+  const bool failed = end.cause == EndCause::replica_failed;
+  const TokenLedger::Closed closed =
+      replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
+  --pool_.in_flight;
+  if (failed) {
+    replica.rests_until = pool_.latest + rest_after_failure;
+    replica.rests_for_all =
+        replica.health.failures() >= failures_before_rest || !replica.failed_clients.answered_lately(pool_.latest);
+  }
+  if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
+  if (end.cause == EndCause::answered && entry.facts->gives_work) {
+    replica.ledger.lives(pool_.latest);
+    learn(replica, entry, end, closed);
+  }
+  replica.rates.prompt_ended(entry.ticket, pool_.latest);
+  pool_.replicas.drop_if_gone(entry.key.index);
+  return closed.concurrency;
+}
+
+void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end,
+                      const TokenLedger::Closed& closed) {
+  const RequestFacts& facts = *entry.facts;
+  estimator_.learn(facts, end.prompt_tokens);
+  if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
+  if (!closed.first_token) return prompt_finished(replica, closed.prompt);
+  if (!shows_tokens(facts)) return;
+  const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
+  const Tokens cached = std::min(end.cached_tokens.value_or(0), prompt);
+  replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, pool_.latest);
+  if (end.output_tokens)
+    replica.rates.answer_finished(*end.output_tokens, metrics::seconds(pool_.latest - *closed.first_token));
+  speeds_.update();
+}
+
+void LeaseBook::prompt_finished(PoolReplica& replica, Tokens prompt) {
+  pool_.finished.add(prompt, pool_.latest);
+  replica.health.prompt_finished(prompt);
+  starts_.end_finished();
+}
+
+}  // namespace weir::balancer

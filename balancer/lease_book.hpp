@@ -1,0 +1,68 @@
+// The leases of a pool, and what it learns from them. The policy chooses among a request's candidates, and a lease is
+// taken in the same critical section; its first token and its end teach the estimates, the rates and the health.
+// A Pool owns it and calls it under its mutex.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "balancer/eligibility.hpp"
+#include "balancer/expected_output.hpp"
+#include "balancer/lease.hpp"
+#include "balancer/policy/policy.hpp"
+#include "balancer/pool_state.hpp"
+#include "balancer/replica_view.hpp"
+#include "balancer/retry_after.hpp"
+#include "balancer/speeds.hpp"
+#include "balancer/starts.hpp"
+#include "balancer/token_estimator.hpp"
+
+namespace weir::balancer {
+
+class LeaseBook {
+ public:
+  /// After a lease ended by replica_failed, that replica takes no request that it has failed for so long, and nothing
+  /// from the queue. One that has just answered others well takes from the queue until so many requests in a row have
+  /// failed: a client whose requests break off would keep it from everybody.
+  static constexpr std::chrono::seconds rest_after_failure{1};
+  static constexpr std::uint32_t failures_before_rest = 2;
+
+  /// `owner` is the owner of all leases. `seed` feeds ties and the random policies.
+  LeaseBook(PoolState& pool, Speeds& speeds, Starts& starts, RetryAfter& retry_after, LeaseOwner& owner,
+            std::uint64_t seed)
+      : pool_(pool), speeds_(speeds), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
+
+  void set_policy(config::Policy policy, double decode_weight);
+
+  /// Sets the prompt of a request, and what it may come to, as estimated from its facts.
+  void estimate(WaitingRequest& request) const;
+  /// Returns what the expected output of a request costs beside its prompt.
+  Tokens output_cost(const metrics::wire::RequestFacts& facts) const;
+  /// Chooses one of the candidates and takes the lease.
+  Lease take(WaitingRequest request, const Narrowed& narrowed, std::span<const ReplicaView> candidates);
+
+  // The lease calls these through its owner.
+  Tokens first_token(const LedgerEntry& entry);
+  void leave_unread(const LedgerEntry& entry, bool unread);
+  Concurrency end(const LedgerEntry& entry, const LeaseEnd& end);
+
+ private:
+  void prompt_finished(PoolReplica& replica, Tokens prompt);
+  void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
+
+  PoolState& pool_;
+  Speeds& speeds_;
+  Starts& starts_;
+  RetryAfter& retry_after_;
+  LeaseOwner& owner_;
+  policy::Random random_;
+  std::unique_ptr<policy::Policy> policy_;
+  double decode_weight_ = 0;
+  TokenEstimator estimator_;
+  ExpectedOutput expected_output_;
+  TokenLedger::Ticket tickets_ = 0;
+};
+
+}  // namespace weir::balancer

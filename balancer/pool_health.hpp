@@ -1,0 +1,80 @@
+// The health of a pool's replicas: what requests, probes and witnesses show of them, and which state they are in. Like
+// its pool, which owns it, it is thread-safe; a report that brings a replica back serves the queue.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/failed_clients.hpp"
+#include "balancer/health.hpp"
+#include "balancer/pool_core.hpp"
+#include "balancer/replica_spec.hpp"
+#include "balancer/suspicion.hpp"
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+struct ReplicaHealth {
+  ReplicaState state = ReplicaState::down;
+  Moment since{};
+  std::string reason;                           ///< A clause.
+  std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
+};
+
+struct ReplicaChange {
+  std::string replica;
+  std::shared_ptr<void> subject;  ///< ReplicaSpec::subject.
+  Health::Change change;
+};
+
+/// A replica that may hang: its witnesses are to be asked, and what they say goes to PoolHealth::testify.
+struct Suspect {
+  ReplicaKey key;
+  std::shared_ptr<void> subject;  ///< ReplicaSpec::subject.
+  Moment since;
+};
+
+/// Nothing happens for a replica that is gone.
+class PoolHealth {
+ public:
+  /// After two replicas failed one request, an error of which no second replica was asked is ignored for so long.
+  static constexpr std::chrono::seconds absolved_for{10};
+
+  explicit PoolHealth(PoolCore& core) : core_(core) {}
+
+  /// Takes what a request, by its caller, or a probe showed of a replica. With Sign::full, `full_for` is how long the
+  /// replica asked to be left alone; 1 s if it did not say.
+  void report(const ReplicaKey& replica, Sign sign, Moment now,
+              std::optional<std::chrono::duration<double>> full_for = {}, const Caller& caller = {});
+  /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
+  /// whether it was ejected.
+  bool pardon(const ReplicaKey& replica, Moment now);
+  /// Says that the replica has no address, and why, as a clause.
+  void unresolved(const ReplicaKey& replica, std::string_view reason, Moment now);
+  /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
+  /// Pool::set_replicas says.
+  void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
+
+  /// Returns `down` for a replica that is gone.
+  ReplicaHealth of(const ReplicaKey& replica, Moment now);
+  /// Returns the changes of states since the last call, each once. Of a replica that is no longer named, it tells only
+  /// that it hangs. Time alone makes some, so it is to be called often.
+  std::vector<ReplicaChange> take_changes(Moment now);
+
+  /// Returns the replicas that take_changes() has found to be silent for too long, each once.
+  std::vector<Suspect> take_suspects();
+  /// Takes what a witness says of a replica that is suspected to hang. `asked`: when the witness began to look.
+  void testify(const ReplicaKey& replica, Testimony what, Moment asked, Moment now);
+  /// Returns when the replica last gave a token or a whole answer, as this call sees it; nothing if it gave none.
+  std::optional<Moment> last_life(const ReplicaKey& replica, Moment now);
+
+ private:
+  PoolCore& core_;
+  Moment absolved_until_ = Moment::min();  ///< The core's mutex guards it.
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,57 @@
+// A replica of a pool: its settings, its books, and what its pool knows of its health and its speed. A Pool owns it and
+// touches it under its mutex; leases point at its StreamedTokens, so its address stays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "balancer/answer_window.hpp"
+#include "balancer/failed_clients.hpp"
+#include "balancer/health.hpp"
+#include "balancer/placement.hpp"
+#include "balancer/replica_rates.hpp"
+#include "balancer/replica_spec.hpp"
+#include "balancer/replica_view.hpp"
+#include "balancer/suspicion.hpp"
+#include "balancer/token_ledger.hpp"
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+struct PoolReplica {
+  PoolReplica(const ReplicaSpec& wanted, const ReplicaKey& place, bool known, Moment now)
+      : spec(wanted), key(place), ledger(now), health(wanted.health, known, now), left(now) {}
+
+  /// True if requests that come may go to it, as far as the settings say.
+  bool takes_new() const { return !removed && !spec.draining; }
+  /// True if requests that come may go to it, as far as its health says, too.
+  bool is_in() const { return takes_new() && !health.out(); }
+
+  std::optional<Tokens> context() const { return spec.max_context ? spec.max_context : told.max_context; }
+  /// Returns the longest prompt that goes there; nothing where the engine is to judge.
+  std::optional<Tokens> longest_prompt() const;
+  /// Returns how many prompt tokens the replica may hold while it starts; one request it may hold in any case.
+  Tokens allowance() const;
+  /// Returns its gauges as of the ledger's latest time.
+  ReplicaView view(Moment now) const;
+
+  ReplicaSpec spec;
+  EngineLimits told;
+  const ReplicaKey key;
+  TokenLedger ledger;
+  ReplicaRates rates;
+  Health health;
+  AnswerWindow answers;  ///< Bad is 4xx, and failures are no answers.
+  AnswerWindow ends;     ///< Ends of work: bad are failures; 4xx and what no replica could answer are neither.
+  FailedClients failed_clients;
+  Suspicion suspicion;
+  bool removed = false;                    ///< The settings no longer name it.
+  Moment left;                             ///< Since when it has been removed or draining.
+  Moment rests_until = Moment::min();      ///< See LeaseBook::rest_after_failure.
+  bool rests_for_all = true;               ///< Not only a request that failed there before is kept away.
+  std::optional<WaitTicket> reserved_for;  ///< No other request may go there.
+  double speed = 1;
+  std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,113 @@
+#include "balancer/queue_server.hpp"
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+namespace weir::balancer {
+
+void QueueServer::note_contexts() {
+  contexts_.clear();
+  longest_prompts_.clear();
+  for (const PoolReplica& replica : pool_.replicas.named()) {
+    if (const auto context = replica.context()) {
+      contexts_.insert(*context);
+      longest_prompts_.insert(*context);
+    }
+    if (const auto longest = replica.longest_prompt()) longest_prompts_.insert(*longest);
+  }
+  pool_.waiting.regroup([this](const WaitingRequest& request) { return fit_of(request); });
+}
+
+/// Requests with the same numbers find the same replicas long enough.
+WaitingRequest::Fit QueueServer::fit_of(const WaitingRequest& request) const {
+  const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
+    return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
+  };
+  return {below(contexts_, request.context), below(longest_prompts_, request.sequence)};
+}
+
+Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
+  waiting.output_cost = leases_.output_cost(*waiting.facts);
+  waiting.fit = fit_of(waiting);
+  const WaitTicket ticket = pool_.waiting.push(std::move(waiting));
+  grants.keep(ticket);
+  serve(grants);
+  if (const WaitingRequest* const request = pool_.waiting.find(ticket); request && comes_too_late(*request)) {
+    const bool expired = request->deadline <= pool_.latest;
+    const auto left = pool_.waiting.leave(ticket);
+    return retry_after_.refuse(expired ? Refused::Reason::expired : Refused::Reason::too_late, *left);
+  }
+  bound(grants);
+  auto decided = grants.take_kept();
+  if (!decided) return Waiting{ticket, pool_.waiting.find(ticket)->deadline};
+  if (auto* const lease = std::get_if<Lease>(&*decided)) return Admitted{std::move(*lease)};
+  return std::get<Refused>(*decided);
+}
+
+/// By the rate of the last seconds, the newest request has its turn after its deadline. The rate says nothing while no
+/// replica is up, and nothing of one that goes before all turns.
+bool QueueServer::comes_too_late(const WaitingRequest& request) const {
+  if (request.deadline <= pool_.latest) return true;
+  if (request.front_of_queue) return false;
+  const auto rate = pool_.finished.drain_rate(pool_.latest);
+  if (!rate || pool_.replicas.none_up()) return false;
+  const double tokens_in_time = *rate * metrics::seconds(request.deadline - pool_.latest);
+  if (static_cast<double>(pool_.waiting.tokens()) <= tokens_in_time) return false;
+  return static_cast<double>(pool_.waiting.ahead_of_newest(request.key)) > tokens_in_time;
+}
+
+void QueueServer::bound(PendingGrants& grants) {
+  WaitingQueue& waiting = pool_.waiting;
+  while (waiting.size() > pool_.limits.queue || waiting.bytes() > pool_.limits.queue_bytes) {
+    const bool requests = waiting.size() > pool_.limits.queue;
+    auto [ticket, request] = waiting.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
+    const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
+    const Refused refused = retry_after_.refuse(reason, request);
+    grants.add(ticket, std::move(request.waiter), refused);
+  }
+  if (reservations_.drop()) serve(grants);
+}
+
+void QueueServer::serve(PendingGrants& grants) {
+  const auto look_again = [this] {
+    candidates_.look(true);
+    reservations_.drop();
+  };
+  if (pool_.waiting.empty()) {
+    reservations_.drop();
+    return;
+  }
+  for (look_again(); !pool_.waiting.empty() && candidates_.any_may_take(pool_.waiting.shortest()); look_again()) {
+    if (serve_reserved(grants)) continue;
+    auto next = pool_.waiting.take_next(
+        [&](const WaitingRequest& request) { return takes(candidates_.find(request, 0, true)); }, pool_.latest);
+    if (!next) break;
+    auto& [ticket, request] = *next;
+    const Narrowed narrowed = candidates_.find(request, ticket, true);
+    auto waiter = std::move(request.waiter);
+    grants.add(ticket, std::move(waiter), leases_.take(std::move(request), narrowed, candidates_.found()));
+  }
+  reservations_.reserve();
+}
+
+/// Grants the first request that fits where a replica, or the whole pool, is reserved for it.
+bool QueueServer::serve_reserved(PendingGrants& grants) {
+  if (serve_reserved(pool_.reserved_for, grants)) return true;
+  for (const ReplicaView& view : candidates_.views())
+    if (serve_reserved(pool_.replicas[view.index].reserved_for, grants)) return true;
+  return false;
+}
+
+bool QueueServer::serve_reserved(const std::optional<WaitTicket>& reserved_for, PendingGrants& grants) {
+  if (!reserved_for) return false;
+  const WaitTicket ticket = *reserved_for;
+  const Narrowed narrowed = candidates_.find(*pool_.waiting.find(ticket), ticket, true);
+  if (!takes(narrowed)) return false;
+  WaitingRequest request = pool_.waiting.take(ticket);
+  auto waiter = std::move(request.waiter);
+  grants.add(ticket, std::move(waiter), leases_.take(std::move(request), narrowed, candidates_.found()));
+  return true;
+}
+
+}  // namespace weir::balancer

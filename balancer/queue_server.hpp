@@ -1,0 +1,49 @@
+// The serving of a pool's queue: requests wait, are granted what has become free in the order of their turns, and are
+// refused where their turn would come too late or the queue is full. A Pool owns it and calls it under its mutex.
+#pragma once
+
+#include <set>
+
+#include "balancer/candidates.hpp"
+#include "balancer/lease_book.hpp"
+#include "balancer/pending_grants.hpp"
+#include "balancer/pool_state.hpp"
+#include "balancer/reservations.hpp"
+#include "balancer/retry_after.hpp"
+
+namespace weir::balancer {
+
+class QueueServer {
+ public:
+  QueueServer(PoolState& pool, Candidates& candidates, LeaseBook& leases, RetryAfter& retry_after)
+      : pool_(pool),
+        candidates_(candidates),
+        leases_(leases),
+        retry_after_(retry_after),
+        reservations_(pool, candidates) {}
+
+  /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
+  Offered wait(WaitingRequest request, PendingGrants& grants);
+  /// Grants as much as there is room for.
+  void serve(PendingGrants& grants);
+  /// Pushes out what is beyond the limits.
+  void bound(PendingGrants& grants);
+  /// Notes at which lengths the replicas that may take a request become other ones, and has the queue tell its requests
+  /// apart by that.
+  void note_contexts();
+
+ private:
+  WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
+  bool comes_too_late(const WaitingRequest& request) const;
+  bool serve_reserved(PendingGrants& grants);
+  bool serve_reserved(const std::optional<WaitTicket>& reserved_for, PendingGrants& grants);
+
+  PoolState& pool_;
+  Candidates& candidates_;
+  LeaseBook& leases_;
+  RetryAfter& retry_after_;
+  Reservations reservations_;
+  std::set<Tokens> contexts_, longest_prompts_;  ///< The replicas', see note_contexts().
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,63 @@
+// The replicas of a pool, each at its place. A replica that the settings no longer name stays until its last lease has
+// ended; then its place is free. A Pool owns the set and calls it under its mutex.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <vector>
+
+#include "balancer/pool_replica.hpp"
+#include "balancer/replica_spec.hpp"
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+class ReplicaSet {
+ public:
+  /// Makes these the named replicas. Returns the index of each spec, in order.
+  std::vector<ReplicaIndex> set(std::span<const ReplicaSpec> specs, Moment now);
+  /// Frees the place of a replica that is no longer named and that no lease points into.
+  void drop_if_gone(ReplicaIndex index);
+
+  /// Returns null for a replica that is gone.
+  PoolReplica* find(const ReplicaKey& key) const;
+  /// The replica at a place that a lease or a view names.
+  PoolReplica& operator[](ReplicaIndex index) const { return *replicas_[index]; }
+  /// Returns the key of the replica at this place; a serial of 0 if the place is free.
+  ReplicaKey key_at(ReplicaIndex index) const;
+
+  auto all() const {
+    return replicas_ | std::views::filter([](const auto& replica) { return replica != nullptr; }) |
+           std::views::transform([](const auto& replica) -> PoolReplica& { return *replica; });
+  }
+  auto named() const {
+    return all() | std::views::filter([](const PoolReplica& replica) { return !replica.removed; });
+  }
+  auto peers_of(const PoolReplica& one) const {
+    return named() | std::views::filter([&one](const PoolReplica& replica) {
+             return &replica != &one && !replica.health.out();
+           });
+  }
+
+  /// True if the pool can spare one more. Nobody is ejected of its last half, for whatever reason the others are out.
+  bool may_eject() const;
+  /// True if a replica that hangs may be called so. The replica is ill for sure, and yet those that are in must be able
+  /// to take its requests, so a lone one keeps them. A replica that is out, or takes no more requests, takes nothing
+  /// from the pool: any other that is in will do.
+  bool may_call_hung(const PoolReplica& replica) const;
+  /// True if all refuse connections, are down, or take nothing new.
+  bool none_up() const;
+  /// True if a replica other than these takes new requests and connections.
+  bool another_is_left(std::span<const Serial> tried, Serial beside) const;
+
+ private:
+  ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
+
+  std::vector<std::unique_ptr<PoolReplica>> replicas_;  ///< By ReplicaIndex. Null is a free place.
+  Serial serials_ = 0;
+  std::size_t first_set_ = 0;  ///< The pool began with so many replicas.
+};
+
+}  // namespace weir::balancer

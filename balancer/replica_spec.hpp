@@ -1,0 +1,34 @@
+// The settings of one replica, as a pool takes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "balancer/tokens.hpp"
+#include "config/settings.hpp"
+
+namespace weir::balancer {
+
+struct ReplicaSpec {
+  std::string name;
+  std::string url;  ///< Name and url together say who the replica is: another url is another replica.
+  /// Opaque pointer that the pool returns with each lease.
+  std::shared_ptr<void> subject{};
+  double weight = 1.0;  ///< Above 0.
+  std::optional<Tokens> kv_tokens;
+  std::optional<Tokens> max_context;
+  std::optional<std::uint32_t> max_in_flight;
+  config::Health health{};
+  std::optional<Tokens> max_queued_tokens{};  ///< Bounds prefill_left. A longer prompt is taken when nothing is queued.
+  bool max_context_refuses = false;           ///< A prompt that is surely longer than max_context never goes there.
+  bool draining = false;                      ///< The replica takes nothing new and keeps its requests.
+};
+
+/// The limits that an engine tells of itself. They stand in for the limits that the settings leave open.
+struct EngineLimits {
+  std::optional<Tokens> kv_tokens, max_context;
+};
+
+}  // namespace weir::balancer

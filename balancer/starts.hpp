@@ -1,0 +1,23 @@
+// The ends of replicas' starts. A replica that starts is up once it may hold as much as its peers do in the median, or,
+// without peers, all that is there and all that waits. A Pool owns it and calls it under its mutex.
+#pragma once
+
+#include <vector>
+
+#include "balancer/pool_state.hpp"
+
+namespace weir::balancer {
+
+class Starts {
+ public:
+  explicit Starts(PoolState& pool) : pool_(pool) {}
+
+  /// Ends the starts of replicas that have finished enough.
+  void end_finished();
+
+ private:
+  PoolState& pool_;
+  std::vector<double> held_;  ///< Kept for its memory.
+};
+
+}  // namespace weir::balancer
