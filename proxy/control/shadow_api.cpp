@@ -64,7 +64,8 @@ void write_shadows(metrics::wire::JsonWriter& json, const fleet::Snapshot& snaps
     json.open('{').key("name").text(settings.name).key("of").text(settings.of);
     json.key("twin").known_text(settings.twin).key("sample").exact(settings.sample);
     json.key("control").boolean(settings.control).key("on").boolean(state.on.load());
-    json.key("finished").count(state.finished.load()).key("in_flight").count(shadow->pool->balancer->figures().in_flight());
+    json.key("finished").count(state.finished.load());
+    json.key("in_flight").count(shadow->pool->balancer->figures().in_flight());
     json.key("replicas").open('[');
     for (const auto& replica : shadow->pool->replicas) json.text(replica->settings.name);
     json.close(']').close('}');

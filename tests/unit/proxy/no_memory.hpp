@@ -1,4 +1,4 @@
-// One allocation of the calling thread fails, so that a test sees what want of memory does. Sanitizers have an operator
+// An allocation of the calling thread fails, so that a test sees what want of memory does. Sanitizers have an operator
 // new of their own, so the tests that use this are left out there.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the admin listener answers, and what commands make of it.
+// The answers of the admin listener, and how commands read them.
 #include "proxy/control/api.hpp"
 
 #include <gmock/gmock.h>

@@ -1,31 +1,24 @@
 #include "proxy/control/bypass_api.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
-#include <sstream>
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {
 namespace {
 
 TEST(BypassApi, SwitchesItAndSaysItOnceLoudly) {
-  std::ostringstream said;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  Said said;
   std::atomic<bool> bypass{false};
   EXPECT_EQ(bypass_answer(bypass, true).body, "{\"bypass\":true,\"changed\":true}\n");
   EXPECT_TRUE(bypass);
-  EXPECT_NE(said.str().find("warning"), std::string::npos);
-  EXPECT_NE(said.str().find("BYPASS is on"), std::string::npos);
-  said.str("");
+  EXPECT_THAT(said.take(), testing::AllOf(testing::HasSubstr("warning"), testing::HasSubstr("BYPASS is on")));
   EXPECT_EQ(bypass_answer(bypass, true).body, "{\"bypass\":true,\"changed\":false}\n");
-  EXPECT_EQ(said.str(), "");
+  EXPECT_EQ(said.take(), "");
   EXPECT_EQ(bypass_answer(bypass, false).body, "{\"bypass\":false,\"changed\":true}\n");
   EXPECT_FALSE(bypass);
-  EXPECT_NE(said.str().find("bypass is off"), std::string::npos);
-  spdlog::set_default_logger(before);
+  EXPECT_THAT(said.take(), testing::HasSubstr("bypass is off"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What GET /api/compare makes of a query and of the last requests.
+// GET /api/compare answers a query about the last requests.
 #include "proxy/control/compare_api.hpp"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST_F(CompareApi, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
   set_shadows({shadow});
   const auto pairs = [&](const char* query = "") { return report(query).at("pairs").to_number<int>(); };
   EXPECT_EQ(pairs(), 900) << "what it holds is not known, so ten minutes are left out";
-  // It prefills 100 tokens a second.
+  // The shadow prefills 100 tokens a second.
   auto& replica = replica_of(*shadow);
   fleet::EngineFigures told;
   told.kv_tokens = 100'000;

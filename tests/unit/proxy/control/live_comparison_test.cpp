@@ -1,4 +1,4 @@
-// What /metrics says of shadows, and when that is computed.
+// /metrics tells of shadows what was computed last.
 #include "proxy/control/live_comparison.hpp"
 
 #include <gmock/gmock.h>
@@ -125,16 +125,6 @@ TEST_F(Live, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
   EXPECT_THAT(effects(), IsEmpty());
 }
 
-TEST_F(Live, AReplicaThatIsGoneIsNotWaitedFor) {
-  auto primary = primary_of(requests);
-  finished.put(shadow_of(primary, "candidate", "removed", requests));
-  finished.put(std::move(primary));
-  history.take(finished, start);
-  replica_of(*candidate).settings.kv_tokens = 120'000;
-  look();
-  EXPECT_EQ(effects().at("ttft").interval, std::nullopt) << "but the others are: 300 s are too short";
-}
-
 class LiveWithControl : public Live {
  protected:
   LiveWithControl() {
@@ -189,7 +179,7 @@ TEST_F(Live, ShowsNoLatencyOfAShadowThatWasSparedLoad) {
   change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
   for (int i = requests; i < requests + 20; ++i) add(i);
   look(seconds(requests + 20));
-  // What did not finish missed the objective, so that it is worse in this is no illusion, sure or not.
+  // Answers that did not finish missed the objective: the shadow is worse in this, sure or not.
   EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "output_tokens"));
   EXPECT_LT(effects().at("slo").estimate, 0);
   EXPECT_GT(effects().at("slo").interval->second, 0) << "it is not sure";

@@ -94,7 +94,7 @@ class MirroredHistory : public ::testing::Test {
   }
 
   const metrics::Moment start = metrics::Moment() + std::chrono::hours(1);
-  /// It changes what add() makes.
+  /// Changes the records that add() makes.
   std::function<void(metrics::record::RequestRecord& primary, metrics::record::RequestRecord& shadow)> change =
       [](auto&, auto&) {};
   metrics::record::RequestLog log{"", "weir"};

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,13 +11,13 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <functional>
 #include <future>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -84,34 +83,53 @@ TEST_F(ReloadTest, TakesTheNewSettingsAndSaysWhatChanged) {
   EXPECT_THAT(outcome(reload).changes, IsEmpty()) << "it compares with what it has now";
 }
 
-TEST_F(ReloadTest, ChangesNothingWhereTheFileIsWrong) {
-  auto reload = make();
-  load = [] { return config::LoadResult(std::vector<config::SettingsError>{{"f", 1, 2, "a"}, {"f", 3, 4, "b"}}); };
-  const auto result = outcome(reload);
-  EXPECT_EQ(result.kind, Kind::failed);
-  EXPECT_THAT(result.errors, ElementsAre("f:1:2: a", "f:3:4: b"));
-  EXPECT_THAT(taken, IsEmpty());
-  EXPECT_EQ(reload.settings(), config::Settings());
-}
-
-TEST_F(ReloadTest, ChangesNothingWhereItCannotBeTakenOver) {
-  auto reload = make();
-  wanted.limits.first_token = config::Seconds(120);
-  problems = {"the port is taken"};
-  const auto result = outcome(reload);
-  EXPECT_EQ(result.kind, Kind::failed);
-  EXPECT_EQ(result.errors, problems);
-  EXPECT_EQ(reload.settings(), config::Settings());
-}
-
-TEST_F(ReloadTest, SaysWhatNeedsARestartAndTakesNothingElse) {
-  auto reload = make();
-  wanted.server.threads = 7;
-  wanted.limits.first_token = config::Seconds(120);
-  const auto result = outcome(reload);
-  EXPECT_EQ(result.kind, Kind::failed);
-  EXPECT_THAT(result.errors, ElementsAre(HasSubstr("server.threads 0 -> 7: only a restart")));
-  EXPECT_THAT(taken, IsEmpty());
+TEST_F(ReloadTest, ThatFailsChangesNothingSaysWhyAndCanBeTriedAgain) {
+  const auto works = load;
+  const auto indexes = index;
+  const struct {
+    const char* what;
+    std::function<void()> break_it;
+    std::vector<std::string> errors;
+  } rows[]{
+      {"the file is wrong",
+       [&] {
+         load = [] {
+           return config::LoadResult(std::vector<config::SettingsError>{{"f", 1, 2, "a"}, {"f", 3, 4, "b"}});
+         };
+       },
+       {"f:1:2: a", "f:3:4: b"}},
+      {"the file cannot be read at all",
+       [&] { load = []() -> config::LoadResult { throw std::runtime_error("no memory is left"); }; },
+       {"cannot read the settings: no memory is left"}},
+      {"the keys cannot be indexed",
+       [&] { index = [](const auto&) -> Reload::Keys { throw std::runtime_error("no random numbers"); }; },
+       {"cannot read the settings: no random numbers"}},
+      {"only a restart changes it",
+       [&] { wanted.server.threads = 7; },
+       {"server.threads 0 -> 7: only a restart changes this; restart weir, or take the change back"}},
+      {"it cannot be taken over", [&] { problems = {"the port is taken"}; }, {"the port is taken"}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    auto reload = make();
+    int ends = 0;
+    reload.on_result = [&](const Reload::Result&) { ++ends; };
+    taken.clear();
+    wanted = {};
+    wanted.limits.first_token = config::Seconds(120);
+    row.break_it();
+    const auto result = outcome(reload);
+    EXPECT_EQ(result.kind, Kind::failed);
+    EXPECT_EQ(result.errors, row.errors);
+    EXPECT_EQ(reload.settings(), config::Settings());
+    EXPECT_THAT(taken, SizeIs(problems.empty() ? 0 : 1)) << "the last one was asked";
+    EXPECT_EQ(ends, 1);
+    load = works;
+    index = indexes;
+    wanted.server.threads = 0;
+    problems.clear();
+    EXPECT_EQ(outcome(reload).kind, Kind::done);
+  }
 }
 
 config::Settings with_keys(int count) {
@@ -152,33 +170,20 @@ TEST_F(ReloadTest, ReadsAndIndexesOnAThreadOfItsOwnAndFreesNothingOnThisOne) {
   EXPECT_TRUE(old.expired());
 }
 
-TEST_F(ReloadTest, FailsWhereTheKeysCannotBeIndexed) {
-  auto reload = make();
-  index = [](const auto&) -> Reload::Keys { throw std::runtime_error("no random numbers"); };
-  EXPECT_THAT(outcome(reload).errors, ElementsAre(HasSubstr("no random numbers")));
-  EXPECT_THAT(taken, IsEmpty());
-}
-
 TEST_F(ReloadTest, ItsLogHasTheFirstChangesAndErrorsOfMany) {
-  std::ostringstream said;
-  const auto logger = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  Said said;
   wanted = with_keys(250);
   auto reload = make();
   EXPECT_THAT(outcome(reload).changes, SizeIs(251)) << "whoever asks gets all";
-  EXPECT_THAT(said.str(), AllOf(HasSubstr("key client98 added; and 151 more\n"), Not(HasSubstr("client99"))));
+  EXPECT_THAT(said.take(), AllOf(HasSubstr("key client98 added; and 151 more\n"), Not(HasSubstr("client99"))));
   load = [] {
     return config::LoadResult(std::vector<config::SettingsError>(102, config::SettingsError{"f", 1, 2, "wrong"}));
   };
-  said.str("");
   EXPECT_THAT(outcome(reload).errors, SizeIs(102));
-  EXPECT_THAT(said.str(), HasSubstr("reload: f:1:2: wrong\n"));
-  EXPECT_THAT(said.str(), HasSubstr("errors: 102"));
-  EXPECT_THAT(said.str(), HasSubstr("and 2 more errors"));
-  const auto text = said.str();
+  const auto text = said.take();
+  EXPECT_THAT(text, AllOf(HasSubstr("reload: f:1:2: wrong\n"), HasSubstr("errors: 102"),
+                          HasSubstr("and 2 more errors")));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 100 + 1);
-  spdlog::set_default_logger(logger);
 }
 
 TEST_F(ReloadTest, RunsOneAtATime) {
@@ -217,15 +222,7 @@ TEST_F(ReloadTest, ASignalDuringAReloadReadsTheFileOnceMore) {
   EXPECT_EQ(reads, 2) << "once for all signals that came meanwhile";
 }
 
-TEST_F(ReloadTest, RefusesOnceItIsForbidden) {
-  auto reload = make();
-  reload.forbid("weir drains");
-  const auto result = outcome(reload);
-  EXPECT_EQ(result.kind, Kind::refused);
-  EXPECT_THAT(result.errors, ElementsAre("weir drains"));
-}
-
-TEST_F(ReloadTest, TakesNothingOverIfItIsForbiddenWhileTheFileIsRead) {
+TEST_F(ReloadTest, RefusesOnceItIsForbiddenThoughTheFileIsBeingRead) {
   auto reload = make();
   std::promise<void> go_on;
   load = [this, going = go_on.get_future().share()] {
@@ -237,21 +234,12 @@ TEST_F(ReloadTest, TakesNothingOverIfItIsForbiddenWhileTheFileIsRead) {
   go_on.set_value();
   const auto work = boost::asio::make_work_guard(context);
   while (results.empty()) context.run_one();
-  EXPECT_EQ(results[0].kind, Kind::refused);
+  outcome(reload);
+  for (const auto& result : results) {
+    EXPECT_EQ(result.kind, Kind::refused);
+    EXPECT_THAT(result.errors, ElementsAre("weir drains"));
+  }
   EXPECT_THAT(taken, IsEmpty());
-}
-
-TEST_F(ReloadTest, FailsWhereTheFileCannotBeReadAtAllAndCanBeTriedAgain) {
-  auto reload = make();
-  int ends = 0;
-  reload.on_result = [&](const Reload::Result&) { ++ends; };
-  const auto works = std::exchange(load, []() -> config::LoadResult { throw std::runtime_error("no memory is left"); });
-  const auto result = outcome(reload);
-  EXPECT_EQ(result.kind, Kind::failed);
-  EXPECT_THAT(result.errors, ElementsAre("cannot read the settings: no memory is left"));
-  EXPECT_EQ(ends, 1);
-  load = works;
-  EXPECT_EQ(outcome(reload).kind, Kind::done);
 }
 
 #ifndef WEIR_SANITIZED

@@ -66,17 +66,10 @@ TEST(StatusTable, SaysFirstHowWeirStands) {
               StartsWith("the request log LOSES lines: No space; 7 so far\n"));
   EXPECT_THAT(table(weir("false", "", R"({"lines_lost":1,"loses":false,"waits_for_reader":true,"why":null})")),
               StartsWith("the request log has lost 1 line since weir began\nthe request log waits for a reader"));
+  EXPECT_THAT(table(R"("bypass":false)"), StartsWith("replica "));
+  EXPECT_THAT(table(R"("bypass":true)"), StartsWith("BYPASS is on"));
   EXPECT_THAT(table(R"("shadows":[{"name":"fp8","on":false},{"name":"fp4","on":true}])"),
               AllOf(StartsWith("shadow fp8 is off\n"), Not(HasSubstr("fp4"))));
-}
-
-TEST(StatusTable, SaysFirstThatNothingIsMeasured) {
-  auto text = answer(replica("gpu0", "up", "0.213"));
-  EXPECT_THAT(status_table(text, false), Not(HasSubstr("BYPASS")));
-  text.insert(1, R"("bypass":false,)");
-  EXPECT_THAT(status_table(text, false), Not(HasSubstr("BYPASS")));
-  text.replace(text.find("false"), 5, "true");
-  EXPECT_THAT(status_table(text, false), ::testing::StartsWith("BYPASS is on"));
 }
 
 TEST(StatusTable, SaysWhatAnEngineDoesNotTell) {

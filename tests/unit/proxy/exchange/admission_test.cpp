@@ -33,7 +33,7 @@ void by_credential(config::Settings& settings) {
   settings.pools[0].queue.fair_by = {config::FairBy::What::header, "authorization"};
 }
 
-/// One replica, which a lease of the test's own keeps busy, and a client that waits for it.
+/// A single replica, which a lease of the test's own keeps busy, and a client that waits for it.
 class AWait : public testing::Test {
  protected:
   explicit AWait(const ScriptedProxy::Change& more = {}) : proxy(1, one_at_a_time(more)) {
@@ -110,8 +110,7 @@ TEST_F(AWait, ShowsOnTheMetricsPage) {
 }
 
 TEST_F(AWait, EndsWhenTheClientLeavesAndNothingButTheCountTellsOfIt) {
-  client->ends();
-  proxy.run();
+  proxy.ends(*client);
   EXPECT_EQ(waiting(), 0u);
   EXPECT_TRUE(client->closed());
   EXPECT_EQ(client->got, "");
@@ -186,8 +185,7 @@ TEST_F(AWait, DropsTheGrantThatIsUnderWayWhenAllIsCut) {
 }
 
 TEST_F(AWait, KeepsWhatTheClientSendsMeanwhile) {
-  client->says(health());
-  proxy.run();
+  proxy.hears(*client, health());
   free_the_replica();
   proxy.run();
   EXPECT_THAT(read_answer(client->got).rest, StartsWith("HTTP/1.1 200 "));
@@ -267,37 +265,28 @@ TEST(Waits, OfOneWhoSendsALotDoNotHoldUpOneWhoSendsLittle) {
 }
 
 TEST(Waits, WithoutAQueueAreNone) {
-  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 0; }));
-  proxy.client(post(chat(true)));
-  proxy.run();
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got,
-              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("every replica of pool 'pool' is at its limit")));
-  EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 1u);
-}
-
-TEST(Waits, WithoutAQueueAreNoneForTokensEither) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools[0].replicas[0].max_queued_tokens = 1; });
-  proxy.plan[0] = {[](net::Peer&) {}};
-  proxy.client(post(chat(true)));
-  proxy.run();
-  ASSERT_EQ(proxy.connections[0].size(), 1u) << "an empty replica takes a prompt of any length";
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
-  EXPECT_EQ(proxy.limit_hits(Limit::max_queued_tokens), 1u);
-  EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 0u);
+  for (const auto limit : {Limit::max_in_flight, Limit::max_queued_tokens}) {
+    ScriptedProxy proxy({[](net::Peer&) {}}, [limit](config::Settings& settings) {
+      auto& replica = settings.pools[0].replicas[0];
+      if (limit == Limit::max_in_flight) replica.max_in_flight = 1;
+      if (limit == Limit::max_queued_tokens) replica.max_queued_tokens = 1;
+    });
+    proxy.asks(post(chat(true)));
+    ASSERT_EQ(proxy.connections[0].size(), 1u) << "an empty replica takes a prompt of any length";
+    const auto client = proxy.asks(post(chat(true)));
+    EXPECT_THAT(client->got,
+                AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("every replica of pool 'pool' is at its limit")));
+    for (const auto one : {Limit::max_in_flight, Limit::max_queued_tokens})
+      EXPECT_EQ(proxy.limit_hits(one), one == limit ? 1u : 0u);
+  }
 }
 
 TEST(RetryAfter, IsSpreadOverHalfOfThePoolsFigure) {
   ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 0; }));
-  proxy.client(post(chat(true)));
-  proxy.run();
+  proxy.asks(post(chat(true)));
   std::set<long> seen;
   for (int i = 0; i < 200; ++i) {
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true)));
     const auto field = client->got.find("retry-after-ms: ");
     ASSERT_NE(field, std::string::npos);
     seen.insert(std::stol(client->got.substr(field + 16)));

@@ -22,12 +22,10 @@ void expect_error_event(const std::string& body, const std::string& events, cons
   EXPECT_TRUE(boost::json::parse(rest).as_object().contains("error")) << rest;
 }
 
-constexpr End all_breaks[]{End::reset, End::closed, End::bad_framing, End::timed_out};
-
-Outcome outcome_of(End how) {
-  return how == End::timed_out     ? Outcome::timeout
-         : how == End::bad_framing ? Outcome::upstream_error
-                                     : Outcome::upstream_reset;
+std::string outcome_of(End how) {
+  return how == End::timed_out     ? "timeout"
+         : how == End::bad_framing ? "upstream_error"
+                                   : "upstream_reset";
 }
 void break_off(AttemptStory& attempt, End how) {
   if (how == End::timed_out) {
@@ -39,41 +37,72 @@ void break_off(AttemptStory& attempt, End how) {
   }
 }
 
-TEST(RelayBreak, AtAnEventBoundaryAddsAnErrorEventAndCuts) {
-  for (const auto how : all_breaks)
-    for (const bool http_1_1 : {true, false})
-      for (const bool injected : {false, true}) {
+TEST(RelayBreak, IsToldToTheClientWhereItsFramingAndTheEventsAllowAndIsNoneBehindTheEnd) {
+  const std::vector<End> any{End::reset, End::closed, End::bad_framing, End::timed_out};
+  const std::string a = token("a"), part = token("b").substr(0, 40), chunked = "Transfer-Encoding: chunked\r\n";
+  const std::string long_part = token(std::string(9'000, 'x')).substr(0, 9'000), marked = a + finish_event + done_event;
+  const std::string engine_died = a + "data: {\"error\": {\"message\": \"EngineCore died\"}}\n\n";
+  const std::string json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n", half = "{\"choices\":[";
+  const std::string closing = sse_head("Connection: close\r\n"), promised = sized_head(marked.size() + 1);
+  const struct {
+    const char* what;
+    std::string bytes;
+    std::vector<End> ends;
+    std::string told;  ///< With BREAK for the outcome of such an end.
+    std::string body;  ///< The client gets it of the replica's.
+    bool tells = false, injected = false, stream = true;
+  } rows[]{
+      {"at an event's end", sse_head() + chunk(a + a), any, "relayed, BREAK, cut", a + a, true},
+      {"at an event's end, stripped", sse_head() + chunk(a + a), any, "relayed, BREAK, cut", a + a, true, true},
+      {"behind an error of the replica's own", sse_head() + chunk(engine_died), any, "relayed, upstream_error, cut",
+       engine_died},
+      {"within an event", sse_head() + chunk(a + part), any, "relayed, BREAK, cut", a + part},
+      {"within an event that was held back", sse_head() + chunk(a + part), any, "relayed, BREAK, cut", a, true, true},
+      {"within a long event, which had begun", sse_head() + chunk(a + long_part), any, "relayed, BREAK, cut",
+       a + long_part, false, true},
+      {"within a promised length, where an event of weir's would pass for the replica's", promised + a, {End::reset},
+       "relayed, BREAK, cut", a},
+      {"within a document's length", json + "Content-Length: 50\r\n\r\n" + half, {End::closed}, "relayed, BREAK, cut",
+       half, false, false, false},
+      {"within a document's chunk", json + chunked + "\r\n14\r\n" + half, {End::closed}, "relayed, BREAK, cut", half,
+       false, false, false},
+      {"behind the end marker", sse_head() + chunk(marked), any, "relayed, ok, whole, client", marked},
+      {"behind the end marker, and the client waits for a byte", promised + marked,
+       {End::reset, End::closed, End::timed_out}, "relayed, ok, cut", marked},
+      {"a reset where the close is the end", sse_head("") + a + finish_event, {End::reset}, "relayed, BREAK, cut",
+       a + finish_event, true},
+      {"the close behind a finish", closing + a + finish_event, {End::closed}, "relayed, ok, whole, client",
+       a + finish_event},
+      {"the close behind the marker", closing + marked, {End::closed}, "relayed, ok, whole, client", marked},
+      {"the close behind an error", closing + a + refusing_event, {End::closed},
+       "relayed, upstream_error, whole, client", a + refusing_event},
+      {"the close alone", closing + a, {End::closed}, "relayed, truncated, cut", a, true},
+      {"the close alone, stripped", closing + a, {End::closed}, "relayed, truncated, cut", a, true, true},
+      {"the close within an event", closing + a + "data: {", {End::closed}, "relayed, truncated, cut", a + "data: {"},
+  };
+  for (const auto& row : rows)
+    for (const auto how : row.ends)
+      for (const bool http_1_1 : {true, false}) {
+        const bool kept_open = row.told.ends_with("client");  // An HTTP/1.0 client's body ends with its connection.
+        if (kept_open && !http_1_1) continue;
+        SCOPED_TRACE(testing::Message() << row.what << ", end " << static_cast<int>(how) << ", 1." << http_1_1);
         Circumstances one;
         one.http_1_1 = http_1_1;
-        one.injected = injected;
+        one.injected = row.injected;
+        one.stream = row.stream;
         AttemptStory attempt(one);
-        attempt.arrives(sse_head() + chunk(token("a") + token("b")));
+        attempt.arrives(row.bytes);
+        ASSERT_FALSE(attempt.machine->done());
         break_off(attempt, how);
-        EXPECT_EQ(attempt.machine->reply(), Reply::relayed);
-        EXPECT_EQ(attempt.machine->outcome(), outcome_of(how));
-        expect_error_event(attempt.seen().body, token("a") + token("b"));
-        EXPECT_TRUE(attempt.machine->cut());
-        EXPECT_FALSE(attempt.seen().whole);
-        EXPECT_FALSE(attempt.machine->client_reusable());
-        EXPECT_FALSE(attempt.machine->upstream_reusable());
-        EXPECT_EQ(attempt.machine->bytes_out(), attempt.seen().body.size());
-        EXPECT_EQ(attempt.machine->answer().token_events, 2u);
-        EXPECT_EQ(attempt.machine->answer().complete, metrics::Completeness::none);
+        auto told = row.told;
+        if (const auto at = told.find("BREAK"); at != told.npos) told.replace(at, 5, outcome_of(how));
+        EXPECT_EQ(attempt.told(), told);
+        const auto body = attempt.seen().body;
+        if (row.tells) expect_error_event(body, row.body);
+        EXPECT_TRUE(row.tells || body == row.body) << body;
+        EXPECT_EQ(attempt.machine->bytes_out(), body.size());
+        EXPECT_EQ(attempt.machine->answer().complete == metrics::Completeness::marker, row.body == marked);
       }
-}
-
-// vLLM's engine dies: it says so, and its server goes with it.
-TEST(RelayBreak, BehindAnErrorOfTheReplicasOwnAddsNoneAndIsNotTheCause) {
-  for (const auto how : all_breaks) {
-    AttemptStory attempt;
-    const std::string events = token("a") + "data: {\"error\": {\"message\": \"EngineCore died\"}}\n\n";
-    attempt.arrives(sse_head() + chunk(events));
-    break_off(attempt, how);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
-    EXPECT_EQ(attempt.seen().body, events);
-    EXPECT_TRUE(attempt.machine->cut());
-    EXPECT_FALSE(attempt.seen().whole);
-  }
 }
 
 TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
@@ -85,91 +114,6 @@ TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
   attempt.arrives(sse_head() + chunk(event)).breaks(End::reset);
   expect_error_event(attempt.seen().body, event, "data:");
   EXPECT_THAT(attempt.seen().body, HasSubstr(R"("error_type":"upstream_error")"));
-}
-
-TEST(RelayBreak, InsideAnEventCutsWithoutAWord) {
-  const auto part = token("b").substr(0, 40);
-  for (const auto how : all_breaks) {
-    AttemptStory attempt;
-    attempt.arrives(sse_head() + chunk(token("a") + part));
-    break_off(attempt, how);
-    EXPECT_EQ(attempt.seen().body, token("a") + part);
-    EXPECT_TRUE(attempt.machine->cut());
-    EXPECT_FALSE(attempt.seen().whole);
-    Circumstances one;
-    one.injected = true;
-    AttemptStory held(one);
-    held.arrives(sse_head() + chunk(token("a") + part));
-    break_off(held, how);
-    expect_error_event(held.seen().body, token("a")) /* what was held back is as if it had not come */;
-    AttemptStory let_through(one);
-    const auto long_part = token(std::string(9'000, 'x')).substr(0, 9'000);
-    let_through.arrives(sse_head() + chunk(token("a") + long_part));
-    break_off(let_through, how);
-    EXPECT_EQ(let_through.seen().body, token("a") + long_part) << "a long event had begun";
-  }
-}
-
-TEST(RelayBreak, OfAPromisedLengthCutsWithoutAWord) {
-  const auto body = token("a") + done_event;
-  AttemptStory attempt;
-  attempt.arrives(sized_head(body.size()) + token("a")).breaks(End::reset);
-  EXPECT_EQ(attempt.seen().body, token("a")) << "an event of weir's own would pass for the replica's";
-  EXPECT_TRUE(attempt.machine->cut());
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset);
-}
-
-TEST(RelayBreak, OfADocumentCutsIt) {
-  Circumstances one;
-  one.stream = false;
-  for (const std::string head : {"Content-Length: 50\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n14\r\n"}) {
-    AttemptStory attempt(one);
-    attempt.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + head + "{\"choices\":[")
-        .breaks(End::closed);
-    EXPECT_EQ(attempt.seen().body, "{\"choices\":[");
-    EXPECT_TRUE(attempt.machine->cut());
-    EXPECT_FALSE(attempt.seen().whole);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset);
-  }
-}
-
-TEST(RelayBreak, BehindTheEndMarkerIsNone) {
-  for (const auto how : all_breaks) {
-    AttemptStory attempt;
-    attempt.arrives(sse_head() + chunk(token("a") + finish_event + done_event));
-    EXPECT_FALSE(attempt.machine->done());
-    break_off(attempt, how);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::ok);
-    EXPECT_EQ(attempt.seen().body, token("a") + finish_event + done_event);
-    EXPECT_TRUE(attempt.seen().whole) << "the client's body ends in good order";
-    EXPECT_TRUE(attempt.machine->client_reusable());
-    EXPECT_FALSE(attempt.machine->upstream_reusable());
-    EXPECT_EQ(attempt.machine->answer().complete, metrics::Completeness::marker);
-  }
-}
-
-TEST(RelayBreak, BehindTheEndMarkerLeavesAPromisedLengthOpen) {
-  const auto body = token("a") + done_event;
-  for (const auto how : {End::reset, End::closed, End::timed_out}) {
-    AttemptStory attempt;
-    attempt.arrives(sized_head(body.size() + 1) + body);
-    break_off(attempt, how);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::ok);
-    EXPECT_FALSE(attempt.seen().whole);
-    EXPECT_TRUE(attempt.machine->cut()) << "the client still waits for a byte: its connection can serve nothing else";
-    EXPECT_FALSE(attempt.machine->client_reusable());
-  }
-}
-
-TEST(RelayBreak, WhereTheCloseIsTheEndIsOnlyAReset) {
-  for (const auto how : {End::reset, End::closed}) {
-    AttemptStory attempt;
-    attempt.arrives(sse_head("") + token("a") + finish_event).breaks(how);
-    EXPECT_EQ(attempt.machine->outcome(), how == End::closed ? Outcome::ok : Outcome::upstream_reset);
-    EXPECT_EQ(attempt.machine->cut(), how == End::reset);
-    EXPECT_EQ(attempt.seen().whole, how == End::closed);
-    EXPECT_FALSE(attempt.machine->upstream_reusable());
-  }
 }
 
 TEST(RelayOutcome, OfWholeAnswers) {
@@ -184,8 +128,8 @@ TEST(RelayOutcome, OfWholeAnswers) {
     Outcome outcome;
     std::uint32_t choices = 1;
   } rows[]{
-      {"a document", Api::openai_chat, false, answer("200 OK", message), Outcome::ok},
-      {"an error in a 200", Api::openai_chat, false, answer("200 OK", R"({"error":{"message":"x"}})"),
+      {"a document", Api::openai_chat, false, whole_answer("200 OK", message), Outcome::ok},
+      {"an error in a 200", Api::openai_chat, false, whole_answer("200 OK", R"({"error":{"message":"x"}})"),
        Outcome::upstream_error},
       {"marker", Api::openai_chat, true, stream(token("a") + done_event), Outcome::ok},
       {"finish, no marker", Api::openai_chat, true, stream(token("a") + finish_event), Outcome::ok},
@@ -195,21 +139,23 @@ TEST(RelayOutcome, OfWholeAnswers) {
       {"no token", Api::openai_chat, true, stream(finish_event + done_event), Outcome::ok_empty},
       {"an error among events", Api::openai_chat, true, stream(token("a") + refusing_event + done_event),
        Outcome::upstream_error},
-      {"what could not be read is not known to be empty", Api::openai_chat, false, answer("200 OK", "data: x\n\n"),
-       Outcome::ok},
+      {"text that could not be read is not known to be empty", Api::openai_chat, false,
+       whole_answer("200 OK", "data: x\n\n"), Outcome::ok},
       {"an API whose tokens are not read", Api::other, true, stream(event), Outcome::ok},
-      {"a document of such an API", Api::other, false, answer("200 OK", "[1]"), Outcome::ok},
-      {"a document where a stream was asked for", Api::openai_chat, true, answer("200 OK", message), Outcome::ok},
-      {"text where a document is due", Api::openai_chat, false, answer("200 OK", "hello", "text/plain"), Outcome::ok},
-      {"a page where a stream was asked for", Api::openai_chat, true, answer("200 OK", "<h1>hello</h1>", "text/html"),
-       Outcome::truncated},
+      {"a document of such an API", Api::other, false, whole_answer("200 OK", "[1]"), Outcome::ok},
+      {"a document where a stream was asked for", Api::openai_chat, true, whole_answer("200 OK", message), Outcome::ok},
+      {"text where a document is due", Api::openai_chat, false, whole_answer("200 OK", "hello", "", "text/plain"),
+       Outcome::ok},
+      {"a page where a stream was asked for", Api::openai_chat, true,
+       whole_answer("200 OK", "<h1>hello</h1>", "", "text/html"), Outcome::truncated},
       {"a stream under a wrong type", Api::openai_chat, true,
-       answer("200 OK", token("a") + finish_event + done_event, "text/plain"), Outcome::ok},
-      {"a way elsewhere", Api::openai_chat, true, answer("301 Moved Permanently", "moved", "text/html"),
+       whole_answer("200 OK", token("a") + finish_event + done_event, "", "text/plain"), Outcome::ok},
+      {"a way elsewhere", Api::openai_chat, true, whole_answer("301 Moved Permanently", "moved", "", "text/html"),
        Outcome::upstream_error},
-      {"a way elsewhere, for a document", Api::openai_chat, false, answer("307 Temporary Redirect", "", "text/html"),
-       Outcome::upstream_error},
-      {"a way elsewhere on a path of no engine", Api::other, false, answer("302 Found", "", "text/html"), Outcome::ok},
+      {"a way elsewhere, for a document", Api::openai_chat, false,
+       whole_answer("307 Temporary Redirect", "", "", "text/html"), Outcome::upstream_error},
+      {"a way elsewhere on a path of no engine", Api::other, false, whole_answer("302 Found", "", "", "text/html"),
+       Outcome::ok},
   };
   for (const auto& row : rows) {
     Circumstances one;
@@ -225,194 +171,114 @@ TEST(RelayOutcome, OfWholeAnswers) {
   }
 }
 
-TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsIncomplete) {
-  for (const bool http_1_1 : {true, false})
-    for (const bool injected : {false, true}) {
-      Circumstances one;
-      one.http_1_1 = http_1_1;
-      one.injected = injected;
-      AttemptStory attempt(one);
-      attempt.arrives(sse_head("Connection: close\r\n") + token("a") + token("b"));
-      attempt.breaks(End::closed);
-      EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
-      expect_error_event(attempt.seen().body, token("a") + token("b"));
-      EXPECT_TRUE(attempt.machine->cut());
-      EXPECT_FALSE(attempt.seen().whole);
-      EXPECT_FALSE(attempt.machine->client_reusable());
+TEST(RelayDeadline, IsForTheFirstTokenFromTheSendThenForEachNextOneOrOfTheWholeAnswer) {
+  const std::string document = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+  const std::string unread = chunk("data: {\"type\":\"response.output_text.delta\"}\n\n"), comment = chunk(":\n\n");
+  struct Step {
+    double at;
+    std::string bytes;  ///< With "" the deadline passes.
+    double deadline;
+  };
+  const struct {
+    const char* what;
+    std::vector<Step> steps;
+    std::string told;  ///< Once the last deadline has passed.
+    bool stream = true;
+    Api api = Api::openai_chat;
+  } rows[]{
+      {"nothing comes", {{0, "", 300}}, "none, timeout, retry first_token"},
+      {"nothing comes of a document, for which another replica would take as long", {{0, "", 1800}}, "none, timeout",
+       false},
+      {"the head is out already, and comments are no tokens",
+       {{1, sse_head(), 11}, {11, "", 300}, {200, comment, 300}},
+       "relayed, timeout, cut"},
+      {"before the first event the sooner of the two holds, and nothing was sent yet",
+       {{295, sse_head(), 300}},
+       "none, timeout, retry first_token"},
+      {"tokens, then comments and usage",
+       {{4, sse_head() + chunk(token("a")), 124},
+        {100, chunk(token("b")), 220},
+        {200, chunk(":\n\n" + usage_event), 220}},
+       "relayed, timeout, cut"},
+      {"events whose tokens are not read: a long answer must not end with its first-token time",
+       {{4, sse_head() + unread, 124}, {50, comment, 124}},
+       "relayed, timeout, cut",
+       true,
+       Api::other},
+      {"a document", {{1, document, 1800}}, "relayed, timeout, cut", false},
+      {"a document in place of a stream", {{1, document, 1800}}, "relayed, timeout, cut"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    Circumstances one;
+    one.stream = row.stream;
+    one.api = row.api;
+    AttemptStory attempt(one);
+    for (const auto& [when, bytes, deadline] : row.steps) {
+      if (!bytes.empty()) attempt.arrives(bytes, at(when));
+      if (bytes.empty() && when > 0) attempt.passes(at(when));
+      EXPECT_EQ(attempt.machine->deadline(), at(deadline)) << when;
     }
-  // The stream stands in the middle of an event, where no error event can follow.
-  AttemptStory attempt;
-  attempt.arrives(sse_head("Connection: close\r\n") + token("a") + "data: {");
-  attempt.breaks(End::closed);
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
-  EXPECT_EQ(attempt.seen().body, token("a") + "data: {");
-  EXPECT_FALSE(attempt.seen().whole);
-}
-
-TEST(RelayEnd, ByTheCloseIsTheEndOfAStreamThatSaidSo) {
-  for (const auto& end : {done_event, finish_event, refusing_event}) {
-    AttemptStory attempt;
-    attempt.arrives(sse_head("Connection: close\r\n") + token("a") + end);
-    attempt.breaks(End::closed);
-    EXPECT_EQ(attempt.seen().body, token("a") + end);
-    EXPECT_TRUE(attempt.seen().whole) << end;
+    attempt.passes(at(row.steps.back().deadline + 0.05));
+    EXPECT_EQ(attempt.told(), row.told);
+    EXPECT_EQ(attempt.client.empty(), row.told.starts_with("none"));
   }
-}
-
-TEST(RelayDeadline, IsForTheFirstTokenFromTheSend) {
-  AttemptStory attempt;
-  EXPECT_EQ(attempt.machine->deadline(), at(300));
-  attempt.passes(at(300));
-  EXPECT_EQ(attempt.machine->reply(), Reply::none);
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
-  EXPECT_EQ(attempt.client, "");
-  Circumstances one;
-  one.sent = false;
-  AttemptStory unsent(one);
-  EXPECT_EQ(unsent.machine->deadline(), at(299.5)) << "of the attempt's start until something is sent";
-  unsent.machine->client_gone(at(1));
-}
-
-TEST(RelayDeadline, IsForTheFirstTokenWhereTheHeadIsOutAlready) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head(), at(1)).passes(at(11));
-  attempt.arrives(chunk(":\n\n"), at(200));
-  EXPECT_EQ(attempt.machine->deadline(), at(300)) << "comments are no tokens";
-  attempt.passes(at(300));
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
-  expect_error_event(attempt.seen().body, ":\n\n");
-  EXPECT_TRUE(attempt.machine->cut());
-}
-
-TEST(RelayDeadline, BeforeTheFirstEventIsTheSoonerOfTheTwo) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head(), at(295));
-  EXPECT_EQ(attempt.machine->deadline(), at(300));
-  attempt.passes(at(300.05));
-  EXPECT_EQ(attempt.machine->reply(), Reply::none) << "held, and too late: nothing was sent yet";
-  EXPECT_EQ(attempt.client, "");
-}
-
-TEST(RelayDeadline, MovesWithEachToken) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head() + chunk(token("a")), at(4));
-  EXPECT_EQ(attempt.machine->deadline(), at(124));
-  attempt.arrives(chunk(token("b")), at(100));
-  EXPECT_EQ(attempt.machine->deadline(), at(220));
-  attempt.arrives(chunk(":\n\n" + usage_event), at(200));
-  EXPECT_EQ(attempt.machine->deadline(), at(220));
-  attempt.passes(at(220));
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
-  EXPECT_TRUE(attempt.machine->timed_out());
-}
-
-TEST(RelayDeadline, MovesWithEachEventWhereTokensAreNotRead) {
-  Circumstances one;
-  one.api = Api::other;
-  AttemptStory attempt(one);
-  attempt.arrives(sse_head() + chunk("data: {\"type\":\"response.output_text.delta\"}\n\n"), at(4));
-  EXPECT_EQ(attempt.machine->deadline(), at(124)) << "a long answer must not end with its first-token time";
-  attempt.arrives(chunk(":\n\n"), at(50));
-  EXPECT_EQ(attempt.machine->deadline(), at(124));
-  attempt.arrives(last_chunk, at(60));
-}
-
-TEST(RelayDeadline, IsOfTheWholeAnswerWhereNoTokensCanBeSeen) {
-  Circumstances one;
-  one.stream = false;
-  AttemptStory document(one), streamed;
-  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
-  document.arrives(head);
-  streamed.arrives(head);
-  for (auto* attempt : {&document, &streamed}) {
-    EXPECT_EQ(attempt->machine->deadline(), at(1800));
-    attempt->passes(at(1800));
-    EXPECT_EQ(attempt->machine->outcome(), Outcome::timeout);
-    EXPECT_TRUE(attempt->machine->cut());
-  }
-}
-
-TEST(RelayClient, LeavesInAPhase) {
   Circumstances unsent;
   unsent.sent = false;
-  AttemptStory queue(unsent), prefill, held, decode;
-  held.arrives(sse_head());
-  decode.arrives(sse_head() + chunk(token("a")));
-  for (auto* attempt : {&queue, &prefill, &held, &decode}) {
-    attempt->machine->client_gone(at(2));
-    EXPECT_TRUE(attempt->machine->done());
-    EXPECT_EQ(attempt->machine->end(), End::client_left);
-    EXPECT_EQ(attempt->machine->outcome(), Outcome::client_abort);
-    EXPECT_FALSE(attempt->machine->upstream_reusable());
-    EXPECT_FALSE(attempt->machine->client_reusable());
-    EXPECT_EQ(attempt->pool->figures().in_flight(), 0u) << "at once, not with the last of its memory";
-    EXPECT_EQ(attempt->machine->answer().end, std::nullopt);
+  AttemptStory attempt(unsent);
+  EXPECT_EQ(attempt.machine->deadline(), at(299.5)) << "of the attempt's start until something is sent";
+  attempt.machine->client_gone(at(1));
+}
+
+TEST(RelayClient, WhoLeavesAbortsTheAnswerUnlessAllOfItHasGoneOutAndTheFirstCauseWins) {
+  const std::string marked = chunk(token("a") + finish_event + done_event);
+  const struct {
+    const char* what;
+    bool sent;
+    std::vector<std::string> reads;
+    std::size_t taken;  ///< The client takes so many of them at once.
+    std::string told;
+    bool counts;  ///< The end marker was there, so its latencies are settled.
+  } rows[]{
+      {"before anything is sent", false, {}, 9, "none, client_abort in queue, cut", false},
+      {"before the head", true, {}, 9, "none, client_abort in prefill, cut", false},
+      {"before the first event", true, {sse_head()}, 9, "none, client_abort in prefill, cut", false},
+      {"between tokens", true, {sse_head() + chunk(token("a"))}, 9, "relayed, client_abort in decode, cut", false},
+      {"with the end marker", true, {sse_head() + marked}, 9, "relayed, ok, cut", true},
+      {"with the end marker of an empty answer", true, {sse_head() + chunk(finish_event + done_event)}, 9,
+       "relayed, ok_empty, cut", true},
+      {"with the end marker, and has not taken the last chunk", true, {sse_head() + marked, last_chunk}, 1,
+       "relayed, ok, cut, replica", true},
+      {"and has not taken the end marker", true, {sse_head() + chunk(token("a")), chunk(done_event)}, 1,
+       "relayed, client_abort in decode, cut", true},
+      {"behind an end that it has not taken", true, {sse_head() + marked + last_chunk}, 0,
+       "relayed, client_abort in decode, cut, replica", true},
+      {"at an error of the replica's", true,
+       {sse_head() + chunk(token("a")), chunk("data: {\"error\": {\"message\": \"m\", \"code\": 500}}\n\n")}, 9,
+       "relayed, upstream_error, cut", false},
+      {"behind a refusal", true, {whole_answer("422 Unprocessable Entity", "{}")}, 9,
+       "relayed, client_error, cut, replica", false},
+      {"behind a break", true, {sse_head() + chunk(token("a")), ""}, 9, "relayed, upstream_reset, cut", false},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    Circumstances one;
+    one.sent = row.sent;
+    AttemptStory attempt(one);
+    for (std::size_t i = 0; i < row.reads.size(); ++i) {
+      attempt.client_takes_all = i < row.taken;
+      row.reads[i].empty() ? attempt.breaks(End::reset) : attempt.arrives(row.reads[i]);
+    }
+    const bool was_done = attempt.machine->done();
+    attempt.machine->client_gone(at(3));
+    EXPECT_EQ(attempt.told(), row.told);
+    EXPECT_EQ(attempt.machine->end() == End::client_left, !was_done);
+    EXPECT_EQ(attempt.pool->figures().in_flight(), 0u) << "at once, not with the last of its memory";
+    EXPECT_EQ(attempt.machine->answer().complete == metrics::Completeness::marker, row.counts);
+    if (row.counts || row.told.find("client_abort") != std::string::npos) {
+      EXPECT_EQ(attempt.machine->answer().end.has_value(), row.counts);
+    }
   }
-  EXPECT_EQ(queue.machine->phase(), metrics::Phase::queue);
-  EXPECT_EQ(prefill.machine->phase(), metrics::Phase::prefill);
-  EXPECT_EQ(held.machine->phase(), metrics::Phase::prefill);
-  EXPECT_EQ(decode.machine->phase(), metrics::Phase::decode);
-  EXPECT_EQ(decode.machine->answer().token_events, 1u);
-}
-
-TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
-  AttemptStory good, bad, broken;
-  good.client_takes_all = false;
-  good.arrives(sse_head() + chunk(token("a") + done_event) + last_chunk);
-  bad.arrives(answer("422 Unprocessable Entity", "{}"));
-  broken.arrives(sse_head() + chunk(token("a"))).breaks(End::reset);
-  const Outcome outcomes[]{Outcome::client_abort, Outcome::client_error, Outcome::upstream_reset};
-  std::size_t i = 0;
-  for (auto* attempt : {&good, &bad, &broken}) {
-    attempt->machine->client_gone(at(3));
-    EXPECT_EQ(attempt->machine->outcome(), outcomes[i++]) << "the first cause wins";
-    EXPECT_EQ(attempt->machine->reply(), Reply::relayed);
-    EXPECT_FALSE(attempt->machine->client_reusable()) << "it may have taken half of the answer";
-    EXPECT_TRUE(attempt->machine->cut());
-  }
-  EXPECT_EQ(good.machine->phase(), metrics::Phase::decode);
-  EXPECT_EQ(good.machine->answer().complete, metrics::Completeness::marker) << "its latencies count";
-  EXPECT_EQ(bad.machine->phase(), std::nullopt);
-}
-
-TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
-  AttemptStory at_marker, at_last_chunk, empty;
-  at_marker.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
-  at_last_chunk.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
-  at_last_chunk.client_takes_all = false;
-  at_last_chunk.arrives(last_chunk, at(2));
-  empty.arrives(sse_head() + chunk(finish_event + done_event), at(1));
-  for (auto* attempt : {&at_marker, &at_last_chunk, &empty}) {
-    attempt->machine->client_gone(at(2));
-    EXPECT_EQ(attempt->machine->outcome(), attempt == &empty ? Outcome::ok_empty : Outcome::ok);
-    EXPECT_EQ(attempt->machine->phase(), std::nullopt);
-    EXPECT_EQ(attempt->machine->answer().complete, metrics::Completeness::marker);
-    EXPECT_EQ(attempt->machine->answer().end, at(2));
-    EXPECT_FALSE(attempt->machine->client_reusable());
-    EXPECT_EQ(attempt->pool->figures().in_flight(), 0u);
-  }
-  EXPECT_EQ(at_marker.machine->end(), End::client_left);
-  EXPECT_FALSE(at_marker.machine->upstream_reusable()) << "its last chunk is still to come";
-}
-
-TEST(RelayClient, WhoHasNotTakenTheEndMarkerAbortsTheAnswer) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head() + chunk(token("a")), at(1));
-  attempt.client_takes_all = false;
-  attempt.arrives(chunk(done_event), at(2));
-  attempt.machine->client_gone(at(3));
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::client_abort);
-  EXPECT_EQ(attempt.machine->phase(), metrics::Phase::decode);
-  EXPECT_EQ(attempt.machine->answer().end, at(3)) << "the replica had finished: its latencies count, settled";
-}
-
-TEST(RelayClient, WhoLeavesAtAnErrorIsNotItsCause) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head() + chunk(token("a")), at(1));
-  attempt.arrives(chunk("data: {\"error\": {\"message\": \"m\", \"code\": 500}}\n\n"), at(2));
-  attempt.machine->client_gone(at(2));
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
-  EXPECT_EQ(attempt.machine->phase(), std::nullopt);
 }
 
 TEST(ClientOutput, IsNothingForAReadThatLeavesNothing) {
@@ -456,7 +322,7 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
 
 TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {
   AttemptStory refused, served;
-  refused.arrives(answer("429 Too Many Requests", "{}"), at(1));
+  refused.arrives(whole_answer("429 Too Many Requests", "{}"), at(1));
   EXPECT_EQ(refused.pool->figures().load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
   EXPECT_EQ(refused.pool->figures().load(0, at(2.5)).prefill_left, 0u);
   served.arrives(sse_head() + chunk(finish_event + done_event) + last_chunk, at(1));

@@ -7,7 +7,6 @@
 namespace weir::proxy::exchange {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -17,53 +16,41 @@ Circumstances keeping_errors() {
   return one;
 }
 
-/// Nothing of the attempt has reached the client, and another replica may have the request.
-void expect_refused(AttemptStory& attempt, metrics::series::Retry reason, Outcome outcome, const std::string& body,
-                    const std::string& what) {
-  EXPECT_TRUE(attempt.machine->done()) << what;
-  EXPECT_EQ(attempt.machine->reply(), Reply::error) << what;
-  EXPECT_EQ(attempt.machine->retry_reason(), reason) << what;
-  EXPECT_EQ(attempt.machine->outcome(), outcome) << what;
-  EXPECT_EQ(attempt.client, "") << what;
-  EXPECT_EQ(attempt.accepted, 0) << what;
-  EXPECT_EQ(attempt.pool->figures().in_flight(), 0u) << what;
-  const auto seen = attempt.seen(attempt.machine->take_kept());
-  EXPECT_EQ(seen.body, body) << what;
-  EXPECT_TRUE(seen.whole) << what;
+/// The attempt ended so, another replica may have the request, and this is what the client would get of it otherwise.
+void expect_kept(AttemptStory& attempt, const std::string& told, const std::string& body) {
+  EXPECT_EQ(attempt.told(), told);
+  EXPECT_EQ(attempt.client, "");
+  EXPECT_EQ(attempt.accepted, 0);
+  EXPECT_EQ(attempt.pool->figures().in_flight(), 0u);
+  EXPECT_EQ(attempt.seen(attempt.machine->take_kept()).body, body);
 }
 
 TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
   const struct {
     unsigned status;
     bool kept;
-    Outcome outcome;
+    std::string outcome;
   } rows[]{
-      {200, false, Outcome::ok_empty},       {301, false, Outcome::upstream_error},
-      {400, false, Outcome::client_error},   {401, true, Outcome::client_error},
-      {403, true, Outcome::client_error},    {404, true, Outcome::client_error},
-      {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
-      {413, false, Outcome::client_error},   {422, false, Outcome::client_error},
-      {424, false, Outcome::client_error},   {429, true, Outcome::replica_refused},
-      {500, true, Outcome::upstream_error},  {502, true, Outcome::upstream_error},
-      {503, true, Outcome::replica_refused}, {504, true, Outcome::upstream_error},
-      {529, true, Outcome::upstream_error},
+      {200, false, "ok_empty"},       {301, false, "upstream_error"}, {400, false, "client_error"},
+      {401, true, "client_error"},    {403, true, "client_error"},    {404, true, "client_error"},
+      {408, true, "replica_refused"}, {409, false, "client_error"},   {413, false, "client_error"},
+      {422, false, "client_error"},   {424, false, "client_error"},   {429, true, "replica_refused"},
+      {500, true, "upstream_error"},  {502, true, "upstream_error"},  {503, true, "replica_refused"},
+      {504, true, "upstream_error"},  {529, true, "upstream_error"},
   };
   for (const auto& row : rows) {
-    const auto what = std::to_string(row.status);
-    const auto bytes = answer(what + " x", "{}");
+    SCOPED_TRACE(row.status);
+    const auto bytes = whole_answer(std::to_string(row.status) + " x", "{}");
     AttemptStory first(keeping_errors()), last;
     first.arrives(bytes);
     last.arrives(bytes);
     EXPECT_EQ(first.machine->status_read(), row.status);
-    EXPECT_TRUE(first.machine->upstream_reusable()) << what;
-    if (row.kept) expect_refused(first, metrics::series::Retry::status, row.outcome, "{}", what);
+    if (row.kept) expect_kept(first, "error, " + row.outcome + ", retry status, client, replica", "{}");
     for (const auto* passed : {row.kept ? &last : &first, &last}) {
-      EXPECT_EQ(passed->machine->reply(), Reply::relayed) << what;
-      EXPECT_EQ(passed->machine->outcome(), row.outcome) << what;
-      EXPECT_EQ(passed->machine->status(), row.status) << what;
-      EXPECT_EQ(passed->seen().body, "{}") << what;
-      EXPECT_TRUE(passed->machine->client_reusable()) << what;
-      EXPECT_EQ(passed->accepted, 1) << what;
+      EXPECT_EQ(passed->told(), "relayed, " + row.outcome + ", whole, client, replica");
+      EXPECT_EQ(passed->machine->status(), row.status);
+      EXPECT_EQ(passed->seen().body, "{}");
+      EXPECT_EQ(passed->accepted, 1);
     }
   }
 }
@@ -83,30 +70,53 @@ TEST(RelayRefused, KeepsTheHeadToo) {
   EXPECT_EQ(attempt.machine->bytes_out(), 7u);
 }
 
-TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
-  const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ";
-  const auto largest = AnswerHandler::most_kept;
-  auto leaving = keeping_errors();
-  leaving.leaves_errors = true;
-  AttemptStory whole(keeping_errors()), large(leaving), slow(leaving), broken(keeping_errors());
-  whole.arrives(head + std::to_string(largest) + "\r\n\r\n" + std::string(largest, 'x'));
-  large.arrives_split(head + std::to_string(largest + 1) + "\r\n\r\n" + std::string(largest + 1, 'x'), {9'000});
-  slow.arrives(head + "9\r\n\r\nx", at(3));
-  EXPECT_EQ(slow.machine->deadline(), at(4));
-  slow.passes(at(4));
-  broken.arrives(head + "9\r\n\r\nx").breaks(End::reset);
-  expect_refused(whole, metrics::series::Retry::status, Outcome::replica_refused, std::string(largest, 'x'), "whole");
-  for (auto* attempt : {&large, &slow, &broken}) {
-    EXPECT_EQ(attempt->machine->reply(), Reply::error);
-    EXPECT_EQ(attempt->machine->retry_reason(), metrics::series::Retry::status);
-    EXPECT_EQ(attempt->machine->outcome(), Outcome::replica_refused);
-    EXPECT_EQ(attempt->machine->take_kept(), "");
-    EXPECT_EQ(attempt->client, "");
-    EXPECT_FALSE(attempt->machine->upstream_reusable());
+TEST(RelayRefused, KeepsWhatIsSmallAndEndsInASecondAndGivesUpAnyOther) {
+  const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ", events = refusing_event + done_event;
+  const std::string largest(AnswerHandler::most_kept, 'x'), comment = ":\n\n";
+  struct Step {
+    double at;
+    std::string bytes;  ///< With "" the deadline passes.
+  };
+  const struct {
+    const char* what;
+    std::vector<Step> steps;
+    std::optional<End> end;
+    std::string told, kept;
+  } rows[]{
+      {"the largest", {{1, head + std::to_string(largest.size()) + "\r\n\r\n" + largest}}, {},
+       "error, replica_refused, retry status, client, replica", largest},
+      {"too large", {{1, head + std::to_string(largest.size() + 1) + "\r\n\r\n" + largest + "x"}}, {},
+       "error, replica_refused, retry status", ""},
+      {"too slow", {{3, head + "9\r\n\r\nx"}, {4, ""}}, {}, "error, replica_refused, retry status", ""},
+      {"broken", {{1, head + "9\r\n\r\nx"}}, End::reset, "error, replica_refused, retry status", ""},
+      {"a failure that is broken", {{1, "HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx"}}, End::closed,
+       "error, upstream_error, retry status", ""},
+      {"a refusal in the first event", {{1, sse_head() + chunk(comment + events) + last_chunk}}, {},
+       "error, upstream_error, retry in_band_error, client, replica", comment + events},
+      {"a refusal that has shown its marker, so that it is whole", {{8, sse_head() + chunk(events)}}, End::reset,
+       "error, upstream_error, retry in_band_error, client", events},
+      {"a refusal without end, a second from the event on and not from the head",
+       {{1, sse_head()}, {8, chunk(refusing_event)}, {9, ""}}, {}, "error, upstream_error, retry in_band_error", ""},
+      {"a length that was not reached", {{1, sse_head("Content-Length: 1000\r\n") + events}}, End::closed,
+       "error, upstream_error, retry in_band_error, cut", events},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    auto leaving = keeping_errors();
+    leaving.leaves_errors = true;
+    AttemptStory attempt(leaving);
+    for (const auto& [when, bytes] : row.steps) {
+      if (bytes.empty()) {
+        EXPECT_EQ(attempt.machine->deadline(), at(when));
+        attempt.passes(at(when));
+        continue;
+      }
+      for (std::size_t sent = 0; sent < bytes.size(); sent += 9'000)
+        attempt.arrives(bytes.substr(sent, 9'000), at(when));
+    }
+    if (row.end) attempt.breaks(*row.end);
+    expect_kept(attempt, row.told, row.kept);
   }
-  AttemptStory failure(keeping_errors());
-  failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(End::closed);
-  EXPECT_EQ(failure.machine->outcome(), Outcome::upstream_error);
 }
 
 TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
@@ -131,105 +141,29 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   EXPECT_EQ(slow.seen().body, "abc");
 }
 
-TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
-  const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
-  AttemptStory first(keeping_errors()), last;
-  first.arrives(bytes);
-  last.arrives(bytes);
-  expect_refused(first, metrics::series::Retry::in_band_error, Outcome::upstream_error,
-                 ":\n\n" + refusing_event + done_event, "");
-  EXPECT_EQ(last.seen().body, ":\n\n" + refusing_event + done_event);
-  EXPECT_TRUE(last.seen().whole);
-  EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
-  // The answer has shown its marker, so it is whole, however the connection ends.
-  AttemptStory broken(keeping_errors());
-  broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(End::reset);
-  expect_refused(broken, metrics::series::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event,
-                 "reset");
-  auto leaving = keeping_errors();
-  leaving.leaves_errors = true;
-  AttemptStory endless(leaving);
-  endless.arrives(sse_head()).arrives(chunk(refusing_event), at(8));
-  EXPECT_EQ(endless.machine->deadline(), at(9)) << "a second from the event on, not from the head";
-  endless.passes(at(9));
-  EXPECT_EQ(endless.machine->reply(), Reply::error);
-  AttemptStory later(keeping_errors());
-  later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(later.machine->reply(), Reply::relayed);
-  EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
-}
-
-TEST(RelayRefused, KeepsNoConnectionBehindALengthThatWasNotReached) {
-  const std::string events = refusing_event + done_event;
-  AttemptStory attempt(keeping_errors());
-  attempt.arrives(sse_head("Content-Length: 1000\r\n") + events).breaks(End::closed);
-  EXPECT_EQ(attempt.machine->reply(), Reply::error);
-  EXPECT_FALSE(attempt.machine->client_reusable());
-  EXPECT_THAT(attempt.machine->take_kept(), EndsWith(events));
+TEST(RelayRefused, RelaysARefusalThatMayNotBeKeptOrComesLater) {
+  for (const auto& events : {":\n\n" + refusing_event + done_event, token("a") + refusing_event + done_event}) {
+    const bool later = events.starts_with(token("a"));
+    AttemptStory attempt(later ? keeping_errors() : Circumstances());
+    attempt.arrives(sse_head() + chunk(events) + last_chunk);
+    EXPECT_EQ(attempt.told(), "relayed, upstream_error, whole, client, replica");
+    EXPECT_EQ(attempt.seen().body, events);
+  }
 }
 
 TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
-  const std::string before[]{
-      "",
-      "HTTP/1.1 200 O",
-      "HTTP/1.1 100 Continue\r\n\r\n",
-      sse_head(),
-      sse_head() + "5",
-      sse_head() + chunk(": ping\n\n"),
-      sse_head() + chunk(token("a").substr(0, 30)),
-  };
   for (const auto how : {End::reset, End::closed})
-    for (const auto& bytes : before) {
+    for (const auto& bytes :
+         {std::string(), std::string("HTTP/1.1 200 O"), std::string("HTTP/1.1 100 Continue\r\n\r\n"), sse_head(),
+          sse_head() + "5", sse_head() + chunk(": ping\n\n"), sse_head() + chunk(token("a").substr(0, 30)),
+          sse_head("") + ": ping\n\n"}) {
       AttemptStory attempt;
       if (!bytes.empty()) attempt.arrives(bytes);
       attempt.breaks(how);
-      EXPECT_EQ(attempt.machine->reply(), Reply::none) << bytes;
-      EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::reset) << bytes;
-      EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset) << bytes;
+      EXPECT_EQ(attempt.told(), "none, upstream_reset, retry reset") << bytes;
       EXPECT_EQ(attempt.client, "") << "an error of weir's own is due";
       EXPECT_EQ(attempt.machine->status(), std::nullopt) << bytes;
-      EXPECT_FALSE(attempt.machine->upstream_reusable()) << bytes;
-      AttemptStory after(keeping_errors());
-      after.arrives(sse_head() + chunk(token("a"))).breaks(how);
-      EXPECT_EQ(after.machine->reply(), Reply::relayed);
-      EXPECT_EQ(after.machine->retry_reason(), std::nullopt);
     }
-}
-
-TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
-  for (const std::string bytes :
-       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", "rubbish\r\n\r\n",
-        "HTTP/1.1 200 OK\nX: y\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
-    AttemptStory attempt;
-    attempt.arrives(bytes);
-    EXPECT_EQ(attempt.machine->reply(), Reply::none) << bytes;
-    EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::reset) << bytes;
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error) << bytes;
-    EXPECT_EQ(attempt.client, "") << bytes;
-  }
-}
-
-TEST(RelayFailed, ByTimeIsTriedElsewhereIfItIsTheFirstTokenThatDidNotCome) {
-  for (const auto& beginning : {std::string(), sse_head(), sse_head() + chunk(":\n\n")}) {
-    auto one = keeping_errors();
-    one.limits.accept_hold = config::Seconds(1000);
-    AttemptStory attempt(one);
-    if (!beginning.empty()) attempt.arrives(beginning);
-    attempt.passes(at(300));
-    EXPECT_EQ(attempt.machine->reply(), Reply::none);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
-    EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::first_token);
-  }
-}
-
-TEST(RelayFailed, ByTimeIsNotTriedElsewhereWhereItWouldTakeAsLong) {
-  auto one = keeping_errors();
-  one.stream = false;
-  AttemptStory attempt(one);
-  attempt.passes(at(1800));
-  EXPECT_EQ(attempt.machine->reply(), Reply::none);
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
-  EXPECT_EQ(attempt.machine->retry_reason(), std::nullopt);
 }
 
 TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
@@ -261,8 +195,8 @@ TEST(RelayStale, IsAReusedConnectionOnWhichBytesLayBeforeTheRequest) {
   AttemptStory fresh(one);
   one.reused = true;
   AttemptStory unasked(one), quick(one);
-  for (auto* attempt : {&fresh, &unasked}) attempt->arrives(answer("200 OK", "{}"), at(-0.001));
-  quick.arrives(answer("200 OK", "{}"), at(0));
+  for (auto* attempt : {&fresh, &unasked}) attempt->arrives(whole_answer("200 OK", "{}"), at(-0.001));
+  quick.arrives(whole_answer("200 OK", "{}"), at(0));
   EXPECT_EQ(unasked.machine->end(), End::stale) << "they answer something else";
   EXPECT_EQ(unasked.client, "");
   EXPECT_FALSE(unasked.machine->upstream_reusable());
@@ -270,35 +204,23 @@ TEST(RelayStale, IsAReusedConnectionOnWhichBytesLayBeforeTheRequest) {
   EXPECT_EQ(quick.machine->reply(), Reply::relayed);
 }
 
-TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
-  for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
-    auto one = keeping_errors();
-    one.injected = true;
-    AttemptStory attempt(one);
-    attempt.arrives(answer(status, "{}"));
-    EXPECT_TRUE(attempt.machine->done());
-    EXPECT_EQ(attempt.machine->end(), End::option_refused);
-    EXPECT_EQ(attempt.client, "");
-    EXPECT_FALSE(attempt.machine->upstream_reusable());
-    EXPECT_TRUE(attempt.machine->take_lease());
-  }
-  Circumstances one;
-  one.injected = true;
-  AttemptStory other(one);
-  other.arrives(answer("413 Too Large", "{}"));
-  EXPECT_EQ(other.machine->outcome(), Outcome::client_error);
-}
-
-TEST(RelayInjection, IsNotBlamedOnceTheReplicaHasTakenItWell) {
-  Circumstances one;
-  one.injected = one.injection_proven = true;
-  for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
-    AttemptStory attempt(one);
-    attempt.arrives(answer(status, "{}"));
-    EXPECT_EQ(attempt.machine->reply(), Reply::relayed);
-    EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
-    EXPECT_EQ(attempt.seen().body, "{}");
-  }
+TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOptionUnlessItHasTakenItWell) {
+  for (const std::string status : {"400 Bad Request", "422 Unprocessable Entity", "413 Too Large"})
+    for (const bool proven : {false, true}) {
+      auto one = keeping_errors();
+      one.injected = true;
+      one.injection_proven = proven;
+      AttemptStory attempt(one);
+      attempt.arrives(whole_answer(status, "{}"));
+      if (proven || status.starts_with("413")) {
+        EXPECT_EQ(attempt.told(), "relayed, client_error, whole, client, replica") << status;
+        continue;
+      }
+      EXPECT_EQ(attempt.machine->end(), End::option_refused);
+      EXPECT_EQ(attempt.client, "");
+      EXPECT_FALSE(attempt.machine->upstream_reusable());
+      EXPECT_TRUE(attempt.machine->take_lease());
+    }
 }
 
 }  // namespace

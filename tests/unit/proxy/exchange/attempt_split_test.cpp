@@ -12,7 +12,7 @@
 namespace weir::proxy::exchange {
 namespace {
 
-/// What a replica sends, and how its connection ends if the answer has not ended by then.
+/// The bytes of a replica, and the end of its connection if the answer has not ended by then.
 struct Script {
   std::string name;
   Circumstances setup;
@@ -84,7 +84,7 @@ void same_however_split(const Script& script, bool every_cut) {
 struct Sample {
   const char* file;
   Api api;
-  bool usage_event;  ///< It has a usage event, which weir would have asked for.
+  bool usage_event;  ///< A usage event is among them, which weir would have asked for.
 };
 constexpr Sample samples[]{
     {"vllm_chat", Api::openai_chat, true},
@@ -167,19 +167,19 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
                            R"("usage":{"prompt_tokens":9,"completion_tokens":2}})";
   const std::string interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
   const Script scripts[]{
-      {"json", not_streamed, answer("200 OK", json), std::nullopt, json},
-      {"json behind interim answers", not_streamed, interim + answer("200 OK", json), std::nullopt, json},
+      {"json", not_streamed, whole_answer("200 OK", json), std::nullopt, json},
+      {"json behind interim answers", not_streamed, interim + whole_answer("200 OK", json), std::nullopt, json},
       {"a stream behind interim answers",
        {},
        interim + sse_head() + chunk(token("a") + done_event) + last_chunk,
        std::nullopt,
        token("a") + done_event},
       {"a short answer behind longer interim ones", not_streamed, interim + "HTTP/1.1 204 x\r\n\r\n", std::nullopt, ""},
-      {"a refusal", {}, answer("503 Busy", "busy"), std::nullopt, "busy"},
-      {"a refusal that is kept", once, answer("503 Busy", "busy"), std::nullopt, ""},
-      {"a refusal that is kept and breaks off", once, answer("503 Busy", "busy").substr(0, 80), End::closed, ""},
-      {"a refusal that is too large to be kept", once, answer("503 Busy", std::string(66'000, 'x')), {}, ""},
-      {"a refused option", injected, answer("400 Bad Request", "{}"), std::nullopt, ""},
+      {"a refusal", {}, whole_answer("503 Busy", "busy"), std::nullopt, "busy"},
+      {"a refusal that is kept", once, whole_answer("503 Busy", "busy"), std::nullopt, ""},
+      {"a refusal that is kept and breaks off", once, whole_answer("503 Busy", "busy").substr(0, 80), End::closed, ""},
+      {"a refusal that is too large to be kept", once, whole_answer("503 Busy", std::string(66'000, 'x')), {}, ""},
+      {"a refused option", injected, whole_answer("400 Bad Request", "{}"), std::nullopt, ""},
       {"an in-band refusal",
        {},
        sse_head() + chunk(refusing_event + done_event) + last_chunk,
@@ -200,7 +200,7 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
        sse_head() + chunk(token("a") + done_event) + "x\r\n",
        std::nullopt,
        token("a") + done_event},
-      {"a cut document", not_streamed, answer("200 OK", json).substr(0, 120), End::closed},
+      {"a cut document", not_streamed, whole_answer("200 OK", json).substr(0, 120), End::closed},
       {"comments alone", {}, sse_head() + chunk(":\n\n:\n\n") + last_chunk, std::nullopt, ":\n\n:\n\n"},
       {"nothing", {}, sse_head() + last_chunk, std::nullopt, ""},
       {"a long event that was asked to be stripped", injected,

@@ -1,5 +1,5 @@
-// Runs one attempt as the driver would, without sockets: an AnswerHandler, a pool whose lease it holds, and a client that
-// writes down what it is sent.
+// Runs one attempt as the driver would, without sockets: an AnswerHandler, a pool whose lease it holds, and a client
+// that writes down what it is sent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/exchange/answer_handler.hpp"
-#include "tests/http.hpp"
+#include "tests/unit/proxy/answers.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -31,14 +31,14 @@ inline Moment at(double seconds) {
   return Moment(std::chrono::hours(1)) + metrics::ticks(std::chrono::duration<double>(seconds));
 }
 
-/// What an attempt begins with.
+/// The circumstances in which an attempt begins.
 struct Circumstances {
   Api api = Api::openai_chat;
   bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
   bool injected = false, reused = false;
   bool sent = true;  ///< The first byte went out at at(0).
   bool injection_proven = false, keep_errors = false;
-  bool leaves_errors = false;  ///< It leaves errors that cannot be kept.
+  bool leaves_errors = false;  ///< Errors that cannot be kept are left.
   std::uint32_t choices = 1;
   config::Limits limits{};
 };
@@ -72,10 +72,11 @@ class Observed : public AnswerHandler {
   Reply reply() const { return result().reply; }
   Outcome outcome() const { return result().verdict.outcome; }
   std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
-  bool timed_out() const { return outcome() == Outcome::timeout; }
   std::optional<metrics::Retry> retry_reason() const { return result().retry_reason; }
   unsigned status_read() const { return AnswerHandler::status(); }
-  std::optional<unsigned> status() const { return result().accepted ? std::optional(AnswerHandler::status()) : std::nullopt; }
+  std::optional<unsigned> status() const {
+    return result().accepted ? std::optional(AnswerHandler::status()) : std::nullopt;
+  }
   const metrics::record::Answer& answer() const { return replica().answer(); }
   std::uint64_t bytes_out() const { return client().bytes_out(); }
   http::ClientFraming client_framing() const { return client().framing(); }
@@ -167,7 +168,27 @@ class AttemptStory {
     return written(when);
   }
 
-  std::string_view last() const { return last_; }  ///< It is the output of the last call.
+  std::string_view last() const { return last_; }  ///< The output of the last call.
+
+  /// Says in a line how the attempt ended: "relayed, upstream_reset, cut" or "none, timeout, retry first_token".
+  /// "client" and "replica" are the connections that may serve again.
+  std::string told() const {
+    if (!machine->done()) return "under way";
+    const auto reply = machine->reply();
+    std::string text = reply == Reply::none ? "none" : reply == Reply::error ? "error" : "relayed";
+    text += ", " + std::string(name_of(machine->outcome()));
+    if (const auto phase = machine->phase()) text += " in " + std::string(name_of(*phase));
+    if (const auto retry = machine->retry_reason())
+      text += ", retry " + std::string(metrics::retry_names[static_cast<std::size_t>(*retry)]);
+    if (machine->cut()) {
+      text += ", cut";
+    } else if (!client.empty() && seen().whole) {
+      text += ", whole";
+    }
+    if (machine->client_reusable()) text += ", client";
+    if (machine->upstream_reusable()) text += ", replica";
+    return text;
+  }
 
   Seen seen() const { return seen(client); }
   /// Returns what a client would see that got `bytes`.
@@ -195,8 +216,8 @@ class AttemptStory {
   std::optional<Observed> machine;
   ClientOutput out;
   std::string client;
-  std::vector<unsigned> errors_left;  ///< They are the statuses of errors that left the attempt undecided.
-  int accepted = 0;                   ///< It counts how often the attempt said that no retry can follow.
+  std::vector<unsigned> errors_left;  ///< The statuses of errors that left the attempt undecided.
+  int accepted = 0;                   ///< How often the attempt said that no retry can follow.
   bool client_takes_all = true;       ///< If false, some of what is written waits for a slow client.
 
  private:
@@ -226,32 +247,5 @@ class AttemptStory {
   bool was_accepted_ = false;
   std::string last_;
 };
-
-// These are a replica's answers.
-inline std::string sse_head(const std::string& framing = "Transfer-Encoding: chunked\r\n",
-                            const std::string& version = "HTTP/1.1") {
-  return version + " 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + framing + "\r\n";
-}
-inline std::string answer(const std::string& status, const std::string& body,
-                          const std::string& type = "application/json") {
-  return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +
-         "\r\n\r\n" + body;
-}
-using tests::chunk;
-inline const std::string last_chunk(tests::last_chunk);
-
-inline std::string token(const std::string& text) {
-  return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text +
-         R"("},"finish_reason":null}]})"
-         "\n\n";
-}
-inline const std::string finish_event = R"(data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
-                                        "\n\n";
-inline const std::string usage_event =
-    R"(data: {"id":"c","choices":[],"usage":{"prompt_tokens":90,"completion_tokens":3,"total_tokens":93}})"
-    "\n\n";
-inline const std::string done_event = "data: [DONE]\n\n";
-inline const std::string refusing_event = R"(data: {"error":{"message":"overloaded","code":503}})"
-                                          "\n\n";
 
 }  // namespace weir::proxy::exchange

@@ -39,30 +39,21 @@ TEST(RelayHold, HoldsTheHeadOfAStreamUntilItsFirstEventAndCommentsWithIt) {
   EXPECT_TRUE(attempt.seen().whole);
 }
 
-TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
-  AttemptStory attempt;
-  attempt.arrives(sse_head() + chunk(":\n\n"), at(3));
-  EXPECT_EQ(attempt.machine->deadline(), at(13));
-  attempt.passes(at(13));
-  EXPECT_TRUE(attempt.machine->committed());
-  EXPECT_FALSE(attempt.machine->done());
-  EXPECT_EQ(attempt.seen().body, ":\n\n");
-  EXPECT_EQ(attempt.machine->deadline(), at(300)) << "from here on the first token is waited for";
-  attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(attempt.machine->reply(), Reply::relayed) << "nothing is tried again once the head has gone";
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
-}
-
-TEST(RelayHold, EndsForAStreamThatNobodyAskedForToo) {
-  auto one = not_streamed();
-  one.api = Api::other;
-  AttemptStory attempt(one);
-  attempt.arrives(sse_head(), at(3));
-  EXPECT_EQ(attempt.machine->deadline(), at(13));
-  attempt.passes(at(13));
-  EXPECT_TRUE(attempt.machine->committed());
-  EXPECT_EQ(attempt.machine->deadline(), at(1800));
-  attempt.machine->client_gone(at(20));
+TEST(RelayHold, EndsWhenAcceptHoldHasPassedAndNothingIsTriedAgainThen) {
+  for (const bool asked_for : {true, false}) {
+    auto one = asked_for ? Circumstances() : not_streamed();
+    if (!asked_for) one.api = Api::other;
+    AttemptStory attempt(one);
+    attempt.arrives(sse_head() + chunk(":\n\n"), at(3));
+    EXPECT_EQ(attempt.machine->deadline(), at(13));
+    attempt.passes(at(13));
+    EXPECT_TRUE(attempt.machine->committed());
+    EXPECT_FALSE(attempt.machine->done());
+    EXPECT_EQ(attempt.seen().body, ":\n\n");
+    EXPECT_EQ(attempt.machine->deadline(), at(asked_for ? 300 : 1800)) << "the first token, or all, is waited for";
+    attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
+    EXPECT_EQ(attempt.told(), "relayed, upstream_error, whole, client, replica");
+  }
 }
 
 TEST(RelayHold, OfNothingSendsTheHeadAtOnce) {
@@ -137,7 +128,7 @@ TEST(RelayHead, PassesOverInterimAnswers) {
   EXPECT_EQ(attempt.client, "");
   EXPECT_EQ(attempt.machine->head_at(), std::nullopt);
   EXPECT_EQ(attempt.machine->deadline(), at(300)) << "they put nothing off";
-  attempt.arrives(answer("200 OK", "{}"), at(7));
+  attempt.arrives(whole_answer("200 OK", "{}"), at(7));
   EXPECT_EQ(attempt.machine->head_at(), at(7));
   EXPECT_EQ(attempt.seen().body, "{}");
   EXPECT_THAT(attempt.seen().head, Not(HasSubstr("Link")));
@@ -182,12 +173,12 @@ TEST(RelayHead, LetsAConnectionServeAgainOnlyAfterACleanEnd) {
     std::string bytes;
     bool reusable;
   } rows[]{
-      {"length", answer("200 OK", "{}"), true},
-      {"an error", answer("400 Bad Request", "{}"), true},
+      {"length", whole_answer("200 OK", "{}"), true},
+      {"an error", whole_answer("400 Bad Request", "{}"), true},
       {"chunked", sse_head() + chunk(token("a") + done_event) + last_chunk, true},
       {"chunked with trailers", sse_head() + chunk(token("a") + done_event) + "0\r\nX: y\r\n\r\n", true},
-      {"garbage behind it", answer("200 OK", "{}") + "x", false},
-      {"another answer behind it", answer("200 OK", "{}") + answer("200 OK", "{}"), false},
+      {"garbage behind it", whole_answer("200 OK", "{}") + "x", false},
+      {"another answer behind it", whole_answer("200 OK", "{}") + whole_answer("200 OK", "{}"), false},
       {"garbage behind chunks", sse_head() + chunk(done_event) + last_chunk + "\r\n", false},
       {"close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", false},
       {"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", false},
@@ -195,11 +186,9 @@ TEST(RelayHead, LetsAConnectionServeAgainOnlyAfterACleanEnd) {
   for (const auto& row : rows) {
     AttemptStory attempt;
     attempt.arrives(row.bytes);
-    EXPECT_TRUE(attempt.machine->done()) << row.what;
-    EXPECT_EQ(attempt.machine->reply(), Reply::relayed) << row.what;
-    EXPECT_EQ(attempt.machine->upstream_reusable(), row.reusable) << row.what;
-    EXPECT_TRUE(attempt.machine->client_reusable()) << row.what << ": this end has its own framing";
-    EXPECT_TRUE(attempt.seen().whole) << row.what;
+    EXPECT_THAT(attempt.told(), AllOf(StartsWith("relayed, "), EndsWith(row.reusable ? "whole, client, replica"
+                                                                                     : "whole, client")))
+        << row.what << ": this end has its own framing";
   }
 }
 
@@ -245,7 +234,7 @@ TEST(RelayHead, FollowsAClientThatWantsToClose) {
   Circumstances one;
   one.keep_alive = false;
   AttemptStory attempt(one);
-  attempt.arrives(answer("200 OK", "{}"));
+  attempt.arrives(whole_answer("200 OK", "{}"));
   EXPECT_THAT(attempt.client, HasSubstr("Connection: close\r\n"));
   EXPECT_FALSE(attempt.machine->client_reusable());
   EXPECT_FALSE(attempt.machine->cut());

@@ -26,77 +26,40 @@ class ClientWatching : public testing::Test {
   NotesNews told;
 };
 
-TEST_F(ClientWatching, TellsThatTheClientHasGone) {
-  for (const bool reset : {false, true}) {
-    const auto other = std::make_shared<net::Peer>(calls);
-    net::ScriptedChannel its_channel(other);
-    ClientWatch watch(its_channel, unread);
-    NotesNews its_told;
-    watch.listen(&its_told);
-    other->report();
-    EXPECT_FALSE(watch.gone());
-    reset ? other->breaks() : other->ends();
-    other->report();
-    EXPECT_TRUE(watch.gone());
-    EXPECT_EQ(its_told.gone, 1);
-  }
-}
-
-TEST_F(ClientWatching, LetsAClientEndItsDirectionWhereThatIsAllowed) {
-  ClientWatch watch(channel, unread, config::HalfClose::allow);
-  watch.listen(&told);
-  peer->says("GET");
-  peer->ends();
-  report();
-  EXPECT_FALSE(watch.gone());
-  EXPECT_EQ(told.gone, 0);
-  EXPECT_EQ(unread, "GET");
-  peer->breaks();
-  report();
-  EXPECT_TRUE(watch.gone());
-  EXPECT_EQ(told.gone, 1);
-}
-
-TEST_F(ClientWatching, BeginsWithAClientThatHasEndedItsDirectionWhereThatIsAllowed) {
-  for (const bool reset : {false, true}) {
-    reset ? peer->breaks() : peer->ends();
-    report();
-    const ClientWatch watch(channel, unread, config::HalfClose::allow);
-    EXPECT_EQ(watch.gone(), reset);
-  }
-}
-
-TEST_F(ClientWatching, KnowsOfAClientThatWentBeforeItBegan) {
-  peer->ends();
-  report();
-  const ClientWatch watch(channel, unread);
-  EXPECT_TRUE(watch.gone());
-}
-
-TEST_F(ClientWatching, KnowsOfAClientThatWentWhileNobodyListened) {
-  ClientWatch watch(channel, unread);
-  peer->ends();
-  report();
-  watch.listen(&told);
-  EXPECT_TRUE(watch.gone());
-  EXPECT_EQ(told.gone, 0);
-}
-
-TEST_F(ClientWatching, TellsNobodyOnceTheListenerHasGone) {
-  ClientWatch watch(channel, unread);
-  watch.listen(&told);
-  watch.listen(nullptr);
-  peer->ends();
-  report();
-  EXPECT_EQ(told.gone + told.writable, 0);
-}
-
-TEST_F(ClientWatching, KeepsWhatComesOfAFollowingRequest) {
-  ClientWatch watch(channel, unread);
-  peer->says("GET /health", 4);
-  report();
-  EXPECT_EQ(unread, "GET /health");
-  EXPECT_FALSE(watch.gone());
+TEST(ClientWatchTells, ThatTheClientHasGoneAndThatItEndedItsDirectionUnlessThatIsAllowed) {
+  enum When { before, unheard, listening, no_longer_listening };
+  for (const auto half_close : {config::HalfClose::abort, config::HalfClose::allow})
+    for (const bool reset : {false, true})
+      for (const auto when : {before, unheard, listening, no_longer_listening}) {
+        const bool goes = reset || half_close == config::HalfClose::abort;
+        SCOPED_TRACE(testing::Message() << "when " << when << ", reset " << reset << ", goes " << goes);
+        net::Calls calls;
+        const auto peer = std::make_shared<net::Peer>(calls);
+        net::ScriptedChannel channel(peer);
+        std::string unread;
+        NotesNews told;
+        const auto report = [&] {
+          while (peer->report()) {
+          }
+        };
+        const auto leaves = [&] {
+          peer->says("GET");
+          reset ? peer->breaks() : peer->ends();
+          report();
+        };
+        if (when == before) leaves();
+        ClientWatch watch(channel, unread, half_close);
+        if (when >= listening) watch.listen(&told);
+        if (when == no_longer_listening) watch.listen(nullptr);
+        EXPECT_EQ(watch.gone(), when == before && goes);
+        if (when != before) leaves();
+        EXPECT_EQ(watch.gone(), goes);
+        EXPECT_EQ(told.gone, goes && when == listening ? 1 : 0);
+        EXPECT_EQ(unread, when == before ? "" : "GET");
+        peer->breaks();
+        report();
+        EXPECT_TRUE(watch.gone()) << "a reset is no half of a close";
+      }
 }
 
 TEST_F(ClientWatching, ReadsNoMoreThanItsShare) {

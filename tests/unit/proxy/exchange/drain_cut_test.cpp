@@ -20,8 +20,7 @@ class DrainCut : public testing::Test {
  protected:
   std::shared_ptr<net::Peer> asks(const std::string& beginning) {
     proxy.plan[0] = {says(beginning)};
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true)));
     return client;
   }
   void cut_the_replica() {
@@ -46,54 +45,35 @@ class DrainCut : public testing::Test {
 
 TEST_F(DrainCut, TellsAStreamsClientAndTheLog) {
   for (const bool all : {false, true}) {
-    ScriptedProxy one;
-    one.plan[0] = {says(stream_head + chunk_of(event("a")))};
-    const auto client = one.client(post(chat(true)));
-    one.run();
+    ScriptedProxy one({says(sse_head() + chunk(token("a")))});
+    const auto client = one.asks(post(chat(true)));
     (all ? one.shared.cutting : one.replica().state->cut) = true;
     one.tick(Clock::now());
     EXPECT_THAT(client->got, AllOf(HasSubstr("limits.drain"), Not(HasSubstr("stopped sending"))));
     EXPECT_FALSE(read_answer(client->got).whole);
     EXPECT_TRUE(client->closed());
-    EXPECT_TRUE(one.connections[0].front()->closed());
+    EXPECT_TRUE(one.upstream().closed());
     EXPECT_THAT(one.log_lines(),
                 ElementsAre(AllOf(HasSubstr(R"("outcome":"rejected")"), HasSubstr(R"("phase":"decode")"),
                                   HasSubstr(R"("replica":"gpu0")"), HasSubstr(R"("status":200)"))));
   }
 }
 
-TEST_F(DrainCut, IsNoFailureOfTheReplica) {
-  asks(stream_head + chunk_of(event("a")));
-  cut_the_replica();
-  expect_no_failure_of_the_replica();
-}
-
 TEST_F(DrainCut, SendsElsewhereWhatHasReachedNoClient) {
-  for (const auto& beginning : {std::string(), stream_head}) {
-    ScriptedProxy two(2, [](config::Settings& settings) { settings.limits.retry_budget = 0; });
-    two.plan[0] = {says(beginning)};
+  for (const std::string beginning : {"connecting", "", "head"}) {
+    ScriptedProxy two(2, without_budget());
+    if (beginning == "connecting") two.on_connect[0] = [](net::Peer&) {};
+    two.plan[0] = {says(beginning == "head" ? sse_head() : "")};
     two.plan[1] = {says(streamed_answer())};
-    const auto client = two.client(post(chat(true)));
-    two.run();
+    const auto client = two.asks(post(chat(true)));
     two.replica().state->cut = true;
     two.tick(Clock::now());
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_THAT(two.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
     EXPECT_EQ(two.retries(Retry::drain), 1u);
+    EXPECT_EQ(two.retries(Retry::connect), 0u);
     two.expect_at_rest();
   }
-}
-
-TEST_F(DrainCut, SendsElsewhereWhatIsStillConnecting) {
-  proxy.on_connect[0] = [](net::Peer&) {};
-  proxy.plan[1] = {says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  cut_the_replica();
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_EQ(proxy.retries(Retry::drain), 1u);
-  EXPECT_EQ(proxy.retries(Retry::connect), 0u);
-  expect_no_failure_of_the_replica();
 }
 
 TEST_F(DrainCut, Is503WhereNobodyElseIsLeft) {
@@ -117,10 +97,9 @@ TEST_F(DrainCut, OfAllOfWeirIs503AndSaysSo) {
 }
 
 TEST_F(DrainCut, DoesNotWaitForASlowClient) {
-  const auto client = asks(stream_head + chunk_of(event("a")));
+  const auto client = asks(sse_head() + chunk(token("a")));
   client->takes_nothing();
-  proxy.connections[0].front()->says(chunk_of(event("b")));
-  proxy.run();
+  proxy.hears(proxy.upstream(), chunk(token("b")));
   cut_the_replica();
   EXPECT_TRUE(client->closed());
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
@@ -132,20 +111,17 @@ TEST_F(DrainCut, OfAnAnswerThatItsClientStillTakesIsWeirsDoing) {
   const struct {
     std::string answer, request;
   } rows[]{{whole_answer("200 OK", R"({"choices":[{"message":{"content":")" + much + R"("}}]})"), post(chat(false))},
-           {stream_head + chunk_of(event(much)) + stream_end, post(chat(true))}};
+           {sse_head() + chunk(token(much)) + stream_end, post(chat(true))}};
   for (const auto& [answer, request] : rows) {
     for (const bool leaves : {false, true}) {
-      ScriptedProxy one;
-      one.plan[0] = {says(answer)};
+      ScriptedProxy one({says(answer)});
       const auto client = one.client();
       client->takes_nothing();
       client->takes(10 * kib);
-      client->says(request);
-      one.run();
-      EXPECT_TRUE(one.connections[0].front()->got.size() > 0 && !client->closed());
+      one.hears(*client, request);
+      EXPECT_TRUE(one.upstream().got.size() > 0 && !client->closed());
       if (leaves) {
-        client->breaks();
-        one.run();
+        one.breaks(*client);
       } else {
         one.shared.cutting = true;
         one.tick(Clock::now());

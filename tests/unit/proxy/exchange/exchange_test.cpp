@@ -1,4 +1,4 @@
-// What follows from an attempt: who is asked next, which error the client gets, and what is learned of a replica.
+// An attempt is over: another replica may be asked, an error may be kept for the client, a replica is known better.
 
 #include "proxy/exchange/exchange.hpp"
 
@@ -12,39 +12,17 @@ namespace {
 
 using metrics::series::Limit;
 using metrics::series::Retry;
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::StartsWith;
-
-const std::string too_large_to_keep = whole_answer("503 Busy", std::string(100'000, 'x'));
-
-TEST(Retries, AreTwoAtMostWhereTheFirstErrorIsTooLargeToKeep) {
-  ScriptedProxy proxy(4);
-  proxy.plan.fill({says(whole_answer("503 Busy", "{}"))});
-  proxy.plan[0] = {says(too_large_to_keep, 20'000)};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_EQ(read_answer(client->got).body, "{}");
-  const auto body_to = [&](std::size_t replica) {
-    const auto& got = proxy.connections[replica].front()->got;
-    return got.substr(got.find("\r\n\r\n"));
-  };
-  EXPECT_EQ(body_to(1), body_to(0)) << "the same request";
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("attempt":3)"), HasSubstr(R"("replica":"gpu1")"))));
-  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 1, 0)) << "what was settled for the large error holds for that one alone";
-  proxy.expect_at_rest();
-}
 
 TEST(Retries, BeginNoneWhileAllIsCut) {
   const std::string beginnings[]{"HTTP/1.1 503 Busy\r\nContent-Length: 10\r\n\r\n{", ""};
   for (const auto& beginning : beginnings) {
     ScriptedProxy proxy(2);
     proxy.plan.fill({says(beginning)});
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true)));
     proxy.shared.cutting = true;
-    if (beginning.empty()) proxy.connections[0].front()->breaks();
+    if (beginning.empty()) proxy.upstream().breaks();
     for (int i = 0; i < 3; ++i) proxy.tick_in(i);
     EXPECT_TRUE(client->closed());
     EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
@@ -58,16 +36,14 @@ TEST(ErrorsKept, ThatAreSlowAreRelayedToTheirEndWhereNobodyElseIsAsked) {
   const auto answer = whole_answer("503 Busy", std::string(100, 'x'));
   proxy.plan[0] = {says(answer.substr(0, answer.size() - 10))};
   const auto begun = Clock::now();
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(true)));
   proxy.tick(begun + std::chrono::milliseconds(999));
   EXPECT_EQ(client->got, "") << "it is kept for a second";
   proxy.tick_in(1);
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
   proxy.tick_in(5);
   EXPECT_FALSE(client->closed()) << "from here on it has the time of an answer";
-  proxy.connections[0].front()->says(answer.substr(answer.size() - 10));
-  proxy.run();
+  proxy.hears(proxy.upstream(), answer.substr(answer.size() - 10));
   EXPECT_EQ(read_answer(client->got).body, std::string(100, 'x'));
   EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
 }
@@ -81,34 +57,20 @@ TEST(ErrorsKept, ForAClientThatTakesNoneOfItsBytesEndItsConnection) {
   proxy.expect_closed_after(120, *client);
 }
 
-TEST(UsageOption, IsTakenWellOnlyWhereTheAnswerIsGood) {
-  // An error says nothing of the option: a 400 may still be its fault, and the original is sent.
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(whole_answer("404 Not Found", "{}")), says(whole_answer("400 Bad Request", "{}")),
-                   says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 404 "));
-  client->got.clear();
-  Said said;
-  client->says(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(said.take(), HasSubstr("replica 'gpu0' refuses stream_options"));
-  EXPECT_EQ(proxy.retries(Retry::injection_refused), 1u);
-}
-
-TEST(UsageOption, IsNotBlamedOnceItWasTakenWell) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(streamed_answer()), says(whole_answer("400 Bad Request", "{}"))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
-  client->got.clear();
-  client->says(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 "));
-  EXPECT_EQ(proxy.retries(Retry::injection_refused), 0u);
+// An error says nothing of the option: a 400 may still be its fault, and the original is sent.
+TEST(UsageOption, IsTakenWellOnlyWhereTheAnswerIsGoodAndNotBlamedThen) {
+  for (const bool good : {false, true}) {
+    ScriptedProxy proxy({good ? says(streamed_answer()) : says(whole_answer("404 Not Found", "{}")),
+                         says(whole_answer("400 Bad Request", "{}")), says(streamed_answer())});
+    const auto client = proxy.asks(post(chat(true)));
+    EXPECT_THAT(client->got, StartsWith(good ? "HTTP/1.1 200 " : "HTTP/1.1 404 "));
+    client->got.clear();
+    Said said;
+    proxy.hears(*client, post(chat(true)));
+    EXPECT_THAT(client->got, StartsWith(good ? "HTTP/1.1 400 " : "HTTP/1.1 200 "));
+    EXPECT_EQ(said.take().find("replica 'gpu0' refuses stream_options") != std::string::npos, !good);
+    EXPECT_EQ(proxy.retries(Retry::injection_refused), good ? 0u : 1u);
+  }
 }
 
 TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
@@ -116,8 +78,7 @@ TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
   proxy.plan.fill({says(whole_answer("200 OK", completion))});
   const auto client = proxy.client();
   const auto asks = [&] {
-    client->says(post(chat(false)));
-    proxy.run();
+    proxy.hears(*client, post(chat(false)));
   };
   asks();
   asks();
@@ -126,40 +87,28 @@ TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
   proxy.replica().state->address.set(net::Address(address.address(), 2));
   asks();
   EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
-  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  EXPECT_TRUE(proxy.upstream().closed());
   asks();
   EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
 }
 
+// An idle connection may be dead, and a request that is sent on it is then sent once more.
 TEST(IdleConnections, AreNotUsedForWhatMayBeSentOnlyOnce) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.paths = {"/my/route"}; });
-  proxy.plan[0] = {says(whole_answer("200 OK", "{}"))};
-  const auto client = proxy.client();
-  for (const std::string method : {"POST", "POST", "GET", "HEAD", "OPTIONS", "DELETE"}) {
-    client->says(method + " /my/route HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n");
-    proxy.run();
-  }
-  EXPECT_EQ(proxy.connections[0].size(), 3u) << "POST, POST and what is safe, DELETE";
-}
-
-/// An idle connection may be dead, and what is sent on it is then sent once more.
-TEST(IdleConnections, AreNotUsedForABodyThatIsNoInference) {
-  for (const std::string method : {"GET", "HEAD", "OPTIONS"}) {
+  for (const std::string method : {"GET", "HEAD", "OPTIONS", "POST", "DELETE"}) {
     SCOPED_TRACE(method);
-    ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.paths = {"/my/route"}; });
-    proxy.plan[0] = {says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")};
+    const std::size_t fresh = method == "POST" || method == "DELETE" ? 1 : 0;
+    ScriptedProxy proxy({says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")},
+                        [](config::Settings& settings) { settings.server.paths = {"/my/route"}; });
     const auto client = proxy.client();
     const auto asks = [&](const std::string& body) {
-      client->says(method + " /my/route HTTP/1.1\r\nHost: weir\r\nContent-Length: " + std::to_string(body.size()) +
-                   "\r\n\r\n" + body);
-      proxy.run();
+      proxy.hears(*client, method + " /my/route HTTP/1.1\r\nHost: weir\r\nContent-Length: " +
+                               std::to_string(body.size()) + "\r\n\r\n" + body);
       return proxy.connections[0].size();
     };
     EXPECT_EQ(asks(""), 1u);
-    EXPECT_EQ(asks(""), 1u) << "without a body it is used again";
-    EXPECT_EQ(asks("body"), 2u);
-    EXPECT_EQ(asks("body"), 3u);
-    EXPECT_EQ(asks(""), 3u);
+    EXPECT_EQ(asks(""), 1u + fresh) << "a method that only asks uses it again, without a body";
+    EXPECT_EQ(asks("body"), 2u + fresh);
+    EXPECT_EQ(asks(""), 2u + 2 * fresh);
   }
 }
 
@@ -177,11 +126,9 @@ TEST(IdleConnections, ThatWereOneTooManyAreCountedButNotWhereNoneIsKept) {
 }
 
 TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-  proxy.client(post(chat(false)));
-  proxy.run();
-  const auto& idle = *proxy.connections[0].front();
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+  proxy.asks(post(chat(false)));
+  const auto& idle = proxy.upstream();
   auto settings = proxy.snapshot->settings;
   settings.limits.first_token = config::Seconds(1);
   proxy.fleet.adopt(settings);
@@ -193,30 +140,17 @@ TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   EXPECT_TRUE(idle.closed());
 }
 
-TEST(Exchange, AWantOfDescriptorsIsToldAtOnceAndDoesNotWaitInTheQueue) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 9; });
-  for (const int error : {EMFILE, ENFILE, EADDRNOTAVAIL}) {
-    proxy.refuses_at_once[0] = error;
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
-    EXPECT_EQ(read_answer(client->got).status, 503u) << error;
-    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->figures().queue(Clock::now()).waiting, 0u);
-  }
-}
-
-// Nobody knows how long it takes, or whether it may be sent twice.
+// A request that is no inference may take any time, and may not be sent twice.
 TEST(Exchange, WhatIsNoInferenceStaysAtAReplicaThatHangs) {
   for (const bool inference : {false, true}) {
     ScriptedProxy proxy(2);
-    const auto client = proxy.client(inference ? post(chat(true))
+    const auto client = proxy.asks(inference ? post(chat(true))
                                                : "GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n");
-    proxy.run();
     ASSERT_EQ(proxy.connections[0].size(), 1u);
     proxy.replica(0).state->hung_at = Clock::now();
     proxy.tick_in(0.1);
-    EXPECT_EQ(proxy.connections[0].front()->closed(), inference);
-    client->breaks();
-    proxy.run();
+    EXPECT_EQ(proxy.upstream().closed(), inference);
+    proxy.breaks(*client);
   }
 }
 

@@ -19,8 +19,7 @@ struct Stream {
   /// True if the replica is suspected to hang within so many seconds, each of which brings these bytes.
   bool is_suspected_within(int seconds, const std::string& each_second) {
     for (int i = 1; i <= seconds; ++i) {
-      if (!each_second.empty()) replica->says(each_second);
-      proxy.run();
+      proxy.hears(*replica, each_second);
       auto& pool = *proxy.snapshot->pools.front()->balancer;
       static_cast<void>(pool.health().take_changes(begun + std::chrono::seconds(i)));
       if (!pool.health().take_suspects().empty()) return true;
@@ -38,8 +37,8 @@ const std::string coded_head =
 const std::string json_head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 TEST(Life, IsNotThereWithoutBytesOrWithPingsAlone) {
-  for (const auto& each : {std::string(), chunk_of(": ping\n\n"), chunk_of("data: \n\n")}) {
-    for (const auto& head : {std::string(), stream_head}) {
+  for (const auto& each : {std::string(), chunk(": ping\n\n"), chunk("data: \n\n")}) {
+    for (const auto& head : {std::string(), sse_head()}) {
       if (head.empty() && !each.empty()) continue;
       Stream one(head);
       EXPECT_TRUE(one.is_suspected_within(8, each)) << each;
@@ -51,11 +50,11 @@ TEST(Life, IsWhatWeirCannotRead) {
   const struct {
     std::string head, each;
   } rows[] = {
-      {coded_head, chunk_of("\x1f\x8b...")},
-      {stream_head, chunk_of("data: {\"novel\":\"text\"}\n\n")},
-      {stream_head, chunk_of("data: {\"broken\n\n")},
-      {stream_head + chunk_of(event("a")), chunk_of("data: {\"broken\n\n")},
-      {json_head + chunk_of("{"), chunk_of("\"a\":1,")},
+      {coded_head, chunk("\x1f\x8b...")},
+      {sse_head(), chunk("data: {\"novel\":\"text\"}\n\n")},
+      {sse_head(), chunk("data: {\"broken\n\n")},
+      {sse_head() + chunk(token("a")), chunk("data: {\"broken\n\n")},
+      {json_head + chunk("{"), chunk("\"a\":1,")},
   };
   for (const auto& [head, each] : rows) {
     Stream one(head);
@@ -65,21 +64,21 @@ TEST(Life, IsWhatWeirCannotRead) {
 }
 
 TEST(Life, IsNoEventThatSaysNothingOnceTokensWereRead) {
-  Stream one(stream_head + chunk_of(event("a")));
-  EXPECT_TRUE(one.is_suspected_within(10, chunk_of("data: {\"keep\":\"alive\"}\n\n")));
+  Stream one(sse_head() + chunk(token("a")));
+  EXPECT_TRUE(one.is_suspected_within(10, chunk("data: {\"keep\":\"alive\"}\n\n")));
 }
 
 TEST(Life, IsNoErrorThatTheFrontOfAnEngineGives) {
   Stream one("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n");
-  EXPECT_TRUE(one.is_suspected_within(10, chunk_of("no such model")));
+  EXPECT_TRUE(one.is_suspected_within(10, chunk("no such model")));
 }
 
 TEST(Life, IsNotMissedWhereASlowClientIsInTheWay) {
-  Stream one(stream_head + chunk_of(event("a")));
+  Stream one(sse_head() + chunk(token("a")));
   one.client->takes_nothing();
-  one.replica->says(chunk_of(event(std::string(5000, 'x'))));
+  one.replica->says(chunk(token(std::string(5000, 'x'))));
   one.proxy.run();
-  one.replica->arrives_unseen(chunk_of(event("b")));
+  one.replica->arrives_unseen(chunk(token("b")));
   one.proxy.run();
   ASSERT_GT(one.replica->unread(), 0u) << "the relay pauses";
   EXPECT_FALSE(one.is_suspected_within(30, ""));

@@ -9,8 +9,7 @@ namespace weir::proxy::exchange {
 namespace {
 
 TEST(LoopEnd, UnwindsRequestsThatWereCutAndHaveNotEnded) {
-  serve::ScriptedProxy proxy;
-  proxy.plan[0] = {serve::says(serve::stream_head + serve::chunk_of(serve::event("a")))};
+  serve::ScriptedProxy proxy({serve::says(sse_head() + chunk(token("a")))});
   auto loop = std::make_unique<Loop>(proxy.shared, 1);
   loop->connector = proxy.connector();
   constexpr std::size_t streams = 40;
@@ -39,8 +38,7 @@ TEST(LoopEnd, UnwindsRequestsThatWereCutAndHaveNotEnded) {
 }
 
 TEST(LoopEnd, OfManyStreamsLetsOthersHaveTheirTurnBetween) {
-  serve::ScriptedProxy proxy;
-  proxy.plan[0] = {serve::says(serve::stream_head + serve::chunk_of(serve::event("a")))};
+  serve::ScriptedProxy proxy({serve::says(sse_head() + chunk(token("a")))});
   constexpr std::size_t streams = 300;
   std::vector<std::shared_ptr<net::Peer>> clients;
   for (std::size_t i = 0; i < streams; ++i) clients.push_back(proxy.client(serve::post(serve::chat(true))));

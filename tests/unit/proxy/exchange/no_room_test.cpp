@@ -9,7 +9,6 @@
 namespace weir::proxy::serve {
 namespace {
 
-using metrics::series::Limit;
 using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -17,12 +16,14 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+const std::string no_room = whole_answer("429 Too Many", R"({"error":"full"})", "Retry-After: 2\r\n");
+
+std::string in_band(const std::string& error) {
+  return sse_head() + chunk("data: " + error + "\n\n") + chunk(done_event) + last_chunk;
+}
+
 /// A replica that says itself that it has no room, and no other to ask.
-class NoRoomSaid : public testing::Test {
- protected:
-  static ScriptedProxy::Change with_a_queue() {
-    return [](config::Settings& settings) { settings.pools.front().queue.requests = 256; };
-  }
+struct Full {
   balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   /// Lets this time pass for the pool, as the prober does.
   void passes(double seconds) {
@@ -30,126 +31,77 @@ class NoRoomSaid : public testing::Test {
     proxy.run();
   }
 
-  ScriptedProxy proxy{1, with_a_queue()};
+  ScriptedProxy proxy{1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; }};
   const Clock::time_point begun = Clock::now();
-  const std::string no_room = whole_answer("429 Too Many", R"({"error":"full"})", "Retry-After: 2\r\n");
 };
 
-TEST_F(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
-  proxy.plan[0] = {says(no_room), says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_EQ(client->got, "");
-  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 1u);
-  passes(1.9);
-  EXPECT_EQ(client->got, "");
-  EXPECT_EQ(proxy.retries(Retry::status), 0u) << "it has not been sent again yet";
-  passes(2.2);
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_EQ(proxy.retries(Retry::status), 1u);
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
-  proxy.expect_at_rest();
-}
-
-TEST_F(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
-  proxy.plan[0] = {says(no_room)};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  passes(5);
-  EXPECT_EQ(proxy.retries(Retry::status), 1u);
-  proxy.tick(begun + metrics::ticks(config::Seconds(29.8)));
-  EXPECT_EQ(client->got, "");
-  proxy.tick(begun + metrics::ticks(config::Seconds(31)));
-  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: 2\r\n")));
-  EXPECT_EQ(read_answer(client->got).body, R"({"error":"full"})");
-  EXPECT_THAT(proxy.log_lines(),
-              ElementsAre(AllOf(HasSubstr(R"("outcome":"replica_refused")"), HasSubstr(R"("replica":"gpu0")"))));
-  proxy.expect_at_rest();
-}
-
-TEST_F(NoRoomSaid, LeavesNoTraceButItsCountWhenTheClientGoes) {
-  proxy.plan[0] = {says(no_room)};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  client->breaks();
-  proxy.run();
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"client_abort")"),
-                                                   HasSubstr(R"("phase":"queue")"), HasSubstr(R"("replica":"gpu0")"))));
-  proxy.expect_at_rest();
-}
-
-TEST_F(NoRoomSaid, IsPassedOnWhenAllIsCut) {
-  proxy.plan[0] = {says(no_room)};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  proxy.shared.cutting = true;
-  proxy.tick_in(0.1);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
-}
-
-TEST_F(NoRoomSaid, WithRetryAfterZeroIsNotAskedAgainAtOnce) {
-  proxy.plan[0] = {says(whole_answer("503 Busy", "{}", "Retry-After: 0\r\n"))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_EQ(whole_requests(proxy.connections[0].front()->got), 1u);
-  EXPECT_EQ(client->got, "");
-}
-
-std::string in_band(const std::string& error) {
-  return stream_head + chunk_of("data: " + error + "\n\n") + chunk_of("data: [DONE]\n\n") + "0\r\n\r\n";
-}
-
-TEST_F(NoRoomSaid, InsideA200IsWaitedOutToo) {
-  const auto overload = in_band(R"({"error":{"message":"The request queue is full.","code":503}})");
-  proxy.plan[0] = {says(overload), says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_EQ(client->got, "");
-  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 1u);
-  passes(1.2);
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_THAT(client->got, Not(HasSubstr("queue is full")));
-  EXPECT_EQ(proxy.retries(Retry::in_band_error), 1u);
-  EXPECT_EQ(proxy.retries(Retry::status), 0u);
-  proxy.expect_at_rest();
-}
-
-TEST_F(NoRoomSaid, InsideA200IsToldAtTheDeadline) {
-  proxy.plan[0] = {says(in_band(R"({"error":"Model is overloaded","error_type":"overloaded"})"))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_EQ(client->got, "");
-  proxy.tick(begun + metrics::ticks(config::Seconds(31)));
-  EXPECT_EQ(read_answer(client->got).status, 200u);
-  EXPECT_THAT(read_answer(client->got).body, HasSubstr("Model is overloaded"));
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"upstream_error")")));
-  proxy.expect_at_rest();
-}
-
-TEST_F(NoRoomSaid, IsNotWhatAnotherErrorInsideA200Says) {
-  proxy.plan[0] = {says(in_band(R"({"error":{"message":"prompt is empty","code":400}})"))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  EXPECT_THAT(client->got, HasSubstr("prompt is empty"));
-  EXPECT_EQ(pool().figures().queue(Clock::now()).waiting, 0u);
-}
-
-/// Another replica has it at once, so that it waits nowhere: it looks at its deadline itself.
-TEST(NoRoom, OfOneReplicaAfterTheOtherIsToldOnceTheQueuesTimeIsOver) {
-  for (const double time : {0.0, 30.0}) {
-    ScriptedProxy proxy(2, [time](config::Settings& settings) {
-      settings.limits.retry_budget = 0;
-      settings.pools.front().queue.requests = 256;
-      settings.pools.front().queue.time = config::Seconds(time);
-    });
-    proxy.plan.fill({says(whole_answer("429 Too Many", R"({"error":"full"})"))});
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
-    EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
-    EXPECT_EQ(read_answer(client->got).body, time == 0 ? R"({"error":"full"})" : "");
-    EXPECT_EQ(proxy.limit_hits(Limit::queue_time), time == 0 ? 1u : 0u);
+TEST(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
+  const struct {
+    std::string answer;
+    Retry reason;
+    double early, late;  ///< The request is sent again between these seconds.
+  } rows[]{{no_room, Retry::status, 1.9, 2.2},
+           {in_band(R"({"error":{"message":"The queue is full.","code":503}})"), Retry::in_band_error, 0.5, 1.2}};
+  for (const auto& row : rows) {
+    Full full;
+    full.proxy.plan[0] = {says(row.answer), says(streamed_answer())};
+    const auto client = full.proxy.asks(post(chat(true)));
+    EXPECT_EQ(full.pool().figures().queue(Clock::now()).waiting, 1u);
+    full.passes(row.early);
+    EXPECT_EQ(client->got, "");
+    EXPECT_EQ(full.proxy.retries(row.reason), 0u) << "it has not been sent again yet";
+    full.passes(row.late);
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(client->got, Not(HasSubstr("full")));
+    EXPECT_EQ(full.proxy.retries(row.reason), 1u);
+    EXPECT_THAT(full.proxy.log_lines(),
+                ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
+    full.proxy.expect_at_rest();
   }
+}
+
+TEST(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
+  const struct {
+    std::string answer, field, body, outcome;
+  } rows[]{{no_room, "HTTP/1.1 429 Too Many Requests\r\n", R"({"error":"full"})", "replica_refused"},
+           {in_band(R"({"error":"Model is overloaded","error_type":"overloaded"})"), "HTTP/1.1 200 OK\r\n",
+            "Model is overloaded", "upstream_error"}};
+  for (const auto& row : rows) {
+    Full full;
+    full.proxy.plan[0] = {says(row.answer)};
+    const auto client = full.proxy.asks(post(chat(true)));
+    full.passes(5);
+    full.proxy.tick(full.begun + metrics::ticks(config::Seconds(29.8)));
+    EXPECT_EQ(client->got, "");
+    full.proxy.tick(full.begun + metrics::ticks(config::Seconds(31)));
+    EXPECT_THAT(client->got, StartsWith(row.field));
+    EXPECT_EQ(client->got.find("Retry-After: 2\r\n") != std::string::npos, row.outcome == "replica_refused");
+    EXPECT_THAT(read_answer(client->got).body, HasSubstr(row.body));
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(full.proxy.log_lines(), ElementsAre(AllOf(HasSubstr("\"outcome\":\"" + row.outcome + '"'),
+                                                          HasSubstr(R"("replica":"gpu0")"))));
+    full.proxy.expect_at_rest();
+  }
+}
+
+TEST(NoRoomSaid, LeavesNoTraceButItsCountWhenTheClientGoes) {
+  Full full;
+  full.proxy.plan[0] = {says(no_room)};
+  const auto client = full.proxy.asks(post(chat(true)));
+  full.proxy.breaks(*client);
+  EXPECT_THAT(full.proxy.log_lines(),
+              ElementsAre(AllOf(HasSubstr(R"("outcome":"client_abort")"), HasSubstr(R"("phase":"queue")"),
+                                HasSubstr(R"("replica":"gpu0")"))));
+  full.proxy.expect_at_rest();
+}
+
+TEST(NoRoomSaid, WithRetryAfterZeroIsNotAskedAgainAtOnce) {
+  Full full;
+  full.proxy.plan[0] = {says(whole_answer("503 Busy", "{}", "Retry-After: 0\r\n"))};
+  const auto client = full.proxy.asks(post(chat(true)));
+  full.passes(0.9);
+  EXPECT_EQ(whole_requests(full.proxy.upstream().got), 1u);
+  EXPECT_EQ(client->got, "");
 }
 
 /// The only replica refuses connections.

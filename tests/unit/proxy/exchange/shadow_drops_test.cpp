@@ -8,73 +8,32 @@
 #include <memory>
 #include <string>
 
-#include "proxy/exchange/shadows.hpp"
 #include "proxy/keys/sha256.hpp"
-#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+#include "tests/unit/proxy/exchange/mirrored.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
-using metrics::series::Mirrored;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::StartsWith;
 
-class ShadowDrops : public ::testing::Test {
+class ShadowDrops : public Mirrored {
  protected:
-  /// The candidate is behind the proxy's fourth address.
-  static constexpr std::size_t candidate = 3;
+  static constexpr std::size_t candidate = first_candidate;
 
-  ShadowDrops() {
-    proxy.plan[0] = {serve::says(serve::streamed_answer())};
-    proxy.plan[candidate] = {serve::says(serve::streamed_answer())};
-    proxy.shared.shadows = &shadows;
-    shadows.loop().connector = proxy.connector();
-    place_replicas();
-  }
-  /// Settings give replicas their own addresses again.
-  void place_replicas() {
-    const auto place = [](const fleet::PoolRuntime& pool, std::size_t index) {
-      pool.replicas.front()->state->address.set(boost::asio::ip::tcp::endpoint(
-          boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + index)));
-    };
-    place(*proxy.snapshot->pools.front(), 0);
-    place(*shadow().pool, candidate);
-  }
-  /// Ends what is still under way, because nobody else would.
-  ~ShadowDrops() override {
-    shadows.end_all();
-    let_shadows_work();
-  }
-
-  static void add_shadow(config::Settings& settings) {
+  ShadowDrops() : Mirrored(a_twin(), {"cand0"}) { proxy.plan[candidate] = {serve::says(streamed_answer())}; }
+  static config::Shadow a_twin() {
     config::Shadow shadow;
-    shadow.name = "fp8";
-    shadow.of = "pool";
     shadow.twin = "gpu0";
-    shadow.max_in_flight = 1000;
     shadow.stop_after = config::Seconds(60);
-    config::Replica replica;
-    replica.name = replica.config = "cand0";
-    replica.url.host = "127.0.0.1";
-    shadow.replicas.push_back(replica);
-    settings.shadows.push_back(shadow);
+    return shadow;
   }
-
-  const fleet::ShadowRuntime& shadow() const { return *proxy.snapshot->shadows.front(); }
 
   /// A client's request is answered. The shadows' thread has not looked at it then.
   void ask(const std::string& fields = "") {
     client_->got.clear();
-    client_->says(serve::post(serve::chat(true), fields));
-    proxy.run();
-    EXPECT_EQ(serve::read_answer(client_->got).status, 200u);
-  }
-  /// The shadows' thread does all it has to do.
-  void let_shadows_work() {
-    do proxy.run();
-    while (shadows.loop().context.poll() > 0 || proxy.turn());
+    proxy.hears(*client_, serve::post(serve::chat(true), fields));
+    EXPECT_EQ(read_answer(client_->got).status, 200u);
   }
   void ask_and_mirror() {
     ask();
@@ -106,9 +65,6 @@ class ShadowDrops : public ::testing::Test {
     }
     return reasons;
   }
-
-  serve::ScriptedProxy proxy{1, add_shadow};
-  mutable Shadows shadows{proxy.shared, 1};
 
  private:
   const std::shared_ptr<net::Peer> client_ = proxy.client();
@@ -157,14 +113,13 @@ TEST_F(ShadowDrops, WhatComesWhileTheMemoryForBuffersIsSpent) {
 TEST_F(ShadowDrops, PayForABodyUntilBothHaveSentIt) {
   auto& buffers = proxy.shared.buffers;
   proxy.plan[candidate] = {[](net::Peer&) {}};
-  const auto client = proxy.client(serve::post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" +
+  const auto client = proxy.asks(serve::post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" +
                                                std::string(100'000, 'x') + "\"}]}"));
-  proxy.run();
-  EXPECT_EQ(serve::read_answer(client->got).status, 200u);
+  EXPECT_EQ(read_answer(client->got).status, 200u);
   EXPECT_GE(buffers.used(), 96'000u) << "the shadow's job has it";
   let_shadows_work();
   EXPECT_GE(buffers.used(), 96'000u) << "its replica has not accepted it";
-  proxy.connections[candidate].front()->says(serve::streamed_answer());
+  proxy.connections[candidate].front()->says(streamed_answer());
   let_shadows_work();
   EXPECT_EQ(buffers.used(), 0u);
 }
@@ -183,30 +138,21 @@ TEST_F(ShadowDrops, WhatComesWhileALoopIsLate) {
   EXPECT_EQ(counts(), (Counts{{"sent", 2}, {"loop_late", 1}}));
 }
 
-TEST_F(ShadowDrops, WhatComesWhileItsThreadIsFarBehind) {
+TEST_F(ShadowDrops, WhatComesWhileItsThreadIsFarBehindAndKeepNoBodyForIt) {
   proxy.on_connect[candidate] = [](net::Peer&) {};  // So all that is sent is under way together.
   for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
   EXPECT_THAT(counts(), IsEmpty()) << "its thread has not looked";
-  ask();
-  ask();
-  EXPECT_EQ(counts(), (Counts{{"behind", 2}})) << "nothing more is left to a thread that gets no time";
-  let_shadows_work();
-  EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted}, {"behind", 2}}));
-  EXPECT_THAT(recorded(), ElementsAre("behind", "behind"));
-  for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
-  let_shadows_work();
-  EXPECT_EQ(counts(), (Counts{{"sent", 2 * Shadows::most_posted}, {"behind", 2}})) << "it is no longer behind";
-}
-
-TEST_F(ShadowDrops, AsMuchAsComesWhileItsThreadGetsNoTimeAndCountEach) {
-  for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
-  recorded();
   const auto held = proxy.shared.buffers.used();
-  constexpr std::size_t more = 1000;
+  constexpr std::size_t more = Shadows::most_posted;  // One that is dropped must not count as posted.
   for (std::size_t i = 0; i < more; ++i) ask();
-  EXPECT_EQ(proxy.shared.buffers.used(), held) << "a body is not kept for it";
-  EXPECT_EQ(counts(), (Counts{{"behind", more}}));
-  EXPECT_EQ(recorded().size(), more);
+  EXPECT_EQ(proxy.shared.buffers.used(), held);
+  EXPECT_EQ(counts(), (Counts{{"behind", more}})) << "nothing more is left to a thread that gets no time";
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted}, {"behind", more}}));
+  EXPECT_EQ(recorded(), std::vector<std::string>(more, "behind"));
+  ask();
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted + 1}, {"behind", more}})) << "it is no longer behind";
 }
 
 TEST_F(ShadowDrops, TheLookForClientsThatHaveLeftIsPostedOnce) {
@@ -243,8 +189,7 @@ TEST_F(ShadowDrops, WhatComesWhileWeirDrains) {
 
 TEST_F(ShadowDrops, WhatItsClientHasLeftBeforeItWasSent) {
   proxy.plan[0] = {[](net::Peer&) {}};
-  const auto client = proxy.client(serve::post(serve::chat(true)));
-  proxy.run();
+  const auto client = proxy.asks(serve::post(serve::chat(true)));
   client->breaks();
   let_shadows_work();
   EXPECT_EQ(counts(), (Counts{{"client_left", 1}}));

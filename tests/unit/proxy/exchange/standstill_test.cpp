@@ -13,62 +13,43 @@ using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 void gives_nothing(net::Peer&) {}
 
-TEST(FirstTokenTimeOut, LetsAnotherReplicaAnswerAtNoCostToTheBudget) {
+TEST(Standstill, LosesARequestThatHasShownNothingInTimeOrOfAReplicaThatHangsToAnotherAtNoCost) {
   // Engines may send the head before they read the prompt.
-  for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {
-    ScriptedProxy proxy(2, [](config::Settings& settings) {
-      settings.limits.retry_budget = 0;
-      settings.limits.first_token = config::Seconds(5);
-    });
-    proxy.plan[0] = {says(beginning)};
-    proxy.plan[1] = {says(streamed_answer())};
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
-    proxy.tick_in(4.9);
-    EXPECT_EQ(client->got, "");
-    proxy.tick_in(5.1);
-    EXPECT_TRUE(read_answer(client->got).whole);
-    EXPECT_EQ(proxy.retries(Retry::first_token), 1u);
-  }
-}
-
-TEST(HungReplica, LosesAtTheNextTickWhatBeganBeforeAndHasShownNothing) {
-  for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {
-    ScriptedProxy proxy(2, without_budget());
-    proxy.plan[0] = {says(beginning)};
-    proxy.plan[1] = {says(streamed_answer())};
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
-    proxy.tick_in(0.1);
-    EXPECT_EQ(client->got, "");
-    proxy.replica(0).state->hung_at = Clock::now();
-    proxy.tick_in(0.2);
-    EXPECT_TRUE(read_answer(client->got).whole);
-    EXPECT_TRUE(proxy.connections[0].front()->closed());
-    EXPECT_EQ(proxy.retries(Retry::hung), 1u);
-    EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("replica":"gpu1")"), HasSubstr(R"("attempt":2)"))));
-    proxy.expect_at_rest();
-  }
+  for (const auto& beginning : {std::string(), sse_head(), sse_head() + chunk(": ping\n\n")})
+    for (const auto reason : {Retry::first_token, Retry::hung}) {
+      ScriptedProxy proxy(2, [](config::Settings& settings) {
+        settings.limits.retry_budget = 0;
+        settings.limits.first_token = config::Seconds(5);
+      });
+      proxy.plan[0] = {says(beginning)};
+      proxy.plan[1] = {says(streamed_answer())};
+      const auto client = proxy.asks(post(chat(true)));
+      proxy.tick_in(4.9);
+      EXPECT_EQ(client->got, "");
+      if (reason == Retry::hung) proxy.replica(0).state->hung_at = Clock::now();
+      proxy.tick_in(reason == Retry::hung ? 0.2 : 5.1);
+      EXPECT_TRUE(read_answer(client->got).whole);
+      EXPECT_TRUE(proxy.upstream().closed());
+      EXPECT_EQ(proxy.retries(reason), 1u);
+      EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("replica":"gpu1")"), HasSubstr(R"("attempt":2)"))));
+      proxy.expect_at_rest();
+    }
 }
 
 TEST(HungReplica, KeepsWhatHasBegunToAnswerAndWhatBeganLater) {
   ScriptedProxy proxy(2);
-  proxy.plan[0] = {says(stream_head + chunk_of(event("a"))), says("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
+  proxy.plan[0] = {says(sse_head() + chunk(token("a"))), says("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"),
                    gives_nothing};
   proxy.plan[1] = {says(streamed_answer())};
-  const auto begun = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto begun = proxy.asks(post(chat(true)));
   proxy.client(post(chat(true)));  // It goes to the other replica.
-  const auto whole = proxy.client(post(chat(false)));
-  proxy.run();
+  const auto whole = proxy.asks(post(chat(false)));
   proxy.replica(0).state->hung_at = Clock::now();
   proxy.client(post(chat(true)));
-  const auto later = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto later = proxy.asks(post(chat(true)));
   proxy.tick_in(1);
   EXPECT_EQ(proxy.retries(Retry::hung), 0u);
   EXPECT_EQ(proxy.connections[0].size(), 3u);
@@ -80,13 +61,11 @@ TEST(HungReplica, LosesAnErrorThatIsBeingKeptToNobody) {
   ScriptedProxy proxy(2);
   proxy.plan[0] = {says("HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{")};
   proxy.plan[1] = {says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(true)));
   proxy.replica(0).state->hung_at = Clock::now();
   proxy.tick_in(0.1);
   EXPECT_EQ(proxy.retries(Retry::hung), 0u);
-  proxy.connections[0].front()->says("}");
-  proxy.run();
+  proxy.hears(proxy.upstream(), "}");
   EXPECT_EQ(proxy.retries(Retry::status), 1u);
 }
 

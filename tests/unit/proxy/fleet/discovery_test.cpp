@@ -1,4 +1,4 @@
-// What answers of a nameserver mean for replicas.
+// Answers of a nameserver become replicas.
 #include "proxy/fleet/discovery.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,6 @@
 namespace weir::proxy::fleet {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 Address at(const std::string& text) { return boost::asio::ip::make_address(text); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 namespace weir::proxy::fleet {
@@ -12,122 +13,93 @@ EnginePage page_of(std::string_view text) { return read_engine_page(text, config
 
 EngineLoad load_of(std::string_view text) { return page_of(text).load; }
 
-TEST(EnginePage, VllmTellsAll) {
-  const auto page = page_of(
-      "# TYPE vllm:num_requests_running gauge\n"
-      "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 7.0\n"
-      "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 3.0\n"
-      "vllm:num_requests_waiting_by_reason{engine=\"0\",reason=\"capacity\"} 99.0\n"
-      "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.25\n"
-      "vllm:prefix_cache_queries_total{engine=\"0\",model_name=\"m\"} 5000.0\n"
-      "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 2000.0\n"
-      "vllm:prompt_tokens_total{engine=\"0\",model_name=\"m\"} 900.0\n"
-      "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 100.0\n"
-      "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.001\"} 4.0\n"
-      "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"100\"} "
-      "1.0\n");
-  EXPECT_TRUE(page.is_page);
-  EXPECT_EQ(page.engine, Engine::vllm);
-  EXPECT_EQ(page.kv_tokens, 1600u);
-  EXPECT_EQ(page.prefix_caching, true);
-  EngineLoad expected;
-  expected.running = 7;
-  expected.waiting = 3;
-  expected.kv_usage = 0.25;
-  expected.prefix_queries = 5000;
-  expected.prefix_hits = 2000;
-  expected.counters = 1000;
-  EXPECT_EQ(page.load, expected);
+using Figure = std::optional<double>;
+
+EngineLoad load(Figure running, Figure waiting, Figure kv_usage, Figure queries, Figure hits, Figure counters) {
+  EngineLoad all;
+  all.running = running;
+  all.waiting = waiting;
+  all.kv_usage = kv_usage;
+  all.prefix_queries = queries;
+  all.prefix_hits = hits;
+  all.counters = counters;
+  return all;
 }
 
-TEST(EnginePage, OldNamesOfVllmCountOnlyWhereTheNewOnesAreMissing) {
-  EXPECT_EQ(load_of("vllm:gpu_cache_usage_perc 0.5\n").kv_usage, 0.5);
-  EXPECT_EQ(load_of("vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n").kv_usage, 0.25);
-}
-
-TEST(EnginePage, DataParallelEnginesAddUpAndTheirSharesAreAveraged) {
-  const auto load = load_of(
-      "vllm:num_requests_running{engine=\"0\"} 7\nvllm:num_requests_running{engine=\"1\"} 5\n"
-      "vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"1\"} 2\n"
-      "vllm:kv_cache_usage_perc{engine=\"0\"} 0.2\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.6\n");
-  EXPECT_EQ(load.running, 12);
-  EXPECT_EQ(load.waiting, 2);
-  EXPECT_DOUBLE_EQ(*load.kv_usage, 0.4);
-}
-
-TEST(EnginePage, SglangTellsAll) {
-  const auto page = page_of(
-      "sglang:num_running_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 4.0\n"
-      "sglang:num_queue_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 9.0\n"
-      "sglang:token_usage{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 0.28\n"
-      "sglang:max_total_num_tokens{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 65536.0\n"
-      "sglang:prompt_tokens_total{model_name=\"m\"} 800.0\n"
-      "sglang:generation_tokens_total{model_name=\"m\"} 200.0\n"
-      "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"device\"} 90.0\n"
-      "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"host\"} 10.0\n");
-  EXPECT_EQ(page.engine, Engine::sglang);
-  EXPECT_EQ(page.kv_tokens, 65536u);
-  EngineLoad expected;
-  expected.running = 4;
-  expected.waiting = 9;
-  expected.kv_usage = 0.28;
-  expected.prefix_queries = 800;
-  expected.prefix_hits = 100;
-  expected.counters = 1000;
-  EXPECT_EQ(page.load, expected);
-}
-
-TEST(EnginePage, RanksOfOneEngineThatTellTheSameCountOnceAndRanksWithRequestsOfTheirOwnAddUp) {
-  EXPECT_EQ(load_of("sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"0\"} 4\n"
-                    "sglang:num_running_reqs{tp_rank=\"1\",pp_rank=\"0\"} 4\n"
-                    "sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"1\"} 4\n")
-                .running,
-            4);
-  EXPECT_EQ(load_of("sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 4\n"
-                    "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"1\"} 3\n")
-                .running,
-            7);
-}
-
-TEST(EnginePage, TgiTellsItsBatchAndTheShareOfItsCacheFollows) {
-  const auto page = page_of(
-      "tgi_queue_size 3\ntgi_batch_current_size 8\ntgi_batch_current_max_tokens 4000\ntgi_batch_max_total_tokens "
-      "16000\n"
-      "tgi_batch_inference_success{method=\"prefill\"} 10\ntgi_batch_inference_success{method=\"decode\"} 500\n");
-  EXPECT_EQ(page.engine, Engine::tgi);
-  EXPECT_EQ(page.kv_tokens, 16000u);
-  EngineLoad expected;
-  expected.running = 8;
-  expected.waiting = 3;
-  expected.kv_usage = 0.25;
-  expected.counters = 510;
-  EXPECT_EQ(page.load, expected);
-}
-
-TEST(EnginePage, LlamaCppCountsHitsAndMisses) {
-  const auto page = page_of(
-      "llamacpp:prompt_tokens_total 300\nllamacpp:prompt_tokens_cached_total 100\nllamacpp:tokens_predicted_total 50\n"
-      "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 350\n");
-  EXPECT_EQ(page.engine, Engine::llama_cpp);
-  EXPECT_EQ(page.kv_tokens, std::nullopt);
-  EngineLoad expected;
-  expected.running = 2;
-  expected.waiting = 1;
-  expected.prefix_queries = 400;
-  expected.prefix_hits = 100;
-  expected.counters = 350;
-  EXPECT_EQ(page.load, expected);
-}
-
-TEST(EnginePage, AphroditeHasItsOwnNames) {
-  const auto page = page_of(
-      "aphrodite:num_requests_running 2\naphrodite:num_requests_waiting 1\naphrodite:gpu_cache_usage_perc 0.5\n"
-      "aphrodite:generation_tokens_total 5\n");
-  EXPECT_EQ(page.engine, Engine::aphrodite);
-  EXPECT_EQ(page.load.running, 2);
-  EXPECT_EQ(page.load.waiting, 1);
-  EXPECT_EQ(page.load.kv_usage, 0.5);
-  EXPECT_EQ(page.load.counters, 5);
+TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
+  const struct {
+    const char* what;
+    std::string text;
+    Engine engine;
+    std::optional<std::uint64_t> kv_tokens;
+    EngineLoad load;
+  } rows[]{
+      {"vLLM",
+       "# TYPE vllm:num_requests_running gauge\n"
+       "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 7.0\n"
+       "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 3.0\n"
+       "vllm:num_requests_waiting_by_reason{engine=\"0\",reason=\"capacity\"} 99.0\n"
+       "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.25\n"
+       "vllm:prefix_cache_queries_total{engine=\"0\",model_name=\"m\"} 5000.0\n"
+       "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 2000.0\n"
+       "vllm:prompt_tokens_total{engine=\"0\",model_name=\"m\"} 900.0\n"
+       "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 100.0\n"
+       "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.001\"} 4.0\n"
+       "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"100\"} "
+       "1.0\n",
+       Engine::vllm, 1600, load(7, 3, 0.25, 5000, 2000, 1000)},
+      {"data parallel engines add up, and their shares are averaged",
+       "vllm:num_requests_running{engine=\"0\"} 7\nvllm:num_requests_running{engine=\"1\"} 5\n"
+       "vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"1\"} 2\n"
+       "vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n",
+       Engine::vllm, {}, load(12, 2, 0.5, {}, {}, {})},
+      {"an old name of vLLM's", "vllm:gpu_cache_usage_perc 0.5\n", Engine::vllm, {}, load({}, {}, 0.5, {}, {}, {})},
+      {"an old name beside the new one", "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n",
+       Engine::vllm, {}, load({}, {}, 0.25, {}, {}, {})},
+      {"SGLang",
+       "sglang:num_running_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 4.0\n"
+       "sglang:num_queue_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 9.0\n"
+       "sglang:token_usage{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 0.28\n"
+       "sglang:max_total_num_tokens{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 65536.0\n"
+       "sglang:prompt_tokens_total{model_name=\"m\"} 800.0\n"
+       "sglang:generation_tokens_total{model_name=\"m\"} 200.0\n"
+       "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"device\"} 90.0\n"
+       "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"host\"} 10.0\n",
+       Engine::sglang, 65536, load(4, 9, 0.28, 800, 100, 1000)},
+      {"ranks of one engine that tell the same count once",
+       "sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"0\"} 4\n"
+       "sglang:num_running_reqs{tp_rank=\"1\",pp_rank=\"0\"} 4\n"
+       "sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"1\"} 4\n",
+       Engine::sglang, {}, load(4, {}, {}, {}, {}, {})},
+      {"ranks with requests of their own add up",
+       "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 4\n"
+       "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"1\"} 3\n",
+       Engine::sglang, {}, load(7, {}, {}, {}, {}, {})},
+      {"TGI tells its batch, and the share of its cache follows",
+       "tgi_queue_size 3\ntgi_batch_current_size 8\ntgi_batch_current_max_tokens 4000\ntgi_batch_max_total_tokens "
+       "16000\n"
+       "tgi_batch_inference_success{method=\"prefill\"} 10\ntgi_batch_inference_success{method=\"decode\"} 500\n",
+       Engine::tgi, 16000, load(8, 3, 0.25, {}, {}, 510)},
+      {"llama.cpp counts hits and misses",
+       "llamacpp:prompt_tokens_total 300\nllamacpp:prompt_tokens_cached_total 100\nllamacpp:tokens_predicted_total 50\n"
+       "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 350\n",
+       Engine::llama_cpp, {}, load(2, 1, {}, 400, 100, 350)},
+      {"Aphrodite",
+       "aphrodite:num_requests_running 2\naphrodite:num_requests_waiting 1\naphrodite:gpu_cache_usage_perc 0.5\n"
+       "aphrodite:generation_tokens_total 5\n",
+       Engine::aphrodite, {}, load(2, 1, 0.5, {}, {}, 5)},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    const auto page = page_of(row.text);
+    EXPECT_TRUE(page.is_page);
+    EXPECT_EQ(page.engine, row.engine);
+    EXPECT_EQ(page.kv_tokens, row.kv_tokens);
+    EXPECT_EQ(page.load.running, row.load.running);
+    EXPECT_EQ(page.load.waiting, row.load.waiting);
+    EXPECT_TRUE(page.load == row.load) << "of shares and counters";
+  }
+  EXPECT_EQ(page_of(rows[0].text).prefix_caching, true);
 }
 
 TEST(EnginePage, NamesOfTheSettingsReplaceTheDefaults) {

@@ -1,4 +1,4 @@
-// What an engine told stays until it tells otherwise, and another engine in its place begins anew.
+// The figures of an engine stay until it tells otherwise, and another engine in its place begins anew.
 #include "proxy/fleet/engine_reader.hpp"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,6 @@
 namespace weir::proxy::fleet {
 namespace {
 
-using ::testing::Contains;
 using ::testing::SizeIs;
 
 ReplicaFacts vllm() {

@@ -43,13 +43,6 @@ TEST(FailureNotes, SayTheFirstFailureAtOnceThenOneLineAMinuteThenTheReturn) {
         {300s, nullptr, none}});
 }
 
-TEST(FailureNotes, OneFailureAndItsReturn) {
-  play({{0s, "reset", "fails: reset"},
-        {1s, nullptr, "answers again after 1 s, in which 1 attempt failed"},
-        {100s, nullptr, none},
-        {101s, "reset", "fails: reset"}});
-}
-
 TEST(FailureNotes, AReplicaThatFailsNowAndThenGetsOneLineAMinute) {
   play({{0s, "reset", "fails: reset"},
         {1s, nullptr, "answers again after 1 s, in which 1 attempt failed"},
@@ -74,12 +67,6 @@ TEST(FailureNotes, AReplicaThatComesBackForAMomentIsDownAgainWithinAMinute) {
         {62s, "refused", "still fails: all 3 attempts of the last 1 min 1 s failed, the last one: refused"},
         {70s, "refused", none},
         {71s, nullptr, "answers again after 1 min 10 s, in which 4 attempts failed"}});
-}
-
-TEST(FailureNotes, AQuietTimeIsNoFailure) {
-  play({{0s, "reset", "fails: reset"},
-        {1s, nullptr, "answers again after 1 s, in which 1 attempt failed"},
-        {2h, "reset", "fails: reset"}});
 }
 
 TEST(FailureNotes, CountEveryFailureOfManyThreads) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <thread>
+#include <tuple>
 
 #include "proxy/fleet/idle_connections.hpp"
 
@@ -47,16 +48,15 @@ class FleetTest : public ::testing::Test {
 };
 
 TEST_F(FleetTest, AReplicaKeepsItsStateOverASwapOfItsSettings) {
-  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  auto settings = settings_of({replica("a", 1), replica("b", 2)});
+  Fleet fleet(settings, exposition, 1);
   const auto before = fleet.snapshot();
-  before->pools[0]->replicas[0]->state->usage.refuse();
-  auto heavier = replica("a", 1);
-  heavier.weight = 3;
-  fleet.adopt(settings_of({heavier, replica("b", 2)}));
+  settings.pools[0].replicas[0].weight = 3;
+  settings.pools[0].policy = config::Policy::round_robin;
+  fleet.adopt(settings);
   const auto after = fleet.snapshot();
   ASSERT_NE(after, before);
   EXPECT_EQ(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
-  EXPECT_TRUE(after->pools[0]->replicas[0]->state->usage.is_refused());
   EXPECT_EQ(after->pools[0]->replicas[0]->settings.weight, 3);
   EXPECT_EQ(before->pools[0]->replicas[0]->settings.weight, 1) << "a snapshot never changes";
   EXPECT_EQ(after->pools[0]->balancer, before->pools[0]->balancer) << "the pool keeps its books";
@@ -177,14 +177,6 @@ TEST_F(FleetTest, ADrainReadsNoFilesOfTls) {
       EXPECT_EQ(of(lease_on(*after)).settings.name, "b");
     }
   }
-}
-
-TEST_F(FleetTest, ADrainIsForgottenWithTheNameOfItsReplica) {
-  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
-  fleet.set_draining("a", true, false);
-  fleet.adopt(settings_of({replica("b", 2)}));
-  fleet.adopt(settings_of({replica("a", 1), replica("b", 2)}));
-  EXPECT_EQ(fleet.set_draining("a", false, false), Fleet::Draining::already);
 }
 
 TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
@@ -337,16 +329,6 @@ TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
   EXPECT_FALSE(state->probe_connects);
 }
 
-TEST_F(FleetTest, APoolThatIsToChooseOtherwiseKeepsItsBooks) {
-  auto settings = settings_of({replica("a", 1)});
-  Fleet fleet(settings, exposition, 1);
-  const auto before = fleet.snapshot();
-  settings.pools[0].policy = config::Policy::round_robin;
-  fleet.adopt(settings);
-  EXPECT_EQ(fleet.snapshot()->pools[0]->balancer, before->pools[0]->balancer);
-  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
-}
-
 TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto now = metrics::Moment(std::chrono::hours(1));
@@ -356,17 +338,21 @@ TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
   EXPECT_EQ(fleet.snapshot()->pools[0]->opinions->of(one, now), balancer::story::SecondOpinions::Opinion::better);
 }
 
-TEST_F(FleetTest, TheRetryBudgetFollowsTheSettings) {
+TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {
   auto settings = settings_of({replica("a", 1)});
-  settings.limits.retry_budget = 0;
   Fleet fleet(settings, exposition, 1);
-  EXPECT_FALSE(fleet.retries().take());
-  settings.limits.retry_budget = 0.2;
-  fleet.adopt(settings);
-  EXPECT_TRUE(fleet.retries().take());
-  settings.limits.retry_budget = 0;
-  fleet.adopt(settings);
-  EXPECT_FALSE(fleet.retries().take());
+  std::vector<balancer::Lease> leases;
+  for (const auto& [share, in_flight, allowed] :
+       {std::tuple{0.0, 20u, 0}, {0.2, 0u, 3}, {0.2, 20u, 4}, {0.0, 20u, 0}}) {
+    settings.limits.retry_budget = share;
+    fleet.adopt(settings);
+    while (leases.size() < in_flight) leases.push_back(lease_on(*fleet.snapshot()));
+    if (in_flight == 0) leases.clear();
+    int taken = 0;
+    while (taken < 9 && fleet.retries().take()) ++taken;
+    EXPECT_EQ(taken, allowed) << share << " of " << in_flight;
+    for (int i = 0; i < taken; ++i) fleet.retries().give_back();
+  }
 }
 
 EngineFigures told(metrics::Moment good_until) {
@@ -403,10 +389,8 @@ TEST_F(FleetTest, WhatAnEngineToldIsExportedAndOutlivesAReload) {
 TEST_F(FleetTest, StaleFiguresAreUnknownAndWhatTheEngineIsStays) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
   fleet.snapshot()->pools[0]->replicas[0]->state->engine.set(told(std::chrono::steady_clock::now()));
-  const auto page = exposition.text();
-  EXPECT_THAT(page, Not(HasSubstr("state=\"running\"")));
-  EXPECT_THAT(page, HasSubstr("engine=\"vLLM\""));
-  EXPECT_THAT(page, HasSubstr("} 1000"));
+  EXPECT_THAT(exposition.text(),
+              AllOf(Not(HasSubstr("state=\"running\"")), HasSubstr("engine=\"vLLM\""), HasSubstr("} 1000")));
 }
 
 config::Settings with_a_name() {
@@ -429,18 +413,23 @@ std::string names_in(const Snapshot& snapshot) {
   return names;
 }
 
-TEST_F(FleetTest, MembersOfANameAreReplicas) {
+TEST_F(FleetTest, MembersOfANameAreReplicasAndOutliveAReload) {
   Fleet fleet(with_a_name(), exposition, 1);
   EXPECT_EQ(names_in(*fleet.snapshot()), "") << "nothing was discovered yet";
-  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
-  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.1 gpu-2=10.0.0.2 ");
+  fleet.adopt(members({{1, "10.0.0.1"}, {4, "10.0.0.2"}}));
+  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.1 gpu-4=10.0.0.2 ");
   const auto before = fleet.snapshot();
   EXPECT_EQ(before->settings, with_a_name()) << "the settings stay as they were read";
-  fleet.adopt(members({{1, "10.0.0.3"}, {2, "10.0.0.2"}}));
-  const auto after = fleet.snapshot();
-  EXPECT_NE(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state) << "another address is another";
-  EXPECT_NE(after->pools[0]->replicas[0]->key.serial, before->pools[0]->replicas[0]->key.serial);
-  EXPECT_EQ(after->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
+  auto settings = with_a_name();
+  settings.pools[0].replicas[0].weight = 2;
+  fleet.adopt(settings);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->settings.weight, 2);
+  fleet.adopt(members({{1, "10.0.0.3"}, {4, "10.0.0.2"}}));
+  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.3 gpu-4=10.0.0.2 ");
+  const auto& replicas = fleet.snapshot()->pools[0]->replicas;
+  EXPECT_NE(replicas[0]->state, before->pools[0]->replicas[0]->state) << "another address is another";
+  EXPECT_NE(replicas[0]->key.serial, before->pools[0]->replicas[0]->key.serial);
+  EXPECT_EQ(replicas[1]->state, before->pools[0]->replicas[1]->state);
 }
 
 class Grantees final : public balancer::GrantSink {
@@ -463,18 +452,6 @@ TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
   ASSERT_EQ(grantees.all.size(), 1u);
   EXPECT_EQ(of(std::get<balancer::Lease>(grantees.all[0].what)).settings.name, "gpu-1");
   grantees.all.clear();
-}
-
-TEST_F(FleetTest, MembersOutliveAReload) {
-  Fleet fleet(with_a_name(), exposition, 1);
-  fleet.adopt(members({{1, "10.0.0.1"}, {4, "10.0.0.2"}}));
-  const auto before = fleet.snapshot();
-  auto settings = with_a_name();
-  settings.pools[0].replicas[0].weight = 2;
-  fleet.adopt(settings);
-  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.1 gpu-4=10.0.0.2 ");
-  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
-  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->settings.weight, 2);
 }
 
 std::string draining_in(const Snapshot& snapshot) {
@@ -504,12 +481,15 @@ TEST_F(FleetTest, AMemberThatComesBackIsStillDrainedUnderWhateverNumberUntilItIs
   EXPECT_EQ(draining_in(*fleet.snapshot()), "");
 }
 
-TEST_F(FleetTest, TheDrainOfAMemberIsForgottenWithTheNameInTheSettings) {
+TEST_F(FleetTest, ADrainIsForgottenWithTheNameInTheSettings) {
   Fleet fleet(with_a_name(), exposition, 1);
   fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
   fleet.set_draining("gpu-2", true, true);
-  fleet.adopt(settings_of({replica("a", 1)}));
+  fleet.adopt(settings_of({replica("a", 1), replica("b", 2)}));
+  EXPECT_EQ(fleet.set_draining("a", true, false), Fleet::Draining::set);
   fleet.adopt(with_a_name());
+  EXPECT_EQ(draining_in(*fleet.snapshot()), "");
+  fleet.adopt(settings_of({replica("a", 1), replica("b", 2)}));
   EXPECT_EQ(draining_in(*fleet.snapshot()), "");
 }
 

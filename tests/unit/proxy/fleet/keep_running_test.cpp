@@ -2,17 +2,16 @@
 #include "proxy/fleet/keep_running.hpp"
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <memory>
 #include <new>
-#include <sstream>
 #include <stdexcept>
 
 #include "proxy/fleet/model_asking.hpp"
 #include "proxy/net/timer.hpp"
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -70,10 +69,7 @@ TEST(KeepRunning, AContextThatEndsFirstEndsThePart) {
 TEST(Unawaited, AnExceptionIsCountedAndLoggedAndAnEndIsNot) {
   boost::asio::io_context context;
   InternalErrors errors;
-  std::ostringstream said;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  Said said;
   spdlog::set_pattern("%v");
   int begun = 0;
   const Unawaited unawaited(errors, Part::session, "its connection is closed");
@@ -81,8 +77,7 @@ TEST(Unawaited, AnExceptionIsCountedAndLoggedAndAnEndIsNot) {
   boost::asio::co_spawn(context, work(begun, 1, context), unawaited);
   context.run();
   EXPECT_EQ(errors.counted(Part::session), 1u);
-  spdlog::set_default_logger(before);
-  EXPECT_EQ(said.str(), "internal error (session): a broken map; its connection is closed. Please report it\n");
+  EXPECT_EQ(said.take(), "internal error (session): a broken map; its connection is closed. Please report it\n");
 }
 
 TEST(NotingFailure, AHandlersExceptionIsCountedAndGoesNoFurther) {

@@ -13,12 +13,6 @@ using End = ReadingSchedule::End;
 
 constexpr metrics::Moment at_first{1h};
 
-TEST(ReadingSchedule, TheFirstReadingIsAtOnceAndAsksWhatTheEngineIs) {
-  const ReadingSchedule schedule;
-  EXPECT_TRUE(schedule.due(at_first));
-  EXPECT_TRUE(schedule.identity_due(at_first));
-}
-
 TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
   const struct {
     End end;
@@ -37,8 +31,9 @@ TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
   }
 }
 
-TEST(ReadingSchedule, WhatTheEngineIsIsAskedRarely) {
+TEST(ReadingSchedule, WhatTheEngineIsIsAskedAtOnceAndThenRarely) {
   ReadingSchedule schedule;
+  EXPECT_TRUE(schedule.due(at_first) && schedule.identity_due(at_first));
   schedule.identified(at_first);
   schedule.ended(End::came, 1ms, 5s, at_first);
   EXPECT_FALSE(schedule.identity_due(at_first + 5min - 1ns));

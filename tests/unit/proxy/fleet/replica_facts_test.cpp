@@ -7,7 +7,6 @@
 namespace weir::proxy::fleet {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -32,151 +31,130 @@ Pages pages_of(std::initializer_list<std::pair<Page, std::string>> answered) {
 
 ReplicaFacts facts_of(const Pages& pages) { return fleet::facts_of(pages, config::EngineNames{}); }
 
-ReplicaFacts facts_of_metrics(const std::string& text) { return facts_of(pages_of({{Page::metrics, text}})); }
+using Amount = std::optional<std::uint64_t>;
 
-TEST(ReplicaFacts, VllmTellsModelsContextVersionAndKvTokens) {
-  const auto facts = facts_of(pages_of(
-      {{Page::models, vllm_models}, {Page::metrics, vllm_metrics}, {Page::version, R"({"version":"0.10.2"})"}}));
-  EXPECT_EQ(facts.engine, Engine::vllm);
-  EXPECT_EQ(facts.version, "0.10.2");
-  EXPECT_THAT(facts.models, ElementsAre("qwen2.5-7b", "sql-lora"));
-  EXPECT_EQ(facts.max_context, 32768u);
-  EXPECT_EQ(facts.kv_tokens, 7716u * 16);
-  EXPECT_EQ(facts.prefix_caching, true);
-  EXPECT_TRUE(facts.metrics);
+ReplicaFacts facts(Engine engine, const std::string& version, const std::vector<std::string>& models,
+                   Amount kv_tokens = {}, Amount max_context = {}, bool metrics = false,
+                   std::optional<bool> prefix_caching = {}, Amount slots = {}) {
+  ReplicaFacts all;
+  all.engine = engine;
+  all.version = version;
+  all.models = models;
+  all.kv_tokens = kv_tokens;
+  all.max_context = max_context;
+  all.metrics = metrics;
+  all.prefix_caching = prefix_caching;
+  all.slots = slots;
+  return all;
 }
 
-TEST(ReplicaFacts, VllmIsToldByItsModelListAloneAndByItsMetricsAlone) {
-  EXPECT_EQ(facts_of(pages_of({{Page::models, vllm_models}})).engine, Engine::vllm);
-  EXPECT_EQ(facts_of_metrics(vllm_metrics).engine, Engine::vllm);
-}
-
-TEST(ReplicaFacts, TheSizeInTokensIsBelievedBeforeBlocksBecauseHybridModelsHaveSeveralKindsOfThem) {
-  const auto facts = facts_of_metrics(
-      "vllm:cache_config_info{block_size=\"8\",engine=\"0\",kv_cache_size_tokens=\"463459\",num_gpu_blocks=\"320\"} "
-      "1.0\n");
-  EXPECT_EQ(facts.kv_tokens, 463459u);
-}
-
-TEST(ReplicaFacts, DataParallelEnginesBehindOnePortAddUpAndTheSameOneTwiceDoesNot) {
-  const std::string first = "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"100\"} 1.0\n";
-  const std::string second = "vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"200\"} 1.0\n";
-  EXPECT_EQ(facts_of_metrics(first + second).kv_tokens, 4800u);
-  EXPECT_EQ(facts_of_metrics(first + first).kv_tokens, 1600u);
-}
-
-TEST(ReplicaFacts, ACacheConfigThatIsNotKnownYetLeavesTheSizeUnknown) {
-  for (const auto* labels :
-       {"block_size=\"16\",num_gpu_blocks=\"None\"", "block_size=\"16\",num_gpu_blocks=\"0\"", "num_gpu_blocks=\"9\"",
-        "block_size=\"16\"", "block_size=\"16\",num_gpu_blocks=\"99999999999999999999\"",
-        "block_size=\"65536\",num_gpu_blocks=\"4294967296\"", "block_size=\"16", ""}) {
-    const auto facts = facts_of_metrics(std::string("vllm:cache_config_info{") + labels + "} 1.0\n");
-    EXPECT_EQ(facts.kv_tokens, std::nullopt) << labels;
+TEST(ReplicaFacts, AreWhatEachEngineTellsOfItselfAndNothingElseIsKept) {
+  const struct {
+    const char* what;
+    Pages pages;
+    ReplicaFacts facts;
+  } rows[]{
+      {"vLLM",
+       pages_of({{Page::models, vllm_models},
+                 {Page::metrics, vllm_metrics},
+                 {Page::version, R"({"version":"0.10.2"})"}}),
+       facts(Engine::vllm, "0.10.2", {"qwen2.5-7b", "sql-lora"}, 7716 * 16, 32768, true, true)},
+      {"vLLM by its model list alone", pages_of({{Page::models, vllm_models}}),
+       facts(Engine::vllm, "", {"qwen2.5-7b", "sql-lora"}, {}, 32768)},
+      {"vLLM by its metrics alone", pages_of({{Page::metrics, vllm_metrics}}),
+       facts(Engine::vllm, "", {}, 7716 * 16, {}, true, true)},
+      {"Aphrodite has its own names in vLLM's shapes",
+       pages_of({{Page::models, R"({"data":[{"id":"m","owned_by":"pygmalionai","max_model_len":4096}]})"},
+                 {Page::version, R"({"version":"0.6.7"})"},
+                 {Page::metrics, "aphrodite:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1.0\n"}}),
+       facts(Engine::aphrodite, "0.6.7", {"m"}, 160, 4096, true)},
+      {"SGLang tells its size a rank, and its keys",
+       pages_of(
+           {{Page::models,
+             R"({"object":"list","data":[{"id":"m","object":"model","owned_by":"sglang","root":"m","max_model_len":131072}]})"},
+            {Page::model_info, R"({"model_path":"/m","tokenizer_path":"/m","is_generation":true})"},
+            {Page::server_info,
+             R"({"model_path":"/m","api_key":"engine-K","context_length":null,"dp_size":2,"max_total_num_tokens":65536,"internal_states":[{"api_key":"engine-K"}],"version":"0.5.12"})"}}),
+       facts(Engine::sglang, "0.5.12", {"m"}, 131072, 131072)},
+      {"SGLang's older pages",
+       pages_of({{Page::get_model_info, R"({"model_path":"/m","is_generation":true})"},
+                 {Page::get_server_info, R"({"max_total_num_tokens":9000,"context_length":4096,"version":"0.4.1"})"}}),
+       facts(Engine::sglang, "0.4.1", {}, 9000, 4096)},
+      {"TGI, with its batch size on metrics",
+       pages_of(
+           {{Page::info,
+             R"({"model_id":"org/m","model_sha":"1","model_pipeline_tag":"text-generation","max_concurrent_requests":128,"max_best_of":2,"max_stop_sequences":4,"max_input_tokens":4095,"max_total_tokens":4096,"validation_workers":2,"max_client_batch_size":4,"router":"text-generation-router","version":"3.1.1","sha":"2","docker_label":null})"},
+            {Page::metrics, "# TYPE tgi_x gauge\ntgi_batch_max_total_tokens 167936\n"}}),
+       facts(Engine::tgi, "3.1.1", {"org/m"}, 167936, 4096, true)},
+      {"TGI, older",
+       pages_of(
+           {{Page::info,
+             R"({"model_id":"org/m","max_total_tokens":2048,"max_batch_total_tokens":32000,"version":"2.0.1"})"}}),
+       facts(Engine::tgi, "2.0.1", {"org/m"}, 32000, 2048)},
+      {"llama.cpp tells the context of a slot and no KV size, because slots may share it",
+       pages_of(
+           {{Page::props,
+             R"({"default_generation_settings":{"id":0,"n_ctx":8192,"params":{"n_predict":-1}},"total_slots":4,"model_path":"m.gguf","chat_template":"{{x}}","build_info":"b6710-1d49ca37"})"},
+            {Page::models,
+             R"({"models":[{"name":"m.gguf"}],"object":"list","data":[{"id":"m.gguf","object":"model","created":1,"owned_by":"llamacpp","meta":{"n_ctx_train":131072}}]})"},
+            {Page::ollama_tags, R"({"models":[]})"}}),
+       facts(Engine::llama_cpp, "b6710-1d49ca37", {"m.gguf"}, {}, 8192, false, {}, 4)},
+      {"Ollama",
+       pages_of({{Page::ollama_version, R"({"version":"0.12.3"})"},
+                 {Page::ollama_tags, R"({"models":[{"name":"llama3.2:3b","size":1}]})"}}),
+       facts(Engine::ollama, "0.12.3", {"llama3.2:3b"})},
+      {"the simulated replica",
+       pages_of({{Page::models, R"({"data":[{"id":"sim-7b","owned_by":"weir-lab"}]})"}, {Page::metrics, vllm_metrics}}),
+       facts(Engine::weir_sim, "", {"sim-7b"}, 7716 * 16, {}, true, true)},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    const auto found = facts_of(row.pages);
+    EXPECT_EQ(found.engine, row.facts.engine) << name_of(found.engine);
+    EXPECT_EQ(found.version, row.facts.version);
+    EXPECT_EQ(found.models, row.facts.models);
+    EXPECT_EQ(found.kv_tokens, row.facts.kv_tokens);
+    EXPECT_EQ(found.max_context, row.facts.max_context);
+    EXPECT_TRUE(found == row.facts) << "of slots, prefix caching and metrics";
   }
+  const auto embedding = pages_of(
+      {{Page::info, R"({"model_id":"org/e","model_type":{"embedding":{"pooling":"cls"}},"max_input_length":512})"}});
+  EXPECT_EQ(facts_of(embedding).engine, Engine::unknown) << "it is no TGI";
+  EXPECT_EQ(name_of(Engine::weir_sim), "weir-lab sim");
 }
 
-TEST(ReplicaFacts, LabelsMayHoldBracesCommasAndEscapedQuotes) {
-  const auto facts = facts_of_metrics(
-      "vllm:cache_config_info{a=\"x=\\\"y\\\",num_gpu_blocks=\\\"1\\\"\",b=\"}{\",block_size=\"16\",num_gpu_blocks="
-      "\"4\"} 1\r\n");
-  EXPECT_EQ(facts.kv_tokens, 64u);
-}
-
-TEST(ReplicaFacts, PrefixCachingThatIsOffIsSaid) {
-  EXPECT_EQ(facts_of_metrics("vllm:cache_config_info{enable_prefix_caching=\"False\"} 1\n").prefix_caching, false);
-  EXPECT_EQ(facts_of_metrics("vllm:cache_config_info{enable_prefix_caching=\"None\"} 1\n").prefix_caching,
-            std::nullopt);
-}
-
-TEST(ReplicaFacts, AphroditeHasItsOwnNamesInVllmsShapes) {
-  const auto facts = facts_of(
-      pages_of({{Page::models, R"({"data":[{"id":"m","owned_by":"pygmalionai","max_model_len":4096}]})"},
-                {Page::version, R"({"version":"0.6.7"})"},
-                {Page::metrics, "aphrodite:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1.0\n"}}));
-  EXPECT_EQ(facts.engine, Engine::aphrodite);
-  EXPECT_EQ(facts.version, "0.6.7");
-  EXPECT_EQ(facts.kv_tokens, 160u);
-}
-
-TEST(ReplicaFacts, SglangTellsItsSizeARankAndNothingElseOfItsSettingsIsKept) {
-  const auto pages = pages_of(
-      {{Page::models,
-        R"({"object":"list","data":[{"id":"m","object":"model","owned_by":"sglang","root":"m","max_model_len":131072}]})"},
-       {Page::model_info, R"({"model_path":"/m","tokenizer_path":"/m","is_generation":true})"},
-       {Page::server_info,
-        R"({"model_path":"/m","api_key":"engine-K","context_length":null,"dp_size":2,"max_total_num_tokens":65536,"internal_states":[{"api_key":"engine-K"}],"version":"0.5.12"})"}});
-  const auto facts = facts_of(pages);
-  ReplicaFacts expected;
-  expected.engine = Engine::sglang;
-  expected.version = "0.5.12";
-  expected.models = {"m"};
-  expected.kv_tokens = 131072;
-  expected.max_context = 131072;
-  EXPECT_EQ(facts, expected);
-}
-
-TEST(ReplicaFacts, SglangsOlderPagesAreReadToo) {
-  const auto facts = facts_of(
-      pages_of({{Page::get_model_info, R"({"model_path":"/m","is_generation":true})"},
-                {Page::get_server_info, R"({"max_total_num_tokens":9000,"context_length":4096,"version":"0.4.1"})"}}));
-  EXPECT_EQ(facts.engine, Engine::sglang);
-  EXPECT_EQ(facts.version, "0.4.1");
-  EXPECT_EQ(facts.kv_tokens, 9000u);
-  EXPECT_EQ(facts.max_context, 4096u);
-}
-
-TEST(ReplicaFacts, TgiTellsAllOnOnePageAndItsBatchSizeOnMetricsWhereThePageHasItNoMore) {
-  const std::string info =
-      R"({"model_id":"org/m","model_sha":"1","model_pipeline_tag":"text-generation","max_concurrent_requests":128,"max_best_of":2,"max_stop_sequences":4,"max_input_tokens":4095,"max_total_tokens":4096,"validation_workers":2,"max_client_batch_size":4,"router":"text-generation-router","version":"3.1.1","sha":"2","docker_label":null})";
-  const auto facts = facts_of(
-      pages_of({{Page::info, info}, {Page::metrics, "# TYPE tgi_x gauge\ntgi_batch_max_total_tokens 167936\n"}}));
-  EXPECT_EQ(facts.engine, Engine::tgi);
-  EXPECT_EQ(facts.version, "3.1.1");
-  EXPECT_THAT(facts.models, ElementsAre("org/m"));
-  EXPECT_EQ(facts.max_context, 4096u);
-  EXPECT_EQ(facts.kv_tokens, 167936u);
-
-  const auto older = facts_of(
-      pages_of({{Page::info,
-                 R"({"model_id":"org/m","max_total_tokens":2048,"max_batch_total_tokens":32000,"version":"2.0.1"})"}}));
-  EXPECT_EQ(older.kv_tokens, 32000u);
-  EXPECT_FALSE(older.metrics);
-}
-
-TEST(ReplicaFacts, AnEmbeddingServersInfoIsNotTgi) {
-  const auto facts = facts_of(pages_of(
-      {{Page::info, R"({"model_id":"org/e","model_type":{"embedding":{"pooling":"cls"}},"max_input_length":512})"}}));
-  EXPECT_EQ(facts.engine, Engine::unknown);
-}
-
-TEST(ReplicaFacts, LlamaCppTellsTheContextOfASlotAndNoKvSizeBecauseSlotsMayShareIt) {
-  const auto facts = facts_of(pages_of(
-      {{Page::props,
-        R"({"default_generation_settings":{"id":0,"n_ctx":8192,"params":{"n_predict":-1}},"total_slots":4,"model_path":"m.gguf","chat_template":"{{x}}","build_info":"b6710-1d49ca37"})"},
-       {Page::models,
-        R"({"models":[{"name":"m.gguf"}],"object":"list","data":[{"id":"m.gguf","object":"model","created":1,"owned_by":"llamacpp","meta":{"n_ctx_train":131072}}]})"},
-       {Page::ollama_tags, R"({"models":[]})"}}));
-  EXPECT_EQ(facts.engine, Engine::llama_cpp);
-  EXPECT_EQ(facts.version, "b6710-1d49ca37");
-  EXPECT_THAT(facts.models, ElementsAre("m.gguf"));
-  EXPECT_EQ(facts.max_context, 8192u);
-  EXPECT_EQ(facts.slots, 4u);
-  EXPECT_EQ(facts.kv_tokens, std::nullopt);
-}
-
-TEST(ReplicaFacts, OllamaIsToldByItsOwnTwoPages) {
-  const auto facts = facts_of(pages_of({{Page::ollama_version, R"({"version":"0.12.3"})"},
-                                        {Page::ollama_tags, R"({"models":[{"name":"llama3.2:3b","size":1}]})"}}));
-  EXPECT_EQ(facts.engine, Engine::ollama);
-  EXPECT_EQ(facts.version, "0.12.3");
-  EXPECT_THAT(facts.models, ElementsAre("llama3.2:3b"));
-}
-
-TEST(ReplicaFacts, TheSimulatedReplicaIsCalledSo) {
-  const auto facts = facts_of(
-      pages_of({{Page::models, R"({"data":[{"id":"sim-7b","owned_by":"weir-lab"}]})"}, {Page::metrics, vllm_metrics}}));
-  EXPECT_EQ(facts.engine, Engine::weir_sim);
-  EXPECT_EQ(name_of(facts.engine), "weir-lab sim");
+TEST(ReplicaFacts, ACacheConfigTellsItsTokensOrLeavesThemUnknown) {
+  const auto blocks = [](const std::string& engine, const std::string& count) {
+    return "block_size=\"16\",engine=\"" + engine + "\",num_gpu_blocks=\"" + count + '"';
+  };
+  const struct {
+    std::vector<std::string> labels;
+    Amount kv_tokens;
+  } rows[]{
+      {{"block_size=\"8\",kv_cache_size_tokens=\"463459\",num_gpu_blocks=\"320\""}, 463459},  // Hybrid models.
+      {{blocks("0", "100"), blocks("1", "200")}, 4800},  // Data parallel engines behind one port.
+      {{blocks("0", "100"), blocks("0", "100")}, 1600},
+      {{"a=\"x=\\\"y\\\",num_gpu_blocks=\\\"1\\\"\",b=\"}{\",block_size=\"16\",num_gpu_blocks=\"4\""}, 64},
+      {{blocks("0", "None")}, {}},
+      {{blocks("0", "0")}, {}},
+      {{blocks("0", "99999999999999999999")}, {}},
+      {{"num_gpu_blocks=\"9\""}, {}},
+      {{"block_size=\"16\""}, {}},
+      {{"block_size=\"65536\",num_gpu_blocks=\"4294967296\""}, {}},
+      {{"block_size=\"16"}, {}},
+      {{""}, {}},
+  };
+  for (const auto& row : rows) {
+    std::string page;
+    for (const auto& labels : row.labels) page += "vllm:cache_config_info{" + labels + "} 1.0\r\n";
+    EXPECT_EQ(facts_of(pages_of({{Page::metrics, page}})).kv_tokens, row.kv_tokens) << page;
+  }
+  const auto caching = [](const std::string& value) {
+    const auto page = "vllm:cache_config_info{enable_prefix_caching=\"" + value + "\"} 1\n";
+    return facts_of(pages_of({{Page::metrics, page}})).prefix_caching;
+  };
+  EXPECT_EQ(caching("False"), false);
+  EXPECT_EQ(caching("None"), std::nullopt);
 }
 
 TEST(ReplicaFacts, WhatIsNotAnsweredOrNotWhatItShouldBeIsUnknown) {

@@ -1,4 +1,4 @@
-// What Connection may say (RFC 9110, 7.6.1): a list of tokens, short, that drops nothing that matters.
+// The Connection field (RFC 9110, 7.6.1) is a short list of tokens, and drops nothing that matters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string with_connection(const std::string& value) {
 TEST(RequestGate, TakesConnectionAsAListOfTokens) {
   const struct {
     const char* name;
-    unsigned status;  ///< It is 0 if the head is let in.
+    unsigned status;  ///< 0 if the head is let in.
     std::string head;
   } rows[]{
       {"one", 0, post("Connection: keep-alive\r\n")},

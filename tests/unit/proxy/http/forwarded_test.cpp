@@ -1,4 +1,4 @@
-// Who asks, behind proxies.
+// The client behind proxies.
 #include "proxy/http/forwarded.hpp"
 
 #include <gmock/gmock.h>

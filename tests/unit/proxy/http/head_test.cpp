@@ -25,7 +25,7 @@ std::string fields(std::size_t count) {
 
 struct Row {
   const char* name;
-  unsigned status;  ///< It is 0 if the head is let in.
+  unsigned status;  ///< 0 if the head is let in.
   std::string head;
 };
 

@@ -104,21 +104,15 @@ TEST(OwnAnswer, IsWholeAndFramed) {
   EXPECT_THAT(own_answer(own, OwnFraming{}), Not(HasSubstr("x-request-id")));
 }
 
-TEST(OwnAnswer, SaysWhatReplicasSayToThePagesOfThisOrigin) {
+TEST(OwnAnswer, SaysWhatBelongsToItsStatusAndToThePageThatAsks) {
   OwnFraming framing;
   framing.cors = "Access-Control-Allow-Origin: *\r\n";
-  const auto answer = own_answer(OwnAnswer{}, framing);
-  EXPECT_THAT(answer, HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
-}
-
-TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
-  const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
-  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nAllow: GET, HEAD, POST"));
-}
-
-TEST(OwnAnswer, ThatWantsACredentialSaysWhichKind) {
-  const auto own = error_answer(401, "invalid_request_error", "invalid_api_key", "no");
-  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+  EXPECT_THAT(own_answer(OwnAnswer{}, framing), HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
+  const auto of = [](unsigned status) {
+    return own_answer(error_answer(status, "invalid_request_error", "bad_request", "no"), {});
+  };
+  EXPECT_THAT(of(405), HasSubstr("\r\nAllow: GET, HEAD, POST"));
+  EXPECT_THAT(of(401), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
 }
 
 }  // namespace

@@ -85,34 +85,6 @@ TEST(KeySlot, AKeyHasAsManyAsItMayAndEachIsGivenBackOnce) {
 
 TEST(KeySlot, IsThereForAClientThatNeedsNoKey) { EXPECT_TRUE(KeySlot(nullptr).got()); }
 
-TEST(ClientKeys, AKeyThatGetsANewSecretKeepsTheRequestsOfTheOldOne) {
-  auto before = std::make_unique<ClientKeys>(std::vector{key("a", "k", 1), key("gone", "g", 1)}, nullptr);
-  std::optional<KeySlot> under_way(before->find("k"));
-  const ClientKeys after({key("a", "other", 1), key("new", "g", 1)}, before.get());
-  before.reset();
-  EXPECT_EQ(found(after, "k"), "nobody") << "the old key is good no more";
-  EXPECT_FALSE(KeySlot(after.find("other")).got()) << "the request of the old key still counts";
-  EXPECT_TRUE(KeySlot(after.find("g")).got());
-  under_way.reset();
-  EXPECT_TRUE(KeySlot(after.find("other")).got());
-}
-
-TEST(ClientKeys, RequestsCountForTheirSecretWhateverItsNameIs) {
-  const ClientKeys first({key("a", "k", 1), key("b", "l", 1)}, nullptr);
-  const KeySlot under_way(first.find("k"));
-  const ClientKeys renamed({key("c", "k", 1), key("b", "l", 1)}, &first);
-  EXPECT_FALSE(KeySlot(renamed.find("k")).got());
-  const ClientKeys swapped({key("b", "k", 1), key("c", "l", 1), key("a", "new", 1)}, &renamed);
-  EXPECT_FALSE(KeySlot(swapped.find("k")).got());
-  EXPECT_TRUE(KeySlot(swapped.find("l")).got()) << "its name was another secret's";
-  EXPECT_TRUE(KeySlot(swapped.find("new")).got());
-  const ClientKeys without({key("c", "l", 1)}, &swapped);
-  const ClientKeys longer_without({key("c", "l", 2)}, &without);
-  const ClientKeys again({key("d", "k", 1), key("b", "new", 1)}, &longer_without);
-  EXPECT_FALSE(KeySlot(again.find("k")).got());
-  EXPECT_TRUE(KeySlot(again.find("new")).got()) << "its name was another secret's, two reloads ago";
-}
-
 /// Clients' keys over many reloads, and beside them a plain account: whose each secret's requests are.
 class ManyReloads {
  public:

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t failed = EPOLLERR | EPOLLHUP;
 
 enum class Kind { plain, tls_to_client, tls_to_replica };
 
-/// It notes what it is told.
+/// A watcher that notes each event.
 class NotingWatcher final : public Watcher {
  public:
   void ready(std::uint32_t, std::uint32_t events) override { told.push_back(events); }

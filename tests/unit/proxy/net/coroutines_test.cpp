@@ -49,7 +49,7 @@ struct Options {
   int sum() const { return first.number() + (second ? second->number() : 0); }
 };
 
-// What the awaited coroutines do before they answer: nothing, or they suspend, and after so many times forever.
+// Awaited coroutines answer at once, or suspend first: so many times, and then forever.
 std::optional<int> suspensions;
 
 Awaitable<void> pause() {

@@ -27,48 +27,20 @@ struct Waiting final : Timed {
   std::function<void()> then;
 };
 
-TEST(Deadlines, PassOnceTheyAreReached) {
+TEST(Deadlines, PassOnceTheyAreReachedAndAreMovedByWritingThem) {
   Deadlines deadlines;
   Waiting waiting;
   deadlines.attach(waiting);
   deadlines.tick(at(9));
   EXPECT_TRUE(waiting.passed.empty());
   deadlines.tick(at(10));
-  EXPECT_EQ(waiting.passed, std::vector{at(10)});
-}
-
-TEST(Deadlines, AreMovedByWritingThem) {
-  Deadlines deadlines;
-  Waiting waiting;
-  deadlines.attach(waiting);
-  waiting.due = at(20);
-  deadlines.tick(at(19));
-  EXPECT_TRUE(waiting.passed.empty());
-  waiting.due = Moment::max();
-  deadlines.tick(at(1'000'000));
-  EXPECT_TRUE(waiting.passed.empty());
-  waiting.due = at(5);
-  deadlines.tick(at(1'000'000));
-  EXPECT_EQ(waiting.passed.size(), 1u);
-}
-
-TEST(Deadlines, AreToldOnceATickAndAgainWhereTheyStayReached) {
-  Deadlines deadlines;
-  Waiting waiting;
-  deadlines.attach(waiting);
   deadlines.tick(at(11));
-  deadlines.tick(at(12));
-  EXPECT_EQ(waiting.passed, (std::vector{at(11), at(12)}));
-}
-
-TEST(Deadlines, ForgetWhatHasGone) {
-  Deadlines deadlines;
-  {
-    Waiting gone;
-    deadlines.attach(gone);
-    deadlines.tick(at(1));
+  EXPECT_EQ(waiting.passed, (std::vector{at(10), at(11)})) << "again where they stay reached";
+  for (const auto due : {at(20), Moment::max()}) {
+    waiting.due = due;
+    deadlines.tick(due == at(20) ? at(19) : at(1'000'000));
   }
-  deadlines.tick(at(100));
+  EXPECT_EQ(waiting.passed.size(), 2u);
 }
 
 /// Three are due at once, and each destroys what `whom` says when it is told.

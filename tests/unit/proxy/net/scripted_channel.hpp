@@ -1,7 +1,7 @@
 // A channel whose far end is the test: it reads and writes in any pieces, and any call can fail. It has no socket and
 // never waits.
 //
-// It behaves as a TCP socket under the poller does. What happens at the far end is noted and told only by report(),
+// The channel behaves as a TCP socket under the poller does. Events at the far end are noted and told only by report(),
 // once an edge. A read that does not fill its buffer uses EPOLLIN up. A broken connection gives its error once, and the
 // end after that.
 #pragma once
@@ -25,7 +25,7 @@ namespace weir::proxy::net {
 /// Counts the reads and writes of several channels together, and can make one of them fail.
 struct Calls {
   int made = 0;
-  int failing = -1;  ///< It is the number of the call that fails, from 0 on.
+  int failing = -1;  ///< The number of the call that fails, from 0 on.
   int error = 0;     ///< The call fails with this, or throws what a want of memory throws.
   static constexpr int throws = -1;
   bool fails_now() { return made++ == failing; }
@@ -39,40 +39,40 @@ class Peer {
   explicit Peer(Calls& calls, bool connected = true) : calls_(calls), connected_(connected), edge_(connected) {}
 
   // The far end does these; weir's side is told at the next report().
-  /// It sends these bytes, in pieces of this size, one at each report.
+  /// Sends these bytes, in pieces of this size, one at each report.
   void says(std::string_view bytes, std::size_t piece = any) {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
       coming_.emplace_back(bytes.substr(0, piece));
   }
   void vanishes() { vanished_ = true; }  ///< Its system answers nothing any more.
-  void ends() { ending_ = true; }        ///< It closes its direction, behind what it has sent.
+  void ends() { ending_ = true; }        ///< Closes its direction, behind what it has sent.
   void breaks(int error = ECONNRESET) { breaking_ = error; }
   void connects() { connected_ = edge_ = true; }
   void refuses(int error) {
     connect_error_ = error;
     edge_ = true;
   }
-  /// It has room for so many bytes more, and tells if there was none.
+  /// Has room for so many bytes more, and tells if there was none.
   void takes(std::size_t bytes) {
     room_ = bytes == any ? any : room_ + bytes;
     if (std::exchange(blocked_, false)) edge_ = true;
   }
-  /// It has room for so many bytes now, and for as many more at each report.
+  /// Has room for so many bytes now, and for as many more at each report.
   void takes_a_round(std::size_t bytes) { room_ = room_a_round_ = bytes; }
   void takes_nothing() { room_ = 0; }
 
   std::string got;                         ///< weir has written this to it.
-  int unacknowledged = 0;                  ///< It is as the kernel would tell it.
-  std::optional<metrics::Moment> arrival;  ///< It is the stamp of what is read; without one it is the moment of the
+  int unacknowledged = 0;                  ///< As the kernel would tell it.
+  std::optional<metrics::Moment> arrival;  ///< The stamp of what is read; without one it is the moment of the
                                            ///< read.
 
-  /// These bytes have arrived, and weir has not been told.
+  /// Lets bytes arrive of which weir has not been told.
   void arrives_unseen(const std::string& bytes) {
     inbox_ += bytes;
     edge_ = true;
   }
 
-  // These tell of weir's side.
+  // The state of weir's side.
   bool closed() const { return !open_; }
   bool closed_by_reset() const { return !open_ && reset_on_close_; }
   bool writing_ended() const { return writing_ended_; }
@@ -80,7 +80,7 @@ class Peer {
   bool prioritized() const { return hastened_; }
   bool watched() const { return watcher_ != nullptr; }
   std::size_t unread() const { return inbox_.size(); }
-  int writes() const { return writes_; }  ///< It counts how often weir wrote to it.
+  int writes() const { return writes_; }  ///< How often weir wrote to it.
 
   /// Tells weir's side what has happened. Returns false if nothing has.
   bool report() {

@@ -126,23 +126,5 @@ TEST_F(Socket, KnowsWhatIsNotAcknowledged) {
   EXPECT_LE(channel->unacknowledged(), sent);
 }
 
-TEST_F(Socket, TellsWhyItCouldNotConnect) {
-  UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // It is bound, and not listening.
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  channel = connector.connect({Address(boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port))});
-  if (!channel) {
-    EXPECT_EQ(errno, ECONNREFUSED);
-    return;
-  }
-  poll();
-  EXPECT_TRUE(channel->hung_up());
-  EXPECT_EQ(channel->connect_error(), ECONNREFUSED);
-}
-
 }  // namespace
 }  // namespace weir::proxy::net

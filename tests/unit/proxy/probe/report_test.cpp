@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
+#include <functional>
 
 namespace weir::proxy::probe {
 namespace {
@@ -55,82 +56,85 @@ struct Case {
   std::vector<std::string> advice() const { return probe::advice(probed()); }
 };
 
-TEST(ProbeAdvice, ThereIsNoneWhereAllIsWell) { EXPECT_THAT(Case().advice(), IsEmpty()); }
-
-TEST(ProbeAdvice, AMissingUsageIsNamedWithWhatItCosts) {
-  Case c;
-  c.report.first->token_source = metrics::TokenSource::none;
-  EXPECT_THAT(c.advice(), Contains("usage is not reported on streams: token counts and TPOT stay unknown"));
+TEST(ProbeAdvice, IsGivenOnlyWhereItApplies) {
+  const auto no_cached = [](Case& c) { c.report.first->cached_tokens.reset(), c.report.again->cached_tokens.reset(); };
+  const auto no_metrics = [](Case& c, Engine engine) {
+    c.report.facts.metrics = false;
+    c.report.facts.engine = engine;
+  };
+  const auto sizes = [](Case& c, std::optional<std::uint64_t> kv_tokens, std::optional<std::uint64_t> max_context) {
+    c.report.facts.kv_tokens = 123456;
+    c.report.facts.max_context = 8192;
+    c.replica.kv_tokens = kv_tokens;
+    c.replica.max_context = max_context;
+  };
+  const auto slots = [](Case& c, std::optional<std::uint32_t> max_in_flight) {
+    c.report.facts.slots = 4;
+    c.replica.max_in_flight = max_in_flight;
+  };
+  const auto early_head = [](Case& c, double hold) {
+    c.report.first->figures.ttfb = 0.001;
+    c.settings.limits.accept_hold = config::Seconds(hold);
+  };
+  const struct {
+    const char* what;
+    std::function<void(Case&)> change;
+    std::vector<std::string> advice;  ///< The beginning of each.
+  } rows[]{
+      {"all is well", [](Case&) {}, {}},
+      {"no usage", [](Case& c) { c.report.first->token_source = metrics::TokenSource::none; },
+       {"usage is not reported on streams: token counts and TPOT stay unknown"}},
+      {"the question is refused", [](Case& c) { c.report.usage_refused = true; },
+       {"it refuses stream_options: inject_usage = false"}},
+      {"the question is refused, and not asked",
+       [](Case& c) { c.report.usage_refused = true, c.replica.inject_usage = false; }, {}},
+      {"cached tokens in the second answer", [](Case& c) { c.report.first->cached_tokens.reset(); }, {}},
+      {"no cached tokens", [&](Case& c) { no_cached(c); },
+       {"start vLLM with --enable-prompt-tokens-details to see cached tokens"}},
+      {"no cached tokens to be seen", [&](Case& c) { no_cached(c), c.report.facts.prefix_caching = false; }, {}},
+      {"no cached tokens of SGLang", [&](Case& c) { no_cached(c), c.report.facts.engine = Engine::sglang; },
+       {"start SGLang with --enable-cache-report to see cached tokens"}},
+      {"no cached tokens of TGI, which has no such option",
+       [&](Case& c) { no_cached(c), c.report.facts.engine = Engine::tgi; }, {}},
+      {"no metrics of vLLM", [&](Case& c) { no_metrics(c, Engine::vllm); }, {}},
+      {"no metrics of llama.cpp", [&](Case& c) { no_metrics(c, Engine::llama_cpp); },
+       {"start llama.cpp with --metrics to see its own load"}},
+      {"no metrics of SGLang", [&](Case& c) { no_metrics(c, Engine::sglang); }, {"start SGLang with --enable-metrics"}},
+      {"sizes that weir reads by itself", [&](Case& c) { sizes(c, {}, {}); }, {}},
+      {"sizes as they are set", [&](Case& c) { sizes(c, 123456, 8192); }, {}},
+      {"sizes against the settings", [&](Case& c) { sizes(c, 99, 4096); },
+       {"kv_tokens is 99 in the settings, the replica says 123456",
+        "max_context is 4096 in the settings, the replica says 8192"}},
+      {"slots", [&](Case& c) { slots(c, {}); }, {"max_in_flight = 4"}},
+      {"fewer slots than are used", [&](Case& c) { slots(c, 8); },
+       {"max_in_flight is 8 in the settings, the replica says 4"}},
+      {"more slots than are used", [&](Case& c) { slots(c, 2); }, {}},
+      {"its model", [](Case& c) { c.pool.models = {"qwen2.5-7b"}; }, {}},
+      {"a model that it does not serve", [](Case& c) { c.pool.models = {"qwen2.5-7b", "llama"}; },
+       {"settings say models = [\"qwen2.5-7b\", \"llama\"], the replica serves [\"qwen2.5-7b\"]"}},
+      {"unknown models, which are no contradiction",
+       [](Case& c) { c.pool.models = {"llama"}, c.report.facts.models.clear(); }, {}},
+      {"a head before the first token", [&](Case& c) { early_head(c, 10); },
+       {"the head comes 40.0 ms before the first token"}},
+      {"a head before the first token that is not held", [&](Case& c) { early_head(c, 0); },
+       {"the head comes 40.0 ms before the first token"}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    Case c;
+    row.change(c);
+    const auto advice = c.advice();
+    ASSERT_EQ(advice.size(), row.advice.size()) << (advice.empty() ? "" : advice.front());
+    for (std::size_t i = 0; i < advice.size(); ++i) EXPECT_THAT(advice[i], StartsWith(row.advice[i]));
+  }
+  for (const double hold : {10.0, 0.0}) {
+    Case c;
+    early_head(c, hold);
+    EXPECT_THAT(c.advice(), Contains(HasSubstr(hold > 0 ? "accept_hold (10 s)" : "accept_hold = 0")));
+  }
 }
 
-TEST(ProbeAdvice, AReplicaThatRefusesTheQuestionIsToBeSparedIt) {
-  Case c;
-  c.report.usage_refused = true;
-  EXPECT_THAT(c.advice(), Contains(HasSubstr("inject_usage = false")));
-  c.replica.inject_usage = false;
-  EXPECT_THAT(c.advice(), IsEmpty());
-}
-
-TEST(ProbeAdvice, CachedTokensAreSwitchedOnByTheEnginesOwnOption) {
-  Case c;
-  c.report.first->cached_tokens.reset();
-  EXPECT_THAT(c.advice(), IsEmpty()) << "the second request showed them";
-  c.report.again->cached_tokens.reset();
-  EXPECT_THAT(c.advice(), Contains("start vLLM with --enable-prompt-tokens-details to see cached tokens"));
-  c.report.facts.prefix_caching = false;
-  EXPECT_THAT(c.advice(), IsEmpty()) << "there are none to be seen";
-  c.report.facts.engine = Engine::sglang;
-  EXPECT_THAT(c.advice(), Contains("start SGLang with --enable-cache-report to see cached tokens"));
-  c.report.facts.engine = Engine::tgi;
-  EXPECT_THAT(c.advice(), IsEmpty()) << "TGI has no such option";
-}
-
-TEST(ProbeAdvice, MetricsAreSwitchedOnWhereTheyAreOffByDefault) {
-  Case c;
-  c.report.facts.metrics = false;
-  EXPECT_THAT(c.advice(), IsEmpty());
-  c.report.facts.engine = Engine::llama_cpp;
-  EXPECT_THAT(c.advice(), Contains("start llama.cpp with --metrics to see its own load"));
-  c.report.facts.engine = Engine::sglang;
-  EXPECT_THAT(c.advice(), Contains(HasSubstr("--enable-metrics")));
-}
-
-TEST(ProbeAdvice, LimitsThatWeirReadsByItselfAreNoSettingsAndContradictionsAreSaid) {
-  Case c;
-  c.report.facts.kv_tokens = 123456;
-  c.report.facts.max_context = 8192;
-  EXPECT_THAT(c.advice(), IsEmpty()) << "weir reads both by itself";
-  c.replica.kv_tokens = 123456;
-  c.replica.max_context = 8192;
-  EXPECT_THAT(c.advice(), IsEmpty());
-  c.replica.kv_tokens = 99;
-  c.replica.max_context = 4096;
-  EXPECT_THAT(c.advice(), Contains("kv_tokens is 99 in the settings, the replica says 123456"));
-  EXPECT_THAT(c.advice(), Contains("max_context is 4096 in the settings, the replica says 8192"));
-}
-
-TEST(ProbeAdvice, SlotsAreALimitOnlyFromAbove) {
-  Case c;
-  c.report.facts.slots = 4;
-  EXPECT_THAT(c.advice(), Contains(StartsWith("max_in_flight = 4")));
-  c.replica.max_in_flight = 8;
-  EXPECT_THAT(c.advice(), Contains("max_in_flight is 8 in the settings, the replica says 4"));
-  c.replica.max_in_flight = 2;
-  EXPECT_THAT(c.advice(), IsEmpty());
-}
-
-TEST(ProbeAdvice, ModelsThatAreNotServedAreShownBesideThoseThatAre) {
-  Case c;
-  c.pool.models = {"qwen2.5-7b"};
-  EXPECT_THAT(c.advice(), IsEmpty());
-  c.pool.models = {"qwen2.5-7b", "llama"};
-  EXPECT_THAT(c.advice(),
-              Contains("settings say models = [\"qwen2.5-7b\", \"llama\"], the replica serves [\"qwen2.5-7b\"]"));
-  c.report.facts.models.clear();
-  EXPECT_THAT(c.advice(), IsEmpty()) << "unknown is no contradiction";
-}
-
-TEST(ProbeAdvice, ContinuousUsageIsAdvisedOnlyWhereItWouldTellWhatIsUnknown) {
+TEST(ProbeAdvice, OfContinuousUsageIsGivenOnlyWhereItWouldTellWhatIsUnknown) {
   Case c;
   c.report.first->tokens_per_event = metrics::TokensPerEvent::unknown;
   EXPECT_THAT(c.advice(), Contains(StartsWith("inject_continuous_usage = true")));
@@ -140,15 +144,6 @@ TEST(ProbeAdvice, ContinuousUsageIsAdvisedOnlyWhereItWouldTellWhatIsUnknown) {
   EXPECT_THAT(c.advice(), Contains(StartsWith("inject_continuous_usage is on, but")));
   c.replica.inject_continuous_usage = false;
   EXPECT_THAT(c.advice(), IsEmpty());
-}
-
-TEST(ProbeAdvice, AHeadThatComesBeforeTheFirstTokenMakesAcceptHoldMatter) {
-  Case c;
-  c.report.first->figures.ttfb = 0.001;
-  EXPECT_THAT(c.advice(), Contains(AllOf(StartsWith("the head comes 40.0 ms before the first token"),
-                                         HasSubstr("accept_hold (10 s)"))));
-  c.settings.limits.accept_hold = config::Seconds(0);
-  EXPECT_THAT(c.advice(), Contains(HasSubstr("accept_hold = 0")));
 }
 
 TEST(ProbeReport, AHeadIsBeforeTheFirstTokenOnlyIfClearlySo) {

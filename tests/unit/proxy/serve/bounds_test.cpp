@@ -1,5 +1,5 @@
-// What one client may cost: memory for its request, time for its body, and the wait for what it still sends when it is
-// refused. Clients and replicas are scripted, and time is an argument.
+// A client may cost so much: memory for its request, time for its body, and the wait for what it still sends when it
+// is refused. Clients and replicas are scripted, and time is an argument.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,16 +29,13 @@ std::string announced(std::size_t bytes) {
 TEST(BodyRate, LetsNobodyEarnTimeByWhatItSentBefore) {
   for (const std::size_t at_once : {std::size_t{0}, 20 * kib, mib}) {
     ScriptedProxy proxy;
-    const auto client = proxy.client(announced(16 * mib));
-    proxy.run();
-    client->says(std::string(at_once, ' '));
-    proxy.run();
+    const auto client = proxy.asks(announced(16 * mib));
+    proxy.hears(*client, std::string(at_once, ' '));
     const auto begun = Clock::now();
     const auto window = body_window(proxy.snapshot->settings.limits);
     proxy.tick(begun + window / 2);
     EXPECT_EQ(client->got, "");
-    client->says(" ");
-    proxy.run();
+    proxy.hears(*client, " ");
     proxy.tick(begun + window * 9 / 8 + seconds(2));
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 ")) << at_once;
     EXPECT_THAT(client->got, HasSubstr("limits.body_rate"));
@@ -50,8 +47,7 @@ TEST(BodyRate, LetsNobodyEarnTimeByWhatItSentBefore) {
 
 TEST(BodyRate, LetsAnySpeedPassIfItIsZero) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.body_rate = 0; });
-  const auto client = proxy.client(announced(mib) + "x");
-  proxy.run();
+  const auto client = proxy.asks(announced(mib) + "x");
   proxy.tick(Clock::now() + seconds(59));
   EXPECT_EQ(client->got, "");
   proxy.tick_in(60);
@@ -60,22 +56,18 @@ TEST(BodyRate, LetsAnySpeedPassIfItIsZero) {
 }
 
 TEST(BufferMemory, IsTakenAsABodyComesNotAsItIsAnnounced) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
   auto& buffers = proxy.shared.buffers;
-  const auto client = proxy.client(announced(16 * mib));
-  proxy.run();
+  const auto client = proxy.asks(announced(16 * mib));
   EXPECT_EQ(buffers.used(), 0u);
   std::size_t sent = 0;
   for (const std::size_t more : {10 * kib, 100 * kib, mib, 4 * mib}) {
-    client->says(std::string(more, ' '));
-    proxy.run();
+    proxy.hears(*client, std::string(more, ' '));
     sent += more;
     EXPECT_GE(buffers.used(), sent - net::BufferBudget::step);
     EXPECT_LE(buffers.used(), 2 * sent + 16 * kib) << sent;
   }
-  client->says(std::string(16 * mib - sent, ' '));
-  proxy.run();
+  proxy.hears(*client, std::string(16 * mib - sent, ' '));
   EXPECT_EQ(read_answer(client->got).status, 200u);
   EXPECT_EQ(buffers.used(), 0u) << "the connection is kept, the body is not";
 }
@@ -87,70 +79,49 @@ TEST(BufferMemory, HoldsABodyOfKnownLengthExactlyAndOthersWithinTwice) {
     proxy.plan[0] = {[](net::Peer&) {}};
     const auto request = chunked ? "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: "
                                    "chunked\r\n\r\n" +
-                                       chunk_of(body) + "0\r\n\r\n"
+                                       chunk(body) + "0\r\n\r\n"
                                  : post(body);
-    proxy.client(request);
-    proxy.run();
+    proxy.asks(request);
     EXPECT_GE(proxy.shared.buffers.used(), mib);
     EXPECT_LE(proxy.shared.buffers.used(), chunked ? 2 * mib + 64 * kib : mib + 2 * net::BufferBudget::step);
   }
 }
 
 TEST(BufferMemory, IsGivenBackWhenTheRequestIsSentAndItsAnswerAccepted) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  ScriptedProxy proxy({says(sse_head() + chunk(token("a")))});
   const auto client =
-      proxy.client(post(R"({"stream":true,"prompt":")" + std::string(mib, 'x') + "\"}", "", "1.1", "/v1/completions"));
-  proxy.run();
+      proxy.asks(post(R"({"stream":true,"prompt":")" + std::string(mib, 'x') + "\"}", "", "1.1", "/v1/completions"));
   EXPECT_THAT(client->got, HasSubstr("200 OK"));
   EXPECT_FALSE(read_answer(client->got).whole);
   EXPECT_EQ(proxy.shared.buffers.used(), 0u) << "the stream goes on without its request";
 }
 
-TEST(BufferMemory, PaysForWhatCameBehindARequestInTheSameRead) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {[](net::Peer&) {}};
-  const auto following = "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(15 * kib, 'x');
-  auto& buffers = proxy.shared.buffers;
-  const auto client = proxy.client(post(chat(true)) + following);
-  proxy.run();
-  EXPECT_GE(buffers.used(), 12 * kib);
-  EXPECT_LE(buffers.used(), 20 * kib);
-  proxy.connections[0].front()->says(streamed_answer());
-  proxy.run();
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_GE(buffers.used(), 12 * kib) << "it is half a head now, and waits for the rest";
-  EXPECT_LE(buffers.used(), 20 * kib) << "nobody pays for it twice";
-  client->says("\r\n\r\n");
-  proxy.run();
-  EXPECT_EQ(read_answer(read_answer(client->got).rest).status, 200u);
-  EXPECT_EQ(buffers.used(), 0u);
-}
-
-TEST(BufferMemory, IsPaidOnceForWhatCameBehindARequestWithoutABody) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {[](net::Peer&) {}};
-  const auto following = "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(15 * kib, 'x');
-  const auto client = proxy.client("GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n" + following);
-  proxy.run();
-  ASSERT_EQ(proxy.connections[0].size(), 1u) << "a replica answers it";
-  EXPECT_GE(proxy.shared.buffers.used(), 12 * kib);
-  EXPECT_LE(proxy.shared.buffers.used(), 20 * kib);
-  client->breaks();
-  proxy.run();
+TEST(BufferMemory, PaysOnceForWhatCameBehindARequestInTheSameRead) {
+  const std::string bodyless = "GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n";
+  for (const auto& request : {post(chat(true)), bodyless}) {
+    ScriptedProxy proxy({[](net::Peer&) {}});
+    auto& buffers = proxy.shared.buffers;
+    const auto client = proxy.asks(request + "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(15 * kib, 'x'));
+    ASSERT_EQ(proxy.connections[0].size(), 1u) << "a replica answers it";
+    EXPECT_TRUE(buffers.used() >= 12 * kib && buffers.used() <= 20 * kib) << buffers.used();
+    proxy.hears(proxy.upstream(), request.starts_with("P") ? streamed_answer() : whole_answer("200 OK", "{}"));
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_TRUE(buffers.used() >= 12 * kib && buffers.used() <= 20 * kib) << "half a head waits for the rest";
+    proxy.hears(*client, "\r\n\r\n");
+    EXPECT_EQ(read_answer(read_answer(client->got).rest).status, 200u);
+    EXPECT_EQ(buffers.used(), 0u);
+  }
 }
 
 TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
   proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};
-  const auto first = proxy.client(post(std::string(mib, ' ')));
-  proxy.run();
+  const auto first = proxy.asks(post(std::string(mib, ' ')));
   ASSERT_TRUE(proxy.shared.buffers.spent());
 
   const auto second = proxy.client(post(chat(false)));
   const auto bodyless = proxy.client(health());
-  const auto long_head = proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(9'000, 'x'));
-  proxy.run();
+  const auto long_head = proxy.asks("GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(9'000, 'x'));
   EXPECT_EQ(read_answer(bodyless->got).status, 200u);
   for (const auto& refused : {second, long_head}) {
     const auto answer = read_answer(refused->got);
@@ -164,11 +135,9 @@ TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory), 2u);
   EXPECT_TRUE(proxy.shared.wants_room.load()) << "other loops may hold slow bodies";
 
-  proxy.connections[0].front()->says(whole_answer("200 OK", completion));
-  proxy.run();
+  proxy.hears(proxy.upstream(), whole_answer("200 OK", completion));
   EXPECT_EQ(read_answer(first->got).status, 200u);
-  const auto after = proxy.client(post(chat(false)));
-  proxy.run();
+  const auto after = proxy.asks(post(chat(false)));
   EXPECT_EQ(read_answer(after->got).status, 200u) << "there is room again";
   EXPECT_THAT(proxy.log_lines(), testing::Contains(HasSubstr(R"("outcome":"rejected")")).Times(2));
 }
@@ -176,10 +145,8 @@ TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
 TEST(BufferMemory, RefusesABodyThatGrowsBeyondWhatIsLeft) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
   const auto first = proxy.client(announced(mib) + std::string(700 * kib, ' '));
-  const auto second = proxy.client(announced(mib) + std::string(100 * kib, ' '));
-  proxy.run();
-  second->says(std::string(500 * kib, ' '));
-  proxy.run();
+  const auto second = proxy.asks(announced(mib) + std::string(100 * kib, ' '));
+  proxy.hears(*second, std::string(500 * kib, ' '));
   const bool one = first->got.starts_with("HTTP/1.1 503 "), other = second->got.starts_with("HTTP/1.1 503 ");
   EXPECT_TRUE(one || other);
   EXPECT_LE(proxy.shared.buffers.used(), mib);
@@ -201,8 +168,7 @@ TEST(BufferMemory, ThatSlowBodiesHoldGoesToWhoeverComes) {
   EXPECT_EQ(std::ranges::count_if(slow, has_no_room), 1);
   ASSERT_TRUE(proxy.shared.buffers.spent());
   for (int i = 0; i < 3; ++i) {
-    const auto whole = proxy.client(post(chat(false)));
-    proxy.run();
+    const auto whole = proxy.asks(post(chat(false)));
     EXPECT_EQ(read_answer(whole->got).status, 200u);
   }
   EXPECT_EQ(std::ranges::count_if(slow, has_no_room), 2) << "one that ends makes room for many";
@@ -220,15 +186,13 @@ TEST(BufferMemory, ThatOneBodyGivesUpLeavesTheBytesOfTheOtherAlone) {
   const auto slow = proxy.client(announced(mib) + std::string(600 * kib, ' '));
   const auto fast = proxy.client(announced(mib) + std::string(mib - 64, ' '));
   const std::size_t begun = 8 * kib, size = 512 * kib;
-  const auto asker = proxy.client(announced(size) + std::string(begun, 'c'));
-  proxy.run();
+  const auto asker = proxy.asks(announced(size) + std::string(begun, 'c'));
   slow->says(std::string(200 * kib, 'A'));
-  asker->says(std::string(size - begun, 'c'));
-  proxy.run();
+  proxy.hears(*asker, std::string(size - begun, 'c'));
   EXPECT_TRUE(has_no_room(slow));
   EXPECT_EQ(fast->got, "");
   ASSERT_EQ(read_answer(asker->got).status, 200u);
-  const auto& sent = proxy.connections[0].front()->got;
+  const auto& sent = proxy.upstream().got;
   EXPECT_TRUE(sent.ends_with("\r\n\r\n" + std::string(size, 'c'))) << std::ranges::count(sent, 'A');
 }
 
@@ -244,8 +208,7 @@ TEST(BufferMemory, ThatSlowHeadsHoldGoesToWhoeverComes) {
     proxy.run();
   }
   ASSERT_TRUE(proxy.shared.buffers.spent());
-  const auto whole = proxy.client(post(chat(false)));
-  proxy.run();
+  const auto whole = proxy.asks(post(chat(false)));
   EXPECT_EQ(read_answer(whole->got).status, 200u);
   const auto ended = std::ranges::find_if(slow, has_no_room);
   ASSERT_NE(ended, slow.end());
@@ -256,8 +219,7 @@ TEST(BufferMemory, ThatSlowHeadsHoldGoesToWhoeverComes) {
 TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = 2 * mib; });
   const auto first = proxy.client(announced(mib) + std::string(mib - 1, ' '));
-  const auto second = proxy.client(announced(mib) + std::string(mib - 1, ' '));
-  proxy.run();
+  const auto second = proxy.asks(announced(mib) + std::string(mib - 1, ' '));
   proxy.tick(Clock::now());
   EXPECT_EQ(first->got + second->got, "");
   proxy.shared.wants_room = true;
@@ -271,128 +233,90 @@ TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
 /// A client's address in 10.0.0.0/8.
 net::PeerAddress ten(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}; }
 
-TEST(BufferShare, IsTheMostThatOneAddressHolds) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = 16 * mib;
-    settings.limits.request_body = mib;
-    settings.server.trusted_proxies = {std::get<config::Network>(config::parse_network("10.0.0.9"))};
-  });
-  const auto sends = [&](net::PeerAddress from, const std::string& way = "") {
+/// An address may hold a quarter of 16 MiB, and a proxy that is trusted is at 10.0.0.9.
+class BufferShare : public testing::Test {
+ protected:
+  static ScriptedProxy::Change with_memory(std::size_t bytes) {
+    return [bytes](config::Settings& settings) {
+      settings.limits.buffer_memory = bytes;
+      settings.limits.request_body = mib;
+      settings.server.trusted_proxies = {std::get<config::Network>(config::parse_network("10.0.0.9"))};
+    };
+  }
+  /// A client at this address sends all but the end of a body of a MiB. Returns whether it is refused.
+  bool is_refused(const net::PeerAddress& from, const std::string& way = "") {
     proxy.address = from;
     auto request = announced(mib) + std::string(mib - 64, ' ');
     if (!way.empty()) request.insert(request.find("Content-Length"), "X-Forwarded-For: " + way + "\r\n");
-    const auto client = proxy.client(request);
-    proxy.run();
-    return client;
-  };
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(sends(ten(1))->got, "") << "a quarter of 16 MiB";
-  const auto beyond = sends(ten(1)), through_a_proxy = sends(ten(9), "10.0.0.1");
-  for (const auto& refused : {beyond, through_a_proxy}) {
-    EXPECT_TRUE(has_no_room(refused));
-    EXPECT_THAT(refused->got, HasSubstr("limits.buffer_share"));
-    EXPECT_THAT(refused->got, HasSubstr("Retry-After: "));
+    const auto client = proxy.asks(request);
+    if (!client->got.empty()) {
+      EXPECT_THAT(client->got, testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("limits.buffer_share"),
+                                              HasSubstr("Retry-After: ")));
+    }
+    return !client->got.empty();
   }
+  ScriptedProxy proxy{1, with_memory(16 * mib)};
+};
+
+TEST_F(BufferShare, IsTheMostThatOneAddressHolds) {
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(is_refused(ten(1)));
+  EXPECT_TRUE(is_refused(ten(1)));
+  EXPECT_TRUE(is_refused(ten(9), "10.0.0.1")) << "through a proxy, too";
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_share), 2u);
-  EXPECT_EQ(sends(ten(2))->got, "");
-  EXPECT_EQ(sends(ten(9), "10.0.0.3")->got, "") << "another client behind the same proxy";
+  EXPECT_FALSE(is_refused(ten(2)));
+  EXPECT_FALSE(is_refused(ten(9), "10.0.0.3")) << "another client behind the same proxy";
   EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
 }
 
-TEST(BufferShare, IsNoneOfLoopbacksBecauseManyMayBeBehindIt) {
+TEST_F(BufferShare, IsNoneOfLoopbacksBecauseManyMayBeBehindIt) {
   for (const net::PeerAddress& loopback : {net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
                                            net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 9, 8, 7},
-                                           net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}) {
-    ScriptedProxy proxy(1, [](config::Settings& settings) {
-      settings.limits.buffer_memory = 8 * mib;
-      settings.limits.request_body = mib;
-    });
-    proxy.address = loopback;
-    for (int i = 0; i < 6; ++i) {
-      const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
-      proxy.run();
-      EXPECT_EQ(client->got, "");
-    }
-    EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
-  }
+                                           net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}})
+    for (int i = 0; i < 5; ++i) EXPECT_FALSE(is_refused(loopback));
+  EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
 }
 
-TEST(BufferShare, CountsWhatARequestHoldsOnceHoweverLongItsHeadIs) {
+TEST_F(BufferShare, CountsWhatARequestHoldsOnceHoweverLongItsHeadIs) {
   for (const std::size_t head : {0u, 30u})
     for (const std::size_t body : {8u, 100u}) {
-      ScriptedProxy proxy;
-      proxy.address = ten(1);
+      ScriptedProxy one;
+      one.address = ten(1);
       auto request = announced(mib);
       request.insert(request.find("Content-Length"), "X: " + std::string(head * kib, 'x') + "\r\n");
-      const auto client = proxy.client(request + std::string(body * kib, ' '));
-      proxy.run();
-      EXPECT_GE(proxy.shared.buffers.used(), body * kib);
-      EXPECT_EQ(proxy.shared.address_shares.of(ten(1))->load(), proxy.shared.buffers.used());
+      one.asks(request + std::string(body * kib, ' '));
+      EXPECT_GE(one.shared.buffers.used(), body * kib);
+      EXPECT_EQ(one.shared.address_shares.of(ten(1))->load(), one.shared.buffers.used());
     }
 }
 
-TEST(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = 16 * mib;
-    settings.limits.request_body = mib;
-  });
+TEST_F(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
   Said said;
-  const auto refused = [&](unsigned char last) {
-    proxy.address = ten(last);
-    const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
-    proxy.run();
-    return has_no_room(client);
-  };
-  for (int i = 0; i < 4; ++i) EXPECT_FALSE(refused(1));
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(is_refused(ten(1)));
   EXPECT_EQ(said.take(), "");
-  EXPECT_TRUE(refused(1));
+  EXPECT_TRUE(is_refused(ten(1)));
   EXPECT_THAT(said.take(), testing::AllOf(HasSubstr("[warning]"), HasSubstr("10.0.0.1 "),
                                           HasSubstr("limits.buffer_share"), HasSubstr("server.trusted_proxies")));
-  for (int i = 0; i < 4; ++i) EXPECT_FALSE(refused(2));
-  EXPECT_TRUE(refused(1) && refused(2));
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(is_refused(ten(2)));
+  EXPECT_TRUE(is_refused(ten(1)) && is_refused(ten(2)));
   EXPECT_EQ(said.take(), "");
   proxy.shared.full_share_line = Clock::now() - std::chrono::hours(1);
-  EXPECT_TRUE(refused(2));
+  EXPECT_TRUE(is_refused(ten(2)));
   EXPECT_THAT(said.take(), HasSubstr("10.0.0.2 "));
 }
 
-TEST(BufferShare, OfAnIPv6ClientIsThatOfItsNetwork) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = 16 * mib;
-    settings.limits.request_body = mib;
-  });
-  for (unsigned char i = 0; i < 6; ++i) {
-    proxy.address = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, i, 0, 0, 0, 0, 0, 0, i};
-    const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
-    proxy.run();
-    EXPECT_EQ(has_no_room(client), i >= 4) << int{i};
-  }
+TEST_F(BufferShare, OfAnIPv6ClientIsThatOfItsNetwork) {
+  for (unsigned char i = 0; i < 6; ++i)
+    EXPECT_EQ(is_refused({0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, i, 0, 0, 0, 0, 0, 0, i}), i >= 4) << int{i};
   EXPECT_EQ(proxy.shared.address_shares.size(), 1u);
 }
 
-TEST(BufferShare, HasRoomForTheLargestRequestHoweverLittleTheMemoryIs) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = 2 * mib;
-    settings.limits.request_body = mib;
-  });
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-  proxy.address = ten(1);
-  const auto client = proxy.client(post(std::string(mib, ' '), "X: " + std::string(30 * kib, 'x') + "\r\n"));
-  proxy.run();
-  EXPECT_EQ(read_answer(client->got).status, 200u);
-}
-
-TEST(BufferShare, IsGivenBackWithTheRequest) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = 4 * mib;
-    settings.limits.request_body = mib;
-  });
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-  proxy.address = ten(1);
+TEST_F(BufferShare, HasRoomForTheLargestRequestHoweverLittleTheMemoryIsAndIsGivenBackWithIt) {
+  ScriptedProxy little({says(whole_answer("200 OK", completion))}, with_memory(2 * mib));
+  little.address = ten(1);
   for (int i = 0; i < 5; ++i) {
-    const auto client = proxy.client(post(std::string(mib, ' ')));
-    proxy.run();
+    const auto client = little.asks(post(std::string(mib, ' '), "X: " + std::string(30 * kib, 'x') + "\r\n"));
     EXPECT_EQ(read_answer(client->got).status, 200u);
-    EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
+    EXPECT_EQ(little.shared.address_shares.size(), 0u);
   }
 }
 
@@ -405,8 +329,7 @@ TEST(OwnAnswers, WaitForNoBodyAndHoldNone) {
         "GET /v1/models/none" + host + chunked, "OPTIONS *" + host + length}) {
     SCOPED_TRACE(request);
     ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools[0].models = {"m"}; });
-    const auto client = proxy.client(request + std::string(mib - 64, 'x'));
-    proxy.run();
+    const auto client = proxy.asks(request + std::string(mib - 64, 'x'));
     proxy.tick_in(0.1);
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 "));
     EXPECT_THAT(client->got, testing::Not(StartsWith("HTTP/1.1 1")));
@@ -418,29 +341,12 @@ TEST(OwnAnswers, WaitForNoBodyAndHoldNone) {
   }
 }
 
-TEST(OwnAnswers, ReadWhatIsStillSentSoThatTheAnswerArrives) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nContent-Length: 1048576\r\n\r\n");
-  proxy.run();
-  EXPECT_EQ(read_answer(client->got).status, 200u);
-  EXPECT_TRUE(client->writing_ended());
-  EXPECT_FALSE(client->closed());
-  client->says(std::string(mib, 'x'), 100'000);
-  proxy.run();
-  EXPECT_EQ(client->unread(), 0u);
-  client->ends();
-  proxy.run();
-  EXPECT_TRUE(client->closed());
-  EXPECT_FALSE(client->closed_by_reset());
-}
-
 TEST(OwnAnswers, DropABodyThatIsThereAndGoOn) {
   const std::string head = "GET /health HTTP/1.1\r\nHost: weir\r\n", body = "GET /stolen HTTP/1.1\r\n\r\n";
   for (const auto& request : {head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body,
-                              head + "Transfer-Encoding: chunked\r\n\r\n" + chunk_of(body) + "0\r\n\r\n"}) {
+                              head + "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + "0\r\n\r\n"}) {
     ScriptedProxy proxy;
-    const auto client = proxy.client(request + health("x-request-id: second\r\n"));
-    proxy.run();
+    const auto client = proxy.asks(request + health("x-request-id: second\r\n"));
     const auto first = read_answer(client->got), second = read_answer(first.rest);
     EXPECT_EQ(first.status, 200u);
     EXPECT_THAT(second.head, HasSubstr("x-request-id: second\r\n"));
@@ -457,8 +363,7 @@ TEST(ChunkedBody, MayHaveAsMuchFramingAsPayload) {
     const std::size_t chunks = 10, framing = fits ? 995 : 1005;  // The last chunk has 5 bytes more.
     for (std::size_t i = 0; i < chunks; ++i)
       request += "1;" + std::string((framing - 5) / chunks - 6, 'x') + "\r\n \r\n";
-    const auto client = proxy.client(request + "0\r\n\r\n");
-    proxy.run();
+    const auto client = proxy.asks(request + "0\r\n\r\n");
     EXPECT_THAT(client->got, StartsWith(fits ? "HTTP/1.1 200 " : "HTTP/1.1 413 "));
     EXPECT_EQ(proxy.limit_hits(Limit::request_body), fits ? 0u : 1u);
   }
@@ -468,12 +373,11 @@ TEST(BufferMemory, PaysForAnErrorAnswerThatIsKept) {
   ScriptedProxy proxy(2);
   proxy.plan[0] = {says(whole_answer("500 x", std::string(40 * kib, 'x')))};
   proxy.plan[1] = {[](net::Peer&) {}};
-  const auto client = proxy.client(post(chat(false)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(false)));
   EXPECT_EQ(client->got, "");
   EXPECT_GE(proxy.shared.buffers.used(), 36 * kib);
   EXPECT_LE(proxy.shared.buffers.used(), 100 * kib);
-  proxy.connections[1].front()->says(whole_answer("500 x", "{}"));
+  proxy.upstream(1).says(whole_answer("500 x", "{}"));
   proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 500 "));
   proxy.expect_at_rest();
@@ -493,13 +397,11 @@ TEST(HalfClose, EndsARequestOrDoesNot) {
   for (const auto half_close : {config::HalfClose::abort, config::HalfClose::allow}) {
     const bool allowed = half_close == config::HalfClose::allow;
     ScriptedProxy proxy(1, [&](config::Settings& settings) { settings.server.half_close = half_close; });
-    proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+    proxy.plan[0] = {says(sse_head() + chunk(token("a")))};
     const auto at_once = proxy.client(post(chat(true)));
     at_once->ends();
-    const auto later = proxy.client(post(chat(true)));
-    proxy.run();
-    later->ends();
-    proxy.run();
+    const auto later = proxy.asks(post(chat(true)));
+    proxy.ends(*later);
     for (const auto& replica : proxy.connections[0]) EXPECT_EQ(replica->closed(), !allowed);
     for (const auto& replica : proxy.connections[0])
       if (!replica->closed()) replica->says(stream_end);
@@ -516,22 +418,18 @@ TEST(HalfClose, EndsARequestOrDoesNot) {
 TEST(HalfClose, AResetEndsARequestEvenThen) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.half_close = config::HalfClose::allow; });
   proxy.plan[0] = {[](net::Peer&) {}};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  client->ends();
-  proxy.run();
-  EXPECT_FALSE(proxy.connections[0].front()->closed());
-  client->breaks();
-  proxy.run();
-  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  const auto client = proxy.asks(post(chat(true)));
+  proxy.ends(*client);
+  EXPECT_FALSE(proxy.upstream().closed());
+  proxy.breaks(*client);
+  EXPECT_TRUE(proxy.upstream().closed());
 }
 
 TEST(HalfClose, GivesAnAnswerOfWeirsOwnToAClientThatOnlyReads) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.half_close = config::HalfClose::allow; });
   const auto client = proxy.client(health());
   client->takes_nothing();
-  client->ends();
-  proxy.run();
+  proxy.ends(*client);
   client->takes_a_round(10);
   client->takes(10);
   proxy.run();
@@ -539,53 +437,56 @@ TEST(HalfClose, GivesAnAnswerOfWeirsOwnToAClientThatOnlyReads) {
   EXPECT_TRUE(client->closed());
 }
 
-TEST(Lingering, LetsAClientThatSendsBlindlyReadItsRefusal) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client(announced(std::size_t{1} << 40));
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
-  EXPECT_TRUE(client->writing_ended());
-  client->says(std::string(8 * mib, 'x'), 100'000);
-  proxy.run();
-  EXPECT_EQ(client->unread(), 0u) << "it is read and dropped, because a reset would take the answer away";
-  EXPECT_FALSE(client->closed());
-  EXPECT_EQ(proxy.shared.buffers.used(), 0u);
-  client->ends();
-  proxy.run();
-  EXPECT_TRUE(client->closed());
-  EXPECT_FALSE(client->closed_by_reset());
+TEST(Lingering, LetsAClientThatStillSendsReadItsAnswer) {
+  const struct {
+    const char* what;
+    std::string request;
+    unsigned status;
+  } rows[]{{"no request", "nonsense\r\n\r\n", 400},
+           {"half a head, too late", "POST /v1/chat", 408},
+           {"a body that is too large", announced(std::size_t{1} << 40), 413},
+           {"a body that nobody needs", "GET /health HTTP/1.1\r\nHost: weir\r\nContent-Length: 8388608\r\n\r\n", 200}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    ScriptedProxy proxy;
+    const auto client = proxy.asks(row.request);
+    if (row.status == 408) proxy.tick_in(10);
+    EXPECT_EQ(read_answer(client->got).status, row.status);
+    EXPECT_TRUE(client->writing_ended());
+    proxy.hears(*client, std::string(8 * mib, 'x'), 100'000);
+    EXPECT_EQ(client->unread(), 0u) << "it is read and dropped, because a reset would take the answer away";
+    EXPECT_FALSE(client->closed());
+    EXPECT_EQ(proxy.shared.buffers.used(), 0u);
+    proxy.ends(*client);
+    EXPECT_TRUE(client->closed());
+    EXPECT_FALSE(client->closed_by_reset());
+  }
 }
 
 TEST(Lingering, EndsAfterTwoSilentSeconds) {
   ScriptedProxy proxy;
-  const auto client = proxy.client("nonsense\r\n\r\n");
-  proxy.run();
+  const auto client = proxy.asks("nonsense\r\n\r\n");
   const auto begun = Clock::now();
   proxy.tick(begun + seconds(1));
-  client->says("x");
-  proxy.run();
+  proxy.hears(*client, "x");
   proxy.expect_closed_after(2, *client);
 }
 
 TEST(Lingering, EndsAfterSoManyBytes) {
   ScriptedProxy proxy;
-  const auto client = proxy.client("nonsense\r\n\r\n");
-  proxy.run();
+  const auto client = proxy.asks("nonsense\r\n\r\n");
   const std::string some(8 * mib, 'x');
   for (int i = 0; i < 8; ++i) {
     EXPECT_FALSE(client->closed());
-    client->says(some);
-    proxy.run();
+    proxy.hears(*client, some);
   }
   EXPECT_TRUE(client->closed());
 }
 
 TEST(Lingering, DropsWhatWasPipelinedBehindAnAnswerThatCloses) {
   for (const bool pipelined : {false, true}) {
-    ScriptedProxy proxy;
-    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-    const auto client = proxy.client(post(chat(false), "Connection: close\r\n") + (pipelined ? health() : ""));
-    proxy.run();
+    ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+    const auto client = proxy.asks(post(chat(false), "Connection: close\r\n") + (pipelined ? health() : ""));
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_EQ(read_answer(client->got).rest, "");
     EXPECT_EQ(client->closed(), !pipelined) << "closing over unread bytes would be a reset";
@@ -595,8 +496,7 @@ TEST(Lingering, DropsWhatWasPipelinedBehindAnAnswerThatCloses) {
 
 TEST(OptionsOfTheServer, AreToldByWeir) {
   ScriptedProxy proxy;
-  const auto client = proxy.client("OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n" + health());
-  proxy.run();
+  const auto client = proxy.asks("OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n" + health());
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 204 No Content\r\nAllow: GET, HEAD, POST, "));
   const auto first = client->got.substr(0, client->got.find("\r\n\r\n"));
   EXPECT_THAT(first, testing::Not(HasSubstr("Content-Length")));

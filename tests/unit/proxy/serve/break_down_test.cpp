@@ -29,11 +29,9 @@ TEST(BreakDown, OfARequestThatIsReadIs503WithItsCountAndItsLine) {
   const auto request = post(chat(false));
   for (const std::size_t begun : {std::size_t{30}, request.size() - 5}) {
     ScriptedProxy one;
-    const auto client = one.client(request.substr(0, begun));
-    one.run();
+    const auto client = one.asks(request.substr(0, begun));
     throw_now(one);
-    client->says(request.substr(begun));
-    one.run();
+    one.hears(*client, request.substr(begun));
     EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("no more memory"), HasSubstr("Retry-After"),
                                    HasSubstr("Connection: close")));
     EXPECT_TRUE(read_answer(client->got).whole);
@@ -41,8 +39,7 @@ TEST(BreakDown, OfARequestThatIsReadIs503WithItsCountAndItsLine) {
                 ElementsAre(AllOf(HasSubstr(R"("outcome":"rejected")"), HasSubstr(R"("status":503)"))));
     EXPECT_EQ(one.exposition.requests().all, 1u);
     one.expect_at_rest();
-    client->ends();
-    one.run();
+    one.ends(*client);
     EXPECT_TRUE(client->closed());
   }
 }
@@ -52,23 +49,19 @@ TEST(BreakDown, OfAnIdleConnectionClosesItAndIsNoRequest) {
   const auto client = proxy.client();
   proxy.run();
   throw_now(proxy);
-  client->says("G");
-  proxy.run();
+  proxy.hears(*client, "G");
   EXPECT_TRUE(client->closed());
   EXPECT_EQ(client->got, "");
   EXPECT_THAT(proxy.log_lines(), IsEmpty());
 }
 
 TEST(BreakDown, OfAnAnswerThatHasBegunCutsItOff) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  ScriptedProxy proxy({says(sse_head() + chunk(token("a")))});
+  const auto client = proxy.asks(post(chat(true)));
   throw_now(proxy);
-  proxy.connections[0].front()->says(chunk_of(event("b")));
-  proxy.run();
+  proxy.hears(proxy.upstream(), chunk(token("b")));
   EXPECT_TRUE(client->closed_by_reset());
-  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  EXPECT_TRUE(proxy.upstream().closed());
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
   EXPECT_EQ(proxy.exposition.requests().all, 1u);
   proxy.expect_at_rest();
@@ -81,15 +74,13 @@ TEST(BreakDown, OfOneRequestIsNoReplicasFailure) {
       throw_now(proxy);
       replica.says(streamed_answer());
     }};
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true)));
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
   }
   auto& pool = *proxy.snapshot->pools.front()->balancer;
   EXPECT_EQ(pool.health().of(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
   proxy.plan[0] = {says(streamed_answer())};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(true)));
   EXPECT_TRUE(read_answer(client->got).whole);
   proxy.expect_at_rest();
 }

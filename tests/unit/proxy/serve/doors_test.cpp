@@ -1,4 +1,4 @@
-// What a session makes of who asks: proxies before it, pages of browsers, and nobody in an emergency.
+// A session knows who asks: through proxies, and from pages of browsers. In an emergency it measures nobody.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
@@ -19,25 +19,16 @@ net::PeerAddress ipv4(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 /// The replica's part of a conversation: what it got, the requests after each other.
 std::string got(ScriptedProxy& proxy, std::size_t connection = 0) { return proxy.connections[0].at(connection)->got; }
 
-TEST(TrustedProxies, OfAnotherPeerNothingIsBelieved) {
-  ScriptedProxy proxy;
-  proxy.address = ipv4(9);
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-  proxy.client(post(chat(false), "X-Forwarded-For: 6.6.6.6\r\n"));
-  proxy.run();
-  EXPECT_THAT(got(proxy), HasSubstr("X-Forwarded-For: 10.0.0.9\r\n"));
-  EXPECT_THAT(got(proxy), Not(HasSubstr("6.6.6.6")));
-}
-
-TEST(TrustedProxies, TheReplicaIsToldTheWholeWay) {
-  ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.server.trusted_proxies = {std::get<config::Network>(config::parse_network("10.0.0.0/8"))};
-  });
-  proxy.address = ipv4(9);
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-  proxy.client(post(chat(false), "X-Forwarded-For: 6.6.6.6\r\n"));
-  proxy.run();
-  EXPECT_THAT(got(proxy), HasSubstr("X-Forwarded-For: 6.6.6.6, 10.0.0.9\r\n"));
+TEST(TrustedProxies, TheReplicaIsToldTheWayAsFarAsItIsBelieved) {
+  for (const bool trusted : {false, true}) {
+    ScriptedProxy proxy({says(whole_answer("200 OK", completion))}, [&](config::Settings& settings) {
+      if (trusted) settings.server.trusted_proxies = {std::get<config::Network>(config::parse_network("10.0.0.0/8"))};
+    });
+    proxy.address = ipv4(9);
+    proxy.asks(post(chat(false), "X-Forwarded-For: 6.6.6.6\r\n"));
+    EXPECT_THAT(got(proxy), HasSubstr(trusted ? "X-Forwarded-For: 6.6.6.6, 10.0.0.9\r\n" : "For: 10.0.0.9\r\n"));
+    EXPECT_EQ(got(proxy).find("6.6.6.6") != std::string::npos, trusted);
+  }
 }
 
 TEST(TrustedProxies, AnAddressHasSoManyRequestsUnderWayThroughThem) {
@@ -47,12 +38,10 @@ TEST(TrustedProxies, AnAddressHasSoManyRequestsUnderWayThroughThem) {
   });
   proxy.address = ipv4(9);
   proxy.plan[0] = {[](net::Peer&) {}};  // It does not answer.
-  const auto one = proxy.client(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
-  proxy.run();
+  const auto one = proxy.asks(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
   const auto second = proxy.client(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
   const auto other = proxy.client(post(chat(true), "X-Forwarded-For: 7.7.7.7\r\n"));
-  const auto proxies_own = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto proxies_own = proxy.asks(post(chat(true)));
   const auto refused = read_answer(second->got);
   EXPECT_EQ(refused.status, 503u);
   EXPECT_THAT(refused.head, HasSubstr("Connection: close"));
@@ -62,10 +51,8 @@ TEST(TrustedProxies, AnAddressHasSoManyRequestsUnderWayThroughThem) {
   EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("api":"openai.chat")")));
   EXPECT_EQ(proxy.connections[0].size(), 3u) << "another address has its own, and the proxy itself is not limited";
   EXPECT_EQ(other->got + proxies_own->got, "");
-  one->ends();
-  proxy.run();
-  const auto again = proxy.client(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
-  proxy.run();
+  proxy.ends(*one);
+  const auto again = proxy.asks(post(chat(true), "X-Forwarded-For: 6.6.6.6\r\n"));
   EXPECT_EQ(again->got, "") << "the first one has ended";
   EXPECT_EQ(proxy.shared.addresses.size(), 2u);
 }
@@ -81,11 +68,10 @@ class CorsSetting : public testing::Test {
 
 TEST_F(CorsSetting, APreflightIsAnsweredWithoutAReplica) {
   ScriptedProxy proxy(1, allowing("https://app.example"));
-  const auto client = proxy.client(
+  const auto client = proxy.asks(
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: w\r\nOrigin: https://app.example\r\n"
       "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n" +
       health());
-  proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 204 "));
   EXPECT_THAT(client->got, HasSubstr(allowed));
   EXPECT_THAT(client->got, HasSubstr("Access-Control-Allow-Headers: authorization\r\n"));
@@ -96,10 +82,9 @@ TEST_F(CorsSetting, APreflightIsAnsweredWithoutAReplica) {
 
 TEST_F(CorsSetting, AnotherPagesPreflightIsRefused) {
   ScriptedProxy proxy(1, allowing("https://app.example"));
-  const auto client = proxy.client(
+  const auto client = proxy.asks(
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: w\r\nOrigin: https://evil.example\r\n"
       "Access-Control-Request-Method: POST\r\n\r\n");
-  proxy.run();
   EXPECT_EQ(read_answer(client->got).status, 403u);
   EXPECT_THAT(client->got, Not(HasSubstr("Access-Control-Allow")));
   EXPECT_THAT(proxy.log_lines().at(0), HasSubstr(R"("outcome":"bad_request")"));
@@ -110,14 +95,11 @@ TEST_F(CorsSetting, StandsOnEveryAnswerInPlaceOfTheReplicas) {
   const std::string of_replica = "Access-Control-Allow-Origin: https://replica.example\r\n";
   proxy.plan[0] = {says(streamed_answer()), says(whole_answer("200 OK", completion, of_replica)),
                    says(whole_answer("404 Not Found", "{}", of_replica))};
-  const auto client = proxy.client(post(chat(true), page));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(true), page));
   for (int i = 0; i < 2; ++i) {
-    client->says(post(chat(false), page));
-    proxy.run();
+    proxy.hears(*client, post(chat(false), page));
   }
-  client->says(post("{}", page, "1.1", "/nowhere"));
-  proxy.run();
+  proxy.hears(*client, post("{}", page, "1.1", "/nowhere"));
   auto rest = client->got;
   for (const unsigned status : {200u, 200u, 404u, 404u}) {
     const auto answer = read_answer(rest);
@@ -130,12 +112,10 @@ TEST_F(CorsSetting, StandsOnEveryAnswerInPlaceOfTheReplicas) {
 }
 
 TEST_F(CorsSetting, AbsentLeavesItToTheReplicas) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says("HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n")};
-  const auto client = proxy.client(
+  ScriptedProxy proxy({says("HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n")});
+  const auto client = proxy.asks(
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: w\r\nOrigin: https://app.example\r\n"
       "Access-Control-Request-Method: POST\r\n\r\n");
-  proxy.run();
   EXPECT_EQ(proxy.connections[0].size(), 1u);
   EXPECT_THAT(client->got, HasSubstr("Access-Control-Allow-Origin: *\r\n"));
 }
@@ -147,8 +127,7 @@ TEST(Bypass, RelaysBytesAndReadsNone) {
     proxy.shared.bypass = true;
     // A stream whose client asked for no usage: weir would ask for it, and take this event out.
     proxy.plan[0] = {says(streamed_answer(), piece)};
-    const auto client = proxy.client(post(chat(true), "Accept-Encoding: gzip\r\n"), piece);
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true), "Accept-Encoding: gzip\r\n"), piece);
     EXPECT_THAT(got(proxy), testing::EndsWith("\r\n\r\n" + chat(true))) << "the body as the client sent it";
     EXPECT_THAT(got(proxy), HasSubstr("Accept-Encoding: gzip\r\n"));
     const auto seen = read_answer(client->got);
@@ -166,11 +145,9 @@ TEST(Bypass, CountsOutcomesAndShapesItsOwnErrorsAsBefore) {
   ScriptedProxy proxy;
   proxy.shared.bypass = true;
   proxy.plan[0] = {says(whole_answer("500 Internal Server Error", "{}")), [](net::Peer& peer) { peer.breaks(); }};
-  const auto client = proxy.client(post(chat(false)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(false)));
   EXPECT_EQ(read_answer(client->got).status, 500u);
-  const auto claude = proxy.client(post(chat(false), "", "1.1", "/v1/messages"));
-  proxy.run();
+  const auto claude = proxy.asks(post(chat(false), "", "1.1", "/v1/messages"));
   EXPECT_EQ(read_answer(claude->got).status, 502u);
   EXPECT_THAT(claude->got, HasSubstr(R"({"type":"error","error":{)")) << "Anthropic's shape";
   const auto lines = proxy.log_lines();
@@ -184,14 +161,13 @@ TEST(Bypass, TakesTheEndOfAConnectionForTheEndOfItsStream) {
   ScriptedProxy proxy;
   proxy.shared.bypass = true;
   proxy.plan[0] = {[](net::Peer& replica) {
-    replica.says("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + event("a"));
+    replica.says("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + token("a"));
     replica.ends();
   }};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto client = proxy.asks(post(chat(true)));
   const auto seen = read_answer(client->got);
   EXPECT_TRUE(seen.whole);
-  EXPECT_EQ(seen.body, event("a")) << "nobody reads whether an end marker was there, and nothing is added";
+  EXPECT_EQ(seen.body, token("a")) << "nobody reads whether an end marker was there, and nothing is added";
 }
 
 TEST(Bypass, TakesTheModelAloneWhereItDecides) {
@@ -201,8 +177,7 @@ TEST(Bypass, TakesTheModelAloneWhereItDecides) {
   const auto known = proxy.client(post(chat(false)));
   auto of_other = chat(false);
   of_other.replace(of_other.find("\"m\""), 3, "\"x\"");
-  const auto other = proxy.client(post(of_other));
-  proxy.run();
+  const auto other = proxy.asks(post(of_other));
   EXPECT_EQ(read_answer(known->got).status, 200u);
   EXPECT_EQ(read_answer(other->got).status, 404u);
   EXPECT_THAT(other->got, HasSubstr("model_not_found"));
@@ -221,8 +196,7 @@ TEST(Bypass, HoldsAKeyToItsModels) {
     ScriptedProxy proxy(1, [&](config::Settings& settings) { settings.server.keys = {key_of("k3y", model)}; });
     proxy.shared.bypass = true;
     proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-    const auto client = proxy.client(post(chat(false), "Authorization: Bearer k3y\r\n"));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(false), "Authorization: Bearer k3y\r\n"));
     EXPECT_EQ(read_answer(client->got).status, model == "m" ? 200u : 403u);
   }
 }
@@ -235,22 +209,18 @@ TEST_F(CorsSetting, APreflightNeedsNoKey) {
   const auto client = proxy.client(
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: w\r\nOrigin: https://app.example\r\n"
       "Access-Control-Request-Method: POST\r\n\r\n");
-  const auto page_without_key = proxy.client(post(chat(false), page));
-  proxy.run();
+  const auto page_without_key = proxy.asks(post(chat(false), page));
   EXPECT_EQ(read_answer(client->got).status, 204u);
   EXPECT_EQ(read_answer(page_without_key->got).status, 401u);
   EXPECT_THAT(page_without_key->got, HasSubstr(allowed)) << "so that the page can read why";
 }
 
 TEST(Bypass, LeavesWhatIsUnderWayAsItBegan) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {[](net::Peer& peer) { peer.says(stream_head + chunk_of(event("a"))); }};
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
+  ScriptedProxy proxy({[](net::Peer& peer) { peer.says(sse_head() + chunk(token("a"))); }});
+  const auto client = proxy.asks(post(chat(true)));
   EXPECT_THAT(got(proxy), HasSubstr("include_usage"));
   proxy.shared.bypass = true;
-  proxy.connections[0].front()->says(stream_end);
-  proxy.run();
+  proxy.hears(proxy.upstream(), stream_end);
   const auto seen = read_answer(client->got);
   EXPECT_TRUE(seen.whole);
   EXPECT_THAT(seen.body, Not(HasSubstr("completion_tokens"))) << "what weir had asked for is taken out";

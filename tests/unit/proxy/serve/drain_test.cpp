@@ -26,7 +26,7 @@ TEST(DrainProgress, SaysHowManyAreLeftAndHowOldTheyAre) {
 class DrainEnd : public testing::Test {
  protected:
   DrainEnd() {
-    proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+    proxy.plan[0] = {says(sse_head() + chunk(token("a")))};
     for (int i = 0; i < 50; ++i) clients.push_back(proxy.client(post(chat(true))));
     proxy.run();
     drain.on_begin = [this] { ++begun; };

@@ -30,7 +30,7 @@ TEST(FindListening, ReadsTheSystemsTables) {
   const struct {
     std::string_view table;
     config::ListenAddress address;
-    std::uint64_t inode;  ///< It is 0 if there is none.
+    std::uint64_t inode;  ///< 0 if there is none.
   } cases[]{
       {tcp, {"127.0.0.1", 8080}, 12},  // The connection from the same port does not count.
       {tcp, {"127.0.0.2", 8080}, 0},  {tcp, {"0.0.0.0", 8080}, 12}, {tcp, {"127.0.0.1", 9090}, 13},

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
 #include <array>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +18,9 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/unique_fd.hpp"
 #include "proxy/serve/session.hpp"
-#include "tests/http.hpp"
+#include "tests/unit/proxy/answers.hpp"
 #include "tests/unit/proxy/net/scripted_channel.hpp"
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::serve {
 
@@ -29,28 +28,6 @@ using Clock = std::chrono::steady_clock;
 inline constexpr std::size_t kib = 1024;
 inline constexpr auto nanosecond = std::chrono::nanoseconds(1);
 using Plan = std::vector<std::function<void(net::Peer&)>>;
-
-/// An answer as a client reads it from `bytes`.
-struct ClientView {
-  unsigned status = 0;
-  std::string head, body;
-  bool whole = false;        ///< Its framing came to its end.
-  bool until_close = false;  ///< Only the end of the connection ends it; it is whole if that is no reset.
-  std::string rest;          ///< It follows the answer.
-};
-
-inline ClientView read_answer(std::string_view bytes) {
-  ClientView view;
-  const auto read = tests::read_answer(bytes);
-  if (!read.head) return view;
-  view.status = read.head->status();
-  view.head = read.head->bytes;
-  view.body = read.body;
-  view.whole = read.whole;
-  view.until_close = read.until_close;
-  view.rest = read.rest;
-  return view;
-}
 
 /// Counts the whole requests in `bytes`, each with a Content-Length or no body.
 inline std::size_t whole_requests(std::string_view bytes) {
@@ -71,6 +48,10 @@ class ScriptedProxy {
       for (std::size_t i = 0; i < pool->replicas.size(); ++i)
         pool->replicas[i]->state->address.set(
             boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + i)));
+  }
+  /// Has a single replica, which does this with the requests that it gets.
+  explicit ScriptedProxy(Plan answers, const Change& change = {}) : ScriptedProxy(1, change) {
+    plan[0] = std::move(answers);
   }
   /// Ends what still runs, because nobody else would.
   ~ScriptedProxy() {
@@ -98,6 +79,26 @@ class ScriptedProxy {
     auto peer = client();
     peer->says(bytes, piece);
     return peer;
+  }
+
+  /// A client connects, sends this, and all happens that can happen without a deadline.
+  std::shared_ptr<net::Peer> asks(std::string_view bytes, std::size_t piece = net::Peer::any) {
+    auto peer = client(bytes, piece);
+    run();
+    return peer;
+  }
+  // A client or a replica does this, and all that follows happens.
+  void hears(net::Peer& peer, std::string_view bytes, std::size_t piece = net::Peer::any) {
+    peer.says(bytes, piece);
+    run();
+  }
+  void ends(net::Peer& peer) {
+    peer.ends();
+    run();
+  }
+  void breaks(net::Peer& peer) {
+    peer.breaks();
+    run();
   }
 
   /// Lets all happen that can happen without a deadline.
@@ -135,6 +136,8 @@ class ScriptedProxy {
   /// Returns what connects a loop with the replicas: port 1 is the first one's.
   std::unique_ptr<net::Connector> connector() { return std::make_unique<Connector>(*this); }
 
+  /// The first connection that a replica has had.
+  net::Peer& upstream(std::size_t replica = 0) { return *connections[replica].at(0); }
   fleet::Replica& replica(std::size_t index = 0) { return *snapshot->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
   std::uint64_t limit_hits(metrics::series::Limit limit) {
@@ -173,14 +176,13 @@ class ScriptedProxy {
 
   net::PeerAddress address{};  ///< The next clients come from here.
   net::Calls calls;
-  /// It says what a replica does with the requests that it gets whole, in their order. The last step stands for all
+  /// A replica does this with the requests that it gets whole, in their order. The last step stands for all
   /// that follow.
   std::array<Plan, 4> plan;
-  /// It says what a replica does with a connection instead of accepting it.
+  /// A replica does this with a connection instead of accepting it.
   std::array<std::function<void(net::Peer&)>, 4> on_connect;
-  std::array<int, 4> refuses_at_once{};                                ///< It is the errno of connect().
-  std::array<std::vector<std::shared_ptr<net::Peer>>, 4> connections;  ///< They are those of each replica, in their
-                                                                       ///< order.
+  std::array<int, 4> refuses_at_once{};                                ///< The errno of connect().
+  std::array<std::vector<std::shared_ptr<net::Peer>>, 4> connections;  ///< Each replica has had these.
 
  private:
   static config::Settings settings_of(std::size_t replicas, const Change& change) {
@@ -248,7 +250,7 @@ class ScriptedProxy {
   const config::Settings settings_;
 
  public:
-  // These are what a server holds and shares among its loops.
+  // A server holds these, and shares them among its loops.
   metrics::series::Exposition exposition{2, {"test", "test"}};  ///< The second loop's shards are the shadows' thread's.
   exchange::GrantPoster grants;
   fleet::Fleet fleet{settings_, exposition, 1, &grants};
@@ -257,28 +259,6 @@ class ScriptedProxy {
   fleet::ModelDirectory models{fleet};
   exchange::Shared shared{exposition, fleet, log, models};
   exchange::Loop loop{shared, 0};
-};
-
-/// What weir's own log is told, while this lives. A ScriptedProxy that begins later silences it.
-class Said {
- public:
-  Said() {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
-  }
-  ~Said() { spdlog::set_default_logger(before_); }
-  Said(const Said&) = delete;
-  Said& operator=(const Said&) = delete;
-  /// Returns what has been said since the last call.
-  std::string take() {
-    auto said = text_.str();
-    text_.str("");
-    return said;
-  }
-
- private:
-  std::ostringstream text_;
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
 };
 
 inline ScriptedProxy::Change without_budget() {
@@ -305,30 +285,6 @@ inline std::string health(const std::string& fields = "") {
   return "GET /health HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 
-// Replicas answer this.
-inline std::string whole_answer(const std::string& status, const std::string& body, const std::string& fields = "") {
-  return "HTTP/1.1 " + status + "\r\nContent-Type: application/json\r\n" + fields +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-}
-inline const std::string completion =
-    R"({"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},)"
-    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}})";
-inline std::string event(const std::string& text) {
-  return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text + R"("},"finish_reason":null}]})" +
-         "\n\n";
-}
-inline std::string chunk_of(std::string_view bytes) { return tests::chunk(bytes); }
-inline const std::string stream_head =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
-inline const std::string stream_end =
-    chunk_of(R"(data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
-             "\n\n") +
-    chunk_of(R"(data: {"id":"c","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}})"
-             "\n\n") +
-    chunk_of("data: [DONE]\n\n") + "0\r\n\r\n";
-inline std::string streamed_answer() {
-  return stream_head + chunk_of(event("a")) + chunk_of(event("b")) + chunk_of(event("c")) + stream_end;
-}
 /// Returns a plan's step that answers so, in pieces.
 inline std::function<void(net::Peer&)> says(std::string bytes, std::size_t piece = net::Peer::any) {
   return [bytes = std::move(bytes), piece](net::Peer& peer) { peer.says(bytes, piece); };

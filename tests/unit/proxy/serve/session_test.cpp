@@ -10,7 +10,6 @@ namespace {
 
 using metrics::series::Limit;
 using testing::HasSubstr;
-using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
@@ -18,8 +17,7 @@ TEST(Session, RelaysAnAnswerWhateverPiecesBytesComeIn) {
   for (const bool stream : {false, true}) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64}, net::Peer::any}) {
       SCOPED_TRACE(testing::Message() << "stream " << stream << ", pieces of " << piece);
-      ScriptedProxy proxy;
-      proxy.plan[0] = {says(stream ? streamed_answer() : whole_answer("200 OK", completion), piece)};
+      ScriptedProxy proxy({says(stream ? streamed_answer() : whole_answer("200 OK", completion), piece)});
       const auto client = proxy.client(post(chat(stream)), piece);
       client->takes_a_round(piece);
       proxy.run();
@@ -27,7 +25,7 @@ TEST(Session, RelaysAnAnswerWhateverPiecesBytesComeIn) {
       EXPECT_EQ(seen.status, 200u);
       EXPECT_TRUE(seen.whole);
       EXPECT_EQ(seen.rest, "");
-      EXPECT_THAT(seen.body, StartsWith(stream ? event("a") + event("b") + event("c") : completion));
+      EXPECT_THAT(seen.body, StartsWith(stream ? token("a") + token("b") + token("c") : completion));
       EXPECT_THAT(seen.body, HasSubstr(stream ? "[DONE]" : completion));
       EXPECT_FALSE(client->closed());
       EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("outcome":"ok")")));
@@ -37,10 +35,8 @@ TEST(Session, RelaysAnAnswerWhateverPiecesBytesComeIn) {
 }
 
 TEST(Session, AnswersRequestsThatCameTogetherInTheirOrder) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(streamed_answer()), says(whole_answer("200 OK", completion))};
-  const auto client = proxy.client(post(chat(true)) + post(chat(false)) + health());
-  proxy.run();
+  ScriptedProxy proxy({says(streamed_answer()), says(whole_answer("200 OK", completion))});
+  const auto client = proxy.asks(post(chat(true)) + post(chat(false)) + health());
   const auto first = read_answer(client->got);
   const auto second = read_answer(first.rest);
   const auto third = read_answer(second.rest);
@@ -95,15 +91,12 @@ TEST(Session, LeavesOthersTheirTurnBetweenRequestsThatCameTogether) {
 
 TEST(Session, GivesAHeadItsTimeOnceHoweverOftenBytesCome) {
   ScriptedProxy proxy;
-  const auto client = proxy.client("POST /v1/chat");
-  proxy.run();
+  const auto client = proxy.asks("POST /v1/chat");
   const auto begun = Clock::now();
-  client->says("/completions HTTP/1.1\r\n");
-  proxy.run();
+  proxy.hears(*client, "/completions HTTP/1.1\r\n");
   proxy.tick(begun + std::chrono::seconds(9));
   EXPECT_EQ(client->got, "");
-  client->says("Host: weir\r\n");
-  proxy.run();
+  proxy.hears(*client, "Host: weir\r\n");
   proxy.tick(begun + std::chrono::seconds(10));
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
   EXPECT_THAT(client->got, HasSubstr("Connection: close"));
@@ -113,8 +106,7 @@ TEST(Session, GivesAHeadItsTimeOnceHoweverOftenBytesCome) {
 
 TEST(Session, GivesTheHeadOfAPipelinedRequestTheTimeOfAHead) {
   ScriptedProxy proxy;
-  const auto client = proxy.client(health() + "POST /v1/chat");
-  proxy.run();
+  const auto client = proxy.asks(health() + "POST /v1/chat");
   proxy.tick_in(10);
   EXPECT_THAT(read_answer(client->got).rest, StartsWith("HTTP/1.1 408 "));
 }
@@ -122,11 +114,9 @@ TEST(Session, GivesTheHeadOfAPipelinedRequestTheTimeOfAHead) {
 TEST(Session, GivesABodyItsTimeAnewWithEachRead) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.body_rate = 0; });
   const auto whole = post(chat(false));
-  const auto client = proxy.client(whole.substr(0, whole.size() - 2));
-  proxy.run();
+  const auto client = proxy.asks(whole.substr(0, whole.size() - 2));
   const auto begun = Clock::now();
-  client->says(whole.substr(whole.size() - 2, 1));
-  proxy.run();
+  proxy.hears(*client, whole.substr(whole.size() - 2, 1));
   proxy.tick(begun + std::chrono::seconds(60) - nanosecond);
   EXPECT_EQ(client->got, "");
   proxy.tick_in(60);
@@ -134,48 +124,26 @@ TEST(Session, GivesABodyItsTimeAnewWithEachRead) {
   EXPECT_EQ(proxy.limit_hits(Limit::body_time), 1u);
 }
 
-TEST(Session, ClosesAfterARefusalOnceTheClientHasReadIt) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client("nonsense\r\n\r\n");
-  proxy.run();
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 "));
-  EXPECT_TRUE(client->writing_ended());
-  EXPECT_FALSE(client->closed()) << "closing now would reset the answer away";
-  client->says(std::string(1000, 'x'));
-  client->ends();
-  proxy.run();
-  EXPECT_TRUE(client->closed());
-}
-
-TEST(Session, CutsAClientThatTakesNothingOfARefusalWithoutWaitingForTheRest) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client("nonsense\r\n\r\n");
-  client->takes_nothing();
-  proxy.run();
-  proxy.expect_closed_after(120, *client);
-  EXPECT_TRUE(client->closed_by_reset());
-  EXPECT_EQ(proxy.limit_hits(Limit::client_stall), 1u);
-}
-
 TEST(Session, GivesNoAnswerOfItsOwnToAClientThatHasLeft) {
   ScriptedProxy proxy;
   const auto client = proxy.client(health());
   client->takes_nothing();
   proxy.run();
-  client->ends();
-  proxy.run();
+  proxy.ends(*client);
   EXPECT_TRUE(client->closed()) << "nobody reads the rest";
 }
 
 TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client(health());
-  client->takes_nothing();
-  proxy.run();
-  proxy.expect_closed_after(120, *client);
-  EXPECT_EQ(client->got, "");
-  EXPECT_TRUE(client->closed_by_reset()) << "what the kernel still holds would wait for it";
-  EXPECT_EQ(proxy.limit_hits(Limit::client_stall), 1u);
+  for (const auto& request : {health(), std::string("nonsense\r\n\r\n")}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(request);
+    client->takes_nothing();
+    proxy.run();
+    proxy.expect_closed_after(120, *client);
+    EXPECT_EQ(client->got, "");
+    EXPECT_TRUE(client->closed_by_reset()) << "what the kernel still holds would wait for it";
+    EXPECT_EQ(proxy.limit_hits(Limit::client_stall), 1u);
+  }
 }
 
 TEST(Session, CutsAClientThatTakesAnAnswerOfWeirsOwnTooSlowlyHoweverSteadily) {
@@ -199,20 +167,10 @@ TEST(Session, CutsAClientThatTakesAnAnswerOfWeirsOwnTooSlowlyHoweverSteadily) {
   }
 }
 
-TEST(Session, WritesAnAnswerOfItsOwnAsTheClientTakesIt) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client(health());
-  client->takes_a_round(3);
-  proxy.run();
-  EXPECT_TRUE(read_answer(client->got).whole);
-  EXPECT_FALSE(client->closed());
-}
-
 TEST(Session, ClosesAnIdleClientAfterItsTime) {
   ScriptedProxy proxy;
   const auto fresh = proxy.client();
-  const auto kept = proxy.client(health());
-  proxy.run();
+  const auto kept = proxy.asks(health());
   proxy.tick_in(74);
   EXPECT_FALSE(fresh->closed() || kept->closed());
   proxy.tick_in(75);
@@ -224,12 +182,10 @@ TEST(Session, ClosesAnIdleClientAfterItsTime) {
 
 TEST(Session, OffersNoKeepAliveWhileDraining) {
   for (const bool stream : {false, true}) {
-    ScriptedProxy proxy;
-    proxy.plan[0] = {says(stream ? streamed_answer() : whole_answer("200 OK", completion))};
+    ScriptedProxy proxy({says(stream ? streamed_answer() : whole_answer("200 OK", completion))});
     proxy.shared.draining = true;
     const auto relayed = proxy.client(post(chat(stream)));
-    const auto own = proxy.client(health());
-    proxy.run();
+    const auto own = proxy.asks(health());
     for (const auto& client : {relayed, own}) {
       EXPECT_TRUE(read_answer(client->got).whole);
       EXPECT_THAT(client->got, HasSubstr("Connection: close"));
@@ -239,13 +195,11 @@ TEST(Session, OffersNoKeepAliveWhileDraining) {
 }
 
 TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {[](net::Peer&) {}};
+  ScriptedProxy proxy({[](net::Peer&) {}});
   const auto idle = proxy.client();
   const auto kept = proxy.client(health());
   const auto begun = proxy.client("GET /heal");
-  const auto waiting = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto waiting = proxy.asks(post(chat(true)));
   proxy.shared.draining = proxy.shared.closing = true;
   proxy.tick(Clock::now());
   EXPECT_TRUE(idle->closed());
@@ -253,8 +207,7 @@ TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
   EXPECT_FALSE(begun->closed());
   EXPECT_FALSE(waiting->closed());
   begun->says("th HTTP/1.1\r\nHost: weir\r\n\r\n");
-  proxy.connections[0].front()->says(streamed_answer());
-  proxy.run();
+  proxy.hears(proxy.upstream(), streamed_answer());
   EXPECT_TRUE(read_answer(begun->got).whole);
   EXPECT_TRUE(read_answer(waiting->got).whole);
   EXPECT_TRUE(begun->closed());
@@ -266,15 +219,13 @@ TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
 TEST(Session, ARequestThatCameInTheMomentOfClosingIsAnswered) {
   for (const bool whole : {true, false}) {
     ScriptedProxy proxy;
-    const auto kept = proxy.client(health());
-    proxy.run();
+    const auto kept = proxy.asks(health());
     kept->got.clear();
     proxy.shared.draining = proxy.shared.closing = true;
     kept->arrives_unseen(whole ? health() : "GET /heal");
     proxy.tick(Clock::now());
     EXPECT_EQ(kept->closed(), whole);
-    if (!whole) kept->says("th HTTP/1.1\r\nHost: weir\r\n\r\n");
-    proxy.run();
+    proxy.hears(*kept, whole ? "" : "th HTTP/1.1\r\nHost: weir\r\n\r\n");
     EXPECT_TRUE(read_answer(kept->got).whole);
     EXPECT_THAT(kept->got, HasSubstr("Connection: close"));
     EXPECT_TRUE(kept->closed());
@@ -283,20 +234,17 @@ TEST(Session, ARequestThatCameInTheMomentOfClosingIsAnswered) {
 
 TEST(Session, ARequestOnAConnectionThatWaitedIsOfTheSettingsAtItsBeginning) {
   ScriptedProxy proxy;
-  const auto kept = proxy.client(health());
-  proxy.run();
+  const auto kept = proxy.asks(health());
   auto settings = proxy.snapshot->settings;
   settings.server.paths = {"/health"};
   proxy.fleet.adopt(settings);
   kept->got.clear();
-  kept->says(post(chat(false)));
-  proxy.run();
+  proxy.hears(*kept, post(chat(false)));
   EXPECT_EQ(read_answer(kept->got).status, 404u);
 }
 
 TEST(Session, EndsAllThatIsUnderWayWhenCut) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  ScriptedProxy proxy({says(sse_head() + chunk(token("a")))});
   const auto streaming = proxy.client(post(chat(true)));
   const auto idle = proxy.client();
   const auto half_a_head = proxy.client("POST /v1/ch");
@@ -325,12 +273,11 @@ TEST(Session, EndsAllThatIsUnderWayWhenCut) {
 TEST(Session, CutsAnUntilCloseAnswerByAReset) {
   ScriptedProxy proxy;
   proxy.plan[0] = {[](net::Peer& replica) {
-    replica.says(stream_head + chunk_of(event("a")));
+    replica.says(sse_head() + chunk(token("a")));
     replica.ends();
   }};
   const auto old = proxy.client(post(chat(true), "", "1.0"));
-  const auto modern = proxy.client(post(chat(true)));
-  proxy.run();
+  const auto modern = proxy.asks(post(chat(true)));
   EXPECT_TRUE(read_answer(old->got).until_close);
   EXPECT_TRUE(old->closed_by_reset());
   EXPECT_TRUE(modern->closed());
@@ -338,81 +285,38 @@ TEST(Session, CutsAnUntilCloseAnswerByAReset) {
   EXPECT_FALSE(read_answer(modern->got).whole);
 }
 
-TEST(Session, EndsAWholeUntilCloseAnswerByAnEnd) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(streamed_answer())};
-  const auto old = proxy.client(post(chat(true), "", "1.0"));
-  proxy.run();
-  EXPECT_TRUE(old->closed());
-  EXPECT_FALSE(old->closed_by_reset());
-  EXPECT_THAT(old->got, HasSubstr("[DONE]"));
-}
-
 TEST(Session, CountsARequestFromItsArrivalNotFromWhenTheLoopReadIt) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
   const auto client = proxy.client(post(chat(false)));
   client->arrival = Clock::now() - std::chrono::seconds(5);
   proxy.run();
   EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("e2e_s":5.)")));
 }
 
-TEST(Session, CountsAClientThatLeavesInsideABody) {
-  for (const bool reset : {false, true}) {
-    ScriptedProxy proxy;
-    const auto client = proxy.client(post(chat(false)).substr(0, 150));
-    reset ? client->breaks() : client->ends();
-    proxy.run();
-    EXPECT_TRUE(client->closed());
-    EXPECT_EQ(client->got, "");
-    EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
-  }
-}
-
-TEST(Session, CountsNothingOfAClientThatLeavesBeforeAHead) {
-  for (const std::string bytes : {"", "POST /v1/ch"}) {
-    ScriptedProxy proxy;
-    const auto client = proxy.client(bytes);
-    client->ends();
-    proxy.run();
-    EXPECT_TRUE(client->closed());
-    EXPECT_EQ(client->got, "");
-    EXPECT_THAT(proxy.log_lines(), SizeIs(0));
-  }
+TEST(Session, CountsAClientThatLeavesInsideABodyAndNoneThatLeavesBeforeAHead) {
+  for (const auto& bytes : {std::string(), std::string("POST /v1/ch"), post(chat(false)).substr(0, 150)})
+    for (const bool reset : {false, true}) {
+      SCOPED_TRACE(bytes);
+      ScriptedProxy proxy;
+      const auto client = proxy.client(bytes);
+      reset ? proxy.breaks(*client) : proxy.ends(*client);
+      EXPECT_TRUE(client->closed());
+      EXPECT_EQ(client->got, "");
+      EXPECT_THAT(proxy.log_lines(), SizeIs(bytes.size() == 150 ? 1 : 0));
+      for (const auto& line : proxy.log_lines()) EXPECT_THAT(line, HasSubstr(R"("outcome":"client_abort")"));
+    }
 }
 
 TEST(Session, InvitesABodyThatWaitsForIt) {
-  ScriptedProxy proxy;
-  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
   const auto request = post(chat(false), "Expect: 100-continue\r\n");
   const auto head = request.find("\r\n\r\n") + 4;
   const auto client = proxy.client(request.substr(0, head));
   client->takes_a_round(1);
   proxy.run();
   EXPECT_EQ(client->got, "HTTP/1.1 100 Continue\r\n\r\n");
-  client->says(request.substr(head));
-  proxy.run();
+  proxy.hears(*client, request.substr(head));
   EXPECT_EQ(read_answer(std::string_view(client->got).substr(25)).body, completion);
-}
-
-TEST(Session, RefusesWhatIsTooLarge) {
-  const auto small = [](config::Settings& settings) {
-    settings.limits.request_head = settings.limits.request_body = 200;
-  };
-  {
-    ScriptedProxy proxy(1, small);
-    const auto client = proxy.client("GET / HTTP/1.1\r\nA: " + std::string(200, 'a'), 50);
-    proxy.run();
-    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 431 "));
-    EXPECT_EQ(proxy.limit_hits(Limit::request_head), 1u);
-  }
-  {
-    ScriptedProxy proxy(1, small);
-    const auto client = proxy.client(post(std::string(201, ' ')));
-    proxy.run();
-    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
-    EXPECT_EQ(proxy.limit_hits(Limit::request_body), 1u);
-  }
 }
 
 /// A chunked request whose body has so many bytes.
@@ -421,7 +325,7 @@ std::string chunked_post(std::size_t size) {
       "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\n"
       "Transfer-Encoding: chunked\r\n\r\n";
   for (std::size_t sent = 0; sent < size; sent += 50)
-    request += chunk_of(std::string(std::min(size - sent, std::size_t{50}), ' '));
+    request += chunk(std::string(std::min(size - sent, std::size_t{50}), ' '));
   return request + "0\r\n\r\n";
 }
 
@@ -432,8 +336,7 @@ TEST(Session, TakesABodyOfExactlyItsLimitInWhateverPiecesItComes) {
         SCOPED_TRACE(testing::Message() << size << " bytes, chunked " << chunked << ", pieces of " << piece);
         ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 200; });
         proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-        const auto client = proxy.client(chunked ? chunked_post(size) : post(std::string(size, ' ')), piece);
-        proxy.run();
+        const auto client = proxy.asks(chunked ? chunked_post(size) : post(std::string(size, ' ')), piece);
         EXPECT_THAT(client->got, StartsWith(size <= 200 ? "HTTP/1.1 200 " : "HTTP/1.1 413 "));
         EXPECT_EQ(proxy.limit_hits(Limit::request_body), size <= 200 ? 0u : 1u);
       }
@@ -451,10 +354,9 @@ TEST(Session, SendsTheBodyOfAnyMethodOnOnceAndAnswersWhatFollowsIt) {
           settings.limits.request_body = limit;
         });
         proxy.plan[0] = {says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")};
-        const auto framing = chunked ? "Transfer-Encoding: chunked\r\n\r\n" + chunk_of(body) + "0\r\n\r\n"
+        const auto framing = chunked ? "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + "0\r\n\r\n"
                                      : "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-        const auto client = proxy.client(method + " /any HTTP/1.1\r\nHost: weir\r\n" + framing + health());
-        proxy.run();
+        const auto client = proxy.asks(method + " /any HTTP/1.1\r\nHost: weir\r\n" + framing + health());
         const auto first = read_answer(client->got);
         if (limit < body.size()) {
           EXPECT_EQ(first.status, 413u);
@@ -464,7 +366,7 @@ TEST(Session, SendsTheBodyOfAnyMethodOnOnceAndAnswersWhatFollowsIt) {
         EXPECT_EQ(first.status, 200u);
         EXPECT_THAT(read_answer(first.rest).body, HasSubstr(R"("status":"ok")"));
         ASSERT_EQ(proxy.connections[0].size(), 1u);
-        const auto& got = proxy.connections[0].front()->got;
+        const auto& got = proxy.upstream().got;
         EXPECT_THAT(got, StartsWith(method + " /any HTTP/1.1\r\n"));
         EXPECT_EQ(got.substr(got.find("\r\n\r\n") + 4), body);
       }
@@ -473,14 +375,12 @@ TEST(Session, SendsTheBodyOfAnyMethodOnOnceAndAnswersWhatFollowsIt) {
 TEST(Session, PassesARedirectBackAndFollowsNone) {
   for (const std::string status : {"301 Moved", "302 Found", "303 See Other", "307 There", "308 There"}) {
     SCOPED_TRACE(status);
-    ScriptedProxy proxy;
-    proxy.plan[0] = {says(whole_answer(status, "{}", "Location: http://127.0.0.1:2/v1/chat/completions\r\n"))};
-    const auto client = proxy.client(post(chat(false)));
-    proxy.run();
+    ScriptedProxy proxy({says(whole_answer(status, "{}", "Location: http://127.0.0.1:2/v1/chat/completions\r\n"))});
+    const auto client = proxy.asks(post(chat(false)));
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 " + status.substr(0, 3)));
     EXPECT_THAT(client->got, HasSubstr("\r\nLocation: http://127.0.0.1:2/v1/chat/completions\r\n"));
     EXPECT_THAT(asked(proxy), testing::ElementsAre(1, 0, 0, 0)) << "nobody has gone to port 2";
-    EXPECT_EQ(whole_requests(proxy.connections[0].front()->got), 1u);
+    EXPECT_EQ(whole_requests(proxy.upstream().got), 1u);
   }
 }
 
@@ -497,13 +397,11 @@ TEST(Session, LetsNothingOfARequestChooseWhereItGoes) {
         to(path, host + "X-Original-URL: http://127.0.0.1:2/\r\nX-Rewrite-URL: http://127.0.0.1:2/\r\n"),
         to(path + "?url=http://127.0.0.1:2/", host)}) {
     SCOPED_TRACE(request);
-    ScriptedProxy proxy;
-    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-    const auto client = proxy.client(request);
-    proxy.run();
+    ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+    const auto client = proxy.asks(request);
     EXPECT_EQ(read_answer(client->got).body, completion);
     ASSERT_THAT(asked(proxy), testing::ElementsAre(1, 0, 0, 0));
-    EXPECT_THAT(proxy.connections[0].front()->got,
+    EXPECT_THAT(proxy.upstream().got,
                 testing::AllOf(StartsWith("POST " + path), HasSubstr("\r\nHost: 127.0.0.1:1\r\n")));
   }
 }
@@ -515,11 +413,10 @@ TEST(VanishedClient, IsFoundWhereverItsRequestIs) {
       settings.pools.front().queue.requests = 10;
       if (where == "queue") settings.pools.front().replicas.front().max_in_flight = 1;
     });
-    proxy.plan[0] = {says(where == "decode" ? stream_head + chunk_of(event("a")) : "")};
+    proxy.plan[0] = {says(where == "decode" ? sse_head() + chunk(token("a")) : "")};
     if (where == "queue") proxy.client(post(chat(true)));
     proxy.run();
-    const auto client = proxy.client(post(chat(true)));
-    proxy.run();
+    const auto client = proxy.asks(post(chat(true)));
     const auto begun = Clock::now();
     proxy.tick(begun);
     client->vanishes();
@@ -529,29 +426,15 @@ TEST(VanishedClient, IsFoundWhereverItsRequestIs) {
     EXPECT_TRUE(client->closed_by_reset());
     EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(testing::AllOf(HasSubstr(R"("outcome":"client_abort")"),
                                                                        HasSubstr("\"phase\":\"" + where + "\""))));
-    EXPECT_EQ(proxy.connections[0].front()->closed(), where != "queue") << "the one in the queue had none";
+    EXPECT_EQ(proxy.upstream().closed(), where != "queue") << "the one in the queue had none";
   }
 }
 
 TEST(Session, InvitesNoBodyThatItRefuses) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 200; });
   const auto request = post(std::string(201, ' '), "Expect: 100-continue\r\n");
-  const auto client = proxy.client(request.substr(0, request.find("\r\n\r\n") + 4));
-  proxy.run();
+  const auto client = proxy.asks(request.substr(0, request.find("\r\n\r\n") + 4));
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
-}
-
-TEST(Session, ClosesAfterATimeOutOnceTheClientHasReadIt) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client("POST /v1/chat");
-  proxy.run();
-  proxy.tick_in(10);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
-  EXPECT_TRUE(client->writing_ended());
-  EXPECT_FALSE(client->closed()) << "closing now would reset the answer away";
-  client->ends();
-  proxy.run();
-  EXPECT_TRUE(client->closed());
 }
 
 }  // namespace

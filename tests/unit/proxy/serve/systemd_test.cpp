@@ -1,4 +1,4 @@
-// What weir tells systemd, read as systemd reads it.
+// Weir tells systemd how it is. The tests read that as systemd does.
 #include "proxy/serve/systemd.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a context says of files that it cannot use; and of what it is, while the settings say it is what it was.
+// A context names the files that it cannot use, and is made anew only where the settings or their files change.
 #include "proxy/net/tls/context.hpp"
 
 #include <gtest/gtest.h>
@@ -113,23 +113,13 @@ TEST(ServerContext, ChoosesAnExactNameBeforeAWildcardAndElseTheFirst) {
   EXPECT_EQ(context.certificate_for("exact.example.test"), 2u);
   EXPECT_EQ(context.certificate_for("EXACT.example.test"), 2u);
   EXPECT_EQ(context.certificate_for("other.example.test"), 1u);
+  EXPECT_EQ(context.certificate_for("Other.Example.Test"), 1u);
   EXPECT_EQ(context.certificate_for("example.test"), 1u);
+  EXPECT_EQ(context.certificate_for("a.b.example.test"), 0u) << "a wildcard stands for one label";
   EXPECT_EQ(context.certificate_for(".example.test"), 0u);
   EXPECT_EQ(context.certificate_for("*.example.test"), 1u);
   EXPECT_EQ(context.certificate_for("localhost"), 0u);
   EXPECT_EQ(context.certificate_for(""), 0u);
-}
-
-TEST(TlsChannel, IsNotQuietWhereThePeerHasSaidItsEndAndKeepsTheConnection) {
-  for (const auto kind : {Kind::tls_to_client, Kind::tls_to_replica}) {
-    ChannelEnds ends(kind);
-    ends.open();
-    ends.read(10);
-    EXPECT_TRUE(ends.channel->is_quiet());
-    ends.peer->say_end();
-    ends.run();
-    EXPECT_FALSE(ends.channel->is_quiet()) << "it is fit for no other request";
-  }
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ class TlsPeer {
   void say_end() { SSL_shutdown(ssl_.get()); }
 
   bool is_open() const { return ssl_ && SSL_is_init_finished(ssl_.get()) == 1; }
-  std::string got;         ///< What it has read.
+  std::string got;         ///< The text that it has read.
   std::string error;       ///< Why it has failed.
-  bool heard_end = false;  ///< It has read a close_notify.
+  bool heard_end = false;  ///< A close_notify has come.
   int records = 0;         ///< So many records of application data have come.
 
  private:

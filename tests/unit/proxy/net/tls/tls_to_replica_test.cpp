@@ -21,34 +21,35 @@ std::string failure_with(const std::string& certificate, const config::ReplicaTl
   return error == 0 ? "" : connect_error_text(error);
 }
 
-TEST(TlsToReplica, TrustsWhatTheAuthorityHasSignedForThatName) {
-  EXPECT_EQ(failure_with("local", ChannelEnds::trusting()), "");
-  EXPECT_EQ(failure_with("local", ChannelEnds::trusting(), "LOCALHOST"), "");
-  EXPECT_EQ(failure_with("local", ChannelEnds::trusting(), "127.0.0.1"), "") << "an address, too";
-  EXPECT_EQ(failure_with("example", ChannelEnds::trusting(), "a.example.test"), "");
-}
-
-TEST(TlsToReplica, SaysWhichCheckACertificateFails) {
+TEST(TlsToReplica, SaysWhichCheckACertificateFailsUnlessVerifyIsOff) {
+  const std::string failed = "TLS: certificate verify failed: ", names = failed + "the certificate is for other names",
+                    expired = failed + "certificate has expired",
+                    issuer = failed + "unable to get local issuer certificate";
   const auto trusting = ChannelEnds::trusting();
-  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    EXPECT_EQ(failure_with("local", trusting, "other.test", version),
-              "TLS: certificate verify failed: the certificate is for other names");
-    EXPECT_EQ(failure_with("local", trusting, "127.0.0.2", version),
-              "TLS: certificate verify failed: the certificate is for other names");
-    EXPECT_EQ(failure_with("expired", trusting, "localhost", version),
-              "TLS: certificate verify failed: certificate has expired");
-    EXPECT_EQ(failure_with("stranger", trusting, "localhost", version),
-              "TLS: certificate verify failed: unable to get local issuer certificate");
-  }
-  config::ReplicaTls system;  // The system's authorities have signed none of these.
-  EXPECT_EQ(failure_with("local", system), "TLS: certificate verify failed: unable to get local issuer certificate");
-}
-
-TEST(TlsToReplica, ChecksNothingWhereVerifyIsOff) {
-  config::ReplicaTls settings;
-  settings.verify = false;
-  for (const auto* const certificate : {"local", "expired", "stranger"})
-    EXPECT_EQ(failure_with(certificate, settings, "other.test"), "") << certificate;
+  config::ReplicaTls off, system;  // The system's authorities have signed none of these.
+  off.verify = false;
+  const struct {
+    const char* certificate;
+    config::ReplicaTls settings;
+    std::string name, failure;
+  } rows[]{
+      {"local", trusting, "localhost", ""},
+      {"local", trusting, "LOCALHOST", ""},
+      {"local", trusting, "127.0.0.1", ""},
+      {"example", trusting, "a.example.test", ""},
+      {"local", trusting, "other.test", names},
+      {"local", trusting, "127.0.0.2", names},
+      {"expired", trusting, "localhost", expired},
+      {"stranger", trusting, "localhost", issuer},
+      {"local", system, "localhost", issuer},
+      {"local", off, "other.test", ""},
+      {"expired", off, "other.test", ""},
+      {"stranger", off, "other.test", ""},
+  };
+  for (const auto& row : rows)
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION})
+      EXPECT_EQ(failure_with(row.certificate, row.settings, row.name, version), row.failure)
+          << row.certificate << " as " << row.name << ", verify " << row.settings.verify;
 }
 
 TEST(TlsToReplica, SpeaksNoVersionBefore12) {
@@ -184,44 +185,30 @@ TEST(TlsToReplica, NamesTheServerAndAsksForHttp11) {
   EXPECT_STREQ(SSL_get_servername(&ends.peer->ssl(), TLSEXT_NAMETYPE_host_name), "localhost");
 }
 
-TEST(TlsToReplica, ResumesTheLastSession) {
-  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
-    ChannelEnds ends(Kind::tls_to_replica);
-    auto replica = TlsPeer::server("local");
-    auto& context = replica.context();
-    SSL_CTX_set_max_proto_version(&context, version);
-    SSL_CTX_up_ref(&context);
-    const ContextPtr kept(&context);
-    ends.peer.emplace(std::move(replica));
-    ends.open();
-    ends.says("x");  // Tickets come before it, and are read with it.
-    EXPECT_EQ(ends.read_text(10), "x");
-    ends.channel.reset();
-    ends.run();
-    EXPECT_TRUE(ends.peer->heard_end);
-    ends.peer.emplace(TlsPeer::server(kept.get()));
-    ends.open();
-    EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()), 1) << version;
-    const std::vector<std::pair<Side, Result>> expected{{Side::replica, Result::full},
-                                                        {Side::replica, Result::resumed}};
-    EXPECT_EQ(ends.handshakes, expected);
-  }
-}
-
-TEST(TlsToReplica, ResumesASessionWhoseConnectionBrokeOff) {
-  ChannelEnds ends(Kind::tls_to_replica);
-  auto replica = TlsPeer::server("local");
-  SSL_CTX_up_ref(&replica.context());
-  const ContextPtr kept(&replica.context());
-  ends.peer.emplace(std::move(replica));
-  ends.open();
-  ends.says("x");
-  ends.read(10);
-  ends.channel->reset_on_close();
-  ends.channel.reset();
-  ends.peer.emplace(TlsPeer::server(kept.get()));
-  ends.open();
-  EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()), 1);
+TEST(TlsToReplica, ResumesTheLastSessionThoughItsConnectionBrokeOff) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION})
+    for (const bool breaks : {false, true}) {
+      ChannelEnds ends(Kind::tls_to_replica);
+      auto replica = TlsPeer::server("local");
+      auto& context = replica.context();
+      SSL_CTX_set_max_proto_version(&context, version);
+      SSL_CTX_up_ref(&context);
+      const ContextPtr kept(&context);
+      ends.peer.emplace(std::move(replica));
+      ends.open();
+      ends.says("x");  // Tickets come before it, and are read with it.
+      EXPECT_EQ(ends.read_text(10), "x");
+      if (breaks) ends.channel->reset_on_close();
+      ends.channel.reset();
+      ends.run();
+      EXPECT_EQ(ends.peer->heard_end, !breaks);
+      ends.peer.emplace(TlsPeer::server(kept.get()));
+      ends.open();
+      EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()), 1) << version;
+      const std::vector<std::pair<Side, Result>> expected{{Side::replica, Result::full},
+                                                          {Side::replica, Result::resumed}};
+      EXPECT_EQ(ends.handshakes, expected);
+    }
 }
 
 TEST(TlsToReplica, IsQuietThoughTicketsHaveCome) {
