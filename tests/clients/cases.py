@@ -28,12 +28,8 @@ class Case:
     breaks_off: str = ""  # The replica breaks off so: killed or reset. run.py says what the client may see then.
 
 
-def case(name, counted, **rest):
-    def remember(run):
-        CASES.append(Case(name, run, counted, **rest))
-        return run
-
-    return remember
+def add(name, counted, run, **rest):
+    CASES.append(Case(name, run, counted, **rest))
 
 
 def plain(value):

@@ -1,7 +1,7 @@
 """These cases use Hugging Face's InferenceClient on TGI's own routes and on its OpenAI route."""
 import huggingface_hub
 
-from cases import Counted, attempt, case, events
+from cases import Counted, add, attempt, events
 
 HELLO = [{"role": "user", "content": "What does a weir do?"}]
 TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
@@ -23,64 +23,34 @@ def generate_events(url, prompt, **options):
     return events(generate(url, prompt, stream=True, **options), url)
 
 
-@case("huggingface text_generation, stream with details", Counted("ok", GENERATE, prompt=6, output=7))
-def _(url):
-    return generate_events(url, "plain", details=True)
-
-
-@case("huggingface text_generation, stream of words", Counted("ok", GENERATE, prompt=6, output=7))
-def _(url):
-    return generate_events(url, "plain")
-
-
-@case("huggingface text_generation with details", Counted("ok", GENERATE, False, output=7))
-def _(url):
-    return attempt(generate(url, "plain", details=True), url)
-
-
-@case("huggingface text_generation", Counted("ok", GENERATE, False))
-def _(url):
-    return attempt(generate(url, "plain"), url)
-
-
-@case("huggingface text_generation at the root", Counted("ok", GENERATE, prompt=6, output=7))
-def _(url):
+def at_the_root(url):
     # If the client has no more than an address, it posts to that, and TGI answers there by `stream`.
     one = client(model=url)
     return events(lambda: one.text_generation("plain", stream=True, details=True), url)
 
 
-@case("huggingface text_generation, refused in the first event", Counted("upstream_error", GENERATE))
-def _(url):
-    return generate_events(url, "overloaded", details=True)
-
-
-@case("huggingface text_generation, error in mid-stream", Counted("upstream_error", GENERATE, output=3))
-def _(url):
-    return generate_events(url, "error", details=True)
-
+STREAM = Counted("ok", GENERATE, prompt=6, output=7)
+add("huggingface text_generation, stream with details", STREAM, lambda url: generate_events(url, "plain", details=True))
+add("huggingface text_generation, stream of words", STREAM, lambda url: generate_events(url, "plain"))
+add("huggingface text_generation with details", Counted("ok", GENERATE, False, output=7),
+    lambda url: attempt(generate(url, "plain", details=True), url))
+add("huggingface text_generation", Counted("ok", GENERATE, False), lambda url: attempt(generate(url, "plain"), url))
+add("huggingface text_generation at the root", STREAM, at_the_root)
+add("huggingface text_generation, refused in the first event", Counted("upstream_error", GENERATE),
+    lambda url: generate_events(url, "overloaded", details=True))
+add("huggingface text_generation, error in mid-stream", Counted("upstream_error", GENERATE, output=3),
+    lambda url: generate_events(url, "error", details=True))
 
 for status, outcome in {422: "client_error", 429: "replica_refused", 500: "upstream_error"}.items():
+    add(f"huggingface text_generation, status {status}", Counted(outcome, GENERATE, False),
+        lambda url, status=status: attempt(generate(url, f"status-{status}"), url))
+    add(f"huggingface text_generation, status {status} instead of a stream", Counted(outcome, GENERATE),
+        lambda url, status=status: generate_events(url, f"status-{status}"))
 
-    @case(f"huggingface text_generation, status {status}", Counted(outcome, GENERATE, False))
-    def _(url, status=status):
-        return attempt(generate(url, f"status-{status}"), url)
-
-    @case(f"huggingface text_generation, status {status} instead of a stream", Counted(outcome, GENERATE))
-    def _(url, status=status):
-        return generate_events(url, f"status-{status}")
-
-
-@case("huggingface text_generation, replica killed in mid-stream", Counted("upstream_reset", GENERATE, output=3),
-      breaks_off="killed")
-def _(url):
-    return generate_events(url, "killed")
-
-
-@case("huggingface text_generation, client leaves in mid-stream", Counted("client_abort", GENERATE, phase="decode"),
-      client_left=True)
-def _(url):
-    return events(generate(url, "long", stream=True), url, leave_after=4)
+add("huggingface text_generation, replica killed in mid-stream", Counted("upstream_reset", GENERATE, output=3),
+    lambda url: generate_events(url, "killed"), breaks_off="killed")
+add("huggingface text_generation, client leaves in mid-stream", Counted("client_abort", GENERATE, phase="decode"),
+    lambda url: events(generate(url, "long", stream=True), url, leave_after=4), client_left=True)
 
 
 def chat(url, model, **options):
@@ -88,36 +58,20 @@ def chat(url, model, **options):
     return lambda: one.chat_completion(HELLO, model=model, **options)
 
 
-@case("huggingface chat_completion, stream", Counted("ok", CHAT, prompt=31, output=8))
-def _(url):
-    return events(chat(url, "tgi/plain", stream=True), url)
+def chat_events(url, model, **options):
+    return events(chat(url, model, stream=True, **options), url)
 
 
-@case("huggingface chat_completion, stream with usage", Counted("ok", CHAT, prompt=31, output=8))
-def _(url):
-    return events(chat(url, "tgi/plain", stream=True, stream_options={"include_usage": True}), url)
-
-
-@case("huggingface chat_completion, stream with a tool call", Counted("ok", CHAT, prompt=31, output=5))
-def _(url):
-    return events(chat(url, "tgi/tools", stream=True, tools=TOOLS), url)
-
-
-@case("huggingface chat_completion", Counted("ok", CHAT, False, prompt=31, output=8))
-def _(url):
-    return attempt(chat(url, "tgi/plain"), url)
-
-
-@case("huggingface chat_completion, a tool call", Counted("ok", CHAT, False, prompt=31, output=5))
-def _(url):
-    return attempt(chat(url, "tgi/tools", tools=TOOLS), url)
-
-
-@case("huggingface chat_completion, status 422", Counted("client_error", CHAT, False))
-def _(url):
-    return attempt(chat(url, "tgi/status-422"), url)
-
-
-@case("huggingface chat_completion, error in mid-stream", Counted("upstream_error", CHAT, output=3))
-def _(url):
-    return events(chat(url, "tgi/error", stream=True), url)
+add("huggingface chat_completion, stream", Counted("ok", CHAT, prompt=31, output=8), lambda url: chat_events(url, "tgi/plain"))
+add("huggingface chat_completion, stream with usage", Counted("ok", CHAT, prompt=31, output=8),
+    lambda url: chat_events(url, "tgi/plain", stream_options={"include_usage": True}))
+add("huggingface chat_completion, stream with a tool call", Counted("ok", CHAT, prompt=31, output=5),
+    lambda url: chat_events(url, "tgi/tools", tools=TOOLS))
+add("huggingface chat_completion", Counted("ok", CHAT, False, prompt=31, output=8),
+    lambda url: attempt(chat(url, "tgi/plain"), url))
+add("huggingface chat_completion, a tool call", Counted("ok", CHAT, False, prompt=31, output=5),
+    lambda url: attempt(chat(url, "tgi/tools", tools=TOOLS), url))
+add("huggingface chat_completion, status 422", Counted("client_error", CHAT, False),
+    lambda url: attempt(chat(url, "tgi/status-422"), url))
+add("huggingface chat_completion, error in mid-stream", Counted("upstream_error", CHAT, output=3),
+    lambda url: chat_events(url, "tgi/error"))

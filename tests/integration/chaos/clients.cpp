@@ -18,7 +18,7 @@ using namespace integration;
 /// The replica whose answers are not scripted.
 constexpr std::string_view simulated = "sim";
 
-/// One request of one client. Its ways of asking are drawn.
+/// A client's request, whose ways of asking are drawn.
 class Asking {
  public:
   Asking(std::uint64_t seed, std::string id, const Door& door, Dice& dice)
@@ -141,7 +141,7 @@ class Asking {
     return false;
   }
 
-  /// It has left, or reads its answer to the end, as the settings say.
+  /// The client has left for weir, or reads its answer to the end, as the settings say.
   bool half_closes(HttpClient& client) {
     seen_.half_closed = true;
     client.finish_sending();
@@ -174,7 +174,7 @@ class Asking {
       seen_.complete = right;
       seen_.wrong = !right;
     }
-    // What was cut is still the beginning of what one replica sent.
+    // An answer that was cut is still the beginning of what one replica sent.
     if (streams_ && got.status == 200 && seen_.replica != simulated &&
         got.head.field("content-type") != "application/json") {
       const auto sent = std::string_view(got.body).substr(0, error);
@@ -232,7 +232,7 @@ void Clients::ask_all_the_time(std::size_t number) {
       trouble = asking.seen().id + ": " + error.what();
       client.reset();
     }
-    // Who was refused does not ask again at once.
+    // A client that was refused does not ask again at once.
     if (!asking.seen().complete) std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(30)));
     const std::lock_guard lock(mutex_);
     seen_.push_back(asking.seen());

@@ -19,10 +19,10 @@ struct Door {
   std::uint16_t port = 0;
   std::uint16_t half_closing_port = 0;  ///< A client that comes there may end its direction and read on.
   const Names& names;                   ///< Clients know by them whose bytes an answer has.
-  std::vector<std::string> keys = {};   ///< One of them opens it. It stands open if there are none.
+  std::vector<std::string> keys = {};   ///< Any of these opens it; without keys it stands open.
 };
 
-/// What a client knows of one of its requests.
+/// A request as its client knows it.
 struct Seen {
   enum class End : std::uint8_t {
     whole,    ///< Status and body came whole.
@@ -32,14 +32,14 @@ struct Seen {
   };
   enum class Key : std::uint8_t { right, wrong, none };
   std::string id;
-  Key key = Key::right;  ///< It is right where none is needed.
+  Key key = Key::right;  ///< `right` also where no key is needed.
   End end = End::nothing;
   unsigned status = 0;
-  std::string replica;            ///< What x-weir-replica said; "" if it said nothing.
-  std::string weir_id;            ///< What x-weir-id said.
-  std::size_t on_connection = 0;  ///< It is 1 for the first request of a connection.
-  bool complete = false;          ///< It is a whole stream with its end marker, and every byte is the replica's.
-  bool wrong = false;             ///< It claims to be complete, and is not what the replica sent.
+  std::string replica;            ///< The x-weir-replica; "" if there was none.
+  std::string weir_id;            ///< The x-weir-id.
+  std::size_t on_connection = 0;  ///< 1 for the first request of a connection.
+  bool complete = false;          ///< A whole stream with its end marker, every byte of which is the replica's.
+  bool wrong = false;             ///< An answer that claims to be complete, and is not what the replica sent.
   bool error = false;             ///< An error event is its last but for the marker.
   bool marked = false;            ///< The end marker is its last.
   bool half_closed = false;       ///< The client ended its direction before the answer.

@@ -6,13 +6,12 @@
 // Usage: chaos [--seed N] [--seconds S]
 //   --seed     1 if none is given. What is drawn follows from it; what happens first depends on the machine, too.
 //   --seconds  10 if none are given.
-// It exits 1 if anything disagrees, and says what, and how to run it again.
+// The program exits 1 if anything disagrees, and says what, and how to run it again.
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iostream>
 #include <string_view>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "tests/integration/chaos/reckoning.hpp"
 #include "tests/integration/chaos/town.hpp"
 #include "tests/integration/peers/look.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::chaos {
 namespace {
@@ -36,26 +36,14 @@ constexpr std::size_t most_shown = 20;
 
 enum class Third : std::uint8_t { steady, changing, guarded };
 
-std::size_t descriptors_of(const integration::WeirUnderTest& weir) {
-  const auto folder = "/proc/" + std::to_string(weir.process().id()) + "/fd";
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
-}
-
-std::size_t lines_with(std::string_view log, std::string_view what) {
-  std::size_t found = 0;
-  for (auto at = log.find(what); at != log.npos; at = log.find(what, at + 1)) ++found;
-  return found;
-}
-
-/// Waits for the lines of primaries and shadows, as long as they may take. Which are missing is seen later.
+/// Waits for the lines of primaries and shadows.
 void wait_for_lines(const integration::WeirUnderTest& weir, std::size_t primaries) {
-  for (const auto deadline = Clock::now() + integration::patience; Clock::now() < deadline;) {
+  integration::look_until("the lines of all requests", [&] {
     const auto shadows = static_cast<std::size_t>(weir.metrics().sum("weir_shadow_requests_total"));
     const auto log = weir.log_text();
-    if (lines_with(log, "\"role\":\"primary\"") >= primaries && lines_with(log, "\"role\":\"shadow\"") >= shadows)
-      return;
-    std::this_thread::sleep_for(integration::between_looks);
-  }
+    return integration::times_in(log, "\"role\":\"primary\"") >= primaries &&
+           integration::times_in(log, "\"role\":\"shadow\"") >= shadows;
+  });
 }
 
 Reckoning reckon_at_rest(const Town& town, const std::vector<Seen>& seen) {
@@ -86,11 +74,11 @@ void ends_under_way(Town& town) {
 
 void play(Town& town) {
   auto& weir = town.weir();
-  // What its start has opened is closed by then.
+  // Descriptors that weir's start has opened are closed by then.
   static_cast<void>(weir.metrics_when("the replicas to be up", [](const integration::MetricsPage& page) {
     return page.sum("weir_replica_state", {{"state", "up"}}) >= 4;
   }));
-  const auto open = descriptors_of(weir);
+  const auto open = weir.process().open_descriptors();
 
   Dice dice(seed, "pauses");
   std::size_t memory = 0;
@@ -114,8 +102,8 @@ void play(Town& town) {
   }
 
   const auto deadline = Clock::now() + integration::patience;
-  auto still_open = descriptors_of(weir);
-  for (; still_open > open && Clock::now() < deadline; still_open = descriptors_of(weir))
+  auto still_open = weir.process().open_descriptors();
+  for (; still_open > open && Clock::now() < deadline; still_open = weir.process().open_descriptors())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_LE(still_open, open) << "descriptors at rest";
   EXPECT_LT(memory, most_memory) << "bytes of resident memory";

@@ -10,7 +10,7 @@
 
 namespace weir::chaos {
 
-/// All threads.
+/// Any thread uses it.
 class Names {
  public:
   /// A machine has this name from now on, until the name leaves or another machine has it.
@@ -27,9 +27,7 @@ class Names {
   }
 
   /// Returns all machines that have had the name at any time.
-  std::set<std::string> machines(const std::string& name) const {
-    return at(name).machines;
-  }
+  std::set<std::string> machines(const std::string& name) const { return at(name).machines; }
   bool is_there(const std::string& name) const { return at(name).is_there; }
   /// A name that has left may be there again. Its counters may have begun anew.
   bool has_left(const std::string& name) const { return at(name).has_left; }

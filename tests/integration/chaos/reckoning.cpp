@@ -48,7 +48,7 @@ bool had_no_memory(const Line& line) {
   return member(line, "outcome") == "rejected" && member(line, "status") == "503" && !has(line, "pool");
 }
 
-/// It was spent within the request's head, so that weir knows neither its name nor its key.
+/// The memory was spent within the request's head, so that weir knows neither its name nor its key.
 bool is_nameless(const Line& line) { return !has(line, "client_id") && had_no_memory(line); }
 
 /// Returns what is wrong with what weir says of a request, or "".
@@ -103,7 +103,7 @@ struct Sums {
   }
 };
 
-/// What the log of the shadows adds up to.
+/// The sums over the log lines of the shadows.
 struct ShadowSums {
   std::map<std::string, double> sent, results;
   double first_tokens = 0, output_tokens = 0;

@@ -1,13 +1,11 @@
 #include "tests/integration/chaos/town.hpp"
 
-#include <openssl/sha.h>
 #include <signal.h>
 
-#include <array>
-#include <iomanip>
 #include <sstream>
 #include <utility>
 
+#include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/words.hpp"
 
@@ -16,19 +14,11 @@ namespace {
 
 using namespace integration;
 
-/// What clients show at a guarded door. The second key has few places.
+/// The keys that clients show at a guarded door. The second one has few places.
 const std::vector<std::string> door_keys{"key-of-alice", "key-of-bob"};
 
 std::string keys_file() {
-  std::ostringstream text;
-  for (const auto& key : door_keys) {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
-    SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), hash.data());
-    text << "[[key]]\nname = " << quoted(key) << "\nsha256 = \"" << std::hex << std::setfill('0');
-    for (const auto byte : hash) text << std::setw(2) << unsigned{byte};
-    text << "\"\n" << (key == door_keys.back() ? "max_in_flight = 9\n" : "");
-  }
-  return text.str();
+  return key_lines(door_keys[0], door_keys[0]) + key_lines(door_keys[1], door_keys[1], "max_in_flight = 9\n");
 }
 
 }  // namespace
@@ -40,8 +30,8 @@ Town::Place::Place(std::uint64_t seed, const std::string& its_label, bool speaks
 }
 
 ReplicaKeys Town::Place::keys() const {
-  if (!tls) return {name, "http://127.0.0.1:" + std::to_string(port)};
-  return {name, tls->url(), {{"tls", "{ ca = " + quoted(tls_file("ca.pem")) + " }"}}};
+  if (!tls) return {name, url_of(port)};
+  return {name, tls->url(), {{"tls", "{ " + trusting_keys() + " }"}}};
 }
 
 void Town::Place::start() {
@@ -69,7 +59,7 @@ void Town::start_simulated() {
       std::make_unique<SimulatedReplica>(std::vector<std::string>{"--step-ms", "2", "--model", "m"}, simulated_port_);
 }
 
-/// All but the simulated replica may differ from one reload to the next.
+/// Everything but the simulated replica may differ from one reload to the next.
 WeirSettings Town::settings() {
   const auto one_of = [this](std::initializer_list<const char*> words) {
     return std::string(std::data(words)[dice_.below(words.size())]);
@@ -77,7 +67,7 @@ WeirSettings Town::settings() {
   PoolKeys pool{.name = "chat", .replicas = {}};
   for (const auto& place : places_)
     if (!place.name.empty()) pool.replicas.push_back(place.keys());
-  pool.replicas.push_back({"sim", "http://127.0.0.1:" + std::to_string(simulated_port_), {{"inject_usage", "false"}}});
+  pool.replicas.push_back({"sim", url_of(simulated_port_), {{"inject_usage", "false"}}});
   for (auto& replica : pool.replicas) {
     replica.more.insert({"weight", one_of({"1.0", "0.5", "2.0"})});
     if (dice_.chance(0.5)) replica.more.insert({"max_in_flight", one_of({"4", "8", "16"})});
@@ -86,8 +76,7 @@ WeirSettings Town::settings() {
                {"queue", one_of({"0", "4", "64"})},
                {"queue_time", one_of({"0.2", "2"})},
                {"queue_time_down", "1"}};
-  WeirSettings all{.pools = {pool}};
-  all.admin = {{"listen", quoted("127.0.0.1:" + std::to_string(admin_))}};
+  auto all = with_admin({.pools = {pool}}, admin_);
   all.health = {{"path", "\"/flip\""},
                 {"interval", "0.2"},
                 {"timeout", "0.5"},
@@ -140,29 +129,10 @@ void Town::guards_its_door() {
   half_closing_.emplace(Bridge::Kind::plain_to_tls, weir_->port(), Bridge::Options{.half_closes = true});
 }
 
-Response Town::ask_admin(const std::string& bytes, std::string_view method) const {
-  try {
-    return fetch(admin_, bytes, method);
-  } catch (const std::exception& error) {
-    throw std::runtime_error("the admin listener, asked " + bytes.substr(0, bytes.find("\r\n")) + ": " + error.what());
-  }
-}
-
-Response Town::post_admin(const std::string& path) const {
-  const auto host = "127.0.0.1:" + std::to_string(admin_);
-  return ask_admin("POST " + path + " HTTP/1.1\r\nHost: " + host +
-                       "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-                   "POST");
-}
-
-void Town::get_admin(const std::string& path) const {
-  ask_admin("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET");
-}
-
 /// Another reload may still be under way.
 void Town::reload_at_last() {
   weir_->rewrite(settings());
-  look_until("weir to reload its settings", [this] { return post_admin("/-/reload").status == 200; });
+  look_until("weir to reload its settings", [this] { return post_admin(admin_, "/-/reload").status == 200; });
 }
 
 void Town::give_name(Place& place, const std::string& name) {
@@ -213,7 +183,7 @@ void Town::reload() {
   }
   weir_->rewrite(settings());
   if (dice_.chance(0.5)) return weir_->process().send(SIGHUP);
-  static_cast<void>(post_admin("/-/reload"));
+  static_cast<void>(post_admin(admin_, "/-/reload"));
 }
 
 void Town::end_or_start(Place& place) {
@@ -242,7 +212,7 @@ void Town::end_or_start_simulated() {
 
 void Town::something_happens() {
   auto& place = *std::next(places_.begin(), static_cast<std::ptrdiff_t>(dice_.below(places_.size())));
-  // Nobody is away for long.
+  // A replica is not away for long.
   if (!place.peer && dice_.chance(0.5)) return end_or_start(place);
   if (!simulated_ && dice_.chance(0.3)) return end_or_start_simulated();
   const auto kind = dice_.below(100);
@@ -251,18 +221,19 @@ void Town::something_happens() {
   } else if (kind < 30) {
     if (place.name.empty()) return;
     ++drains_;
-    static_cast<void>(post_admin("/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain")));
+    static_cast<void>(post_admin(admin_, "/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain")));
   } else if (kind < 45) {
     ++scrapes_;
     static_cast<void>(weir_->metrics());
   } else if (kind < 55) {
-    for (const auto* page : {"/api/replicas", "/api/settings", "/api/compare", "/"}) get_admin(page);
+    for (const auto* page : {"/api/replicas", "/api/settings", "/api/compare", "/"})
+      static_cast<void>(get_admin(admin_, page));
   } else if (kind < 60) {
     ++switches_;
-    static_cast<void>(post_admin(std::string("/api/shadow/fp8/") + (dice_.chance(0.5) ? "on" : "off")));
+    static_cast<void>(post_admin(admin_, std::string("/api/shadow/fp8/") + (dice_.chance(0.5) ? "on" : "off")));
   } else if (kind < 65) {
     ++bypasses_;
-    static_cast<void>(post_admin(std::string("/api/bypass/") + (dice_.chance(0.4) ? "on" : "off")));
+    static_cast<void>(post_admin(admin_, std::string("/api/bypass/") + (dice_.chance(0.4) ? "on" : "off")));
   } else if (kind < 80) {
     end_or_start(dice_.chance(0.2) ? *candidate_ : place);
   } else if (kind < 85) {
@@ -281,9 +252,9 @@ void Town::becomes_quiet() {
     place->how.is_healthy(true);
     if (!place->peer) place->start();
     if (place != candidate_.get() && !place->name.empty())
-      static_cast<void>(post_admin("/api/replicas/" + place->name + "/undrain"));
+      static_cast<void>(post_admin(admin_, "/api/replicas/" + place->name + "/undrain"));
   }
-  for (const auto* path : {"/api/shadow/fp8/on", "/api/bypass/off"}) static_cast<void>(post_admin(path));
+  for (const auto* path : {"/api/shadow/fp8/on", "/api/bypass/off"}) static_cast<void>(post_admin(admin_, path));
   if (!simulated_) start_simulated();
 }
 

@@ -1,5 +1,5 @@
-// A chaos run plays in a town: machines, a shadow's replica, and a weir whose settings name them. Things happen to them.
-// TLS stands before two of the machines and before the shadow's.
+// A chaos run plays in a town: machines, a shadow's replica, and a weir whose settings name them. Things happen to
+// them. TLS stands before two of the machines and before the shadow's.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ class Town {
     std::uint16_t port;
     Misbehaving how;
     std::unique_ptr<integration::ScriptedReplica> peer;
-    std::optional<integration::DeafPort> deaf;  ///< It has the port, at times, while there is no peer.
+    std::optional<integration::DeafPort> deaf;  ///< A deaf port, at times, while there is no peer.
     std::optional<integration::Bridge> tls;
   };
 
@@ -69,9 +69,6 @@ class Town {
   void change_replicas();
   void reload();
   void reload_at_last();
-  integration::Response ask_admin(const std::string& bytes, std::string_view method) const;
-  integration::Response post_admin(const std::string& path) const;
-  void get_admin(const std::string& path) const;
   void end_or_start(Place& place);
   void end_or_start_simulated();
   void start_simulated();

@@ -3,7 +3,6 @@
 // cells() is the whole table. A combination that cannot be has its reason there, in place of an expectation.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,7 +12,7 @@
 namespace weir::integration {
 
 enum class Fault : std::uint8_t {
-  // These are a replica's.
+  // Faults of a replica.
   refuse,
   no_answer_to_connect,
   reset_before_head,
@@ -27,7 +26,7 @@ enum class Fault : std::uint8_t {
   storm_of_1xx,
   in_band_error,
   killed,
-  // These are a client's.
+  // Faults of a client.
   client_closes,
   client_resets,
   client_half_closes,
@@ -40,12 +39,12 @@ inline constexpr std::size_t faults = 19;
 /// Says where the request is when the fault comes.
 enum class Phase : std::uint8_t {
   receiving,   ///< weir reads it from its client.
-  queued,      ///< It waits in weir, and the fault befalls the request that has its place, or its client.
+  queued,      ///< The request waits in weir, and the fault befalls the request that has its place, or its client.
   connecting,  ///< weir connects to the replica.
   sending,     ///< The replica has read its head, and the body is on its way.
   prefill,     ///< The replica has it whole and has sent no token.
   streaming,   ///< The client has some tokens.
-  keep_alive,  ///< It is the second one on connections that have served one, or they are idle.
+  keep_alive,  ///< The request is the second one on connections that have served one, or they are idle.
 };
 inline constexpr std::size_t phases = 7;
 
@@ -58,15 +57,15 @@ inline bool is_clients(Fault fault) { return fault >= Fault::client_closes; }
 struct Cell {
   Fault fault;
   Phase phase;
-  std::string_view cannot = {};  ///< It is the reason why there is no such combination.
-  std::string_view alone = {};   ///< What is expected where the replica is the only one.
-  std::string_view beside = {};  ///< What is expected beside a replica that is well; "" if that makes no difference.
-  std::string_view waiter = {};  ///< What is expected for the request that was queued meanwhile.
+  std::string_view cannot = {};  ///< The reason why there is no such combination.
+  std::string_view alone = {};   ///< The expectation where the replica is the only one.
+  std::string_view beside = {};  ///< The one beside a replica that is well; "" if that makes no difference.
+  std::string_view waiter = {};  ///< The one for the request that was queued meanwhile.
 };
 
 const std::vector<Cell>& cells();
 
-/// What peers speak with weir. A bridge stands before each one that speaks TLS.
+/// The protocol that peers speak with weir. A bridge stands before each one that speaks TLS.
 enum class Transport : std::uint8_t {
   plain,
   tls,         ///< Clients and scripted replicas speak TLS.

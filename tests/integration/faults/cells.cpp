@@ -180,7 +180,7 @@ Transport over_tls(const Cell& cell) {
     return Transport::tls_client;
   // A bridge outlives the process behind it, and shows weir the resets and ends of the other faults.
   if (cell.fault == killed) return Transport::tls_client;
-  // What the bridge holds may reach weir behind the next request, and then it is that one's answer.
+  // Bytes that the bridge holds may reach weir behind the next request, and then they are that one's answer.
   if (cell.fault == garbage_after_the_response && cell.phase == keep_alive) return Transport::tls_client;
   return Transport::tls;
 }

@@ -1,4 +1,4 @@
-#include "tests/integration/faults/client_faults.hpp"
+#include "tests/integration/faults/plays.hpp"
 
 #include <gtest/gtest.h>
 

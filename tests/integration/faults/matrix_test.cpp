@@ -2,12 +2,10 @@
 // as many descriptors as before (Stage::expect_rest).
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 
 #include "tests/integration/faults/cell.hpp"
-#include "tests/integration/faults/client_faults.hpp"
-#include "tests/integration/faults/replica_faults.hpp"
+#include "tests/integration/faults/plays.hpp"
 
 namespace weir::integration {
 
@@ -23,7 +21,7 @@ std::vector<CellRun> runs(bool clients) {
     if (!cell.cannot.empty() || is_clients(cell.fault) != clients) continue;
     for (const auto transport : {Transport::plain, over_tls(cell)}) {
       all.push_back({cell, Company::alone, transport});
-      // What a client with TLS gets beside a replica that is well is what it gets of any replica without TLS.
+      // Beside a replica that is well, a client with TLS gets what it gets of any replica without TLS.
       if (!cell.beside.empty() && transport != Transport::tls_client) all.push_back({cell, Company::beside, transport});
     }
   }

@@ -1,4 +1,4 @@
-#include "tests/integration/faults/replica_faults.hpp"
+#include "tests/integration/faults/plays.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,7 +147,7 @@ void play_killed(const CellRun& run, Stage& stage, SimulatedReplica& replica) {
   }
 }
 
-/// What comes behind an answer may go on: the next one on this connection could be anything.
+/// Stray bytes behind an answer may be followed by more, so the connection serves no further request.
 void expect_no_more_on_the_struck_connection(Stage& stage) {
   const auto requests = stage.replica(0).requests();
   const auto struck =

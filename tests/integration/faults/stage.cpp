@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <filesystem>
 #include <set>
-#include <sstream>
 #include <thread>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
@@ -30,12 +29,9 @@ WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::str
   settings.engine = {{"metrics_path", "\"\""}};
   settings.server = wishes.server;
   settings.server["threads"] = "1";  // What one request leaves idle is there for the next one.
-  if (wishes.transport != Transport::plain)
-    settings.server["tls"] =
-        "{ cert = " + quoted(tls_file("local.pem")) + ", key = " + quoted(tls_file("local.key")) + " }";
+  if (wishes.transport != Transport::plain) settings = with_tls(std::move(settings));
   if (wishes.transport == Transport::tls)
-    for (auto& replica : settings.pools[0].replicas)
-      replica.more["tls"] = "{ ca = " + quoted(tls_file("ca.pem")) + " }";
+    for (auto& replica : settings.pools[0].replicas) replica.more["tls"] = "{ " + trusting_keys() + " }";
   return settings;
 }
 
@@ -110,7 +106,7 @@ Asked& Stage::send(Kind kind, std::size_t body_bytes, HttpClient* client) {
   try {
     one.client->send(bytes);
   } catch (const PeerGone&) {
-    // What weir said before it hung up is still to be read.
+    // The answer that weir gave before it hung up is still to be read.
   }
   return one;
 }
@@ -125,12 +121,7 @@ bool Stage::read_more(Asked& asked) {
 }
 
 void Stage::read_events(Asked& asked, std::size_t events) {
-  const auto count = [&] {
-    std::size_t n = 0;
-    for (auto at = asked.got.body.find("\n\n"); at != std::string::npos; at = asked.got.body.find("\n\n", at + 2)) ++n;
-    return n;
-  };
-  while (count() < events && read_more(asked)) {
+  while (times_in(asked.got.body, "\n\n") < events && read_more(asked)) {
   }
 }
 
@@ -161,11 +152,6 @@ std::uint16_t Stage::end_replica(std::size_t index) {
   return port;
 }
 
-std::size_t Stage::descriptors() const {
-  const auto folder = "/proc/" + std::to_string(weir_->process().id()) + "/fd";
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
-}
-
 /// weir has just been asked whether it is ready, and by its prober: what these opened is closed before long.
 std::size_t Stage::descriptors_at_rest() const {
   constexpr int looks = 8;
@@ -181,14 +167,13 @@ std::size_t Stage::descriptors_at_rest() const {
 
 /// Other requests may still run.
 boost::json::object Stage::line_of(const Asked& asked) {
-  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
-    std::istringstream log(weir_->log_text());
-    for (std::string text; std::getline(log, text) && !log.eof();)
-      if (auto line = boost::json::parse(text).as_object(); member(line, "client_id") == asked.id) return line;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ADD_FAILURE() << "no line in the log for " << asked.id << ":\n" << weir_->log_text();
-  return {};
+  boost::json::object found;
+  look_until("a line in the log for " + asked.id, [&] {
+    for (auto& line : weir_->all_log_lines())
+      if (member(line, "client_id") == asked.id) found = line;
+    return !found.empty();
+  });
+  return found;
 }
 
 std::string Stage::end_of(const Asked& asked) {

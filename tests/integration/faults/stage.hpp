@@ -26,7 +26,7 @@ inline constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
 
 /// A request as its client saw it.
 struct Asked {
-  std::string id;  ///< It is the x-request-id, and so the log's client_id.
+  std::string id;  ///< The x-request-id, and so the log's client_id.
   std::unique_ptr<HttpClient> own;
   HttpClient* client = nullptr;
   Response got;
@@ -45,8 +45,8 @@ class Stage {
     Keys server = {};
     Keys pool = {};
     Keys of_replica = {};
-    Strike at_head = {};         ///< It is what a replica does when it has read only the head.
-    Strike strike = {};          ///< It is what it does when it has the request whole.
+    Strike at_head = {};         ///< The replica does this when it has read only the head.
+    Strike strike = {};          ///< The replica does this when it has the request whole.
     std::string other_url = {};  ///< A replica that is not scripted comes first.
     bool half_closes = false;    ///< With TLS, what ends its direction goes on reading: see Bridge.
   };
@@ -75,7 +75,7 @@ class Stage {
   /// Waits until a replica has seen that its connection was closed, and returns when that was.
   Clock::time_point wait_for_closed(std::size_t n) { return closes_.wait_for(n); }
 
-  // These are for a strike.
+  // For a strike.
   void go_on() { go_on_.set(); }
   void wait_until_told() { go_on_.wait("the test to go on"); }
   /// Returns how many bytes of answers all clients have.
@@ -97,7 +97,7 @@ class Stage {
   /// Ends a replica, connections and all, and returns its port.
   std::uint16_t end_replica(std::size_t index);
   void strikes(std::size_t n) { strikes_left_ = n; }
-  std::size_t descriptors() const;
+  std::size_t descriptors() const { return weir_->process().open_descriptors(); }
 
   /// Returns "outcome phase status" of a request, as the log and its client have it.
   std::string end_of(const Asked& asked);

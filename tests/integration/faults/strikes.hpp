@@ -1,4 +1,4 @@
-// What a replica of the fault matrix does to the request that it is to treat badly.
+// The ways in which a replica of the fault matrix treats a request badly.
 #pragma once
 
 #include "tests/integration/faults/cell.hpp"

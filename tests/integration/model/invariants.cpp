@@ -1,7 +1,5 @@
 #include "tests/integration/model/invariants.hpp"
 
-#include <algorithm>
-
 #include "tests/integration/peers/streams.hpp"
 
 namespace weir::model {
@@ -132,8 +130,8 @@ void books_are_empty(Stage& stage) {
 }
 
 void descriptors_are_as_before(Stage& stage) {
-  if (!Stage::look([&] { return stage.files_open() <= stage.files_at_the_beginning(); }, 15s))
-    throw Violation("I5: " + std::to_string(stage.files_open()) + " descriptors at rest, " +
+  if (!Stage::look([&] { return stage.weir().process().open_descriptors() <= stage.files_at_the_beginning(); }, 15s))
+    throw Violation("I5: " + std::to_string(stage.weir().process().open_descriptors()) + " descriptors at rest, " +
                     std::to_string(stage.files_at_the_beginning()) + " at the beginning");
 }
 

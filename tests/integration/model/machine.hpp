@@ -22,7 +22,7 @@ class Truth {
   bool is_released(const std::string& id) const;
   void add_violation(std::string text);
   std::vector<std::string> violations() const;
-  std::atomic<bool> over{false};  ///< Nobody waits for anything any more.
+  std::atomic<bool> over{false};  ///< The stage ends, so no machine waits for anything.
 
  private:
   mutable std::mutex mutex_;

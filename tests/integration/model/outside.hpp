@@ -1,4 +1,4 @@
-// What lasts from one sequence to the next, because its start takes time, and what a run adds up.
+// The things that last from one sequence to the next, because its start takes time, and what a run adds up.
 #pragma once
 
 #include <array>

@@ -1,7 +1,6 @@
 // I6: the request log, the metrics and the clients tell the same.
 #include <boost/json.hpp>
 #include <map>
-#include <sstream>
 
 #include "tests/integration/model/invariants.hpp"
 
@@ -15,14 +14,12 @@ using Line = boost::json::object;
 struct Log {
   std::map<std::string, std::vector<Line>> by_client;  ///< By the name that the client gave.
   std::map<std::string, double> outcomes;
-  std::size_t flooded = 0;  ///< Of the clients of floods, who have no names.
+  std::size_t flooded = 0;  ///< The lines of clients of floods, which have no names.
 };
 
-Log read(const std::string& text) {
+Log read(std::vector<Line> lines) {
   Log log;
-  std::istringstream all(text);
-  for (std::string one; std::getline(all, one) && !all.eof();) {
-    auto line = boost::json::parse(one).as_object();
+  for (auto& line : lines) {
     if (member(line, "role") != "primary") continue;
     ++log.outcomes[member(line, "outcome")];
     log.flooded += member(line, "replica") == "still";
@@ -71,7 +68,7 @@ std::string difference(Stage& stage, const Log& log) {
 void log_is_what_clients_saw(Stage& stage) {
   std::string differs;
   // A line is written a moment after the answer.
-  if (!Stage::look([&] { return (differs = difference(stage, read(stage.weir().log_text()))).empty(); }, 10s))
+  if (!Stage::look([&] { return (differs = difference(stage, read(stage.weir().all_log_lines()))).empty(); }, 10s))
     throw Violation("I6: " + differs);
 }
 

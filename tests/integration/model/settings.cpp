@@ -1,25 +1,15 @@
 // How the model's settings are written for weir.
-#include <openssl/sha.h>
-
 #include <array>
-#include <iomanip>
-#include <sstream>
+#include <string>
 
 #include "tests/integration/model/stage.hpp"
+#include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/words.hpp"
 
 namespace weir::model {
 namespace {
 
 using namespace integration;
-
-std::string hash_of(const std::string& secret) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
-  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), hash.data());
-  std::ostringstream text;
-  for (const auto byte : hash) text << std::hex << std::setfill('0') << std::setw(2) << unsigned{byte};
-  return text.str();
-}
 
 ReplicaKeys keys_of(const Replica& replica, const Machine& machine) {
   ReplicaKeys keys{replica.name, machine.url()};
@@ -33,13 +23,12 @@ ReplicaKeys keys_of(const Replica& replica, const Machine& machine) {
 std::string Stage::file(const char* name) const { return quoted((files_.path() / name).string()); }
 
 void Stage::write_files() const {
-  std::ostringstream keys;
+  std::string keys;
   for (const auto& key : model_.keys) {
-    keys << "[[key]]\nname = " << quoted(key.name) << "\nsha256 = " << quoted(hash_of(key.secret())) << '\n';
-    if (key.most != 0) keys << "max_in_flight = " << key.most << '\n';
-    if (key.narrow) keys << "models = [\"n\"]\n";
+    const auto most = key.most == 0 ? "" : "max_in_flight = " + std::to_string(key.most) + "\n";
+    keys += key_lines(key.name, key.secret(), most + (key.narrow ? "models = [\"n\"]\n" : ""));
   }
-  write_file(files_.path() / "keys.toml", keys.str());
+  write_file(files_.path() / "keys.toml", keys);
   const std::string name = model_.renewed ? "renewed" : "local";
   write_file(files_.path() / "cert.pem", read_file(tls_file(name + ".pem")));
   write_file(files_.path() / "key.pem", read_file(tls_file(name + ".key")));
@@ -87,14 +76,19 @@ WeirSettings Stage::settings() const {
   // Some replicas have keys of their own. Any client that reaches weir may use them, if clients need none.
   if (!model_.needs_keys) all.server["open"] = "true";
   if (model_.speaks_tls) all.server["tls"] = "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }";
-  all.admin = {{"listen", quoted(at_loopback(admin_))}};
   all.health = {{"path", "\"/alive\""}, {"interval", "0.3"}, {"timeout", "2"}, {"down_after", "2"}};
   all.engine = {{"metrics_path", "\"\""}};
   all.discovery = {{"nameserver", outside_.dns.address()}, {"interval", "0.3"}};
-  all.limits = {{"first_token", "60"}, {"between_tokens", "60"}, {"whole_answer", "60"}, {"upstream_idle", "0.2"},
-                {"drain", "120"},      {"body_time", "60"},      {"connect", "20"},
-                {"request_body", "\"1MiB\""}, {"buffer_memory", "\"16MiB\""}};
-  return all;
+  all.limits = {{"first_token", "60"},
+                {"between_tokens", "60"},
+                {"whole_answer", "60"},
+                {"upstream_idle", "0.2"},
+                {"drain", "120"},
+                {"body_time", "60"},
+                {"connect", "20"},
+                {"request_body", "\"1MiB\""},
+                {"buffer_memory", "\"16MiB\""}};
+  return with_admin(std::move(all), admin_);
 }
 
 WeirSettings Stage::settings_and_homes() {

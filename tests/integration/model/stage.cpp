@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
 #include "tests/integration/peers/streams.hpp"
-#include "tests/integration/peers/words.hpp"
 
 namespace weir::model {
 namespace {
@@ -33,7 +31,7 @@ Stage::Stage(Outside& outside) : outside_(outside) {
   for (const auto* one : model_.replicas()) changed_at_[one->name] = 0;
   weir_.emplace(settings_and_homes());
   look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 7; }, at_most);
-  files_at_the_beginning_ = files_open();
+  files_at_the_beginning_ = weir_->process().open_descriptors();
 }
 
 Stage::~Stage() {
@@ -53,11 +51,6 @@ Page Stage::page() const {
   auto text = fetch(weir_->metrics_port(), get("/metrics"), "GET").body;
   MetricsPage metrics(text);
   return {std::move(text), std::move(metrics)};
-}
-
-std::size_t Stage::files_open() const {
-  const auto folder = "/proc/" + std::to_string(weir_->process().id()) + "/fd";
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
 bool Stage::was_always_well(const std::string& replica) const {
@@ -97,13 +90,6 @@ std::size_t Stage::came_since_drained(const Replica& replica) const {
   return came;
 }
 
-std::size_t Stage::times_said(const std::string& words) const {
-  const auto said = weir_->output();
-  std::size_t times = 0;
-  for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++times;
-  return times;
-}
-
 void Stage::leaves(const std::string& replica) {
   if (under_way([&](const Client& one) { return one.replica() == replica; }) > 0)
     leaving_[replica] = times_said("replica '" + replica + "' at ");
@@ -116,11 +102,6 @@ void Stage::await_departures() {
     if (!has_streams) static_cast<void>(look([&] { return times_said("replica '" + name + "' at ") > times; }, to_go));
     one = has_streams ? std::next(one) : leaving_.erase(one);
   }
-}
-
-Response Stage::post_admin(const std::string& path) const {
-  return fetch(admin_, "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin_) +
-                           "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
 bool Stage::play(const Operation& step) {
@@ -176,7 +157,7 @@ bool Stage::play(const Operation& step) {
 void Stage::reload() {
   write_files();
   weir_->rewrite(settings_and_homes());
-  const auto got = post_admin("/-/reload");
+  const auto got = post_admin(admin_, "/-/reload");
   if (got.status != 200) throw Violation("I0: a reload of right settings is refused: " + got.body);
   // A bridge resumes its session; another one sees the certificate that weir has now.
   if (model_.speaks_tls) bridges_.emplace_back(Bridge::Kind::plain_to_tls, weir_->port());
@@ -192,7 +173,7 @@ void Stage::reload_wrongly(unsigned how) {
   } else {
     write_file(weir_->settings_file(), right + (kind == 1 ? "[limits2]\nno_such_key = 1\n" : "[[pool\n"));
   }
-  if (post_admin("/-/reload").status == 200) throw Violation("I0: a reload of wrong settings is taken");
+  if (post_admin(admin_, "/-/reload").status == 200) throw Violation("I0: a reload of wrong settings is taken");
   write_file(weir_->settings_file(), right);
   write_files();
 }
@@ -224,15 +205,15 @@ bool Stage::operate(const Operation& step) {
     case Verb::drain:
     case Verb::undrain:
       // weir refuses to drain the last one that takes requests.
-      if (post_admin("/api/replicas/" + replica.name + "/" + std::string(name_of(step.verb))).status != 200)
+      if (post_admin(admin_, "/api/replicas/" + replica.name + "/" + std::string(name_of(step.verb))).status != 200)
         return false;
       if (drains && !replica.drained) drained_at_[replica.name] = clients_.size();
       return std::exchange(replica.drained, drains) != drains;
     case Verb::switch_bypass:
-      post_admin(on ? "/api/bypass/on" : "/api/bypass/off");
+      post_admin(admin_, on ? "/api/bypass/on" : "/api/bypass/off");
       return std::exchange(bypassed_, on) != on;
     case Verb::switch_shadow:
-      if (model_.has_shadow) post_admin(on ? "/api/shadow/candidate/on" : "/api/shadow/candidate/off");
+      if (model_.has_shadow) post_admin(admin_, on ? "/api/shadow/candidate/on" : "/api/shadow/candidate/off");
       return model_.has_shadow;
     default:
       weir_->process().send(SIGUSR1);
@@ -265,8 +246,7 @@ bool Stage::is_up(const std::string& replica) const {
 }
 
 bool Stage::takes_requests(const std::string& replica) const {
-  return is_up(replica) ||
-         page().metrics.sum("weir_replica_state", {{"replica", replica}, {"state", "starting"}}) > 0;
+  return is_up(replica) || page().metrics.sum("weir_replica_state", {{"replica", replica}, {"state", "starting"}}) > 0;
 }
 
 bool Stage::await_out() {

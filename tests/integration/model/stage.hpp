@@ -82,16 +82,14 @@ class Stage {
   std::size_t came_since_drained(const Replica& replica) const;
   /// Waits a little until replicas have gone that left with streams and have none any more.
   void await_departures();
-  std::size_t files_open() const;
   std::size_t files_at_the_beginning() const { return files_at_the_beginning_; }
-  integration::Response post_admin(const std::string& path) const;
 
  private:
   integration::WeirSettings settings() const;
   integration::WeirSettings settings_and_homes();
   void write_files() const;
   void reload();
-  std::size_t times_said(const std::string& words) const;
+  std::size_t times_said(const std::string& words) const { return integration::times_in(weir_->output(), words); }
   void leaves(const std::string& replica);
   void reload_wrongly(unsigned how);
   bool answer_names(unsigned bits);
@@ -110,7 +108,7 @@ class Stage {
   bool flood(const Operation& step);
   std::optional<std::string> free_fields(unsigned a) const;
   bool is_up(const std::string& replica) const;
-  /// It is up, or starting.
+  /// The replica is up, or starting.
   bool takes_requests(const std::string& replica) const;
   Request request(const Operation& step, const char* what);
   void wait_for_end(const Client& client, const std::string& what) const;
@@ -129,8 +127,8 @@ class Stage {
   std::optional<integration::WeirUnderTest> weir_;
   std::list<integration::Bridge> bridges_;  ///< Clients come by the last one; streams are under way over the others.
   std::size_t pool_changed_at_ = 0;
-  unsigned answered_ = 0;  ///< The addresses of the last answer that had any, as bits.
-  std::optional<std::size_t> stopped_;                          ///< The simulated replica that is stopped.
+  unsigned answered_ = 0;               ///< The addresses of the last answer that had any, as bits.
+  std::optional<std::size_t> stopped_;  ///< The simulated replica that is stopped.
   std::optional<integration::Clock::time_point> stopped_is_out_;  ///< Since then.
   std::set<std::string> were_stopped_;
   bool bypassed_ = false;

@@ -1,4 +1,4 @@
-// What comes over a stage from outside of its settings: processes that stop, crowds, sieges and floods.
+// The storms that come over a stage from outside of its settings: processes that stop, crowds, sieges and floods.
 #include <signal.h>
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace {
 using namespace integration;
 using namespace std::chrono_literals;
 
-/// Who is out for its silence comes back after 10 s, if its door answers.
+/// A replica that is out for its silence comes back after 10 s, if its door answers.
 constexpr auto stays_out = 13s;
 constexpr std::size_t mib = 1024 * 1024;
 constexpr std::size_t most_buffered = 16 * mib;
 constexpr std::size_t most_returns = 6;
 
-/// One client of a crowd. It comes back when it is told.
+/// A client of a crowd, which comes back when it is told.
 struct Returning {
   unsigned status = 0;
   std::size_t returns = 0;
@@ -84,7 +84,7 @@ std::string Stage::stopped_and_out() const {
   return stopped_ && stopped_is_out_ ? "s" + std::to_string(*stopped_) : "";
 }
 
-/// What a stopped replica has shown nothing of ends elsewhere, and it is out by then.
+/// Requests of which a stopped replica has shown nothing end elsewhere, and the replica is out by then.
 bool Stage::stop_process(const Operation& step) {
   const auto fields = free_fields(step.a);
   const bool all_are_up = is_up("s0") && is_up("s1");
@@ -125,7 +125,7 @@ bool Stage::go_on() {
   return true;
 }
 
-/// Who comes back when it is told is served. The run adds up how often that is so at once.
+/// A client that comes back when it is told is served. The run adds up how often that is so at once.
 bool Stage::come_back(const Operation& step) {
   const auto fields = free_fields(step.a);
   if (stopped_ || !fields || !is_up("s0") || !is_up("s1")) return false;

@@ -1,13 +1,10 @@
 #include "tests/integration/peers/deaf_port.hpp"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
 
 #include "tests/integration/peers/loopback.hpp"
@@ -22,17 +19,12 @@ constexpr int taken_ms = 50;
 
 }  // namespace
 
-DeafPort::DeafPort(std::uint16_t port) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+DeafPort::DeafPort(std::uint16_t port) : listener_(Socket::listen(-1, port, 1, 0)) {
   const auto address = loopback(port);
-  const auto* const at = reinterpret_cast<const sockaddr*>(&address);
-  const int on = 1;
-  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener_, at, sizeof address) != 0 || ::listen(listener_, 0) != 0)
-    throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
   while (waiting_.size() < most_to_fill) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     waiting_.push_back(fd);
-    ::connect(fd, at, sizeof address);
+    ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     pollfd taken{fd, POLLOUT, 0};
     if (::poll(&taken, 1, taken_ms) == 0) return;
   }
@@ -41,7 +33,6 @@ DeafPort::DeafPort(std::uint16_t port) : listener_(::socket(AF_INET, SOCK_STREAM
 
 DeafPort::~DeafPort() {
   for (const int fd : waiting_) ::close(fd);
-  ::close(listener_);
 }
 
 }  // namespace weir::integration

@@ -17,7 +17,7 @@ class DeafPort {
   DeafPort& operator=(const DeafPort&) = delete;
 
  private:
-  int listener_;
+  Socket listener_;
   std::vector<int> waiting_;
 };
 

@@ -3,21 +3,15 @@
 #include <signal.h>
 
 #include <stdexcept>
-#include <thread>
 
-#include "tests/integration/peers/event.hpp"
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/socket.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 constexpr auto program = "/usr/sbin/dnsmasq";
-
-std::size_t times_in(const std::string& text, std::string_view words) {
-  std::size_t times = 0;
-  for (auto at = text.find(words); at != text.npos; at = text.find(words, at + 1)) ++times;
-  return times;
-}
 
 }  // namespace
 
@@ -38,18 +32,12 @@ void DnsServer::answers(const std::vector<std::string_view>& addresses) {
   std::string list;
   for (const auto address : addresses) list += std::string(address) + " engines." + std::string(domain) + "\n";
   write_file(directory_.path() / "hosts", list);
-  // It says so each time that it has read the list: once by itself at its start, and at each HUP.
-  const bool starting = times_read_ == 0;
-  if (!starting) process_->send(SIGHUP);
-  ++times_read_;
-  const auto deadline = Clock::now() + patience;
-  while (times_in(output(), "read " + (directory_.path() / "hosts").string()) < times_read_) {
+  // dnsmasq says so each time that it has read the list: once by itself at its start, and at each HUP.
+  if (times_read_++ > 0) process_->send(SIGHUP);
+  look_until("dnsmasq to read its list; it said: " + output(), [this] {
     if (process_->wait(std::chrono::milliseconds(0))) throw std::runtime_error("dnsmasq ended and said: " + output());
-    if (Clock::now() > deadline) throw TimedOut("dnsmasq to read its list; it said: " + output());
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+    return times_in(output(), "read " + (directory_.path() / "hosts").string()) >= times_read_;
+  });
 }
-
-void DnsServer::stop() { process_.reset(); }
 
 }  // namespace weir::integration

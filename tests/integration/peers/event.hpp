@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -14,30 +13,12 @@ using Clock = std::chrono::steady_clock;
 
 /// No wait of this suite lasts longer. What has not happened by then does not happen on a slow machine either.
 inline constexpr std::chrono::seconds patience{60};
-/// This bounds what must happen at once, where a mistake would make it not happen within `patience`.
+/// A bound on what must happen at once, where a mistake would make it not happen within `patience`.
 inline constexpr std::chrono::seconds soon{30};
 
 /// A wait ended without its event; the test has failed.
 struct TimedOut : std::runtime_error {
   explicit TimedOut(const std::string& what) : std::runtime_error("waited in vain: " + what) {}
-};
-
-class Event {
- public:
-  void set() {
-    const std::lock_guard lock(mutex_);
-    set_ = true;
-    changed_.notify_all();
-  }
-  void wait(const std::string& what) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, patience, [this] { return set_; })) throw TimedOut(what);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool set_ = false;
 };
 
 /// A number that only grows, and threads that wait until it has come so far.
@@ -69,12 +50,13 @@ class Progress {
   std::size_t value_ = 0;
 };
 
-/// Returns what another thread promised, once it is there. It is called once for a promise.
-template <class T>
-T value_of(std::promise<T>& promise, const std::string& what) {
-  auto future = promise.get_future();
-  if (future.wait_for(patience) != std::future_status::ready) throw TimedOut(what);
-  return future.get();
-}
+class Event {
+ public:
+  void set() { happened_.advance_to(1); }
+  void wait(const std::string& what) const { happened_.wait_for(1, what); }
+
+ private:
+  Progress happened_;
+};
 
 }  // namespace weir::integration

@@ -30,7 +30,7 @@ Response HttpClient::exchange(std::string_view bytes, std::string_view method) {
   try {
     send(bytes);
   } catch (const PeerGone&) {
-    // What a server said before it hung up is still in our buffer.
+    // An answer that the server sent before it hung up is still in our buffer.
   }
   return response(method);
 }

@@ -15,7 +15,7 @@ struct Response {
   unsigned status = 0;
   std::string version;
   Head head;
-  std::string body;  ///< It is the body without its framing.
+  std::string body;  ///< The body without its framing.
   BodyEnd end = BodyEnd::open;
 };
 

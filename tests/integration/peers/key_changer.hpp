@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "tests/integration/peers/socket.hpp"
+
 namespace weir::integration {
 
 /// A connection over which key updates go that were made before, because making them takes as long as reading them.
 class KeyChanger {
  public:
   KeyChanger(std::uint16_t port, std::size_t changes);
-  ~KeyChanger();
   KeyChanger(const KeyChanger&) = delete;
   KeyChanger& operator=(const KeyChanger&) = delete;
 
@@ -22,7 +23,7 @@ class KeyChanger {
   bool is_broken_off();
 
  private:
-  const int fd_;
+  Socket socket_;
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{SSL_new(context_.get()), &SSL_free};
   BIO* records_ = nullptr;  ///< The SSL owns it.

@@ -1,41 +1,27 @@
-// A file of clients' keys, which `weir key new` writes.
+// A file of clients' keys.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "tests/integration/peers/weir_under_test.hpp"
-#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 
+/// Returns a [[key]] whose hash is computed here; `more` are further lines.
+std::string key_lines(const std::string& name, const std::string& secret, const std::string& more = "");
+
+/// A file that `weir key new` writes.
 class KeysFile {
  public:
   std::string path() const { return (directory_.path() / "keys.toml").string(); }
   std::string text() const { return read_file(path()); }
   /// Makes a key, appends it to the file, and returns it.
-  std::string add(const std::string& name, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command{weir_program(), "key", "new", name, "--append", path()};
-    command.insert(command.end(), more.begin(), more.end());
-    const auto done = run(command);
-    EXPECT_EQ(done.exit.code, 0) << done.output;
-    return done.output.substr(0, done.output.find('\n'));
-  }
+  std::string add(const std::string& name, const std::vector<std::string>& more = {}) const;
   /// Takes the [[key]] of this name out of the file.
-  void remove(const std::string& name) const {
-    auto all = text();
-    const auto at = all.rfind("[[key]]", all.find("name = " + quoted(name)));
-    const auto next = all.find("[[key]]", at + 1);
-    all.erase(at, next == std::string::npos ? next : next - at);
-    write_file(path(), all);
-  }
+  void remove(const std::string& name) const;
   /// The same settings, with these keys for clients.
-  WeirSettings asked_by(WeirSettings settings) const {
-    settings.server["api_keys"] = quoted(path());
-    return settings;
-  }
+  WeirSettings asked_by(WeirSettings settings) const;
 
  private:
   TemporaryDirectory directory_;

@@ -1,10 +1,10 @@
 #include "tests/integration/peers/load.hpp"
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "tests/integration/peers/http_client.hpp"
+#include "tests/integration/peers/look.hpp"
 
 namespace weir::integration {
 
@@ -20,11 +20,7 @@ void Load::stop() {
 
 void Load::wait_for_more(std::size_t requests) const {
   const auto wanted = answered_ + requests;
-  const auto deadline = Clock::now() + patience;
-  while (answered_ < wanted) {
-    if (Clock::now() > deadline) throw TimedOut(std::to_string(requests) + " more answers");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  look_until(std::to_string(requests) + " more answers", [&] { return answered_ >= wanted; });
 }
 
 std::vector<std::string> Load::failures() const {

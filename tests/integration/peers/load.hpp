@@ -13,7 +13,7 @@ namespace weir::integration {
 class Load {
  public:
   /// Half of the clients keep their connection as long as the server lets them, the others have a new one each time.
-  /// They send what `request` holds, and want a 200 whose body ends with `end`.
+  /// Each sends `request`, and wants a 200 whose body ends with `end`.
   Load(std::uint16_t port, std::size_t clients, std::string request, std::string end);
   ~Load() { stop(); }
   Load(const Load&) = delete;

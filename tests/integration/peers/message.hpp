@@ -16,7 +16,7 @@ using tests::parse_head;
 
 /// Says how a body ended.
 enum class BodyEnd {
-  open,   ///< It has not ended yet.
+  open,   ///< The body has not ended yet.
   whole,  ///< The framing is complete, or there is no body at all.
   close,  ///< A FIN came where the close is the framing.
   fin,    ///< A FIN came before the framing said so.

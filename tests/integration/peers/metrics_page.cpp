@@ -45,4 +45,10 @@ bool MetricsPage::has(std::string_view name, const Labels& labels) const {
   return std::any_of(samples_.begin(), samples_.end(), [&](const auto& one) { return matches(one, name, labels); });
 }
 
+std::string MetricsPage::state_of(std::string_view replica) const {
+  for (const std::string_view state : {"up", "starting", "draining", "ejected", "down"})
+    if (sum("weir_replica_state", {{"replica", replica}, {"state", state}}) == 1) return std::string(state);
+  return "";
+}
+
 }  // namespace weir::integration

@@ -24,6 +24,8 @@ class MetricsPage {
   /// zero.
   double sum(std::string_view name, const Labels& labels = {}) const;
   bool has(std::string_view name, const Labels& labels = {}) const;
+  /// Returns the state of a replica: "up", "starting", "draining", "ejected" or "down"; "" if there is no such replica.
+  std::string state_of(std::string_view replica) const;
 
  private:
   std::vector<metrics::series::Sample> samples_;

@@ -15,28 +15,29 @@ namespace weir::integration {
 
 class OperatedWeir : public testing::Test {
  protected:
-  explicit OperatedWeir(StreamScript played = vllm_chat(3)) : script(std::move(played)) {}
-
-  ScriptedReplica::Handler plays() {
-    return [this](Exchange& exchange) { play(exchange, script); };
+  ScriptedReplica::Handler plays() const { return integration::plays(script); }
+  /// Streams the first two events, and goes on when the test says so.
+  ScriptedReplica::Handler waits() {
+    return [this](Exchange& exchange) { play_with_pause(exchange, script, 2, go_on); };
   }
-  /// The same settings, with an admin listener.
-  WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = quoted(at_loopback(admin));
-    return settings;
+  /// Begins a stream whose replica waits.
+  Response begin_stream(HttpClient& client) const {
+    client.send(post(chat, chat_body()));
+    auto got = client.response_head();
+    client.read_until(got, script.events[1]);
+    return got;
   }
+  WeirSettings with_admin(WeirSettings settings) const { return integration::with_admin(std::move(settings), admin); }
   /// Runs a command of the program against that listener.
   Finished command(std::vector<std::string> words) const {
-    words.insert(words.begin(), weir_program());
     words.insert(words.end(), {"--admin", at_loopback(admin)});
-    return run(std::move(words));
+    return run_weir(std::move(words));
   }
-  static std::string who_answers(const WeirUnderTest& weir) {
-    return fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica").value_or("nobody");
-  }
+  std::string replicas() const { return get_admin(admin, "/api/replicas").body; }
 
-  const StreamScript script;
+  const StreamScript script = vllm_chat(4);
   const std::uint16_t admin = free_port();
+  Event go_on;
 };
 
 }  // namespace weir::integration

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
@@ -51,7 +52,7 @@ Process::Process(std::vector<std::string> command, const std::filesystem::path& 
   id_ = ::fork();
   if (id_ < 0) throw std::runtime_error(std::string("cannot fork: ") + std::strerror(errno));
   if (id_ == 0) {
-    // These calls are safe after a fork of a program with threads.
+    // Only calls that are safe after a fork of a program with threads.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(126);
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -93,6 +94,11 @@ std::size_t Process::resident_memory() const {
     if (word == "VmRSS:" && file >> kilobytes) return kilobytes * 1024;
   }
   throw std::runtime_error("cannot tell the memory of process " + std::to_string(id_));
+}
+
+std::size_t Process::open_descriptors() const {
+  const std::filesystem::directory_iterator folder("/proc/" + std::to_string(id_) + "/fd");
+  return static_cast<std::size_t>(std::distance(folder, {}));
 }
 
 Finished run(std::vector<std::string> command) {

@@ -12,7 +12,7 @@
 
 namespace weir::integration {
 
-/// This directory is removed with its owner.
+/// A directory that is removed with its owner.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -29,11 +29,11 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 std::string read_file(const std::filesystem::path& path);
 
 struct Exit {
-  int code = -1;   ///< It is -1 if a signal ended the process.
-  int signal = 0;  ///< It is 0 if the process ended by itself.
+  int code = -1;   ///< -1 if a signal ended the process.
+  int signal = 0;  ///< 0 if the process ended by itself.
 };
 
-/// It is for one thread. The destructor kills and reaps the process, which also dies with this program.
+/// A process under test, for one thread. The destructor kills and reaps the process, which also dies with this program.
 class Process {
  public:
   /// Starts a process. What it writes to standard output and standard error goes to the file `output`.
@@ -48,6 +48,7 @@ class Process {
   std::optional<Exit> wait(std::chrono::milliseconds at_most);
   /// Returns the memory it holds now, in bytes (VmRSS).
   std::size_t resident_memory() const;
+  std::size_t open_descriptors() const;
 
  private:
   pid_t id_ = -1;

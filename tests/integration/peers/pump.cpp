@@ -81,7 +81,7 @@ void Pump::read_plain() {
 void Pump::plain_ended() {
   plain_ended_ = true;
   over_ = !options_.half_closes;
-  if (ssl_ == nullptr || options_.cuts) return;
+  if (ssl_ == nullptr) return;
   set_blocking(far_, true);
   SSL_shutdown(ssl_);
   set_blocking(far_, false);
@@ -141,7 +141,7 @@ bool Pump::wait() {
   while (::poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
   }
   if (watched[2].revents != 0) return false;
-  // What a side sent before it reset is of no use to one that does not take it.
+  // Bytes that a side sent before it reset are of no use to one that does not take them.
   constexpr int gone = POLLERR | POLLHUP;
   if (!reads_plain && (watched[0].revents & gone) != 0) give_up(far_);
   if (!reads_far && (watched[1].revents & gone) != 0) give_up(plain_);

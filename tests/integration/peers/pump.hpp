@@ -13,12 +13,11 @@ namespace weir::integration {
 /// Lets closing reset the connection.
 void close_by_reset(int fd);
 
-/// It runs once. A reset of one side is set up for the other before run() returns; its owner closes both.
+/// A pump runs once. A reset of one side is set up for the other before run() returns; its owner closes both.
 class Pump {
  public:
   struct Options {
-    bool cuts = false;         ///< The end of the plain side is told without a close_notify.
-    bool half_closes = false;  ///< It is told by a close_notify alone, and run() goes on.
+    bool half_closes = false;  ///< The end of the plain side is told by a close_notify alone, and run() goes on.
     bool to_server = false;    ///< The far side is the server.
   };
   /// `ssl` null: the far side is plain, too. run() returns when `called_off` is readable. The handshake has been made.

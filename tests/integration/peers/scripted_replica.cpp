@@ -60,9 +60,6 @@ std::size_t ScriptedReplica::asked_for(const std::string& path) const {
 }
 
 void ScriptedReplica::answer_page(Socket& socket, const std::string& path) {
-  const bool counts = path != "/v1/models";
-  const auto at_once = counts ? pages_at_once_.fetch_add(1) + 1 : 0;
-  if (at_once > most_pages_at_once_) most_pages_at_once_ = at_once;
   std::this_thread::sleep_for(page_delay_.load());
   std::string bytes = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
   {
@@ -70,7 +67,6 @@ void ScriptedReplica::answer_page(Socket& socket, const std::string& path) {
     ++pages_asked_[path];
     if (const auto found = pages_.find(path); found != pages_.end()) bytes = found->second;
   }
-  if (counts) --pages_at_once_;
   socket.send(bytes);
 }
 

@@ -26,16 +26,17 @@
 #include "tests/integration/peers/event.hpp"
 #include "tests/integration/peers/message.hpp"
 #include "tests/integration/peers/socket.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 
 struct ReceivedRequest {
   std::string method, target, version;
   Head head;
-  std::string body;               ///< It is the body without its framing.
-  std::size_t number = 0;         ///< It is 1 for the first request this replica saw.
-  std::size_t connection = 0;     ///< It is 1 for the first connection.
-  std::size_t on_connection = 0;  ///< It is 1 for the first request of its connection.
+  std::string body;               ///< The body without its framing.
+  std::size_t number = 0;         ///< 1 for the first request this replica saw.
+  std::size_t connection = 0;     ///< 1 for the first connection.
+  std::size_t on_connection = 0;  ///< 1 for the first request of its connection.
 };
 
 /// The replica's side of one request. Every call may throw PeerGone when weir has left.
@@ -87,15 +88,13 @@ class ScriptedReplica {
   void resets_connections(std::size_t n) { to_reset_ = n; }
 
   std::uint16_t port() const { return port_; }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return url_of(port_); }
   /// Answers weir's own GETs of `path` with this from now on, whole answers as bytes.
   void has_page(const std::string& path, std::string answer);
   /// Answers each GET of a page only after so long.
   void answers_pages_after(std::chrono::milliseconds time) { page_delay_ = time; }
   /// Returns how often weir has asked for a page of the replica's own.
   std::size_t asked_for(const std::string& path) const;
-  /// Returns how many of them were under way at once. The models do not count, because weir asks for them twice over.
-  std::size_t most_pages_at_once() const { return most_pages_at_once_; }
   std::vector<ReceivedRequest> requests() const;
   /// Returns the only request that came. Fails the test if there were none or several.
   ReceivedRequest only_request() const;
@@ -124,7 +123,6 @@ class ScriptedReplica {
   std::map<std::string, std::string> pages_;
   std::map<std::string, std::size_t> pages_asked_;
   std::atomic<std::chrono::milliseconds> page_delay_{};
-  std::atomic<std::size_t> pages_at_once_{0}, most_pages_at_once_{0};
   struct Serving {
     std::thread thread;
     std::atomic<bool> done{false};

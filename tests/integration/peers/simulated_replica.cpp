@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -25,11 +26,11 @@ SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options, std:
 
 void SimulatedReplica::start() {
   process_.emplace(command(port_, log(), options_), directory_.path() / "output");
-  for (const auto deadline = Clock::now() + patience; !healthy();) {
-    if (process_->wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
-      throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
-    }
-  }
+  look_until("the simulated replica to start", [this] {
+    if (process_->wait(std::chrono::milliseconds(0)))
+      throw std::runtime_error("the simulated replica ended: " + read_file(directory_.path() / "output"));
+    return healthy();
+  });
 }
 
 bool SimulatedReplica::healthy() const {

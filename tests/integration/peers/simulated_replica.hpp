@@ -1,4 +1,4 @@
-// `weir-lab sim` on a port of its own, ready. It is for one thread.
+// `weir-lab sim` on a port of its own, ready, for one thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "tests/integration/peers/process.hpp"
 #include "tests/integration/peers/socket.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 
@@ -24,7 +25,7 @@ class SimulatedReplica {
   std::uint16_t port() const { return port_; }
 
   Process& process() { return *process_; }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return url_of(port_); }
   std::filesystem::path folder() const { return directory_.path(); }
   /// The truth of its requests, a line each.
   std::filesystem::path log() const { return directory_.path() / "truth.jsonl"; }

@@ -19,13 +19,20 @@
 #include <string>
 #include <utility>
 
-#include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/look.hpp"
+#include "tests/integration/peers/loopback.hpp"
 
 namespace weir::integration {
 namespace {
 
-const sockaddr* generic(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
+const sockaddr* generic(const auto& address) { return reinterpret_cast<const sockaddr*>(&address); }
+
+sockaddr_un address_of(const std::filesystem::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
 
 std::string reason() { return std::strerror(errno); }
 
@@ -40,7 +47,7 @@ Socket held_name(const std::string& name) {
   address.sun_family = AF_UNIX;
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // A zero byte before it keeps it out of the files.
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) holder.close();
+  if (::bind(fd, generic(address), size) != 0) holder.close();
   return holder;
 }
 
@@ -60,8 +67,8 @@ bool system_has_all(int fd) {
 
 std::uint16_t free_port() {
   static std::mt19937 random{std::random_device{}()};
-  // Nobody may listen yet on a port that was given before. Other test programs see that by a name which lives as long as
-  // this one.
+  // A port that was given before may have no listener yet. Other test programs see that by a name which lives as long
+  // as this one.
   static std::map<std::uint16_t, Socket> given;
   std::uniform_int_distribution<int> ports(12'000, 31'999);
   for (int attempt = 0; attempt < 200; ++attempt) {
@@ -87,13 +94,21 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-Socket Socket::listen(int called_off, std::uint16_t port, unsigned machine) {
+Socket Socket::listen(int called_off, std::uint16_t port, unsigned machine, int backlog) {
   Socket listener(open_tcp(), called_off);
   set(listener.fd_, SOL_SOCKET, SO_REUSEADDR, 1);
   auto address = loopback(port);
   address.sin_addr.s_addr = htonl(0x7f000000 + machine);
-  if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, 256) != 0)
+  if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, backlog) != 0)
     throw std::runtime_error("cannot listen: " + reason());
+  return listener;
+}
+
+Socket Socket::listen(int called_off, const std::filesystem::path& path) {
+  Socket listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), called_off);
+  const auto address = address_of(path);
+  if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, 256) != 0)
+    throw std::runtime_error("cannot listen on " + path.string() + ": " + reason());
   return listener;
 }
 
@@ -109,10 +124,8 @@ Socket Socket::connect(std::uint16_t port, int receive_buffer) {
 
 Socket Socket::connect(const std::filesystem::path& path) {
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.string().copy(address.sun_path, sizeof address.sun_path - 1);
-  if (::connect(socket.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  const auto address = address_of(path);
+  if (::connect(socket.fd_, generic(address), sizeof address) != 0)
     throw PeerGone("cannot connect to " + path.string() + ": " + reason());
   return socket;
 }

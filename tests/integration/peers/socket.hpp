@@ -28,7 +28,7 @@ std::uint16_t free_port();
 /// True if the peer's system has acknowledged all that was sent, or the connection has ended.
 bool system_has_all(int fd);
 
-/// It is for one thread at a time. The destructor closes it.
+/// A socket is for one thread at a time. The destructor closes it.
 class Socket {
  public:
   Socket() = default;
@@ -37,8 +37,10 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  /// Listens on a free port of 127.0.0.`machine`.
-  static Socket listen(int called_off, std::uint16_t port = 0, unsigned machine = 1);
+  /// Listens on a port of 127.0.0.`machine`; 0 lets the system choose.
+  static Socket listen(int called_off, std::uint16_t port = 0, unsigned machine = 1, int backlog = 256);
+  /// Listens on a Unix-domain path.
+  static Socket listen(int called_off, const std::filesystem::path& path);
   /// Connects. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
   static Socket connect(std::uint16_t port, int receive_buffer = 0);
   /// Connects to a Unix-domain socket.
@@ -65,11 +67,12 @@ class Socket {
   void wait_until_taken() const;
 
   void small_send_buffer();
-  void small_receive_buffer();  ///< Of a listener, the connections that it accepts have it too.
+  void small_receive_buffer();  ///< Connections that a listener accepts have it, too.
   void finish_sending();        ///< Sends a FIN; reading goes on.
   void close();                 ///< Sends a FIN, or an RST if unread bytes lie in the buffer.
   void reset();                 ///< Sends an RST.
   bool is_open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
 
  private:
   /// Returns false if nothing happened for `at_most`.

@@ -1,5 +1,6 @@
 #include "tests/integration/peers/still_streams.hpp"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/streams.hpp"
 
 namespace weir::integration {
@@ -24,16 +24,10 @@ std::string head_and_event() {
 StillReplica::StillReplica()
     : event_(head_and_event()),
       answer_to_probe_(integration::answer("200 OK", R"({"data":[{"id":"m"}]})")),
-      port_(free_port()),
-      listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+      listener_(Socket::listen(-1, free_port(), 1, 4096)),
       set_(::epoll_create1(EPOLL_CLOEXEC)) {
-  const auto address = loopback(port_);
-  const int on = 1;
-  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listener_, 4096) != 0)
-    throw std::runtime_error("the replica cannot listen");
-  watch(listener_);
+  ::fcntl(listener_.fd(), F_SETFL, O_NONBLOCK);
+  watch(listener_.fd());
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -41,7 +35,6 @@ StillReplica::~StillReplica() {
   ends_ = true;
   thread_.join();
   for (const int fd : connections_) ::close(fd);
-  ::close(listener_);
   ::close(set_);
 }
 
@@ -58,13 +51,13 @@ void StillReplica::serve() {
     const int count = ::epoll_wait(set_, events.data(), static_cast<int>(events.size()), 20);
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      fd == listener_ ? accept_all() : answer(fd);
+      fd == listener_.fd() ? accept_all() : answer(fd);
     }
   }
 }
 
 void StillReplica::accept_all() {
-  for (int fd = 0; (fd = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+  for (int fd = 0; (fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
     connections_.insert(fd);
     watch(fd);
   }
@@ -96,8 +89,7 @@ StillClients::StillClients(std::uint16_t port, std::size_t clients, std::string_
     while (got.find("data: ") == got.npos) {
       const auto size = client.receive(bytes.data(), bytes.size());
       got.append(bytes.data(), size);
-      if (size == 0 || !got.starts_with("HTTP/1.1 200"))
-        throw std::runtime_error("a client gets no event but: " + got);
+      if (size == 0 || !got.starts_with("HTTP/1.1 200")) throw std::runtime_error("a client gets no event but: " + got);
     }
   }
 }
@@ -109,7 +101,7 @@ std::size_t StillClients::told(std::string_view words) {
     std::string got;
     try {
       while (const auto size = client.receive(bytes.data(), bytes.size())) got.append(bytes.data(), size);
-    } catch (const PeerGone&) {  // What came before counts.
+    } catch (const PeerGone&) {  // Bytes that came before count.
     }
     count += got.find(words) != got.npos ? 1 : 0;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/integration/peers/socket.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 
@@ -21,7 +22,7 @@ class StillReplica {
   ~StillReplica();
   StillReplica(const StillReplica&) = delete;
   StillReplica& operator=(const StillReplica&) = delete;
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return url_of(listener_.port()); }
 
  private:
   void watch(int fd) const;
@@ -30,8 +31,8 @@ class StillReplica {
   void answer(int fd);
 
   const std::string event_, answer_to_probe_;
-  const std::uint16_t port_;
-  const int listener_, set_;
+  const Socket listener_;
+  const int set_;
   std::set<int> connections_;
   std::atomic<bool> ends_{false};
   std::thread thread_;

@@ -90,18 +90,6 @@ StreamScript tgi_stream(std::size_t tokens, std::size_t prompt_tokens) {
   return script;
 }
 
-StreamScript with_crlf(StreamScript script) {
-  const auto convert = [](std::string& text) {
-    std::string converted;
-    for (const char c : text) converted += c == '\n' ? "\r\n" : std::string(1, c);
-    text = converted;
-  };
-  for (auto& one : script.events) convert(one);
-  convert(script.usage);
-  convert(script.marker);
-  return script;
-}
-
 std::string sse_head(std::string_view fields) {
   return "HTTP/1.1 200 OK\r\ndate: Sat, 21 Nov 2026 10:00:00 GMT\r\nserver: uvicorn\r\n"
          "content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n" +
@@ -138,10 +126,6 @@ std::string whole_chat_body(std::string_view prompt) {
          "\"}],\"max_tokens\":256}";
 }
 
-std::string tgi_body(std::string_view prompt) {
-  return "{\"inputs\":\"" + std::string(prompt) + "\",\"parameters\":{\"max_new_tokens\":64,\"details\":true}}";
-}
-
 std::string vllm_whole_chat(std::size_t tokens, std::size_t prompt_tokens) {
   return "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion\",\"created\":1779866853,\"model\":\"m\",\"choices\":[{"
          "\"index\":0,"
@@ -161,11 +145,27 @@ bool asks_for_usage(const ReceivedRequest& request) {
 }
 
 void play(Exchange& exchange, const StreamScript& script) {
+  Event none;
+  play_with_pause(exchange, script, script.events.size(), none);
+}
+
+void play_with_pause(Exchange& exchange, const StreamScript& script, std::size_t events, Event& go_on) {
   exchange.send(sse_head());
-  for (const auto& one : script.events) exchange.send(chunk(one));
+  for (std::size_t i = 0; i < script.events.size(); ++i) {
+    if (i == events) go_on.wait("the test to go on");
+    exchange.send(chunk(script.events[i]));
+  }
   if (asks_for_usage(exchange.request()) && !script.usage.empty()) exchange.send(chunk(script.usage));
   if (!script.marker.empty()) exchange.send(chunk(script.marker));
   exchange.send(last_chunk);
+}
+
+ScriptedReplica::Handler plays(StreamScript script) {
+  return [script = std::move(script)](Exchange& exchange) { play(exchange, script); };
+}
+
+ScriptedReplica::Handler always(std::string bytes) {
+  return [bytes = std::move(bytes)](Exchange& exchange) { exchange.send(bytes); };
 }
 
 }  // namespace weir::integration

@@ -12,9 +12,9 @@ namespace weir::integration {
 
 /// A streamed answer in pieces, each one a whole event with its blank line.
 struct StreamScript {
-  std::vector<std::string> events;  ///< They are all events but usage and marker.
-  std::string usage;                ///< It follows the events if the request asks for it; "" if there is none.
-  std::string marker;               ///< It is "" if the format has none.
+  std::vector<std::string> events;  ///< All events but usage and marker.
+  std::string usage;                ///< The event behind these if the request asks for usage; "" if there is none.
+  std::string marker;               ///< "" if the format has none.
   std::size_t prompt_tokens = 0;
   std::size_t output_tokens = 0;  ///< Usage reports this number.
   std::size_t token_events = 0;
@@ -25,15 +25,11 @@ struct StreamScript {
 /// Returns a stream of vLLM's /v1/chat/completions: a role chunk, `tokens` - 1 chunks with text, and an empty one with
 /// the finish (the EOS token). `tag` goes into every text, so that no two streams are alike.
 StreamScript vllm_chat(std::size_t tokens, std::size_t prompt_tokens = 31, std::string_view tag = "w");
-/// Returns a stream of vLLM's /v1/completions: `tokens` - 1 chunks with text, and an empty one with the finish.
+/// Returns a stream of vLLM's /v1/completions, which has no role chunk.
 StreamScript vllm_completions(std::size_t tokens, std::size_t prompt_tokens = 5);
 /// Returns a stream of TGI's /generate_stream with details: exactly one event a token, no marker.
 StreamScript tgi_stream(std::size_t tokens, std::size_t prompt_tokens = 6);
-/// Returns the same script with CRLF line ends.
-StreamScript with_crlf(StreamScript script);
 
-inline constexpr std::string_view tgi_overloaded =
-    "data:{\"error\":\"Model is overloaded\",\"error_type\":\"overloaded\"}\n\n";
 inline constexpr std::string_view vllm_error =
     "data: {\"error\": {\"message\": \"engine died\", \"type\": \"InternalServerError\", \"param\": null, \"code\": "
     "500}}\n\n";
@@ -55,7 +51,6 @@ std::string chat_body(std::string_view prompt = "Say something.", std::string_vi
 std::string chat_body_with_usage(std::string_view prompt = "Say something.");
 /// Returns the body of a chat request that does not stream.
 std::string whole_chat_body(std::string_view prompt = "Say something.");
-std::string tgi_body(std::string_view prompt = "Say something.");
 
 /// Returns what vLLM answers to a chat request that does not stream.
 std::string vllm_whole_chat(std::size_t tokens, std::size_t prompt_tokens = 31);
@@ -65,5 +60,11 @@ bool asks_for_usage(const ReceivedRequest& request);
 
 /// Answers as an engine does: the whole stream, each event a chunk and a write, and usage if the request asks for it.
 void play(Exchange& exchange, const StreamScript& script);
+/// The same, but waits for `go_on` behind the first `events`.
+void play_with_pause(Exchange& exchange, const StreamScript& script, std::size_t events, Event& go_on);
+
+/// Replicas that play this to each request, or answer each with these bytes.
+ScriptedReplica::Handler plays(StreamScript script);
+ScriptedReplica::Handler always(std::string bytes);
 
 }  // namespace weir::integration

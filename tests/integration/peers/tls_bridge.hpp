@@ -17,26 +17,32 @@
 #include <string>
 #include <thread>
 
+#include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
+
 namespace weir::integration {
 
 /// Returns the path of a file of tests/data/tls.
 std::string tls_file(const std::string& name);
+/// Returns the keys of a `tls` of weir's settings: this certificate of tests/data/tls, and its key.
+std::string certificate_keys(const std::string& name);
+/// The same settings, whose clients speak TLS.
+WeirSettings with_tls(WeirSettings settings, const std::string& name = "local", const std::string& more = "");
+/// The key of a replica's `tls` that trusts the authority of tests/data/tls.
+std::string trusting_keys();
 /// Lets a context show this certificate of tests/data/tls.
 void show_certificate(SSL_CTX& context, const std::string& name);
 
 class Bridge {
  public:
   enum class Kind {
-    tls_to_plain,   ///< It stands before a replica.
-    plain_to_tls,   ///< It stands behind a client.
-    path_to_plain,  ///< It listens on a path, before a replica.
+    tls_to_plain,   ///< A bridge before a replica.
+    plain_to_tls,   ///< A bridge behind a client.
+    path_to_plain,  ///< A bridge that listens on a path, before a replica.
   };
   struct Options {
-    std::function<void(SSL_CTX&)> context{};  ///< It changes the context before the first connection.
-    std::string server_name = "localhost";    ///< A client asks for it.
-    bool verify = true;                       ///< A client checks the server's certificate.
-    bool cuts = false;                        ///< It closes without a close_notify.
-    std::string path{};                       ///< It listens there.
+    std::function<void(SSL_CTX&)> context{};  ///< Changes the context before the first connection.
+    std::string path{};                       ///< The bridge listens there.
     bool half_closes = false;    ///< The end of the plain side becomes a close_notify alone, and reading goes on.
     bool small_buffers = false;  ///< Its connections hold little that the plain side has not taken.
   };
@@ -47,12 +53,11 @@ class Bridge {
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
 
-  std::uint16_t port() const { return port_; }
-  std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
-  /// Counts handshakes that ended well; those of them that resumed a session; and those that failed.
+  std::uint16_t port() const { return listener_.port(); }
+  std::string url() const { return "https://" + at_loopback(port()); }
+  /// Counts handshakes that ended well, and those of them that resumed a session.
   std::size_t handshakes() const { return handshakes_; }
   std::size_t resumed() const { return resumed_; }
-  std::size_t failed() const { return failed_; }
   /// Returns why the last handshake failed, in OpenSSL's words.
   std::string error() const;
   /// Returns the subject of the certificate that the last peer showed.
@@ -60,10 +65,8 @@ class Bridge {
 
  private:
   void accept_all();
-  void serve(int near);
+  void serve(Socket near);
   bool shake_hands(SSL& ssl, int fd);
-  /// Returns false once it is called off.
-  bool wait_for_connection() const;
   static int keep_session(SSL* ssl, SSL_SESSION* session);
 
   const Kind kind_;
@@ -71,9 +74,8 @@ class Bridge {
   const Options options_;
   const std::shared_ptr<SSL_CTX> context_;
   const int called_off_;
-  int listener_ = -1;
-  std::uint16_t port_ = 0;
-  std::atomic<std::size_t> handshakes_{0}, resumed_{0}, failed_{0};
+  Socket listener_;
+  std::atomic<std::size_t> handshakes_{0}, resumed_{0};
   mutable std::mutex mutex_;
   std::string error_, peer_;
   std::shared_ptr<SSL_SESSION> session_;

@@ -15,9 +15,9 @@
 namespace weir::integration {
 namespace {
 
-void write_keys(std::ostream& out, Keys defaults, const Keys& wanted, std::string_view indent = "") {
+void write_keys(std::ostream& out, Keys defaults, const Keys& wanted) {
   for (const auto& [key, value] : wanted) defaults[key] = value;
-  for (const auto& [key, value] : defaults) out << indent << key << " = " << value << '\n';
+  for (const auto& [key, value] : defaults) out << key << " = " << value << '\n';
 }
 
 constexpr std::array<std::string_view, 4> ledger_gauges{"weir_queued_tokens", "weir_resident_tokens",
@@ -32,47 +32,65 @@ WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas) {
   return {.pools = {pool}};
 }
 
+WeirSettings pool_at(const std::string& url, Keys of_replica) {
+  return {.pools = {{.name = "chat", .replicas = {{.name = "r0", .url = url, .more = std::move(of_replica)}}}}};
+}
+
+WeirSettings with_admin(WeirSettings settings, std::uint16_t admin) {
+  settings.admin["listen"] = quoted(at_loopback(admin));
+  return settings;
+}
+
+static Response ask_admin(std::uint16_t admin, const std::string& bytes, std::string_view method) {
+  try {
+    return fetch(admin, bytes, method);
+  } catch (const std::exception& error) {
+    throw std::runtime_error("the admin listener, asked " + bytes.substr(0, bytes.find("\r\n")) + ": " + error.what());
+  }
+}
+
+Response get_admin(std::uint16_t admin, const std::string& path) {
+  return ask_admin(admin, get(path, "Connection: close\r\n"), "GET");
+}
+
+Response post_admin(std::uint16_t admin, const std::string& path) {
+  return ask_admin(admin,
+                   "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin) +
+                       "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+                   "POST");
+}
+
+std::string who_answers(const WeirUnderTest& weir) {
+  const auto got = fetch(weir.port(), post(chat, chat_body()));
+  EXPECT_EQ(got.status, 200u) << got.body;
+  return got.head.field("x-weir-replica").value_or("nobody");
+}
+
 std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port, std::uint16_t metrics_port,
                                 const std::filesystem::path& log) {
   std::ostringstream out;
-  out << "[server]\n";
-  write_keys(out, {{"listen", "[" + quoted(at_loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
-  out << "[metrics]\n";
-  write_keys(out, {{"listen", quoted(at_loopback(metrics_port))}}, settings.metrics);
-  out << "[admin]\n";
-  write_keys(out, {{"listen", "\"\""}}, settings.admin);
-  out << "[log]\n";
-  write_keys(out, {{"requests", quoted(log.string())}}, settings.log);
-  out << "[limits]\n";
-  write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
-  out << "[measure]\n";
-  write_keys(out, {}, settings.measure);
-  out << "[health]\n";
-  write_keys(out, {}, settings.health);
-  out << "[engine]\n";
-  write_keys(out, {}, settings.engine);
-  out << "[discovery]\n";
-  write_keys(out, {}, settings.discovery);
-  for (const auto& slo : settings.slos) {
-    out << "[[slo]]\n";
-    write_keys(out, {}, slo);
-  }
-  for (const auto& pool : settings.pools) {
-    out << "[[pool]]\n";
-    write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}, {"queue", "0"}}, pool.more);
-    for (const auto& replica : pool.replicas) {
-      out << "  [[pool.replica]]\n";
-      write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");
-    }
-  }
-  for (const auto& shadow : settings.shadows) {
-    out << "[[shadow]]\n";
-    write_keys(out, {{"name", quoted(shadow.name)}, {"of", quoted("chat")}}, shadow.more);
-    for (const auto& replica : shadow.replicas) {
-      out << "  [[shadow.replica]]\n";
-      write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");
-    }
-  }
+  const auto table = [&](const std::string& name, const Keys& defaults, const Keys& wanted) {
+    out << name << '\n';
+    write_keys(out, defaults, wanted);
+  };
+  table("[server]", {{"listen", "[" + quoted(at_loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
+  table("[metrics]", {{"listen", quoted(at_loopback(metrics_port))}}, settings.metrics);
+  table("[admin]", {{"listen", "\"\""}}, settings.admin);
+  table("[log]", {{"requests", quoted(log.string())}}, settings.log);
+  table("[limits]", {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
+  table("[measure]", {}, settings.measure);
+  table("[health]", {}, settings.health);
+  table("[engine]", {}, settings.engine);
+  table("[discovery]", {}, settings.discovery);
+  for (const auto& slo : settings.slos) table("[[slo]]", {}, slo);
+  const auto pool = [&](const std::string& kind, const PoolKeys& one, Keys defaults) {
+    defaults["name"] = quoted(one.name);
+    table("[[" + kind + "]]", defaults, one.more);
+    for (const auto& replica : one.replicas)
+      table("[[" + kind + ".replica]]", {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more);
+  };
+  for (const auto& one : settings.pools) pool("pool", one, {{"models", "[\"m\"]"}, {"queue", "0"}});
+  for (const auto& one : settings.shadows) pool("shadow", one, {{"of", quoted("chat")}});
   return out.str();
 }
 
@@ -81,8 +99,32 @@ std::string weir_program() {
   return other != nullptr ? other : WEIR_PROGRAM;
 }
 
+Finished run_weir(std::vector<std::string> words) {
+  words.insert(words.begin(), weir_program());
+  return run(std::move(words));
+}
+
+Finished run_lab(std::vector<std::string> words) {
+  words.insert(words.begin(), WEIR_LAB_PROGRAM);
+  return run(std::move(words));
+}
+
+std::vector<boost::json::object> json_lines(const std::string& text) {
+  std::vector<boost::json::object> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line) && !in.eof();) lines.push_back(boost::json::parse(line).as_object());
+  return lines;
+}
+
 void WeirUnderTest::rewrite(const WeirSettings& settings) const {
   write_file(settings_file(), text(settings, port_, metrics_port_, log_file()));
+}
+
+void WeirUnderTest::reload(const WeirSettings& settings, const std::string& words) {
+  const auto before = times_in(output(), words);
+  rewrite(settings);
+  process_.send(SIGHUP);
+  wait_until_said(words, before + 1);
 }
 
 WeirUnderTest::WeirUnderTest(const WeirSettings& settings, const std::vector<std::string>& through)
@@ -138,12 +180,7 @@ void WeirUnderTest::ends() {
 }
 
 void WeirUnderTest::wait_until_said(const std::string& words, std::size_t times) const {
-  look_until("weir to say '" + words + "'", [&] {
-    const auto said = output();
-    std::size_t found = 0;
-    for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++found;
-    return found >= times;
-  });
+  look_until("weir to say '" + words + "'", [&] { return times_in(output(), words) >= times; });
 }
 
 MetricsPage WeirUnderTest::metrics() const {
@@ -170,10 +207,7 @@ MetricsPage WeirUnderTest::metrics_after(std::size_t requests) const {
 std::vector<boost::json::object> WeirUnderTest::log_lines(std::size_t n) const {
   std::vector<boost::json::object> lines;
   look_until(std::to_string(n) + " lines in the request log", [&] {
-    lines.clear();
-    std::istringstream log(log_text());
-    for (std::string line; std::getline(log, line) && !log.eof();)
-      lines.push_back(boost::json::parse(line).as_object());
+    lines = all_log_lines();
     return lines.size() >= n;
   });
   lines.resize(n);
@@ -182,9 +216,7 @@ std::vector<boost::json::object> WeirUnderTest::log_lines(std::size_t n) const {
 
 void WeirUnderTest::expect_last_words() const {
   std::size_t all = 0, well = 0;
-  std::istringstream log(log_text());
-  for (std::string text; std::getline(log, text);) {
-    const auto line = boost::json::parse(text).as_object();
+  for (const auto& line : all_log_lines()) {
     if (const auto dropped = member(line, "drop_reason"); dropped != "null" && dropped != "absent") continue;
     ++all;
     well += member(line, "outcome") == "ok" || member(line, "outcome") == "ok_empty";
@@ -208,7 +240,7 @@ Finished serve_with(std::string_view text) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, text);
-  return run({weir_program(), "serve", "--config", file.string()});
+  return run_weir({"serve", "--config", file.string()});
 }
 
 }  // namespace weir::integration

@@ -17,7 +17,7 @@
 
 namespace weir::integration {
 
-using Keys = std::map<std::string, std::string>;  ///< They are TOML keys and values, as written.
+using Keys = std::map<std::string, std::string>;  ///< TOML keys and values, as written.
 
 struct ReplicaKeys {
   std::string name;
@@ -31,14 +31,16 @@ struct PoolKeys {
   Keys more = {};
 };
 
-struct ShadowKeys {
-  std::string name;
-  std::vector<ReplicaKeys> replicas;
-  Keys more = {};
-};
+using ShadowKeys = PoolKeys;
 
 /// Returns the path of the program: that of the same build, or the one that WEIR_PROGRAM names in the environment.
 std::string weir_program();
+/// Runs weir, or weir-lab, with these words to its end. Throws TimedOut.
+Finished run_weir(std::vector<std::string> words);
+Finished run_lab(std::vector<std::string> words);
+
+/// Reads JSON objects, one a line; a last line without its end is left out.
+std::vector<boost::json::object> json_lines(const std::string& text);
 
 /// A test changes what it wants to differ. The defaults are two loops, no drain delay, ports of its own, and pools that
 /// name their model "m" and let no request wait.
@@ -75,6 +77,8 @@ class WeirUnderTest {
   std::filesystem::path settings_file() const { return directory_.path() / "weir.toml"; }
   /// Writes other settings into its file. It does not look there by itself.
   void rewrite(const WeirSettings& settings) const;
+  /// Writes other settings, sends HUP, and returns once weir has said `words`.
+  void reload(const WeirSettings& settings, const std::string& words = "reload (SIGHUP)");
   /// Returns what it said on standard output and standard error.
   std::string output() const { return read_file(directory_.path() / "output"); }
   std::filesystem::path log_file() const { return directory_.path() / "requests.jsonl"; }
@@ -88,6 +92,8 @@ class WeirUnderTest {
   /// Returns the metrics once so many requests have their line in the log, whatever their outcome. weir writes the line
   /// when it has counted all else of a request; a page scraped before that may show one series and not yet the other.
   MetricsPage metrics_after(std::size_t requests) const;
+  /// Returns all whole lines of the request log.
+  std::vector<boost::json::object> all_log_lines() const { return json_lines(log_text()); }
   /// Returns the first `n` lines of the request log, once they are there.
   std::vector<boost::json::object> log_lines(std::size_t n) const;
 
@@ -109,6 +115,18 @@ class WeirUnderTest {
   Process process_;
   bool stopped_ = false;
 };
+
+/// Makes one pool "chat" of a replica r0 at this URL.
+WeirSettings pool_at(const std::string& url, Keys of_replica = {});
+
+/// The same settings, with an admin listener at this port.
+WeirSettings with_admin(WeirSettings settings, std::uint16_t admin);
+/// Asks the admin listener for a page, or for a change.
+Response get_admin(std::uint16_t admin, const std::string& path);
+Response post_admin(std::uint16_t admin, const std::string& path);
+
+/// Returns the x-weir-replica of a chat request's answer, which has to be well.
+std::string who_answers(const WeirUnderTest& weir);
 
 /// Returns a member as text: a string without its quotes, anything else as JSON; "absent" if it is missing.
 std::string member(const boost::json::object& object, std::string_view name);

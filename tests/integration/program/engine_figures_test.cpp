@@ -1,9 +1,8 @@
-// What weir reads of the engines themselves, and what it makes of it.
+// The figures that weir reads of the engines themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <memory>
 #include <string>
 
 #include "tests/integration/peers/streams.hpp"
@@ -11,8 +10,6 @@
 
 namespace weir::integration {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string page(const std::string& text) { return answer("200 OK", text, "text/plain; version=0.0.4"); }
 std::string json_answer(const std::string& text) { return answer("200 OK", text); }
@@ -58,23 +55,6 @@ class EngineFigures : public testing::Test {
   ScriptedReplica replica;
 };
 
-TEST_F(EngineFigures, EndWithTheEngineThatToldThem) {
-  auto first = std::make_unique<ScriptedReplica>([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
-  first->has_page("/v1/models", json_answer(R"({"data":[{"id":"m","owned_by":"vllm","max_model_len":4096}]})"));
-  first->has_page("/version", json_answer(R"({"version":"0.10.2"})"));
-  first->has_page("/metrics", vllm_page(3, 1, 10));
-  auto of_first = pool_of({first.get()});
-  of_first.engine = settings().engine;
-  of_first.health = settings().health;
-  const WeirUnderTest weir(of_first);
-  EXPECT_EQ(with_figures(weir).sum("weir_kv_tokens", {{"replica", "r0"}}), 1600);
-  first.reset();
-  weir.wait_until_said("replica 'r0' is down");
-  weir.metrics_when("the figures to be unknown", [](const MetricsPage& page) {
-    return !page.has("weir_kv_tokens", {{"replica", "r0"}}) && page.has("weir_replica_info", {{"version", ""}});
-  });
-}
-
 TEST_F(EngineFigures, AnEngineThatComesBackWithAnotherModelIsWarnedOf) {
   const auto engine = [](std::uint16_t port, const std::string& model) {
     auto started = std::make_unique<ScriptedReplica>([](Exchange& exchange) { play(exchange, vllm_chat(3)); },
@@ -96,8 +76,9 @@ TEST_F(EngineFigures, AnEngineThatComesBackWithAnotherModelIsWarnedOf) {
   weir.wait_until_said("replica 'r0' served model 'good' before, and now serves 'other'");
 }
 
-TEST_F(EngineFigures, AreOnWeirsPageBesideItsOwnLedger) {
-  WeirUnderTest weir(settings());
+TEST_F(EngineFigures, AreOnWeirsPageAndInTheListOfReplicas) {
+  const auto admin = free_port();
+  WeirUnderTest weir(with_admin(settings(), admin));
   const auto now = with_figures(weir);
   EXPECT_EQ(now.sum("weir_replica_info", {{"engine", "vLLM"}, {"version", "0.10.2"}, {"model", "m?\"x"}}), 1);
   EXPECT_EQ(now.sum("weir_engine_requests", {{"state", "running"}}), 3);
@@ -109,90 +90,17 @@ TEST_F(EngineFigures, AreOnWeirsPageBesideItsOwnLedger) {
   EXPECT_EQ(now.sum("weir_ledger_divergence_requests"), 4) << "all of them are others'";
   EXPECT_GT(now.sum("weir_engine_scrape_duration_seconds"), 0);
   weir.wait_until_said("replica 'r0' is vLLM 0.10.2, model 'm?\"x', KV cache of 1600 tokens, context of 4096");
-  EXPECT_EQ(fetch(weir.port(), post("/v1/chat/completions", chat_body())).status, 200u);
-}
-
-TEST_F(EngineFigures, TheLedgerIsTakenOffWhatTheEngineHas) {
-  Event release;
-  ScriptedReplica busy([&](Exchange& exchange) {
-    release.wait("the test");
-    play(exchange, vllm_chat(3));
-  });
-  busy.has_page("/metrics", vllm_page(1, 0, 10));
-  auto with_busy = pool_of({&busy});
-  with_busy.engine = {{"interval", "\"50ms\""}};
-  WeirUnderTest weir(with_busy);
-  weir.metrics_when("the engine's figures", [](const MetricsPage& now) { return now.has("weir_engine_requests"); });
-  HttpClient client(weir.port());
-  client.send(post("/v1/chat/completions", chat_body()));
-  busy.wait_for_requests(1);
-  weir.metrics_when("the ledger to agree with the engine",
-                    [](const MetricsPage& now) { return now.sum("weir_ledger_divergence_requests") == 0; });
-  release.set();
-  EXPECT_EQ(client.response().status, 200u);
-  weir.metrics_when("the ledger to miss what the engine still says",
-                    [](const MetricsPage& now) { return now.sum("weir_ledger_divergence_requests") == 1; });
-}
-
-TEST_F(EngineFigures, AreInTheListOfReplicas) {
-  auto with_admin = settings();
-  const auto admin = free_port();
-  with_admin.admin = {{"listen", "\"127.0.0.1:" + std::to_string(admin) + "\""}};
-  WeirUnderTest weir(with_admin);
-  with_figures(weir);
-  const auto list = fetch(admin, get("/api/replicas"), "GET");
-  const auto shown = boost::json::parse(list.body).at("replicas").at(0).as_object();
-  EXPECT_EQ(member(shown, "address"), "127.0.0.1:" + std::to_string(replica.port()));
+  const auto shown = boost::json::parse(get_admin(admin, "/api/replicas").body).at("replicas").at(0).as_object();
+  EXPECT_EQ(member(shown, "address"), at_loopback(replica.port()));
   const auto engine = shown.at("engine").as_object();
-  EXPECT_EQ(member(engine, "name"), "vLLM");
-  EXPECT_EQ(member(engine, "version"), "0.10.2");
-  EXPECT_EQ(member(engine, "model"), "m?\"x");
-  EXPECT_EQ(member(engine, "kv_tokens"), "1600");
-  EXPECT_EQ(member(engine, "max_context"), "4096");
-  EXPECT_EQ(engine.at("running").to_number<double>(), 3);
-  EXPECT_EQ(engine.at("waiting").to_number<double>(), 1);
-  EXPECT_EQ(engine.at("kv_usage").to_number<double>(), 0.25);
-}
-
-TEST_F(EngineFigures, AreUnknownWhenTheyAreStaleAndWhatTheEngineIsStays) {
-  WeirUnderTest weir(settings());
-  with_figures(weir);
-  replica.has_page("/metrics", answer("500 Internal Server Error", ""));
-  const auto now = weir.metrics_when("stale figures to go",
-                                     [](const MetricsPage& later) { return !later.has("weir_engine_requests"); });
-  for (const auto name :
-       {"weir_engine_kv_usage_ratio", "weir_ledger_divergence_requests", "weir_engine_prefix_cache_queries_total"})
-    EXPECT_FALSE(now.has(name)) << name;
-  EXPECT_EQ(now.sum("weir_replica_info", {{"engine", "vLLM"}}), 1);
-  EXPECT_EQ(now.sum("weir_kv_tokens"), 1600);
-  replica.has_page("/metrics", vllm_page(5, 0, 10));
-  weir.metrics_when("new figures", [](const MetricsPage& later) {
-    return later.sum("weir_engine_requests", {{"state", "running"}}) == 5;
-  });
-}
-
-TEST_F(EngineFigures, AReplicaWithoutAPageIsAskedOnceAndWeirSaysSo) {
-  ScriptedReplica plain([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
-  auto without = pool_of({&plain});
-  without.engine = {{"interval", "\"10ms\""}};
-  without.health = {{"interval", "\"50ms\""}};
-  WeirUnderTest weir(without);
-  weir.wait_until_said(
-      "replica 'r0' has no metrics page at /metrics (it answers 404): weir asks again every 5 minutes");
-  plain.wait_for_probes(plain.probes() + 20);
-  EXPECT_EQ(plain.asked_for("/metrics"), 1u);
-  EXPECT_EQ(plain.asked_for("/version"), 1u);
-}
-
-TEST_F(EngineFigures, ASlowEngineIsReadLessOftenAndNeverTwiceAtOnce) {
-  replica.answers_pages_after(std::chrono::milliseconds(300));
-  auto slow = settings();
-  slow.engine = {{"interval", "\"10ms\""}};
-  WeirUnderTest weir(slow);
-  with_figures(weir);
-  replica.wait_for_probes(replica.probes() + 20);
-  EXPECT_LE(replica.asked_for("/metrics"), 2u) << "the pause is 20 times 0.3 s";
-  EXPECT_EQ(replica.most_pages_at_once(), 1u);
+  for (const auto& [name, value] : {std::pair{"name", "vLLM"},
+                                    {"version", "0.10.2"},
+                                    {"model", "m?\"x"},
+                                    {"kv_tokens", "1600"},
+                                    {"max_context", "4096"}})
+    EXPECT_EQ(member(engine, name), value) << name;
+  for (const auto& [name, value] : {std::pair{"running", 3.0}, {"waiting", 1.0}, {"kv_usage", 0.25}})
+    EXPECT_EQ(engine.at(name).to_number<double>(), value) << name;
 }
 
 TEST_F(EngineFigures, NothingIsAskedWhereThePathIsEmpty) {
@@ -232,15 +140,6 @@ TEST_F(EngineFigures, WhyAPageFailsIsSaidOnce) {
   }
 }
 
-TEST_F(EngineFigures, OfAReplicaThatCannotBeConnectedToOnlyTheProberTells) {
-  auto gone = settings();
-  gone.pools[0].replicas[0].url = "http://127.0.0.1:" + std::to_string(free_port());
-  WeirUnderTest weir(gone);
-  weir.wait_until_said("replica 'r0' is down");
-  weir.metrics_when("a reading", [](const MetricsPage& now) { return now.has("weir_engine_scrape_duration_seconds"); });
-  EXPECT_EQ(weir.output().find("metrics page"), std::string::npos);
-}
-
 TEST_F(EngineFigures, CountersThatMoveAreLifeWhateverTheProbeSays) {
   auto ill = settings();
   // A page that takes 20 ms, as it may on a busy machine, is read every 0.4 s.
@@ -259,6 +158,19 @@ TEST_F(EngineFigures, CountersThatMoveAreLifeWhateverTheProbeSays) {
     return now.sum("weir_replica_state", {{"state", "down"}}) == 1;
   });
   weir.wait_until_said("is down");
+}
+
+TEST_F(EngineFigures, AReplicaWithoutAPageIsAskedOnceAndWeirSaysSo) {
+  ScriptedReplica plain([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
+  auto without = pool_of({&plain});
+  without.engine = {{"interval", "\"10ms\""}};
+  without.health = {{"interval", "\"50ms\""}};
+  WeirUnderTest weir(without);
+  weir.wait_until_said(
+      "replica 'r0' has no metrics page at /metrics (it answers 404): weir asks again every 5 minutes");
+  plain.wait_for_probes(plain.probes() + 20);
+  EXPECT_EQ(plain.asked_for("/metrics"), 1u);
+  EXPECT_EQ(plain.asked_for("/version"), 1u);
 }
 
 }  // namespace

@@ -4,9 +4,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-
-#include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -24,9 +21,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 class ClientKeys : public testing::Test {
  protected:
-  WeirSettings settings_for(const ScriptedReplica& replica) const {
-    return file.asked_by(pool_of({&replica}));
-  }
+  WeirSettings settings_for(const ScriptedReplica& replica) const { return file.asked_by(pool_of({&replica})); }
   static Response ask(const WeirUnderTest& weir, const std::string& key, std::string_view body = chat_body()) {
     return fetch(weir.port(), post(chat, body, key.empty() ? "" : bearer(key)));
   }
@@ -42,11 +37,11 @@ TEST_F(ClientKeys, ThatTheProgramMakesAreGoodAndNothingButTheirHashesIsKept) {
   EXPECT_THAT(alice, StartsWith("weir-"));
   EXPECT_NE(alice, bob);
   EXPECT_THAT(file.text(), AllOf(Not(HasSubstr(alice)), Not(HasSubstr(bob)), HasSubstr("models = [\"m\", \"n\"]"),
-                                       HasSubstr("max_in_flight = 3"), HasSubstr("share = 0.5")));
+                                 HasSubstr("max_in_flight = 3"), HasSubstr("share = 0.5")));
   struct stat status {};
   ASSERT_EQ(::stat(file.path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
-  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  ScriptedReplica replica(plays(script));
   WeirUnderTest weir(settings_for(replica));
   EXPECT_EQ(ask(weir, alice).body, script.body(false));
   weir.log_lines(1);  // Two loops write their lines in any order.
@@ -62,48 +57,12 @@ TEST_F(ClientKeys, ThatTheProgramMakesAreGoodAndNothingButTheirHashesIsKept) {
   EXPECT_EQ(member(lines[1], "key"), "bob");
 }
 
-TEST_F(ClientKeys, WithoutOneTheAnswerComesBeforeTheBodyAndNoContinueDoes) {
-  file.add("alice");
-  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
-  WeirUnderTest weir(settings_for(replica));
-  for (const auto* fields : {"", "Authorization: Bearer wrong\r\n"}) {
-    HttpClient client(weir.port());
-    client.send("POST " + std::string(chat) + " HTTP/1.1\r\nHost: weir\r\n" + fields +
-                "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n");
-    const auto got = client.response();
-    EXPECT_EQ(got.status, 401u) << "no 100 comes first";
-    EXPECT_EQ(got.head.field("www-authenticate"), "Bearer");
-    EXPECT_THAT(got.body, HasSubstr("invalid_api_key"));
-    EXPECT_TRUE(client.closed_by_server());
-  }
-  const auto anthropic = fetch(weir.port(), post("/v1/messages", "{}"));
-  EXPECT_EQ(anthropic.status, 401u);
-  EXPECT_THAT(anthropic.body, HasSubstr("authentication_error"));
-  EXPECT_EQ(fetch(weir.port(), get("/v1/models"), "GET").status, 401u);
-  EXPECT_EQ(fetch(weir.port(), get("/health"), "GET").status, 200u);
-  EXPECT_EQ(replica.connections(), 0u);
-  const auto metrics = weir.metrics_after(5);
-  EXPECT_EQ(metrics.sum("weir_denied_requests_total", {{"reason", "no_key"}}), 3);
-  EXPECT_EQ(metrics.sum("weir_denied_requests_total", {{"reason", "wrong_key"}}), 1);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "bad_request"}}), 4);
-}
-
-TEST_F(ClientKeys, AClientThatSendsItsWholeBodyFirstReadsTheRefusal) {
-  file.add("alice");
-  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
-  WeirUnderTest weir(settings_for(replica));
-  EXPECT_EQ(ask(weir, "wrong", chat_body(std::string(500'000, 'x'))).status, 401u);
-}
-
 TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
   const auto old_key = file.add("alice");
   Event go_on;
   ScriptedReplica replica([&](Exchange& exchange) {
     if (exchange.request().number > 1) return play(exchange, script);
-    exchange.send(sse_head() + chunk(script.events[0]));
-    go_on.wait("the test to go on");
-    for (std::size_t i = 1; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
-    exchange.send(chunk(script.marker) + std::string(last_chunk));
+    play_with_pause(exchange, script, 1, go_on);
   });
   WeirUnderTest weir(settings_for(replica));
   HttpClient under_way(weir.port());
@@ -133,74 +92,6 @@ TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
   EXPECT_THAT(weir.output(), AllOf(Not(HasSubstr(old_key)), Not(HasSubstr(new_one))));
 }
 
-TEST_F(ClientKeys, HaveTheirModelsAndTheirLimit) {
-  const auto bob = file.add("bob", {"--models", "n", "--max-in-flight", "1"}), alice = file.add("alice");
-  Event go_on;
-  ScriptedReplica replica([&](Exchange& exchange) {
-    if (exchange.request().number == 1) go_on.wait("the test to go on");
-    play(exchange, script);
-  });
-  auto settings = settings_for(replica);
-  settings.pools[0].more["models"] = "[\"m\", \"n\"]";
-  WeirUnderTest weir(settings);
-  const auto refused = ask(weir, bob);
-  EXPECT_EQ(refused.status, 403u);
-  EXPECT_THAT(refused.body, HasSubstr("model_not_allowed"));
-  EXPECT_THAT(fetch(weir.port(), get("/v1/models", bearer(bob)), "GET").body,
-              AllOf(HasSubstr("\"id\":\"n\""), Not(HasSubstr("\"id\":\"m\""))));
-
-  HttpClient first(weir.port());
-  first.send(post(chat, chat_body("Say.", "n"), bearer(bob)));
-  replica.wait_for_requests(1);
-  const auto one_more = ask(weir, bob, chat_body("Say.", "n"));
-  EXPECT_EQ(one_more.status, 429u);
-  EXPECT_TRUE(one_more.head.has("retry-after"));
-  EXPECT_EQ(ask(weir, alice).status, 200u) << "another key is not touched";
-  go_on.set();
-  EXPECT_EQ(first.response().status, 200u);
-  weir.metrics_after(5);
-  EXPECT_EQ(ask(weir, bob, chat_body("Say.", "n")).status, 200u) << "there is room again";
-  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "key"}}), 1);
-  EXPECT_EQ(weir.metrics().sum("weir_denied_requests_total", {{"reason", "model"}}), 1);
-}
-
-TEST_F(ClientKeys, GoToNoShadowEvenIfItGetsCredentialsAndExcludeByTheirHashes) {
-  const auto alice = file.add("alice"), bob = file.add("bob");
-  const auto text = file.text();
-  const auto at = text.find("sha256 = \"", text.find("name = \"bob\"")) + 10;
-  ScriptedReplica primary([&](Exchange& exchange) { play(exchange, script); });
-  ScriptedReplica candidate([&](Exchange& exchange) { play(exchange, script); });
-  auto settings = settings_for(primary);
-  settings.shadows = {
-      {"fp8",
-       {{"cand0", candidate.url(), {}}},
-       {{"twin", "\"r0\""}, {"forward_auth", "true"}, {"exclude_keys", "[\"" + text.substr(at, 64) + "\"]"}}}};
-  WeirUnderTest weir(settings);
-  EXPECT_EQ(ask(weir, bob).status, 200u);
-  // weir spares shadows what comes while a loop is late.
-  for (int tries = 0; tries < 20 && candidate.requests().empty(); ++tries) {
-    EXPECT_EQ(ask(weir, alice).status, 200u);
-    weir.metrics_when("the shadows' thread to look at the copy",
-                      [&](const auto& page) { return page.sum("weir_shadow_requests_total") >= tries + 1; });
-    if (weir.metrics().sum("weir_shadow_requests_total", {{"result", "sent"}}) > 0) candidate.wait_for_requests(1);
-  }
-  ASSERT_EQ(candidate.requests().size(), 1u) << "and bob's was not mirrored";
-  EXPECT_FALSE(candidate.requests()[0].head.has("authorization"));
-}
-
-TEST_F(ClientKeys, LetAListenerBeyondLoopbackHaveReplicasWithKeys) {
-  const auto settings = (directory.path() / "weir.toml").string();
-  const std::string pool = "[[pool]]\nname = 'p'\n[[pool.replica]]\nname = 'r'\nurl = 'http://h:1'\napi_key = 'k'\n";
-  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\n" + pool);
-  const auto refused = run({weir_program(), "check", "--config", settings});
-  EXPECT_EQ(refused.exit.code, 2);
-  EXPECT_THAT(refused.output, HasSubstr("give clients keys of their own with api_keys in [server]"));
-  file.add("alice");
-  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\napi_keys = '" + file.path() + "'\n" + pool);
-  const auto fine = run({weir_program(), "check", "--config", settings});
-  EXPECT_EQ(fine.exit.code, 0) << fine.output;
-}
-
 TEST_F(ClientKeys, AreNotMadeWhereTheFileWouldBeWrong) {
   file.add("alice");
   const auto before = file.text();
@@ -211,19 +102,19 @@ TEST_F(ClientKeys, AreNotMadeWhereTheFileWouldBeWrong) {
            {{"bob", "--share", "100", "--append", file.path()}, "share = 100: must be a number from 0.1 to 10"},
            {{"bob", "--max-in-flight", "0"}, "max_in_flight = 0"},
            {{"bob", "--models", "m,m"}, "is in this list twice"}}) {
-    std::vector<std::string> command{weir_program(), "key", "new"};
-    command.insert(command.end(), more.begin(), more.end());
-    const auto done = run(command);
+    std::vector<std::string> words{"key", "new"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto done = run_weir(words);
     EXPECT_EQ(done.exit.code, 2) << done.output;
     EXPECT_THAT(done.output, AllOf(HasSubstr(told), Not(HasSubstr("This is the key"))))
         << "no key is shown that is not good";
     EXPECT_EQ(file.text(), before);
   }
-  const auto nowhere = run({weir_program(), "key", "new", "bob", "--append", "/nowhere/keys.toml"});
+  const auto nowhere = run_weir({"key", "new", "bob", "--append", "/nowhere/keys.toml"});
   EXPECT_EQ(nowhere.exit.code, 1);
   EXPECT_THAT(nowhere.output, AllOf(HasSubstr("/nowhere/keys.toml: No such file"), Not(HasSubstr("weir-"))));
   write_file(file.path(), "[[key]]\nname = 'x'\n");
-  const auto wrong = run({weir_program(), "key", "new", "bob", "--append", file.path()});
+  const auto wrong = run_weir({"key", "new", "bob", "--append", file.path()});
   EXPECT_EQ(wrong.exit.code, 2);
   EXPECT_THAT(wrong.output, HasSubstr(":1:1: [[key]]: sha256 is missing"));
 }
@@ -234,7 +125,7 @@ TEST_F(ClientKeys, AreAppendedToAFileWhoseLastLineHasNoEnd) {
   text.pop_back();
   write_file(file.path(), text);
   const auto bob = file.add("bob");
-  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  ScriptedReplica replica(plays(script));
   WeirUnderTest weir(settings_for(replica));
   for (const auto& key : {alice, bob}) EXPECT_EQ(ask(weir, key).status, 200u);
 }

@@ -1,15 +1,11 @@
 // `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 #include <map>
-#include <sstream>
 
-#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -22,15 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Finished load(const SimulatedReplica& replica, std::vector<std::string> words) {
-  words.insert(words.begin(), {WEIR_LAB_PROGRAM, "load", "--url", replica.url()});
-  return run(words);
-}
-
-std::vector<json::object> lines_of(const std::filesystem::path& path) {
-  std::vector<json::object> lines;
-  std::istringstream in(read_file(path));
-  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line).as_object());
-  return lines;
+  words.insert(words.begin(), {"load", "--url", replica.url()});
+  return run_lab(std::move(words));
 }
 
 double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
@@ -57,13 +46,6 @@ TEST(LabLoad, LlmperfChecksItsTasksAndCountsTheCost) {
   EXPECT_GT(number(read.at("loop_lag_s").as_object(), "count"), 0);
 }
 
-TEST(LabLoad, LlmperfWarnsOfWrongAnswers) {
-  const SimulatedReplica replica({"--speed", "20", "--wrong-answers", "0.5"});
-  const auto done = load(replica, {"--preset", "llmperf", "--requests", "30", "--api", "tgi"});
-  EXPECT_EQ(done.exit.code, 0) << done.output;
-  EXPECT_THAT(done.output, AllOf(HasSubstr("warning: only "), HasSubstr("of the numbers were right, less than 97 %")));
-}
-
 TEST(LabLoad, BatchesWaitForAll) {
   const SimulatedReplica replica({"--step-ms", "300"});  // No answer ends while others of its batch are being sent.
   const auto log = replica.folder() / "load.jsonl";
@@ -71,7 +53,7 @@ TEST(LabLoad, BatchesWaitForAll) {
                                    "--output-stddev", "0", "--log", log.string()});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   std::map<double, int> at_start;
-  for (const auto& line : lines_of(log)) ++at_start[number(line, "in_flight_at_start")];
+  for (const auto& line : json_lines(read_file(log))) ++at_start[number(line, "in_flight_at_start")];
   EXPECT_EQ(at_start, (std::map<double, int>{{0, 3}, {1, 3}, {2, 3}, {3, 3}}));
 }
 
@@ -93,7 +75,7 @@ TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
   const auto a = fast.folder() / "a.jsonl", b = fast.folder() / "b.jsonl", again = fast.folder() / "again.jsonl";
   EXPECT_EQ(load(fast, {"--requests", "20", "--label", "a", "--log", a.string()}).exit.code, 0);
   EXPECT_EQ(load(slow, {"--requests", "20", "--label", "b", "--log", b.string()}).exit.code, 0);
-  const auto compared = run({WEIR_PROGRAM, "compare", a.string(), b.string(), "--a", "a", "--b", "b", "--json"});
+  const auto compared = run_weir({"compare", a.string(), b.string(), "--a", "a", "--b", "b", "--json"});
   EXPECT_EQ(compared.exit.code, 0) << compared.output;
   const auto sides = json::parse(compared.output).at("sides").as_array();
   ASSERT_EQ(sides.size(), 2u) << compared.output;
@@ -102,95 +84,11 @@ TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
   const auto replayed = load(slow, {"--trace", a.string(), "--trace-speed", "2", "--log", again.string()});
   EXPECT_EQ(replayed.exit.code, 0) << replayed.output;
   std::vector<double> lengths, told;
-  for (const auto& line : lines_of(a)) lengths.push_back(number(line, "output_tokens"));
-  for (const auto& line : lines_of(again)) told.push_back(number(line, "output_tokens"));
+  for (const auto& line : json_lines(read_file(a))) lengths.push_back(number(line, "output_tokens"));
+  for (const auto& line : json_lines(read_file(again))) told.push_back(number(line, "output_tokens"));
   std::ranges::sort(lengths);
   std::ranges::sort(told);
   EXPECT_EQ(lengths, told);
-}
-
-/// Returns the replica's own lines, once it has written so many. It writes one after its answer has ended.
-std::vector<json::object> truth_of(const SimulatedReplica& replica, std::ptrdiff_t lines) {
-  look_until("the replica's lines", [&] { return std::ranges::count(read_file(replica.log()), '\n') >= lines; });
-  return lines_of(replica.log());
-}
-
-/// The goal of 0.2 ms is looked at by tests/bench/load-truth; here, beside other tests, ten times as much is allowed.
-TEST(LabLoad, FiguresAreThoseOfTheReplica) {
-  const SimulatedReplica replica({"--speed", "5", "--max-batch", "200"});
-  const auto log = replica.folder() / "load.jsonl";
-  const auto done = load(replica, {"--concurrency", "128", "--requests", "256", "--output-tokens", "40",
-                                   "--output-stddev", "5", "--log", log.string()});
-  EXPECT_EQ(done.exit.code, 0) << done.output;
-  std::map<std::string, json::object> truth;
-  for (const auto& line : truth_of(replica, 256)) truth[member(line, "request_id")] = line;
-  const auto lines = lines_of(log);
-  EXPECT_EQ(lines.size(), 256u);
-  EXPECT_EQ(truth.size(), 256u);
-  std::vector<double> ttft, tpot;
-  for (const auto& line : lines) {
-    const auto& told = truth[member(line, "client_id")];
-    const auto seconds = [&](const char* from, const char* to) {
-      return (number(told, to) - number(told, from)) / 1e9;
-    };
-    ttft.push_back(std::abs(number(line, "ttft_client_s") - seconds("received_ns", "first_token_ns")));
-    const double per_token = seconds("first_token_ns", "last_token_ns") / (number(told, "output_tokens") - 1);
-    tpot.push_back(std::abs(number(line, "tpot_s") - per_token));
-    EXPECT_EQ(number(line, "output_tokens"), number(told, "output_tokens"));
-    EXPECT_EQ(number(line, "prompt_tokens"), number(told, "prompt_tokens"));
-  }
-  for (auto* differences : {&ttft, &tpot}) {
-    std::ranges::sort(*differences);
-    EXPECT_LT((*differences)[128], 0.002);
-  }
-}
-
-TEST(LabLoad, MooncakesLinesAreReplayed) {
-  const SimulatedReplica replica({"--speed", "20"});
-  const auto trace = replica.folder() / "trace.jsonl";
-  write_file(trace,
-             "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 12, \"hash_ids\": [0, 1]}\n"
-             "{\"timestamp\": 300, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [0, 2]}\n");
-  const auto done = load(replica, {"--trace", trace.string()});
-  EXPECT_EQ(done.exit.code, 0) << done.output;
-  EXPECT_THAT(done.output, AllOf(HasSubstr("2 ok, 0 failed"), HasSubstr("(17 tokens)")));
-}
-
-/// Its first block is that of an earlier prompt, and the words around it too.
-TEST(LabLoad, SharedBlocksAreFoundInAPrefixCache) {
-  const SimulatedReplica replica({"--speed", "20", "--prefix-cache-tokens", "10000"});
-  const auto trace = replica.folder() / "trace.jsonl", log = replica.folder() / "load.jsonl";
-  write_file(trace,
-             "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 4, \"hash_ids\": [0, 1]}\n"
-             "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 4, \"hash_ids\": [0, 2]}\n"
-             "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 4, \"hash_ids\": [3, 2]}\n");
-  const auto done =
-      load(replica, {"--trace", trace.string(), "--concurrency", "1", "--requests", "3", "--log", log.string()});
-  EXPECT_EQ(done.exit.code, 0) << done.output;
-  std::vector<double> told, truth;
-  for (const auto& line : lines_of(log)) told.push_back(number(line, "cached_tokens"));
-  for (const auto& line : truth_of(replica, 3)) truth.push_back(number(line, "cached_tokens"));
-  EXPECT_EQ(told, (std::vector<double>{0, 512, 0}))
-      << "10 tokens of the template and 512 are 32 blocks of 16 and a part";
-  EXPECT_EQ(truth, told);
-}
-
-/// Half of the simulated replica's answers end early otherwise.
-TEST(LabLoad, IgnoreEosMakesAnswersOfTheirLength) {
-  const SimulatedReplica replica({"--speed", "50"});
-  const auto log = replica.folder() / "load.jsonl";
-  const auto ends = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{"--requests", "30", "--output-tokens", "9", "--output-stddev", "0"};
-    words.insert(words.end(), {"--log", log.string()});
-    words.insert(words.end(), more.begin(), more.end());
-    EXPECT_EQ(load(replica, words).exit.code, 0);
-    std::map<std::string, int> counted;
-    for (const auto& line : lines_of(log)) ++counted[member(line, "finish_reason")];
-    return counted;
-  };
-  EXPECT_GT(ends({})["stop"], 0);
-  EXPECT_EQ(ends({"--ignore-eos"}), (std::map<std::string, int>{{"length", 30}}));
-  EXPECT_EQ(ends({"--ignore-eos", "--api", "completions"}), (std::map<std::string, int>{{"length", 30}}));
 }
 
 TEST(LabLoad, AnEngineThatDoesNotKnowIgnoreEosIsTold) {
@@ -204,18 +102,18 @@ TEST(LabLoad, AnEngineThatDoesNotKnowIgnoreEosIsTold) {
   const std::string told = "had fewer tokens than asked for, although ignore_eos was sent";
   for (const auto& how :
        std::vector<std::vector<std::string>>{{"--requests", "2"}, {"--concurrency", "1", "--runs", "1"}}) {
-    std::vector<std::string> words{WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--usage", "--output-tokens", "5"};
+    std::vector<std::string> words{"load", "--url", replica.url(), "--usage", "--output-tokens", "5"};
     words.insert(words.end(), how.begin(), how.end());
-    EXPECT_THAT(run(words).output, Not(HasSubstr(told)));
+    EXPECT_THAT(run_lab(words).output, Not(HasSubstr(told)));
     words.push_back("--ignore-eos");
-    EXPECT_THAT(run(words).output, HasSubstr("2 of 2 answers " + told)) << how[0];
+    EXPECT_THAT(run_lab(words).output, HasSubstr("2 of 2 answers " + told)) << how[0];
   }
   const TemporaryDirectory folder;
   const auto file = folder.path() / "cards.toml";
   write_file(
       file, "repeat = 1\n[prompts]\ncount = 2\noutput_tokens = 5\nignore_eos = true\n[[run]]\nlabel = \"a\"\nurl = \"" +
                 replica.url() + "\"\nconcurrency = [1, 2]\n");
-  const auto said = run({WEIR_LAB_PROGRAM, "experiment", file}).output;
+  const auto said = run_lab({"experiment", file}).output;
   for (const auto* const row : {"warning: a, 1 at once: 2 of 2 answers ", "warning: a, 2 at once: 2 of 2 answers "}) {
     EXPECT_THAT(said, HasSubstr(row + told));
   }
@@ -228,22 +126,10 @@ TEST(LabLoad, AKeyGoesOutAndIntoNoReport) {
   const TemporaryDirectory folder;
   const auto key = folder.path() / "key", json = folder.path() / "json", log = folder.path() / "log";
   write_file(key, "planted-key\n");
-  const auto done = run({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--requests", "1", "--api-key-file", key,
-                         "--json", json, "--log", log});
+  const auto done =
+      run_lab({"load", "--url", replica.url(), "--requests", "1", "--api-key-file", key, "--json", json, "--log", log});
   EXPECT_EQ(replica.only_request().head.field("authorization"), "Bearer planted-key");
   for (const auto& text : {done.output, read_file(json), read_file(log)}) EXPECT_THAT(text, Not(HasSubstr("planted")));
-}
-
-TEST(LabLoad, CtrlCPrintsWhatWasMeasured) {
-  const SimulatedReplica replica({"--speed", "20"});
-  const auto output = replica.folder() / "load.out";
-  Process process({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--preset", "llmperf", "--requests", "0"}, output);
-  truth_of(replica, 8);
-  process.send(SIGINT);
-  const auto ended = process.wait(patience);
-  ASSERT_TRUE(ended);
-  EXPECT_EQ(ended->code, 0);
-  EXPECT_THAT(read_file(output), AllOf(HasSubstr("5 unfinished"), HasSubstr("LLMPerfITL"), HasSubstr("Numbers")));
 }
 
 TEST(LabLoad, WrongOptionsGetASentence) {
@@ -266,9 +152,9 @@ TEST(LabLoad, WrongOptionsGetASentence) {
       {{"--trace", WEIR_TEST_DATA "/traces/README.md"}, "line 1: expected the columns"},
   };
   for (const auto& [words, told] : wrong) {
-    std::vector<std::string> all{WEIR_LAB_PROGRAM, "load", "--url", "http://127.0.0.1:1", "--requests", "1"};
+    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1", "--requests", "1"};
     all.insert(all.end(), words.begin(), words.end());
-    const auto done = run(all);
+    const auto done = run_lab(all);
     EXPECT_EQ(done.exit.code, 2) << done.output;
     EXPECT_THAT(done.output, HasSubstr(told));
   }

@@ -4,13 +4,10 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
-#include <map>
 #include <set>
-#include <sstream>
 
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
-#include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
@@ -28,17 +25,12 @@ class FastReplica : public SimulatedReplica {
       : SimulatedReplica({"--step-ms", "1", "--prefill-us", "1", "--sequence-us", "0", "--max-batch", "256"}) {}
 };
 
-Finished lab(std::vector<std::string> words) {
-  words.insert(words.begin(), WEIR_LAB_PROGRAM);
-  return run(words);
-}
-
 TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
   const FastReplica replica;
   const auto report = replica.folder() / "sweep.json", page = replica.folder() / "sweep.html",
              log = replica.folder() / "sweep.log";
-  const auto done = lab({"load", "--url", replica.url(), "--concurrency", "4,1,2", "--runs", "2", "--input-tokens",
-                         "50", "--output-tokens", "200", "--json", report, "--html", page, "--log", log});
+  const auto done = run_lab({"load", "--url", replica.url(), "--concurrency", "4,1,2", "--runs", "2", "--input-tokens",
+                             "50", "--output-tokens", "200", "--json", report, "--html", page, "--log", log});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   EXPECT_THAT(done.output, AllOf(HasSubstr("2 batches of each size are measured"), HasSubstr("at once"),
                                  HasSubstr("Decode: latency against throughput"), Not(HasSubstr("\x1b"))));
@@ -54,40 +46,13 @@ TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
   }
   EXPECT_TRUE(read.at("knee").as_object().contains("decode"));
   EXPECT_THAT(read_file(page), HasSubstr("</html>"));
-  std::istringstream lines(read_file(log));
   std::set<std::string> ids;
-  for (std::string line; std::getline(lines, line);) ids.insert(member(json::parse(line).as_object(), "id"));
+  for (const auto& line : json_lines(read_file(log))) ids.insert(member(line, "id"));
   EXPECT_EQ(ids.size(), 3u * (1 + 2 + 4)) << "a line of its own for each request, warm-up included";
 }
 
-TEST(LabSweep, SaysThatABatchNeverDecodedTogether) {
-  // It runs two at a time, so that the others wait, and are still being prefilled when those have ended.
-  const SimulatedReplica replica({"--step-ms", "1", "--prefill-us", "2000", "--sequence-us", "0", "--max-batch", "2"});
-  const auto done = lab({"load", "--url", replica.url(), "--concurrency", "2,4", "--runs", "1", "--input-tokens", "50",
-                         "--output-tokens", "30"});
-  EXPECT_EQ(done.exit.code, 0) << done.output;
-  EXPECT_THAT(done.output, HasSubstr("4 at once: 1 of 1 batches have no decode: requests had ended before others"));
-}
-
-/// Its batches are shorter than the time after which a load looks for Ctrl-C.
-TEST(LabSweep, SaysAfterCtrlCWhatWasMeasured) {
-  const FastReplica replica;
-  const auto output = replica.folder() / "out", log = replica.folder() / "log";
-  Process sweep({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--concurrency", "1,2", "--runs", "10000",
-                 "--output-tokens", "10", "--log", log},
-                output);
-  look_until("some lines of its log",
-             [&] { return std::filesystem::exists(log) && std::filesystem::file_size(log) > 5000; });
-  sweep.send(SIGINT);
-  const auto exit = sweep.wait(patience);
-  ASSERT_TRUE(exit);
-  EXPECT_EQ(exit->code, 0) << read_file(output);
-  EXPECT_THAT(read_file(output), AllOf(HasSubstr("ended by its user"), HasSubstr("The knee is the number at once")));
-}
-
 TEST(LabSweep, AServiceThatIsNotThereIsTold) {
-  const auto done =
-      lab({"load", "--url", "http://127.0.0.1:" + std::to_string(free_port()), "--concurrency", "1,2", "--runs", "1"});
+  const auto done = run_lab({"load", "--url", url_of(free_port()), "--concurrency", "1,2", "--runs", "1"});
   EXPECT_EQ(done.exit.code, 1);
   EXPECT_THAT(done.output, AllOf(HasSubstr("requests failed (connect"), HasSubstr("nothing was measured")));
 }
@@ -121,7 +86,7 @@ TEST(LabSweep, WrongOptionsGetASentence) {
   for (const auto& [words, told] : wrong) {
     std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1"};
     all.insert(all.end(), words.begin(), words.end());
-    const auto done = lab(all);
+    const auto done = run_lab(all);
     EXPECT_EQ(done.exit.code, 2) << words[0] << ' ' << words[1] << ": " << done.output;
     EXPECT_THAT(done.output, HasSubstr(told));
   }
@@ -131,8 +96,8 @@ TEST(LabUsers, AreMeasuredOnceAllAreThere) {
   const FastReplica replica;
   const auto report = replica.folder() / "users.json";
   const auto done =
-      lab({"load", "--url", replica.url(), "--users", "2,6", "--ramp", "20", "--think", "5ms", "--duration", "400ms",
-           "--input-tokens", "50", "--output-tokens", "20", "--slo", "ttft=5,tpot=1", "--json", report});
+      run_lab({"load", "--url", replica.url(), "--users", "2,6", "--ramp", "20", "--think", "5ms", "--duration",
+               "400ms", "--input-tokens", "50", "--output-tokens", "20", "--slo", "ttft=5,tpot=1", "--json", report});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   EXPECT_THAT(done.output, HasSubstr("6 users at once still meet the objective (TTFT 5 s, TPOT 1 s"));
   const auto read = json::parse(read_file(report));
@@ -146,18 +111,36 @@ TEST(LabUsers, AreMeasuredOnceAllAreThere) {
   EXPECT_EQ(read.at("peak_users"), 6);
 }
 
-TEST(LabUsers, SayAfterCtrlCWhatWasMeasured) {
-  const FastReplica replica;
-  const auto output = replica.folder() / "out", log = replica.folder() / "log";
-  Process users({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--users", "2,4", "--ramp", "0", "--duration", "10m",
-                 "--output-tokens", "10", "--log", log},
-                output);
-  look_until("a line of its log", [&] { return std::filesystem::exists(log) && std::filesystem::file_size(log) > 0; });
-  users.send(SIGINT);
-  const auto exit = users.wait(patience);
-  ASSERT_TRUE(exit);
-  EXPECT_EQ(exit->code, 0) << read_file(output);
-  EXPECT_THAT(read_file(output), AllOf(HasSubstr("ended by its user"), HasSubstr("E2E against throughput")));
+TEST(LabCtrlC, PrintsWhatWasMeasured) {
+  const struct {
+    std::vector<std::string> words;
+    std::uintmax_t bytes;  ///< So much of the log has been written by then.
+    std::vector<std::string> told;
+  } rows[]{
+      {{"--preset", "llmperf", "--requests", "0"}, 1, {"unfinished", "LLMPerfITL", "Numbers"}},
+      // The batches are shorter than the time after which a load looks for Ctrl-C.
+      {{"--concurrency", "1,2", "--runs", "10000", "--output-tokens", "10"},
+       5000,
+       {"ended by its user", "The knee is the number at once"}},
+      {{"--users", "2,4", "--ramp", "0", "--duration", "10m", "--output-tokens", "10"},
+       1,
+       {"ended by its user", "E2E against throughput"}},
+  };
+  for (const auto& [words, bytes, told] : rows) {
+    SCOPED_TRACE(words[0]);
+    const FastReplica replica;
+    const auto output = replica.folder() / "out", log = replica.folder() / "log";
+    std::vector<std::string> command{WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--log", log};
+    command.insert(command.end(), words.begin(), words.end());
+    Process load(command, output);
+    look_until("lines of its log",
+               [&, bytes = bytes] { return std::filesystem::exists(log) && std::filesystem::file_size(log) >= bytes; });
+    load.send(SIGINT);
+    const auto exit = load.wait(patience);
+    ASSERT_TRUE(exit);
+    EXPECT_EQ(exit->code, 0) << read_file(output);
+    for (const auto& one : told) EXPECT_THAT(read_file(output), HasSubstr(one));
+  }
 }
 
 class LabExperiment : public testing::Test {
@@ -178,7 +161,7 @@ class LabExperiment : public testing::Test {
 TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
   const auto file = written();
   const auto csv = replica_.folder() / "cards.csv", page = replica_.folder() / "cards.html";
-  const auto first = lab({"experiment", file, "--csv", csv, "--html", page});
+  const auto first = run_lab({"experiment", file, "--csv", csv, "--html", page});
   EXPECT_EQ(first.exit.code, 0) << first.output;
   EXPECT_THAT(first.output, AllOf(HasSubstr("[1/4] fast, 1 at once, repetition 1 of 2"),
                                   HasSubstr("[4/4] fast, 3 at once"), HasSubstr("cost / 1M tokens")));
@@ -187,50 +170,15 @@ TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
   const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
   EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4);
 
-  const auto again = lab({"experiment", file, "--markdown", "-"});
+  const auto again = run_lab({"experiment", file, "--markdown", "-"});
   EXPECT_EQ(again.exit.code, 0);
   EXPECT_THAT(again.output, AllOf(HasSubstr("4 of 4 repetitions are in"), HasSubstr("| fast | 1 |"),
                                   Not(HasSubstr("[1/")), Not(HasSubstr("Throughput against TPOT"))))
       << "Markdown stands in the place of the table";
   EXPECT_EQ(read_file(replica_.folder() / "cards.results.jsonl"), kept);
 
-  const auto afresh = lab({"experiment", file, "--afresh"});
+  const auto afresh = run_lab({"experiment", file, "--afresh"});
   EXPECT_THAT(afresh.output, HasSubstr("[4/4]"));
-}
-
-TEST_F(LabExperiment, ItsLogIsReadByCompare) {
-  const auto log = (replica_.folder() / "cards.jsonl").string();
-  ASSERT_EQ(lab({"experiment", written(), "--log", log}).exit.code, 0);
-  // The rows took turns. Without --from the window begins and ends where both are there.
-  const auto compared =
-      run({WEIR_PROGRAM, "compare", log, "--a", "fast, 1 at once", "--b", "fast, 3 at once", "--from", "1h", "--json"});
-  EXPECT_EQ(compared.exit.code, 0) << compared.output;
-  const auto sides = json::parse(compared.output).at("sides").as_array();
-  ASSERT_EQ(sides.size(), 2u) << compared.output;
-  for (const auto& side : sides) EXPECT_EQ(side.at("requests"), 12) << compared.output;
-  std::map<std::string, int> lines;
-  std::istringstream in(read_file(log));
-  for (std::string line; std::getline(in, line);) ++lines[member(json::parse(line).as_object(), "config")];
-  EXPECT_EQ(lines, (std::map<std::string, int>{{"fast, 1 at once", 12}, {"fast, 3 at once", 12}}))
-      << "without the warm-up";
-}
-
-/// Rows of one replica share its prefix cache.
-TEST(LabExperimentWithPrefixes, RowsShareNoPrompt) {
-  const SimulatedReplica replica({"--speed", "50", "--prefix-cache-tokens", "1000000"});
-  const auto file = replica.folder() / "rows.toml", log = replica.folder() / "log";
-  write_file(file, "repeat = 2\n[prompts]\ncount = 6\ninput_tokens = 100\noutput_tokens = 5\nignore_eos = true\n" +
-                       std::string("[[run]]\nlabel = \"a\"\nurl = \"") + replica.url() + "\"\nconcurrency = [1, 3]\n");
-  ASSERT_EQ(lab({"experiment", file, "--log", log}).exit.code, 0);
-  std::map<std::string, int> cached, ends;
-  std::istringstream in(read_file(log));
-  for (std::string line; std::getline(in, line);) {
-    const auto read = json::parse(line).as_object();
-    ++cached[member(read, "cached_tokens")];
-    ++ends[member(read, "finish_reason")];
-  }
-  EXPECT_EQ(cached, (std::map<std::string, int>{{"0", 24}}));
-  EXPECT_EQ(ends, (std::map<std::string, int>{{"length", 24}}));
 }
 
 TEST_F(LabExperiment, GoesOnAfterCtrlC) {
@@ -255,51 +203,43 @@ TEST_F(LabExperiment, GoesOnAfterCtrlC) {
   // Fewer repetitions are asked for than were done.
   text.replace(text.find("repeat = 1000"), 13, "repeat = 1");
   write_file(file, text);
-  const auto again = lab({"experiment", file});
+  const auto again = run_lab({"experiment", file});
   EXPECT_EQ(again.exit.code, 0);
   EXPECT_THAT(again.output, AllOf(HasSubstr("2 of 2 repetitions are in "),
                                   HasSubstr("of repetitions beyond repeat = 1 and left out")));
 }
 
-TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {
-  const auto file = written();
-  ASSERT_EQ(lab({"experiment", file}).exit.code, 0);
-  const auto results = replica_.folder() / "cards.results.jsonl";
-  const auto kept = read_file(results);
-  write_file(results, kept.substr(0, kept.size() - 20));
-  const auto again = lab({"experiment", file});
-  EXPECT_EQ(again.exit.code, 0);
-  EXPECT_THAT(again.output, AllOf(HasSubstr("3 of 4 repetitions are in"), HasSubstr("1 line of "), HasSubstr("[1/1]")));
-  EXPECT_THAT(lab({"experiment", file}).output, HasSubstr("4 of 4 repetitions are in"));
-}
-
 TEST_F(LabExperiment, AReplicaThatIsNotThereIsToldAndTheOthersAreRun) {
   const auto file = written();
-  write_file(file, read_file(file) +
-                       "[[run]]\nlabel = \"gone\"\nurl = \"http://127.0.0.1:" + std::to_string(free_port()) + "\"\n");
-  const auto done = lab({"experiment", file});
+  const auto run = [](const std::string& label, const std::string& url) {
+    return "[[run]]\nlabel = " + quoted(label) + "\nurl = " + quoted(url) + "\n";
+  };
+  write_file(file, read_file(file) + run("gone", url_of(free_port())) + run("typo", "http://no-such-host.invalid:80"));
+  const auto done = run_lab({"experiment", file});
   EXPECT_EQ(done.exit.code, 1);
-  EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (connect"), HasSubstr("gone, 1 at once: 0 of 2")));
+  EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (connect"), HasSubstr("gone, 1 at once: 0 of 2"),
+                                 HasSubstr("answered no request (cannot resolve no-such-host.invalid")));
   const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
   EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4) << "what failed whole is not kept as done";
 }
 
-TEST_F(LabExperiment, ANameThatIsNotKnownIsToldAndTheOthersAreRun) {
-  const auto file = written();
-  write_file(file,
-             "repeat = 2\n[prompts]\ncount = 2\n[[run]]\nlabel = \"typo\"\nurl = \"http://no-such-host.invalid:80\"\n" +
-                 std::string("[[run]]\nlabel = \"fast\"\nurl = \"") + replica_.url() + "\"\n");
-  const auto done = lab({"experiment", file});
-  EXPECT_EQ(done.exit.code, 1);
-  EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (cannot resolve no-such-host.invalid"),
-                                 HasSubstr("[4/4] fast, 1 at once"), HasSubstr("typo, 1 at once: 0 of 2")));
-}
-
 TEST_F(LabExperiment, ErrorsNameFileLineKeyAndValue) {
   const auto file = written("repeet = 3\n");
-  const auto done = lab({"experiment", file});
+  const auto done = run_lab({"experiment", file});
   EXPECT_EQ(done.exit.code, 2);
   EXPECT_THAT(done.output, HasSubstr("cards.toml:3:1: repeet: unknown key; did you mean repeat?"));
+}
+
+TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {
+  const auto file = written();
+  ASSERT_EQ(run_lab({"experiment", file}).exit.code, 0);
+  const auto results = replica_.folder() / "cards.results.jsonl";
+  const auto kept = read_file(results);
+  write_file(results, kept.substr(0, kept.size() - 20));
+  const auto again = run_lab({"experiment", file});
+  EXPECT_EQ(again.exit.code, 0);
+  EXPECT_THAT(again.output, AllOf(HasSubstr("3 of 4 repetitions are in"), HasSubstr("1 line of "), HasSubstr("[1/1]")));
+  EXPECT_THAT(run_lab({"experiment", file}).output, HasSubstr("4 of 4 repetitions are in"));
 }
 
 }  // namespace

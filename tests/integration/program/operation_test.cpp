@@ -1,16 +1,13 @@
 // The operator's means when something is wrong: commands that say how it ended, listeners that let him in, and a
 // log that tells what it lost.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "tests/integration/peers/keys_file.hpp"
@@ -33,7 +30,7 @@ TEST_F(Operation, WeirReloadSaysWhatHasChangedOrWhyNothingHas) {
   settings.admin["token"] = quoted("abcdef");
   WeirUnderTest weir(settings);
   const auto file = weir.settings_file().string();
-  const auto reload = [&] { return run({weir_program(), "reload", "--config", file}); };
+  const auto reload = [&] { return run_weir({"reload", "--config", file}); };
   settings.limits["first_token"] = "17";
   weir.rewrite(settings);
   const auto done = reload();
@@ -50,11 +47,10 @@ TEST_F(Operation, WeirReloadSaysWhatHasChangedOrWhyNothingHas) {
   EXPECT_EQ(failed.exit.code, 1);
   EXPECT_THAT(failed.output, AllOf(HasSubstr("server.threads 2 -> 3: only a restart changes this"),
                                    HasSubstr("weir reload: the settings cannot be used, and nothing has changed")));
-  const auto status = run({weir_program(), "status", "--admin", at_loopback(admin), "--token-file",
-                           [&] {
-                             write_file(file + ".token", "abcdef\n");
-                             return file + ".token";
-                           }()});
+  const auto status = run_weir({"status", "--admin", at_loopback(admin), "--token-file", [&] {
+                                  write_file(file + ".token", "abcdef\n");
+                                  return file + ".token";
+                                }()});
   EXPECT_THAT(status.output, AllOf(StartsWith("the last reload FAILED"), HasSubstr("server.threads 2 -> 3")));
   settings.server["threads"] = "2";
   settings.server["thread"] = "2";
@@ -70,9 +66,9 @@ TEST_F(Operation, WeirReloadSendsHupWhereNoAdminListenerAnswers) {
   WeirUnderTest weir(settings);
   const auto pid = std::to_string(weir.process().id());
   const auto reload = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{weir_program(), "reload", "--config", weir.settings_file().string()};
+    std::vector<std::string> words{"reload", "--config", weir.settings_file().string()};
     words.insert(words.end(), more.begin(), more.end());
-    return run(words);
+    return run_weir(words);
   };
   EXPECT_THAT(reload({}).output, HasSubstr("name weir's process by --pid"));
   settings.limits["first_token"] = "17";
@@ -115,9 +111,7 @@ TEST_F(Operation, AKeyIsTakenBackThoughTheLogCannotBeOpenedAgain) {
 TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
   ScriptedReplica a(plays());
   WeirUnderTest weir(with_admin(pool_of({&a})));
-  const auto status = [&](std::uint16_t port, const std::string& path) {
-    return fetch(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET").status;
-  };
+  const auto status = [&](std::uint16_t port, const std::string& path) { return get_admin(port, path).status; };
   std::deque<HttpClient> attackers;
   for (int i = 0; i < 200; ++i) {
     attackers.emplace_back(weir.metrics_port());
@@ -134,29 +128,6 @@ TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
   EXPECT_TRUE(attackers.back().closed_by_server()) << "5 s are over";
 }
 
-TEST_F(Operation, StatusSaysThatWeirDrains) {
-  Event go_on;
-  ScriptedReplica a([&](Exchange& exchange) {
-    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
-    go_on.wait("the test to go on");
-    exchange.send(chunk(script.events[2]) + chunk(script.marker) + std::string(last_chunk));
-  });
-  WeirUnderTest weir(with_admin(pool_of({&a})));
-  EXPECT_THAT(command({"status"}).output, StartsWith("replica "));
-  HttpClient client(weir.port());
-  client.send(post(chat, chat_body()));
-  auto got = client.response_head();
-  weir.process().send(SIGTERM);
-  weir.wait_until_said("SIGTERM: draining");
-  EXPECT_THAT(command({"status"}).output, StartsWith("weir DRAINS: "));
-  const auto refused = command({"reload"});
-  EXPECT_EQ(refused.exit.code, 1);
-  EXPECT_THAT(refused.output, HasSubstr("weir reload: weir is draining, and ends then"));
-  go_on.set();
-  client.rest(got);
-  weir.ends();
-}
-
 TEST_F(Operation, AFullDiskIsSaidInTheLogAndByStatus) {
   ScriptedReplica a(plays());
   auto settings = with_admin(pool_of({&a}));
@@ -167,46 +138,6 @@ TEST_F(Operation, AFullDiskIsSaidInTheLogAndByStatus) {
   EXPECT_THAT(command({"status"}).output,
               StartsWith("the request log LOSES lines: No space left on device; 1 so far\n"));
   EXPECT_EQ(weir.metrics().sum("weir_log_lines_dropped_total"), 1);
-}
-
-TEST_F(Operation, APipeWithoutAReaderIsSaidAndHoldsUpNobody) {
-  ScriptedReplica a(plays());
-  const TemporaryDirectory folder;
-  const auto pipe = folder.path() / "log";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  auto settings = with_admin(pool_of({&a}));
-  settings.log["requests"] = quoted(pipe.string());
-  WeirUnderTest weir(settings);
-  weir.wait_until_said("the request log '" + pipe.string() + "' is a pipe that nobody reads");
-  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  EXPECT_THAT(command({"status"}).output, HasSubstr("waits for a reader"));
-  std::ifstream reader(pipe);
-  std::string line;
-  std::getline(reader, line);
-  EXPECT_THAT(line, HasSubstr("\"outcome\":\"ok\""));
-  weir.wait_until_said("waits for no reader any more");
-}
-
-TEST_F(Operation, UndrainTakesAnEjectedReplicaBack) {
-  std::atomic<bool> mended{false};
-  ScriptedReplica good(plays());
-  ScriptedReplica broken([&](Exchange& exchange) {
-    if (mended) return play(exchange, script);
-    exchange.send(answer("500 Internal Server Error", "{}"));
-  });
-  auto settings = with_admin(pool_of({&good, &broken}));
-  settings.pools[0].more["policy"] = "\"round_robin\"";
-  WeirUnderTest weir(settings);
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  weir.wait_until_said("replica 'r1' is ejected");
-  mended = true;
-  const auto undrained = command({"undrain", "r1", "--wait", "5"});
-  EXPECT_EQ(undrained.exit.code, 0) << undrained.output;
-  EXPECT_EQ(undrained.output, "r1 was ejected, and is back on probation\nr1 takes requests\n");
-  const auto was = broken.requests().size();
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
-  EXPECT_GT(broken.requests().size(), was);
-  EXPECT_THAT(command({"status"}).output, Not(HasSubstr("ejected")));
 }
 
 TEST_F(Operation, UndrainWaitsNoLongerThanItIsTold) {
@@ -223,7 +154,7 @@ TEST_F(Operation, UndrainWaitsNoLongerThanItIsTold) {
   const auto waited = command({"undrain", "gone", "--wait", "300ms"});
   EXPECT_EQ(waited.exit.code, 1);
   EXPECT_THAT(waited.output, HasSubstr("gone takes no requests after 0.3 s: it is down (it refuses connections)"));
-  const auto wrong = run({weir_program(), "undrain", "gone", "--wait", "soon"});
+  const auto wrong = run_weir({"undrain", "gone", "--wait", "soon"});
   EXPECT_EQ(wrong.exit.code, 2);
   EXPECT_THAT(wrong.output, HasSubstr("\"soon\" is no time"));
 }
@@ -250,6 +181,30 @@ TEST_F(Operation, ARollingRestartPassesItsSecondReplicaThoughTheFirstWasAwayForL
     EXPECT_EQ(undrained.exit.code, 0);
     EXPECT_EQ(undrained.output, name + " takes requests\n");
   }
+}
+
+TEST_F(Operation, UndrainTakesAnEjectedReplicaBack) {
+  std::atomic<bool> mended{false};
+  ScriptedReplica good(plays());
+  ScriptedReplica broken([&](Exchange& exchange) {
+    if (mended) return play(exchange, script);
+    exchange.send(answer("500 Internal Server Error", "{}"));
+  });
+  auto settings = with_admin(pool_of({&good, &broken}));
+  settings.pools[0].more["policy"] = "\"round_robin\"";
+  WeirUnderTest weir(settings);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.wait_until_said("replica 'r1' fails: status 500\n");
+  weir.wait_until_said("replica 'r1' is ejected");
+  mended = true;
+  const auto undrained = command({"undrain", "r1", "--wait", "5"});
+  EXPECT_EQ(undrained.exit.code, 0) << undrained.output;
+  EXPECT_EQ(undrained.output, "r1 was ejected, and is back on probation\nr1 takes requests\n");
+  const auto was = broken.requests().size();
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  EXPECT_GT(broken.requests().size(), was);
+  weir.wait_until_said("replica 'r1' answers again after ");
+  EXPECT_THAT(command({"status"}).output, Not(HasSubstr("ejected")));
 }
 
 }  // namespace

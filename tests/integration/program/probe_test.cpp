@@ -4,11 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <sstream>
 
-#include "tests/integration/peers/http_client.hpp"
-#include "tests/integration/peers/process.hpp"
-#include "tests/integration/peers/scripted_replica.hpp"
+#include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -32,8 +29,8 @@ Finished check(const std::vector<std::string>& urls, std::vector<std::string> op
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, text);
-  options.insert(options.begin(), {weir_program(), "check", "--config", file.string()});
-  return run(std::move(options));
+  options.insert(options.begin(), {"check", "--config", file.string()});
+  return run_weir(std::move(options));
 }
 
 struct Probed {
@@ -43,9 +40,7 @@ struct Probed {
 
 Probed probe(const std::vector<std::string>& urls, const std::string& timeout = "10") {
   const auto done = check(urls, {"--probe", "--json", "--timeout", timeout});
-  Probed probed{done.exit.code, {}};
-  std::istringstream lines(done.output);
-  for (std::string line; std::getline(lines, line);) probed.replicas.push_back(boost::json::parse(line).as_object());
+  Probed probed{done.exit.code, json_lines(done.output)};
   EXPECT_EQ(probed.replicas.size(), urls.size()) << done.output;
   probed.replicas.resize(urls.size());
   return probed;
@@ -66,35 +61,9 @@ ScriptedReplica::Handler streaming(const std::string& route, StreamScript script
   };
 }
 
-/// Runs `weir-lab sim` on a port of its own, ready.
-class Simulated {
- public:
-  Simulated()
-      // It reads a prompt so slowly that its head and its first token do not come in one read, however late that is.
-      : process_({WEIR_LAB_PROGRAM, "sim", "--listen", "127.0.0.1:" + std::to_string(port_), "--prefill-us", "10000"},
-                 directory_.path() / "output") {
-    for (const auto deadline = Clock::now() + patience; !healthy();) {
-      if (process_.wait(std::chrono::milliseconds(10)) || Clock::now() > deadline)
-        throw std::runtime_error("no simulated replica: " + read_file(directory_.path() / "output"));
-    }
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-
- private:
-  bool healthy() const {
-    try {
-      return fetch(port_, get("/health"), "GET").status == 200;
-    } catch (const PeerGone&) {
-      return false;
-    }
-  }
-  TemporaryDirectory directory_;
-  std::uint16_t port_ = free_port();
-  Process process_;
-};
-
 TEST(Probe, ASimulatedReplicaIsMeasuredAndCalledSo) {
-  const Simulated sim;
+  // A prompt is read so slowly that the head and the first token do not come in one read, however late that is.
+  const SimulatedReplica sim({"--prefill-us", "10000"});
   const auto [exit, replicas] = probe({sim.url()});
   EXPECT_EQ(exit, 0);
   const auto& seen = replicas.front();
@@ -114,7 +83,7 @@ TEST(Probe, ASimulatedReplicaIsMeasuredAndCalledSo) {
 
 TEST(Probe, TheTextNamesEveryReplicaInTheOrderOfTheFileAndOneThatIsDownEndsItWith1) {
   const ScriptedReplica up(streaming("/v1/chat/completions", vllm_chat(16)));
-  const std::string down = "http://127.0.0.1:" + std::to_string(free_port());
+  const std::string down = url_of(free_port());
   const auto done = check({down, up.url()}, {"--probe"});
   EXPECT_EQ(done.exit.code, 1);
   const auto first = done.output.find("r0  " + down), second = done.output.find("r1  " + up.url());
@@ -201,40 +170,14 @@ TEST(Probe, TheReplicasPrefixIsPutBeforeEveryPath) {
   EXPECT_THAT(targets, Contains("/engine/v1/chat/completions"));
 }
 
-TEST(Probe, AReplicaThatAnswers404OnEverythingIsReachableAndCannotBeMeasured) {
-  const ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("404 Not Found", "nothing here")); });
-  const auto [exit, replicas] = probe({replica.url()});
-  EXPECT_EQ(exit, 1);
-  EXPECT_EQ(member(replicas.front(), "reachable"), "true");
-  EXPECT_EQ(member(replicas.front(), "engine"), "unknown");
-  EXPECT_EQ(member(replicas.front(), "failure"), "it has none of the routes that stream tokens");
-}
-
-TEST(Probe, AReplicaThatHangsIsWaitedForAsLongAsWasSaidAndNoLonger) {
-  const ScriptedReplica replica([](Exchange& exchange) { exchange.wait_for_close(); });
-  const auto begin = Clock::now();
-  const auto [exit, replicas] = probe({replica.url()}, "1");
-  EXPECT_EQ(exit, 1);
-  EXPECT_EQ(member(replicas.front(), "failure"), "no answer within 1 s");
-  EXPECT_GE(Clock::now() - begin, std::chrono::seconds(1));
-  EXPECT_EQ(replica.requests().size(), 1u) << "one that hangs is not asked again";
-}
-
-TEST(Probe, AStreamThatStopsInTheMiddleIsCutByTheTimeLimit) {
-  const ScriptedReplica replica([](Exchange& exchange) {
-    if (exchange.request().method == "GET") return exchange.send(answer("404 Not Found", "{}"));
-    exchange.send(sse_head() + chunk(vllm_chat(16).events.at(1)));
-    exchange.wait_for_close();
-  });
-  const auto [exit, replicas] = probe({replica.url()}, "0.5");
-  EXPECT_EQ(exit, 1);
-  EXPECT_EQ(member(replicas.front(), "failure"), "no answer within 0.5 s");
-}
-
 TEST(Probe, AnswersThatAreNoStreamAreFailuresWithTheirReason) {
   const struct {
     std::string bytes, failure;
+    bool hangs = false;
   } cases[]{
+      {answer("404 Not Found", "nothing here"), "it has none of the routes that stream tokens"},
+      {"", "no answer within 0.5 s", true},
+      {sse_head() + chunk(vllm_chat(16).events.at(1)), "no answer within 0.5 s", true},
       {sse_head() + chunk(vllm_error) + chunk("data: [DONE]\n\n") + std::string(last_chunk),
        "it answers with status 200 and then with an error in the stream"},
       {answer("200 OK", vllm_whole_chat(4)),
@@ -249,14 +192,18 @@ TEST(Probe, AnswersThatAreNoStreamAreFailuresWithTheirReason) {
       {sse_head() + chunk("data: [DONE]\n\n") + std::string(last_chunk), "its stream brings no token"},
       {"nonsense\r\n\r\n", "it does not answer in HTTP/1.1"},
   };
-  for (const auto& [bytes, failure] : cases) {
-    const ScriptedReplica replica([&](Exchange& exchange) {
+  for (const auto& [bytes, failure, hangs] : cases) {
+    const ScriptedReplica replica([&, hangs = hangs](Exchange& exchange) {
       exchange.send(exchange.request().method == "GET" ? answer("404 Not Found", "{}") : bytes);
+      if (hangs && exchange.request().method == "POST") exchange.wait_for_close();
       exchange.close();
     });
-    const auto [exit, replicas] = probe({replica.url()});
+    const auto begin = Clock::now();
+    const auto [exit, replicas] = probe({replica.url()}, hangs ? "0.5" : "10");
     EXPECT_EQ(exit, 1);
     EXPECT_EQ(member(replicas.front(), "failure"), failure);
+    EXPECT_EQ(member(replicas.front(), "reachable"), "true") << failure;
+    EXPECT_TRUE(!hangs || Clock::now() - begin >= std::chrono::milliseconds(500)) << failure;
   }
 }
 
@@ -284,9 +231,9 @@ TEST(Probe, AReplicaThatWantsAKeyIsMeasuredWithItAndItIsNotSaid) {
     const auto file = directory.path() / "weir.toml";
     write_file(file, "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"r0\"\nurl = \"" + replica.url() + "\"\n" +
                          key_line + "\n");
-    std::vector<std::string> command{weir_program(), "check", "--config", file.string(), "--probe"};
-    if (!option.empty()) command.push_back(option);
-    return run(std::move(command));
+    std::vector<std::string> words{"check", "--config", file.string(), "--probe"};
+    if (!option.empty()) words.push_back(option);
+    return run_weir(std::move(words));
   };
   for (const std::string option : {"", "--json"}) {
     const auto right = probe_with("api_key = \"sk-right-5ecret\"", option);
@@ -309,7 +256,7 @@ TEST(Probe, AHostThatCannotBeLookedUpIsNamed) {
 }
 
 TEST(Probe, ItsOptionsNeedItAndItAsksNobodyWithoutIt) {
-  const ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("404 Not Found", "{}")); });
+  const ScriptedReplica replica(always(answer("404 Not Found", "{}")));
   EXPECT_EQ(check({replica.url()}, {"--json"}).exit.code, 2);
   EXPECT_EQ(check({replica.url()}, {"--timeout", "3"}).exit.code, 2);
   EXPECT_EQ(check({replica.url()}, {"--probe", "--timeout", "0"}).exit.code, 2);

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -17,21 +16,14 @@ namespace weir::integration {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
 class Reload : public OperatedWeir {
  protected:
-  Response post_admin(const std::string& path) const {
-    return fetch(admin, "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin) +
-                            "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
-  }
-  std::string settings_in_use() const {
-    return fetch(admin, "GET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").body;
-  }
-  Response reload() const { return post_admin("/-/reload"); }
+  std::string settings_in_use() const { return get_admin(admin, "/api/settings").body; }
+  Response reload() const { return post_admin(admin, "/-/reload"); }
 };
 
 TEST_F(Reload, HupTakesTheNewSettingsAndSaysWhatChanged) {
@@ -40,9 +32,7 @@ TEST_F(Reload, HupTakesTheNewSettingsAndSaysWhatChanged) {
   WeirUnderTest weir(settings);
   settings = pool_of({&a, &b});
   settings.limits["first_token"] = "120";
-  weir.rewrite(settings);
-  weir.process().send(SIGHUP);
-  weir.wait_until_said("reload (SIGHUP): limits.first_token 300 s -> 120 s; pool chat: replica r1 added");
+  weir.reload(settings, "reload (SIGHUP): limits.first_token 300 s -> 120 s; pool chat: replica r1 added");
   weir.process().send(SIGHUP);
   weir.wait_until_said("reload (SIGHUP): nothing has changed");
   EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 1);
@@ -75,44 +65,6 @@ TEST_F(Reload, AWrongFileChangesNothingAndSaysAllThatIsWrong) {
   EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 1);
 }
 
-TEST_F(Reload, WhatNeedsARestartIsNamedAndNothingElseIsTaken) {
-  ScriptedReplica a(plays()), b(plays());
-  WeirUnderTest weir(with_admin(pool_of({&a})));
-  auto settings = with_admin(pool_of({&a, &b}));
-  settings.server["threads"] = "3";
-  weir.rewrite(settings);
-  const auto refused = reload();
-  EXPECT_EQ(refused.status, 400u);
-  EXPECT_THAT(refused.body, HasSubstr("server.threads 2 -> 3: only a restart changes this"));
-  EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r1\"")));
-}
-
-TEST_F(Reload, ARequestThatWaitsOutlivesItsPool) {
-  std::atomic<unsigned> requests{0};
-  ScriptedReplica a([&](Exchange& exchange) {
-    if (++requests > 1) return play(exchange, script);
-    exchange.send(answer("503 Service Unavailable", "{}", "application/json", "Retry-After: 2\r\n"));
-  });
-  auto settings = pool_of({&a});
-  settings.pools[0].more["queue"] = "256";
-  WeirUnderTest weir(settings);
-  HttpClient client(weir.port());
-  client.send(post(chat, chat_body()));
-  weir.metrics_when("a request to wait", [](const auto& page) { return page.sum("weir_requests_waiting") == 1; });
-  ScriptedReplica b(plays());
-  settings = pool_of({&b});
-  settings.pools[0].name = "other";
-  weir.rewrite(settings);
-  weir.process().send(SIGHUP);
-  weir.wait_until_said("pool other");
-  EXPECT_EQ(weir.metrics().sum("weir_requests_waiting", {{"pool", "chat"}}), 1) << "it is still told";
-  const auto got = client.response();
-  EXPECT_EQ(got.status, 200u);
-  EXPECT_EQ(got.body, script.body(false));
-  EXPECT_EQ(requests, 2u);
-  weir.wait_until_said("replica 'r0' at " + at_loopback(a.port()) + " is gone: its last request has ended");
-}
-
 /// A replica hangs, and is replaced under its name: what it had goes to the other one.
 TEST_F(Reload, WhatAReplacedReplicaHangsWithGoesToTheNewOne) {
   ScriptedReplica hangs([](Exchange&exchange) { exchange.wait_for_close(); }), works(plays());
@@ -120,9 +72,7 @@ TEST_F(Reload, WhatAReplacedReplicaHangsWithGoesToTheNewOne) {
   HttpClient client(weir.port());
   client.send(post(chat, chat_body()));
   hangs.wait_for_requests(1);
-  weir.rewrite(pool_of({&works}));
-  weir.process().send(SIGHUP);
-  weir.wait_until_said("reload (SIGHUP)");
+  weir.reload(pool_of({&works}));
   const auto got = client.response();
   EXPECT_EQ(got.status, 200u);
   EXPECT_EQ(got.body, script.body(false));
@@ -130,35 +80,25 @@ TEST_F(Reload, WhatAReplacedReplicaHangsWithGoesToTheNewOne) {
 }
 
 TEST_F(Reload, AStreamOutlivesItsReplicasRemoval) {
-  Event go_on;
-  ScriptedReplica a([&](Exchange& exchange) {
-    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
-    go_on.wait("the test to go on");
-    for (std::size_t i = 2; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
-    exchange.send(chunk(script.marker) + std::string(last_chunk));
-  });
-  ScriptedReplica b(plays());
+  ScriptedReplica a(waits()), b(plays());
   auto settings = with_admin(pool_of({&a}));
   WeirUnderTest weir(settings);
   HttpClient client(weir.port());
-  client.send(post(chat, chat_body()));
-  auto got = client.response_head();
-  client.read_until(got, script.events[1]);
+  auto got = begin_stream(client);
 
   settings.pools[0].replicas = {{.name = "r1", .url = b.url()}};
   weir.rewrite(settings);
   EXPECT_EQ(reload().body, "{\"changes\":[\"pool chat: replica r1 added\",\"pool chat: replica r0 removed\"]}\n");
   EXPECT_EQ(who_answers(weir), "r1");
-  const auto replicas = fetch(admin, get("/api/replicas"), "GET").body;
-  EXPECT_THAT(replicas, AllOf(HasSubstr("\"state\":\"draining\""), HasSubstr("it is no longer in the settings")));
-  EXPECT_EQ(weir.metrics().sum("weir_replica_state", {{"replica", "r0"}, {"state", "draining"}}), 1);
+  EXPECT_THAT(replicas(), AllOf(HasSubstr("\"state\":\"draining\""), HasSubstr("it is no longer in the settings")));
+  EXPECT_EQ(weir.metrics().state_of("r0"), "draining");
 
   go_on.set();
   client.rest(got);
   EXPECT_EQ(got.body, script.body(false));
   EXPECT_EQ(got.end, BodyEnd::whole);
   weir.wait_until_said("replica 'r0' at " + at_loopback(a.port()) + " is gone: its last request has ended");
-  EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r0\"")));
+  EXPECT_THAT(replicas(), Not(HasSubstr("\"r0\"")));
   EXPECT_EQ(weir.log_lines(2).size(), 2u);
   weir.stop();
   EXPECT_THAT(weir.output(), HasSubstr("2 requests, 2 of them answered well"));
@@ -243,21 +183,6 @@ TEST_F(Reload, TheRequestLogAndWeirsOwnFollow) {
   EXPECT_THAT(weir.output(), Not(HasSubstr("weir ends"))) << "that is no warning";
 }
 
-TEST_F(Reload, IsRefusedOnceWeirDrains) {
-  ScriptedReplica a(plays());
-  auto settings = with_admin(pool_of({&a}));
-  settings.limits["drain_delay"] = "30";
-  WeirUnderTest weir(settings);
-  weir.process().send(SIGTERM);
-  weir.wait_until_said("draining");
-  const auto refused = reload();
-  EXPECT_EQ(refused.status, 409u);
-  EXPECT_THAT(refused.body, HasSubstr("weir is draining"));
-  weir.process().send(SIGHUP);
-  weir.wait_until_said("reload (SIGHUP) refused: weir is draining");
-  weir.stop();
-}
-
 TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   ScriptedReplica a(plays());
   auto settings = with_admin(pool_of({&a}));
@@ -267,7 +192,7 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   const auto old_file = (directory.path() / "old.toml").string(), file = weir.settings_file().string();
   std::filesystem::copy_file(file, old_file);
   const auto check = [&](const std::string& against) {
-    return run({weir_program(), "check", "--config", file, "--diff", against});
+    return run_weir({"check", "--config", file, "--diff", against});
   };
   EXPECT_THAT(check(old_file).output, HasSubstr("a reload changes nothing"));
   settings.limits["first_token"] = "120";
@@ -293,8 +218,7 @@ TEST_F(Reload, WhatTheCommandLineSaysIsNoChange) {
   ScriptedReplica a(plays());
   const auto settings = pool_of({&a});  // In the file, the admin listener is off.
   WeirUnderTest weir(settings, {"/bin/sh", "-c", "exec \"$@\" --admin-listen " + at_loopback(admin), "weir"});
-  const auto done =
-      run({weir_program(), "check", "--config", weir.settings_file().string(), "--diff", at_loopback(admin)});
+  const auto done = run_weir({"check", "--config", weir.settings_file().string(), "--diff", at_loopback(admin)});
   EXPECT_EQ(done.exit.code, 0);
   EXPECT_THAT(done.output, HasSubstr("a reload changes nothing"));
   const auto reloaded = reload();
@@ -371,6 +295,21 @@ TEST_F(Reload, ManyUnderLoadOverNamesThatComeAndGoLoseNothing) {
   for (const auto& replica : replicas) received += replica.requests().size();
   EXPECT_EQ(received, answered);
   std::cout << wanted << " reloads, " << answered << " requests, memory grew to " << grown << " of what it was\n";
+}
+
+TEST_F(Reload, IsRefusedOnceWeirDrains) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.limits["drain_delay"] = "30";
+  WeirUnderTest weir(settings);
+  weir.process().send(SIGTERM);
+  weir.wait_until_said("draining");
+  const auto refused = reload();
+  EXPECT_EQ(refused.status, 409u);
+  EXPECT_THAT(refused.body, HasSubstr("weir is draining"));
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP) refused: weir is draining");
+  weir.stop();
 }
 
 }  // namespace

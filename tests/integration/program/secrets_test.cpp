@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -44,11 +45,7 @@ class Secrets : public testing::Test {
   ~Secrets() override { ::unsetenv("WEIR_ADMIN_TOKEN"); }
 
   std::string path(const std::string& name) const { return (directory.path() / name).string(); }
-  std::string admin_address() const { return "127.0.0.1:" + std::to_string(admin); }
-  static std::string key_lines(const std::string& name, const std::string& key, const std::string& more) {
-    const auto hashed = run({"/bin/sh", "-c", "printf %s \"$1\" | \"$2\" key hash", "sh", key, weir_program()});
-    return "[[key]]\nname = '" + name + "'\nsha256 = '" + hashed.output.substr(0, 64) + "'\n" + more;
-  }
+  std::string admin_address() const { return at_loopback(admin); }
   static std::vector<std::string> with_environment(std::vector<std::string> command) {
     command.insert(command.begin(), {"/usr/bin/env", "WEIR_TEST_PLANTED=" + secret("variable")});
     return command;
@@ -119,10 +116,10 @@ class Secrets : public testing::Test {
                              "\r\nx-custom: " + secret("header") + "\r\n";
   const std::uint16_t admin = free_port();
   const StreamScript script = vllm_chat(3);
-  ScriptedReplica good{[this](Exchange& exchange) { play(exchange, script); }};
+  ScriptedReplica good{plays(script)};
   ScriptedReplica silent{[](Exchange& exchange) { exchange.wait_for_close(); }};
   ScriptedReplica broken{[](Exchange& exchange) { exchange.reset(); }};
-  ScriptedReplica refusing{[](Exchange& exchange) { exchange.send(answer("500 Oops", "{}")); }};
+  ScriptedReplica refusing{always(answer("500 Oops", "{}"))};
   WeirSettings settings;
 };
 
@@ -158,46 +155,29 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
     leaves.reset();
   }
 
-  // Reloads that fail, with secrets in the wrong places.
+  // Reloads that fail, with secrets in the wrong places. Unit tests of config/ have each sentence.
   const auto refuses = [&](const WeirSettings& wrong, const std::string& told) {
     weir.rewrite(wrong);
     EXPECT_THAT(ask_admin("POST", "/-/reload"), HasSubstr(told));
     EXPECT_THAT(program({"check", "--config", weir.settings_file().string()}), HasSubstr(told));
     weir.rewrite(settings);
   };
-  const auto reload_with_keys = [&](const std::string& keys_file, const std::string& told) {
-    const auto right_keys = read_file(path("keys.toml"));
-    write_file(path("keys.toml"), keys_file);
-    refuses(settings, told);
-    write_file(path("keys.toml"), right_keys);
-  };
-  const auto reload_with = [&](const std::string& key, const std::string& value, const std::string& told,
-                               const std::string& url = "") {
-    auto wrong = settings;
-    auto& replica = wrong.pools[0].replicas[0];
-    if (!url.empty()) replica.url = url;
-    if (!key.empty()) (key == "server.tls" ? wrong.server["tls"] : replica.more[key]) = value;
-    refuses(wrong, told);
-  };
-  reload_with("", "", "no user name and no password", "http://user:" + secret("password") + "@127.0.0.1:1");
-  reload_with("", "", "must begin with", "user:" + secret("password") + "@127.0.0.1:1");
-  const auto cert = quoted(tls_file("local.pem")), key = quoted(path("tls.key"));
-  reload_with("server.tls", "{ cert = " + key + ", key = " + cert + " }", "holds no certificate in PEM");
-  reload_with("server.tls", "{ cert = " + cert + ", key = " + quoted(tls_file("exact.pem")) + " }", "no private key");
-  reload_with("tls", "{ ca = " + key + " }", "holds no certificate in PEM", "https://127.0.0.1:1");
-  reload_with("tls", "{ cert = " + key + ", key = " + key + " }", "holds no certificate in PEM", "https://127.0.0.1:1");
   auto wrong = settings;
+  wrong.pools[0].replicas[0].url = "http://user:" + secret("password") + "@127.0.0.1:1";
+  refuses(wrong, "no user name and no password");
+  wrong = settings;
+  wrong.server["tls"] = "{ cert = " + quoted(path("tls.key")) + ", key = " + quoted(tls_file("local.pem")) + " }";
+  refuses(wrong, "holds no certificate in PEM");
+  wrong = settings;
   wrong.shadows = {{"fp8", {{"cand0", good.url()}}, {{"twin", "'r0'"}, {"exclude_keys", quoted(client_key)}}}};
+  weir.reload(wrong, "reload (SIGHUP) failed");
   refuses(wrong, "[[shadow]] exclude_keys: must be the SHA-256");
-  weir.rewrite(wrong);
-  weir.process().send(SIGHUP);
-  weir.wait_until_said("reload (SIGHUP) failed");
-  weir.rewrite(settings);
-  reload_with_keys("[[key]]\nname = 'a'\nsha256 = '" + client_key + "'\n", "must be the SHA-256");
-  reload_with_keys("[[key]]\nname = 'a'\nsha256 = " + client_key + "\n", "keys.toml:3");
-  reload_with_keys("[[key]]\nname = 'a'\nkey = '" + client_key + "'\n", "unknown key");
+  const auto right_keys = read_file(path("keys.toml"));
+  write_file(path("keys.toml"), "[[key]]\nname = 'a'\nsha256 = " + client_key + "\n");
+  refuses(settings, "keys.toml:3");
+  write_file(path("keys.toml"), right_keys);
 
-  // One that succeeds: every secret changes.
+  // A reload that succeeds changes every secret.
   auto other = settings;
   other.pools[0].replicas[0].more["api_key"] = quoted(secret("other"));
   write_file(path("keys.toml"), key_lines("alice", secret("alices-other"), "") + key_lines("bob", bobs_key, ""));
@@ -212,7 +192,7 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   EXPECT_THAT(shown, HasSubstr("\"api_key\":\"hidden\""));
   EXPECT_THAT(shown, HasSubstr("\"admin.token\":\"hidden\""));
   const auto keys_file = read_file(path("keys.toml"));
-  const auto hash = keys_file.substr(keys_file.find("sha256 = '") + 10, 64);
+  const auto hash = keys_file.substr(keys_file.find("sha256 = \"") + 10, 64);
   EXPECT_THAT(shown, Not(HasSubstr(hash))) << "nor is a key's whole hash shown";
   EXPECT_THAT(shown, HasSubstr(hash.substr(0, 8) + "..."));
   EXPECT_THAT(hear_all(weir, 17), Not(HasSubstr(hash)));
@@ -227,7 +207,7 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverAReplicaSays) {
            "\"}}";
   };
   ScriptedReplica knows_no_key([&](Exchange& exchange) { exchange.send(answer("401 Unauthorized", echo(exchange))); });
-  // It repeats what a client asked. The probe, whose report has the message, asks something else.
+  // The replica repeats what a client asked. The probe, whose report has the message, asks something else.
   ScriptedReplica finds_it_bad([&](Exchange& exchange) {
     const auto asked = exchange.request().body.find(mark) != std::string::npos ? said : "a word";
     exchange.send(answer("400 Bad Request", "{\"error\":{\"message\":\"not allowed: " + asked + "\"}}"));
@@ -265,7 +245,7 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverAReplicaSays) {
     const auto got =
         fetch(weir.port(), post(chat, chat_body(secret("prompt"), "m" + std::to_string(i)), bearer(client_key)));
     EXPECT_EQ(got.status, all[i].second) << i << ": " << got.body;
-    // What a replica answers is its client's; what weir says in its place is not.
+    // A replica's answer is its client's; weir's answer in its place is not.
     if (got.status == 502)
       hear("502", got.head.bytes + got.body);
     else
@@ -295,7 +275,7 @@ TEST_F(Secrets, AreNotSaidOfAShadow) {
   EXPECT_FALSE(sent.head.has("cookie"));
 
   const auto keys_file = read_file(path("keys.toml"));
-  const auto hash = keys_file.substr(keys_file.rfind("sha256 = '") + 10, 64), shown = hash.substr(0, 8) + "...";
+  const auto hash = keys_file.substr(keys_file.rfind("sha256 = \"") + 10, 64), shown = hash.substr(0, 8) + "...";
   settings.shadows[0].more["exclude_keys"] = quoted(hash);
   weir.rewrite(settings);
   for (const auto& changes : {program({"check", "--config", weir.settings_file().string(), "--diff", admin_address()}),

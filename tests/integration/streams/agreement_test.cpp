@@ -1,17 +1,15 @@
 // Three observers of the same streams must see the same: the simulated replica that made them, weir in the middle, and
 // the load that received them.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <sstream>
-#include <thread>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
-#include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -28,7 +26,7 @@ double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-/// What one of the three says of a stream, in seconds.
+/// A stream's times as one of the three sees them, in seconds.
 struct Times {
   double ttft = 0, tpot = 0;
 };
@@ -37,21 +35,18 @@ using Seen = std::map<std::string, Times>;
 
 struct Truth {
   Seen seen;
-  double after_the_first = 0;  ///< It counts the tokens of all streams but the first of each.
+  double after_the_first = 0;  ///< The tokens of all streams but the first of each.
 };
 
 /// Reads what both replicas say of all streams. The last line may be a moment behind what the client has seen.
 Truth truth_of(const SimulatedReplica& first, const SimulatedReplica& second) {
   std::string log;
-  for (const auto deadline = Clock::now() + patience;;) {
+  look_until("the lines of all streams", [&] {
     log = read_file(first.log()) + read_file(second.log());
-    if (static_cast<std::size_t>(std::count(log.begin(), log.end(), '\n')) >= streams || Clock::now() > deadline) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+    return times_in(log, "\n") >= streams;
+  });
   Truth truth;
-  std::istringstream lines(log);
-  for (std::string text; std::getline(lines, text);) {
-    const auto line = boost::json::parse(text).as_object();
+  for (const auto& line : json_lines(log)) {
     const auto ns = [&](const char* name) { return line.at(name).to_number<double>(); };
     EXPECT_EQ(member(line, "status"), "finished");
     const auto tokens_after_the_first = ns("output_tokens") - 1;
@@ -67,9 +62,7 @@ Truth truth_of(const SimulatedReplica& first, const SimulatedReplica& second) {
 /// Reads what the load says in its own log.
 Seen seen_by_the_load(const std::filesystem::path& log) {
   Seen seen;
-  std::istringstream lines(read_file(log));
-  for (std::string text; std::getline(lines, text);) {
-    const auto line = boost::json::parse(text).as_object();
+  for (const auto& line : json_lines(read_file(log))) {
     EXPECT_EQ(member(line, "outcome"), "ok");
     // A stream whose tokens all came in one read has no TPOT, because the machine stood still that long.
     if (line.at("ttft_client_s").is_null() || line.at("tpot_s").is_null()) continue;
@@ -106,12 +99,11 @@ void expect_agreement(unsigned speculative_tokens) {
   WeirUnderTest weir(settings);
   const TemporaryDirectory directory;
   const auto report = directory.path() / "load.json", load_log = directory.path() / "load.jsonl";
-  const auto load =
-      run({WEIR_LAB_PROGRAM, "load", "--url", "http://127.0.0.1:" + std::to_string(weir.port()), "--requests",
-           std::to_string(streams), "--concurrency", "10", "--input-tokens", "200", "--output-tokens", "32",
-           "--output-stddev", "4", "--json", report.string(), "--log", load_log.string(),
-           // weir asks for usage in every event only if the client has not asked for usage itself.
-           speculative_tokens > 0 ? "--no-usage" : "--usage"});
+  const auto load = run_lab({"load", "--url", url_of(weir.port()), "--requests", std::to_string(streams),
+                             "--concurrency", "10", "--input-tokens", "200", "--output-tokens", "32", "--output-stddev",
+                             "4", "--json", report.string(), "--log", load_log.string(),
+                             // weir asks for usage in every event only if the client has not asked for usage itself.
+                             speculative_tokens > 0 ? "--no-usage" : "--usage"});
   EXPECT_EQ(load.exit.code, 0) << load.output;
   EXPECT_EQ(member(boost::json::parse(read_file(report)).as_object(), "requests_ok"), std::to_string(streams))
       << load.output;

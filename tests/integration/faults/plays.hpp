@@ -1,4 +1,4 @@
-// Plays one cell of the fault matrix whose fault is a replica's, and checks its end.
+// Plays one cell of the fault matrix, and checks its end.
 #pragma once
 
 #include "tests/integration/faults/cell.hpp"
@@ -15,5 +15,6 @@ struct CellRun {
 };
 
 void play_replicas_fault(const CellRun& run);
+void play_clients_fault(const CellRun& run);
 
 }  // namespace weir::integration
