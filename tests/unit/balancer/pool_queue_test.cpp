@@ -100,6 +100,19 @@ TEST_F(PoolQueue, ALowerLimitPushesOutAndAHigherOneGrants) {
   EXPECT_EQ(sink.take().first, "second");
 }
 
+TEST_F(PoolQueue, ARequestThatFitsNoLongerWaitsBehindOneThatDoesNotOnceEnginesTellTheirContexts) {
+  begin({places("a", 1), places("b", 1)});
+  Lease first = admit({"first"}, 1), second = admit({"second"}, 1);
+  Wish needs_much{"long"};
+  needs_much.max_tokens = 5000;
+  wait(needs_much, 2);
+  wait({"short"}, 2);
+  pool->health().engine_told(pool->figures().key(0), {.kv_tokens = {}, .max_context = 1000});
+  pool->health().engine_told(pool->figures().key(1), {.kv_tokens = {}, .max_context = 8000});
+  answered(std::move(first.replica() == 0 ? first : second), 3);
+  EXPECT_EQ(sink.take().first, "short");
+}
+
 TEST_F(PoolQueue, FullOfRequestsTheLongestKeysNewestIsRefused) {
   begin({places("a", 1)}, queue_of(3));
   Lease first = admit({"first"}, 1);

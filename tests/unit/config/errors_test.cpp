@@ -383,6 +383,9 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
               ElementsAre(HasSubstr("is a twin and has more than one replica")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\nreplica = [{ name = 'gpu0', url = 'http://a' }]\n"),
               ElementsAre(HasSubstr("[[shadow.replica]] name = \"gpu0\": is taken in line")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\n" + to + "[[shadow]]\n" + named +
+                     "twin = 'gpu0'\nreplica = [{ name = 'd', url = 'http://b' }]\n"),
+              ElementsAre(HasSubstr("[[shadow]] name = \"s\": is taken in line")));
   EXPECT_THAT(
       shadow(named + "twin = 'gpu0'\nexclude_keys = 'sk-1'\n" + to),
       ElementsAre(HasSubstr("[[shadow]] exclude_keys: must be the SHA-256 of a client's key in 64 hex digits")));
