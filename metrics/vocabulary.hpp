@@ -62,14 +62,14 @@ enum class Outcome : std::uint8_t {
                     ///< shown that this one errs.
   client_error,     ///< The replica answered with any other 4xx, or 501.
   client_abort,     ///< Split by phase.
-  rejected,         ///< weir refused the request.
+  rejected,         ///< weir refused the request, or cut it because limits.drain was over.
   bad_request,      ///< weir refused the request because it cannot serve such a request.
 };
 inline constexpr std::array<std::string_view, 11> outcome_names{
     "ok",           "ok_empty",     "upstream_error", "upstream_reset", "truncated", "timeout", "replica_refused",
     "client_error", "client_abort", "rejected",       "bad_request"};
 
-/// Says where a request was when its client left.
+/// Says where a request was when its client left, or when limits.drain cut it.
 enum class Phase : std::uint8_t { queue, prefill, decode };
 inline constexpr std::array<std::string_view, 3> phase_names{"queue", "prefill", "decode"};
 

@@ -1,5 +1,5 @@
-// The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare and
-// proxy/control.
+// The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare,
+// proxy/keys and proxy/control.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

@@ -2,17 +2,24 @@
 
 namespace weir::balancer::story {
 
-bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
+bool another_may_have_room(unsigned status) { return status == 408 || status == 429 || status == 503; }
 
 bool has_no_room(unsigned status) { return status == 429 || status == 503; }
 
-bool refuses_the_request(unsigned status) { return (status / 100 == 4 && !is_full(status)) || status == 501; }
+bool refuses_the_request(unsigned status) {
+  return (status / 100 == 4 && !another_may_have_room(status)) || status == 501;
+}
 
 bool needs_second_opinion(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 501; }
 
+bool may_be_bettered(unsigned status, bool doubted) {
+  return status >= 500 || another_may_have_room(status) || needs_second_opinion(status) ||
+         (doubted && refuses_the_request(status));
+}
+
 int error_rank(unsigned status) {
   if (status == 429) return 3;
-  if (is_full(status)) return 2;
+  if (another_may_have_room(status)) return 2;
   return needs_second_opinion(status) ? 1 : 0;
 }
 

@@ -5,7 +5,7 @@
 namespace weir::balancer::story {
 
 /// The replica has no room now (408, 429, 503): another one may have.
-bool is_full(unsigned status);
+bool another_may_have_room(unsigned status);
 
 /// The replica says that it has no room now, and not that this request took too long (429, 503).
 bool has_no_room(unsigned status);
@@ -16,6 +16,9 @@ bool refuses_the_request(unsigned status);
 
 /// The client may have erred, or this replica may be the wrong one (401, 403, 404, 501): another one tells.
 bool needs_second_opinion(unsigned status);
+
+/// True if another replica may better such an error, so that it is kept while one is asked. `doubted`: Lease::doubted.
+bool may_be_bettered(unsigned status, bool doubted);
 
 /// Orders error answers for the client, most useful last: a failure; 401, 403, 404 and 501; 408 and 503; 429. An error
 /// inside a 200 stream is a failure.

@@ -121,6 +121,7 @@ void Story::list(const AttemptOver& over, Moment now) {
 }
 
 Command Story::attempt_over(AttemptOver over, Moment now) {
+  if (over.end == End::unconnected) over.connect = now - attempts_.back().started;
   list(over, now);
   connect_ += over.connect;
   paused_ += over.paused;
@@ -168,8 +169,9 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   if (over.connect_failure == ConnectFailure::refused && was_stale) ++lost_;
   // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
-  const bool again = over.connect_failure == ConnectFailure::timed_out ? take_retry(out)
-                                                                       : is_new() && another_is_left() && may_go_on();
+  const bool again = over.connect_failure == ConnectFailure::timed_out
+                         ? take_retry(out)
+                         : replica_is_untried() && another_is_left() && may_go_on();
   const bool waits = !again && !unsent && may_wait();
   last_ = std::make_unique<AttemptOver>(std::move(over));
   if (!again && !waits) return end(now);
@@ -199,7 +201,7 @@ Command Story::failed(AttemptOver over, bool out, Moment now) {
   const bool is_free = stood_still || reason == Retry::drain;
   // The first requests that fail when an engine dies arrive before the pool marks the replica down.
   const bool lost = was_lost(over), gone = out || lost;
-  const bool again = reason && (is_free ? is_new() && another_is_left() && may_go_on() : take_retry(gone));
+  const bool again = reason && (is_free ? replica_is_untried() && another_is_left() && may_go_on() : take_retry(gone));
   // Where a replica stood still or is to drain, another that had the request before may have room by now.
   const bool waits =
       !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));
@@ -222,7 +224,7 @@ void Story::keep_in_short(const AttemptOver& over) {
 }
 
 Command Story::ask_another(std::optional<Retry> reason) {
-  if (is_new()) tried_.push_back(replica().key.serial);
+  if (replica_is_untried()) tried_.push_back(replica().key.serial);
   any_retry_ = true;
   repeats_for_ = attempts_.back().why = reason;
   front_of_queue_ = false;
@@ -294,7 +296,7 @@ void Story::complete(metrics::record::RequestRecord& record, Moment now) {
 }
 
 /// True if the replica had not had the request before. If it had, the pool has nobody else for it now.
-bool Story::is_new() const { return std::ranges::find(tried_, replica().key.serial) == tried_.end(); }
+bool Story::replica_is_untried() const { return std::ranges::find(tried_, replica().key.serial) == tried_.end(); }
 
 /// True if there is a replica beside this one that has not had the request. It may have come since the request began.
 bool Story::another_is_left() const { return shared_.pool.another_is_left(tried_, replica().key.serial); }
@@ -338,7 +340,7 @@ bool Story::take_retry_after(unsigned status, Moment now) {
 void Story::accepted_second_opinion(unsigned status, Moment now) {
   using Opinion = SecondOpinions::Opinion;
   const auto& doubted = *second_opinion_on_;
-  if (doubted.key.serial == replica().key.serial || is_full(status)) return;
+  if (doubted.key.serial == replica().key.serial || another_may_have_room(status)) return;
   if (status >= 500 && !refuses_the_request(status)) return;
   if (status < 400) shared_.pool.health().report(doubted.key, Sign::outdone, now);
   if (!needs_second_opinion(doubted.status)) return;

@@ -4,8 +4,8 @@
 // for clients' and for mirrored requests, the lab's in simulated time.
 //
 // Nothing is tried again once a byte has reached the client. A retry comes from the budget that all requests share,
-// with these exceptions: nothing was sent, because the connection failed; the replica gave no token at all; or it is
-// the first retry, and the replica broke off with the request or is out.
+// with these exceptions: no connection came about, in less than limits.connect; the replica gave no token at all, or is
+// to drain; or it is the first retry, and the replica broke off with the request or is out.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -125,14 +125,14 @@ class Story {
 
   Told told() const { return told_; }
   /// The attempt that told() is about. Blank if there is none.
-  AttemptOver& over() { return *last_; }
+  AttemptOver& told_attempt() { return *last_; }
   /// The replica of that attempt; null if the request reached none.
   const ReplicaRef* told_replica() const;
   const Refused& refusal() const { return refusal_; }
-  /// Adds all that the story knows to a record that has what the client asked. Takes the answer from over().
+  /// Adds all that the story knows to a record that has what the client asked. Takes the answer from told_attempt().
   void complete(metrics::record::RequestRecord& record, Moment now);
 
-  /// The attempts in order: the first ones, and the last two.
+  /// The attempts in order: the first ones, and the last two. Nothing but tests reads them until spans are written.
   std::span<const Attempt> attempts() const { return attempts_; }
   const Request& request() const { return request_; }
   /// The most attempts in attempts().
@@ -151,7 +151,7 @@ class Story {
   Command done(Told told, Moment now);
   void keep_in_short(const AttemptOver& over);
   void list(const AttemptOver& over, Moment now);
-  bool is_new() const;
+  bool replica_is_untried() const;
   bool another_is_left() const;
   bool may_go_on() const { return request_.repeatable && !cutting_ && !is_poison(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }

@@ -8,8 +8,8 @@ namespace {
 using metrics::Outcome;
 using metrics::Phase;
 
-Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Answer& answer) {
-  if (is_full(seen.status)) return Outcome::replica_refused;
+Outcome outcome_of_whole_answer(const AttemptFacts& seen, const metrics::record::Answer& answer) {
+  if (another_may_have_room(seen.status)) return Outcome::replica_refused;
   if (refuses_the_request(seen.status)) return Outcome::client_error;
   if (seen.status >= 500) return Outcome::upstream_error;
   // The engines' APIs do not redirect, so the server at that address is none of them.
@@ -21,12 +21,12 @@ Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Ans
 }
 
 /// Tells where a request was when its client left, or when it was cut.
-Phase phase_of(const Evidence& seen, const metrics::record::Answer& answer) {
+Phase phase_of(const AttemptFacts& seen, const metrics::record::Answer& answer) {
   if (answer.first_token) return Phase::decode;
   return seen.sent ? Phase::prefill : Phase::queue;
 }
 
-Verdict outcome_of(const Evidence& seen, const metrics::record::Answer& answer) {
+Verdict unblamed_verdict(const AttemptFacts& seen, const metrics::record::Answer& answer) {
   const bool whole = seen.end == End::whole || seen.end == End::marked || seen.client_has_all;
   if (whole) return {outcome_of_whole_answer(seen, answer)};
   if (answer.in_band_error) return {Outcome::upstream_error};
@@ -49,8 +49,8 @@ Verdict outcome_of(const Evidence& seen, const metrics::record::Answer& answer) 
 
 }  // namespace
 
-Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) {
-  Verdict verdict = outcome_of(seen, answer);
+Verdict verdict_of(const AttemptFacts& seen, const metrics::record::Answer& answer) {
+  Verdict verdict = unblamed_verdict(seen, answer);
   verdict.blame = blame_of(verdict.outcome, seen.status);
   return verdict;
 }
@@ -74,8 +74,15 @@ EndCause cause_of(const Verdict& verdict) {
   return verdict.outcome == Outcome::client_abort ? EndCause::client_left : EndCause::answered;
 }
 
+std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_token) {
+  if (end == End::cut) return metrics::Retry::drain;
+  if (end != End::timed_out) return metrics::Retry::reset;
+  if (hung) return metrics::Retry::hung;
+  return awaits_token ? std::optional(metrics::Retry::first_token) : std::nullopt;
+}
+
 Verdict verdict_of_given_up_error(unsigned status) {
-  const auto outcome = is_full(status) ? Outcome::replica_refused : Outcome::upstream_error;
+  const auto outcome = another_may_have_room(status) ? Outcome::replica_refused : Outcome::upstream_error;
   return {outcome, {}, blame_of(outcome, status)};
 }
 

@@ -12,7 +12,7 @@
 namespace weir::balancer::story {
 
 /// The facts of an attempt when its replica's work has ended.
-struct Evidence {
+struct AttemptFacts {
   End end = End::client_left;
   unsigned status = 0;  ///< 0 if no head was read.
   metrics::Api api = metrics::Api::other;
@@ -29,13 +29,18 @@ struct Verdict {
 
 /// Judges an attempt. The first cause wins: an error that the replica reported in its stream is not undone by what came
 /// later.
-Verdict verdict_of(const Evidence& evidence, const metrics::record::Answer& answer);
+Verdict verdict_of(const AttemptFacts& facts, const metrics::record::Answer& answer);
 
 /// Judges an attempt without a connection.
 Verdict verdict_of_connecting(ConnectFailure failure);
 
 /// Returns why the attempt's lease ends.
 EndCause cause_of(const Verdict& verdict);
+
+/// Returns why another replica may do better where this one broke off before an answer reached the client; nothing
+/// where a retry would take as long. `hung`: the replica was found to hang. `awaits_token`: the stream's first token
+/// was due.
+std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_token);
 
 /// Judges an attempt whose error answer was given up for another replica's.
 Verdict verdict_of_given_up_error(unsigned status);

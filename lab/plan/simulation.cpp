@@ -224,7 +224,7 @@ void Simulation::finish(std::size_t i) {
   const auto story = std::move(requests_[i].story);
   switch (story->told()) {
     case story::Told::relayed:
-      if (story->over().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
+      if (story->told_attempt().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
       break;
     case story::Told::refused:
       ++results_.refused;

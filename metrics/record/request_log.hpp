@@ -12,8 +12,8 @@
 
 namespace weir::metrics::record {
 
-/// Returns a record's line, without the newline. An unknown value is null. The only text of a client in it is the
-/// capped model name.
+/// Returns a record's line, without the newline. An unknown value is null. The only texts of a client in it
+/// are the capped model name and its x-request-id.
 std::string log_line(const RequestRecord& record, const std::string& instance);
 
 /// Never blocks its callers: if the writer falls behind, lines are dropped and counted.

@@ -1,4 +1,4 @@
-// A request, from its first byte to its outcome. The log writes it, and the comparison reads it.
+// A request, from the last byte of its body to its outcome. The log writes it, and the comparison reads it.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ struct RequestRecord {
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   Outcome outcome = Outcome::bad_request;
-  std::optional<Phase> phase;  ///< Only Outcome::client_abort has one.
+  std::optional<Phase> phase;  ///< Set where the client left, or limits.drain cut the request.
   std::uint32_t attempt = 0;   ///< 1 for the first attempt, and 0 if none was made.
   bool suspect = false;        ///< Two replicas were lost while they worked on it.
 
@@ -54,7 +54,7 @@ struct RequestRecord {
   std::optional<Moment> head;   ///< tH: the replica's response head arrived.
   std::optional<Moment> ended;  ///< The exchange was over for the client.
   Nanoseconds wait{};           ///< The request spent this part of tS - t0 in weir's queue.
-  Nanoseconds connect{};        ///< Connecting took this part of tS - t0.
+  Nanoseconds connect{};        ///< Connecting took this part of tS - t0, in all attempts.
   Nanoseconds paused{};         ///< Reading was paused for a slow client for so long.
   std::optional<Nanoseconds> overhead_max;  ///< No bytes took longer than this from their arrival in the kernel to
                                             ///< their write.
@@ -69,7 +69,7 @@ struct RequestRecord {
 /// The formulas of docs/metrics.md, in seconds; a figure is absent where it is undefined. Latencies of failed
 /// requests are computed too, because the log shows them; ReplicaShard::settle decides which of them enter a series.
 struct Figures {
-  std::optional<double> queue;         ///< tS - t0
+  std::optional<double> queue;         ///< tS - t0: the wait, and earlier attempts
   std::optional<double> ttfb;          ///< tH - tS
   std::optional<double> ttfc;          ///< tC - tS (streams only, as all below but e2e)
   std::optional<double> ttft;          ///< t1 - tS

@@ -16,10 +16,6 @@ using story::Reply;
 /// Comments before the first event are held with the head up to this size. Beyond it the answer is let go.
 constexpr std::size_t max_held = 16 * 1024;
 
-bool another_may_do_better(unsigned status) {
-  return status >= 500 || story::is_full(status) || story::needs_second_opinion(status);
-}
-
 std::string_view sentence_for(End end) {
   switch (end) {
     case End::truncated:
@@ -80,8 +76,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, replica_side_.strips(), event_stream);
-  const bool doubtful = doubted_ && story::refuses_the_request(head.status);
-  if (another_may_do_better(head.status) || doubtful) keep(Retry::status, at);
+  if (story::may_be_bettered(head.status, doubted_)) keep(Retry::status, at);
   const bool hold = event_stream && limits_.accept_hold.count() > 0;
   if (state_ == State::awaiting && !hold) accept(out);
 }
@@ -109,14 +104,7 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
       verdict_ = story::verdict_of_given_up_error(status());
       return stop(end, Reply::error);
     }
-    if (end == End::cut)
-      retry_reason_ = Retry::drain;
-    else if (end != End::timed_out)
-      retry_reason_ = Retry::reset;
-    else if (is_hung())
-      retry_reason_ = Retry::hung;
-    else if (replica_side_.awaited_first_token())
-      retry_reason_ = Retry::first_token;
+    retry_reason_ = story::retry_reason_of(end, is_hung(), replica_side_.awaited_first_token());
     return stop(end, Reply::none);
   }
   if (state_ == State::keeping) {

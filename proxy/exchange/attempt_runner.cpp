@@ -28,7 +28,7 @@ net::Awaitable<void> AttemptRunner::run(Command command) {
       command = *at_once;
       continue;
     }
-    co_await admission_->wait(net::use_awaitable);
+    co_await wait_->wait(net::use_awaitable);
     if (cutting()) story_.cut();
     command = end_wait();
   }
@@ -46,8 +46,8 @@ std::optional<Command> AttemptRunner::ask() {
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
     story_.queued(waiting->deadline);
-    admission_ = std::make_shared<Admission>(loop_, client_, *pool_.balancer, *waiting);
-    waiter->admission = admission_;
+    wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting);
+    waiter->wait = wait_;
     return std::nullopt;
   }
   if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease));
@@ -62,14 +62,14 @@ Command AttemptRunner::leased(balancer::Lease lease) {
 }
 
 Command AttemptRunner::end_wait() {
-  const auto admission = std::move(admission_);
-  story_.add_wait(admission->waited());
-  switch (admission->end()) {
-    case Admission::End::admitted:
-      return leased(admission->lease());
-    case Admission::End::refused:
-      return story_.refused(admission->refused(), Clock::now());
-    case Admission::End::client_left:
+  const auto wait = std::move(wait_);
+  story_.add_wait(wait->waited());
+  switch (wait->end()) {
+    case QueueWait::End::admitted:
+      return leased(wait->lease());
+    case QueueWait::End::refused:
+      return story_.refused(wait->refused(), Clock::now());
+    case QueueWait::End::client_left:
       return story_.client_left(Clock::now());
     default:
       return story_.cut_in_queue(Clock::now());

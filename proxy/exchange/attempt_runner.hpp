@@ -14,10 +14,10 @@
 
 #include "balancer/story/story.hpp"
 #include "metrics/wire/request/edits.hpp"
-#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/answer_handler.hpp"
 #include "proxy/exchange/client_watch.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/relay.hpp"
 #include "proxy/net/awaitable.hpp"
 
@@ -104,7 +104,7 @@ class AttemptRunner final : Relay::Owner {
   Sender& sender_;
   metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
   net::Destination connected_to_;
-  std::shared_ptr<Admission> admission_;  ///< Set while the request waits.
+  std::shared_ptr<QueueWait> wait_;  ///< Set while the request waits.
 };
 
 }  // namespace weir::proxy::exchange

@@ -142,9 +142,9 @@ void Exchange::request_sent() {
   request_.message.drop_body();
 }
 
-ExchangeEnd Exchange::end() {
+ExchangeEnd Exchange::conclude() {
   ExchangeEnd end;
-  const auto& over = story_.over();
+  const auto& over = story_.told_attempt();
   if (story_.told() == Told::kept_error) {
     end.kept = over.kept;
     end.keep_alive = over.client_keep_alive;
@@ -160,7 +160,7 @@ ExchangeEnd Exchange::end() {
 
 /// Returns weir's own answer; null if the client left before there was any.
 std::unique_ptr<http::OwnAnswer> Exchange::own_answer() {
-  const auto& over = story_.over();
+  const auto& over = story_.told_attempt();
   const auto* const ref = story_.told_replica();
   const std::string name = ref != nullptr ? AttemptRunner::replica_of(*ref).settings.name : "";
   const auto answer = [](http::OwnAnswer own) { return std::make_unique<http::OwnAnswer>(std::move(own)); };

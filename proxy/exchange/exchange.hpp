@@ -26,7 +26,7 @@ struct ExchangeEnd {
   bool reset = false;                 ///< The body was cut where only a reset shows it.
 };
 
-/// An exchange counts and logs the request, whatever happens. It lives on the loop's thread.
+/// conclude() counts and logs the request, however it ended. An exchange that throws is recorded by its session.
 class Exchange final : Sender {
  public:
   /// `pool` is the request's, in its snapshot. `unread` takes what the client sends of following requests.
@@ -36,10 +36,10 @@ class Exchange final : Sender {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Runs to the request's end. Then end() is to be called.
+  /// Runs to the request's end. Then conclude() is to be called.
   net::Awaitable<void> run() { return runner_.run(story::Command::ask_pool); }
   /// Records the request, and returns what is left to do.
-  ExchangeEnd end();
+  ExchangeEnd conclude();
 
  private:
   const std::string& id() const override { return request_.ids.weir; }

@@ -127,7 +127,7 @@ bool ReplicaSide::read_head(std::string_view bytes, Moment at, Progress& progres
   head_at_ = at;
   status_ = progress.head->status;
   keep_alive_ = progress.head->keep_alive;
-  if (story::is_full(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
+  if (story::another_may_have_room(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
   if (injected() && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
     progress.end = End::option_refused;
     state_ = State::done;
@@ -285,7 +285,7 @@ void ReplicaSide::left(End why, Moment now, bool client_has_all) {
 
 void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   state_ = State::done;
-  story::Evidence evidence;
+  story::AttemptFacts evidence;
   evidence.end = end;
   evidence.status = status_;
   evidence.api = options_.api;

@@ -72,7 +72,7 @@ class ReplicaSide {
   Progress arrived(std::span<char> bytes, Moment at);
   /// Says that the replica's connection broke off (story::End), or that its time ran out.
   Progress ended(story::End how, Moment now);
-  /// Says that nobody wants the rest: `why` is client_left or given_up. `client_has_all`: see story::Evidence.
+  /// Says that nobody wants the rest: `why` is client_left or given_up. `client_has_all`: see story::AttemptFacts.
   void left(story::End why, Moment now, bool client_has_all);
 
   /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile.

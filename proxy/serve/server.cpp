@@ -20,8 +20,8 @@
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/log_watch.hpp"
 #include "proxy/control/shadow_api.hpp"
-#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/shadows.hpp"
 #include "proxy/fleet/engine_reader.hpp"
 #include "proxy/fleet/model_directory.hpp"
@@ -36,9 +36,9 @@
 #include "proxy/serve/machine.hpp"
 #include "proxy/serve/memory_return.hpp"
 #include "proxy/serve/placement.hpp"
+#include "proxy/serve/rejected_clients.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
-#include "proxy/serve/rejected_clients.hpp"
 
 namespace weir::proxy::serve {
 namespace {

@@ -241,7 +241,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
     const InFlightMark in_flight(loop_, request.message.received);
     exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request, *pool);
     co_await exchange.run();
-    end = exchange.end();
+    end = exchange.conclude();
   }
   slot.reset();  // A client that has read its answer may send its next request, on another connection, too.
   if (end.own) co_return co_await send_own(request, *end.own, end.keep_alive);

@@ -121,7 +121,7 @@ TEST(Opinions, BlameTheOddReplicaWhereNoRetryIsLeft) {
     const auto story = of.begin();
     of.leased_at(*story, 0);
     EXPECT_EQ(of.over(*story, error(404)), Command::done);
-    EXPECT_EQ(story->over().verdict.outcome, odd ? Outcome::replica_refused : Outcome::client_error);
+    EXPECT_EQ(story->told_attempt().verdict.outcome, odd ? Outcome::replica_refused : Outcome::client_error);
   }
 }
 

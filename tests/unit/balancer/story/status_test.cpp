@@ -10,8 +10,17 @@ namespace {
 
 TEST(ErrorAnswers, TellFullReplicasFromDoubtfulOnes) {
   for (unsigned status = 100; status < 600; ++status) {
-    EXPECT_EQ(is_full(status), status == 408 || status == 429 || status == 503) << status;
+    EXPECT_EQ(another_may_have_room(status), status == 408 || status == 429 || status == 503) << status;
     EXPECT_EQ(needs_second_opinion(status), status == 401 || status == 403 || status == 404 || status == 501) << status;
+  }
+}
+
+TEST(ErrorAnswers, AreKeptWhereAnotherReplicaMayDoBetter) {
+  for (unsigned status = 100; status < 600; ++status) {
+    const bool of_any =
+        status >= 500 || status == 401 || status == 403 || status == 404 || status == 408 || status == 429;
+    EXPECT_EQ(may_be_bettered(status, false), of_any) << status;
+    EXPECT_EQ(may_be_bettered(status, true), status >= 400) << status;
   }
 }
 

@@ -43,7 +43,7 @@ inline AttemptOver error(unsigned status, bool kept = true) {
   over.sent = at(0);
   over.accepted = kept;
   over.retry_reason = Retry::status;
-  over.verdict.outcome = is_full(status)               ? Outcome::replica_refused
+  over.verdict.outcome = another_may_have_room(status) ? Outcome::replica_refused
                          : refuses_the_request(status) ? Outcome::client_error
                                                        : Outcome::upstream_error;
   over.verdict.blame = blame_of(over.verdict.outcome, status);
@@ -125,8 +125,7 @@ class Stories final : public GrantSink {
     const auto story = begin(std::move(request));
     for (auto next = *ask(*story); next == Command::connect;) {
       const unsigned status = status_of(story->replica().key.index);
-      const bool doubtful = story->replica().doubted && refuses_the_request(status);
-      const bool keeps = status >= 500 || is_full(status) || needs_second_opinion(status) || doubtful;
+      const bool keeps = may_be_bettered(status, story->replica().doubted);
       if (!keeps) story->answer_accepted(status, false, now);
       auto result = status == 0 ? broken() : keeps ? error(status) : answer_of(status);
       if (status == 0) result.reply = Reply::relayed;
@@ -137,7 +136,7 @@ class Stories final : public GrantSink {
     metrics::record::RequestRecord record;
     story->complete(record, now);
     outcome = record.outcome;
-    return story->over().status;
+    return story->told_attempt().status;
   }
   Command leased(Story& story, Lease lease) {
     auto& learned = *usage[lease.key().index];

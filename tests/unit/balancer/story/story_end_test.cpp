@@ -367,10 +367,13 @@ TEST(StoryRecord, OfAnotherEndHasTheMomentAndNoStatusOfWhatTheClientDidNotGet) {
   EXPECT_EQ(of_refused.prompt_tokens_estimate, std::nullopt);
   EXPECT_EQ(of_refused.ended, at(8));
   EXPECT_FALSE(of_refused.facts.stream);
+  connecting.now = at(2);
   connecting.leased_at(*fourth, 0);
+  connecting.now = at(7);
   connecting.over(*fourth, unconnected(ConnectFailure::timed_out));
   const auto of_unconnected = record_of(*fourth, at(8));
   EXPECT_EQ(of_unconnected.outcome, Outcome::timeout);
+  EXPECT_EQ(of_unconnected.connect, std::chrono::seconds(5)) << "all of it was connecting";
   EXPECT_EQ(of_unconnected.in_flight_mean, 1.0) << "it was alone there, and it was there";
 }
 
@@ -379,11 +382,11 @@ TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
   auto over = unconnected(ConnectFailure::refused);
   over.connect_error = ECONNREFUSED;
   of.over(*story, std::move(over));
-  EXPECT_EQ(story->over().connect_error, ECONNREFUSED);
+  EXPECT_EQ(story->told_attempt().connect_error, ECONNREFUSED);
   of.leased_at(*story, 1);
   of.over(*story, broken(End::timed_out, Retry::hung));
   story->refused({}, of.now);
-  EXPECT_EQ(story->over().end, End::timed_out);
+  EXPECT_EQ(story->told_attempt().end, End::timed_out);
   EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::timeout);
 }
 

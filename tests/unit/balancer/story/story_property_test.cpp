@@ -216,7 +216,7 @@ class Storm {
     EXPECT_EQ(one.story->is_poison(), one.lost >= 2);
     if (told == Told::kept_error) {
       EXPECT_EQ(one.story->told_replica()->key.index, one.best->second);
-      EXPECT_NE(one.story->over().kept, nullptr);
+      EXPECT_NE(one.story->told_attempt().kept, nullptr);
     }
     metrics::record::RequestRecord record;
     one.story->complete(record, of_.now);

@@ -22,7 +22,7 @@ constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_ma
 
 struct Row {
   const char* what;
-  Evidence evidence;
+  AttemptFacts facts;
   Outcome outcome;
   std::optional<Phase> phase{};
   Seen seen = whole;
@@ -73,10 +73,10 @@ TEST(Verdict, IsATable) {
     answer.complete = row.seen.complete;
     answer.token_events = row.seen.token_events;
     if (row.seen.first_token) answer.first_token = metrics::Moment();
-    const auto verdict = verdict_of(row.evidence, answer);
+    const auto verdict = verdict_of(row.facts, answer);
     EXPECT_EQ(verdict.outcome, row.outcome) << row.what << ": " << name_of(verdict.outcome);
     EXPECT_EQ(verdict.phase, row.phase) << row.what;
-    EXPECT_EQ(verdict.blame, blame_of(row.outcome, row.evidence.status)) << row.what;
+    EXPECT_EQ(verdict.blame, blame_of(row.outcome, row.facts.status)) << row.what;
   }
 }
 
@@ -150,6 +150,19 @@ TEST(Verdict, OfAnErrorThatIsGivenUp) {
     EXPECT_EQ(verdict_of_given_up_error(refusal).blame, Blame::client) << refusal;
   for (const unsigned failure : {200u, 500u, 502u, 504u})
     EXPECT_EQ(verdict_of_given_up_error(failure).blame, Blame::replica) << failure;
+}
+
+TEST(Verdict, ABreakBeforeTheAnswerIsRetriedUnlessARetryWouldTakeAsLong) {
+  using metrics::Retry;
+  for (const bool hung : {false, true})
+    for (const bool awaits_token : {false, true}) {
+      EXPECT_EQ(retry_reason_of(End::cut, hung, awaits_token), Retry::drain);
+      for (const auto end : {End::reset, End::closed, End::bad_framing})
+        EXPECT_EQ(retry_reason_of(end, hung, awaits_token), Retry::reset);
+      EXPECT_EQ(retry_reason_of(End::timed_out, true, awaits_token), Retry::hung);
+    }
+  EXPECT_EQ(retry_reason_of(End::timed_out, false, true), Retry::first_token);
+  EXPECT_EQ(retry_reason_of(End::timed_out, false, false), std::nullopt);
 }
 
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {

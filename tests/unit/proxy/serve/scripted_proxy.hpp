@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "metrics/ticks.hpp"
-#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/queue_wait.hpp"
 #include "proxy/net/unique_fd.hpp"
 #include "proxy/serve/session.hpp"
 #include "tests/unit/proxy/answers.hpp"

@@ -1,4 +1,4 @@
-#include "proxy/exchange/admission.hpp"
+#include "proxy/exchange/queue_wait.hpp"
 
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Admission::Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting)
+QueueWait::QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting)
     : loop_(loop),
       client_(client),
       pool_(pool),
@@ -22,11 +22,11 @@ Admission::Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, cons
   if (client_.gone()) client_gone();
 }
 
-Admission::~Admission() {
+QueueWait::~QueueWait() {
   if (end_ == End::none) client_gone();
 }
 
-void Admission::ended(End end) {
+void QueueWait::ended(End end) {
   end_ = end;
   waited_ = Clock::now() - since_;
   client_.listen(nullptr);
@@ -34,7 +34,7 @@ void Admission::ended(End end) {
   if (completion_) completion_.tell();
 }
 
-void Admission::granted(std::variant<balancer::Lease, balancer::Refused> what) {
+void QueueWait::granted(std::variant<balancer::Lease, balancer::Refused> what) {
   if (end_ != End::none) return;
   if (auto* lease = std::get_if<balancer::Lease>(&what)) {
     lease_ = std::move(*lease);
@@ -44,11 +44,11 @@ void Admission::granted(std::variant<balancer::Lease, balancer::Refused> what) {
   ended(End::refused);
 }
 
-metrics::Moment Admission::deadline() const {
+metrics::Moment QueueWait::deadline() const {
   return loop_.shared.cutting.load(std::memory_order_relaxed) ? metrics::Moment::min() : deadline_;
 }
 
-void Admission::deadline_passed(metrics::Moment now) {
+void QueueWait::deadline_passed(metrics::Moment now) {
   const auto refused = pool_.leave(ticket_, now);
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return ended(End::cut);
   if (!refused) {
@@ -59,7 +59,7 @@ void Admission::deadline_passed(metrics::Moment now) {
   ended(End::refused);
 }
 
-void Admission::client_gone() {
+void QueueWait::client_gone() {
   static_cast<void>(pool_.leave(ticket_, Clock::now()));
   ended(End::client_left);
 }
@@ -70,7 +70,7 @@ void GrantPoster::grant(std::vector<balancer::Granted> granted) noexcept {
     auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));
     auto& loop = waiter->loop;
     boost::asio::post(loop.context, [waiter = std::move(waiter), what = std::move(what)]() mutable {
-      if (const auto admission = waiter->admission.lock()) admission->granted(std::move(what));
+      if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
     });
   }
 }

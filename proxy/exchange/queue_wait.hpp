@@ -1,5 +1,5 @@
-// A request's wait for a replica: it ends with the pool's grant, or sooner. An Exchange makes one when its pool says
-// that the request waits, and uses it on the loop's thread.
+// A request's wait for a replica: it ends with the pool's grant, or sooner. AttemptRunner makes one when the pool
+// says that the request waits, and uses it on the loop's thread.
 //
 // While it waits, the client is watched, the loop looks at the deadline, and limits.drain ends it with all else that
 // runs. It costs no thread and no timer. A grant that comes for a request that has gone finds nobody, and its lease
@@ -20,15 +20,15 @@
 
 namespace weir::proxy::exchange {
 
-class Admission;
+class QueueWait;
 
 /// A pool holds the waiter of a request that waits, and hands it back with the grant.
 struct Waiter {
   Loop& loop;
-  std::weak_ptr<Admission> admission{};  ///< The wait, while its request has it. Only the loop's thread uses it.
+  std::weak_ptr<QueueWait> wait{};  ///< The wait, while its request has it. Only the loop's thread uses it.
 };
 
-class Admission final : net::Timed, ClientWatch::Listener {
+class QueueWait final : net::Timed, ClientWatch::Listener {
  public:
   enum class End : std::uint8_t {
     none,      ///< Still waiting.
@@ -38,10 +38,10 @@ class Admission final : net::Timed, ClientWatch::Listener {
     cut,  ///< limits.drain is over.
   };
 
-  Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting);
-  ~Admission();
-  Admission(const Admission&) = delete;
-  Admission& operator=(const Admission&) = delete;
+  QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting);
+  ~QueueWait();
+  QueueWait(const QueueWait&) = delete;
+  QueueWait& operator=(const QueueWait&) = delete;
 
   /// Waits until there is an end: void().
   template <class Token>

@@ -1,6 +1,6 @@
 // Requests that wait for a replica, and every way in which a wait ends.
 
-#include "proxy/exchange/admission.hpp"
+#include "proxy/exchange/queue_wait.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
