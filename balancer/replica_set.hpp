@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <ranges>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "balancer/pool_replica.hpp"
@@ -15,6 +15,51 @@
 namespace weir::balancer {
 
 class ReplicaSet {
+  using Places = std::vector<std::unique_ptr<PoolReplica>>;
+
+  /// The wanted ones of the replicas that are there. (std::views would do, but clang-tidy of Debian 12 cannot read it.)
+  template <class Wanted>
+  class View {
+   public:
+    class Iterator {
+     public:
+      using value_type = PoolReplica;
+      using difference_type = std::ptrdiff_t;
+
+      Iterator() = default;
+      Iterator(const View& view, Places::const_iterator at) : view_(&view), at_(at) { skip(); }
+      PoolReplica& operator*() const { return **at_; }
+      PoolReplica* operator->() const { return at_->get(); }
+      Iterator& operator++() {
+        ++at_;
+        skip();
+        return *this;
+      }
+      Iterator operator++(int) {
+        auto before = *this;
+        ++*this;
+        return before;
+      }
+      bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+     private:
+      void skip() {
+        while (at_ != view_->places_.end() && (!*at_ || !view_->wanted_(**at_))) ++at_;
+      }
+
+      const View* view_ = nullptr;
+      Places::const_iterator at_{};
+    };
+
+    View(const Places& places, Wanted wanted) : places_(places), wanted_(std::move(wanted)) {}
+    Iterator begin() const { return {*this, places_.begin()}; }
+    Iterator end() const { return {*this, places_.end()}; }
+
+   private:
+    const Places& places_;
+    const Wanted wanted_;
+  };
+
  public:
   /// Makes these the named replicas. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set(std::span<const ReplicaSpec> specs, Moment now);
@@ -29,16 +74,15 @@ class ReplicaSet {
   ReplicaKey key_at(ReplicaIndex index) const;
 
   auto all() const {
-    return replicas_ | std::views::filter([](const auto& replica) { return replica != nullptr; }) |
-           std::views::transform([](const auto& replica) -> PoolReplica& { return *replica; });
+    return View(replicas_, [](const PoolReplica&) { return true; });
   }
   auto named() const {
-    return all() | std::views::filter([](const PoolReplica& replica) { return !replica.removed; });
+    return View(replicas_, [](const PoolReplica& replica) { return !replica.removed; });
   }
   auto peers_of(const PoolReplica& one) const {
-    return named() | std::views::filter([&one](const PoolReplica& replica) {
-             return &replica != &one && !replica.health.out();
-           });
+    return View(replicas_, [&one](const PoolReplica& replica) {
+      return !replica.removed && &replica != &one && !replica.health.out();
+    });
   }
 
   /// True if the pool can spare one more. Nobody is ejected of its last half, for whatever reason the others are out.
@@ -55,7 +99,7 @@ class ReplicaSet {
  private:
   ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
 
-  std::vector<std::unique_ptr<PoolReplica>> replicas_;  ///< By ReplicaIndex. Null is a free place.
+  Places replicas_;  ///< By ReplicaIndex. Null is a free place.
   Serial serials_ = 0;
   std::size_t first_set_ = 0;  ///< The pool began with so many replicas.
 };
