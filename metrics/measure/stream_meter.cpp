@@ -62,7 +62,7 @@ struct StreamMeter::State {
         tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
     if (options.fingerprint_key != nullptr && options.choices == 1 && options.form != BodyForm::opaque)
       content = std::make_unique<Content>(*options.fingerprint_key);
-    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>(content ? &content->maker : nullptr);
+    if (options.form == BodyForm::json) json.emplace(content ? &content->maker : nullptr);
     strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
     tally.engine(*options.engine);
     if (options.coded) tally.unparsed(series::Unparsed::coded_body);
@@ -82,7 +82,7 @@ struct StreamMeter::State {
   AnswerTally::ReadCounts counts;
   Options options;
   std::unique_ptr<Content> content;  // Set if a fingerprint is wanted.
-  std::unique_ptr<wire::JsonAnswer> json;
+  std::optional<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
   bool pending_cut = false;  // The last event, which has no blank line yet, was the usage event.

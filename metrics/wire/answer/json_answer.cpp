@@ -37,11 +37,11 @@ class Reader : public Walker<Reader, AnswerMember> {
   void listen(ContentListener* listener) { listener_ = listener; }
   bool error() const { return facts_.error; }
   JsonAnswerFacts facts() const {
-    Reader all = *this;
-    if (all.in_document_) all.end_document();
-    if (all.is_response_ && all.facts_.finish_reason.empty())
-      all.facts_.finish_reason = all.incomplete_reason_.empty() ? all.status_ : all.incomplete_reason_;
-    return all.facts_;
+    JsonAnswerFacts all = facts_;
+    if (in_document_) add_document(all, counts_);
+    if (is_response_ && all.finish_reason.empty())
+      all.finish_reason = incomplete_reason_.empty() ? status_ : incomplete_reason_;
+    return all;
   }
 
   // Walker calls these.
@@ -178,28 +178,32 @@ class Reader : public Walker<Reader, AnswerMember> {
   }
   void end_document() {
     in_document_ = false;
-    counts_.engine.add_queue_to_prefill();
-    if (++facts_.documents == 1) {
-      facts_.prompt_tokens = counts_.all_prompt();
-      facts_.cached_tokens = counts_.all_cached();
-      facts_.completion_tokens = counts_.all_completion();
-      facts_.total_tokens = counts_.total;
-      facts_.of_one_choice = counts_.completion && counts_.engine.predicted;
-      facts_.engine = counts_.engine;
+    add_document(facts_, counts_);
+  }
+  static void add_document(JsonAnswerFacts& facts, const AnswerCounts& counts) {
+    if (++facts.documents == 1) {
+      facts.prompt_tokens = counts.all_prompt();
+      facts.cached_tokens = counts.all_cached();
+      facts.completion_tokens = counts.all_completion();
+      facts.total_tokens = counts.total;
+      facts.of_one_choice = counts.completion && counts.engine.predicted;
+      EngineReport report = counts.engine;
+      report.add_queue_to_prefill();
+      facts.engine = report;
       return;
     }
     // Each sample of one prompt reports that prompt. Only equal numbers show that the documents are samples of one
     // prompt.
-    if (facts_.prompt_tokens != counts_.all_prompt()) facts_.prompt_tokens.reset();
-    if (facts_.cached_tokens != counts_.all_cached()) facts_.cached_tokens.reset();
-    const auto more = counts_.all_completion();
-    if (facts_.completion_tokens && more) {
-      *facts_.completion_tokens += *more;
+    if (facts.prompt_tokens != counts.all_prompt()) facts.prompt_tokens.reset();
+    if (facts.cached_tokens != counts.all_cached()) facts.cached_tokens.reset();
+    const auto more = counts.all_completion();
+    if (facts.completion_tokens && more) {
+      *facts.completion_tokens += *more;
     } else {
-      facts_.completion_tokens.reset();
+      facts.completion_tokens.reset();
     }
-    facts_.total_tokens.reset();
-    facts_.engine = {};
+    facts.total_tokens.reset();
+    facts.engine = {};
   }
 
   JsonAnswerFacts facts_;
@@ -229,7 +233,7 @@ struct JsonAnswer::State {
   JsonParser<Reader> json;
 };
 
-JsonAnswer::JsonAnswer(ContentListener* listener) : state_(std::make_unique<State>()) {
+JsonAnswer::JsonAnswer(ContentListener* listener) : state_(std::make_unique_for_overwrite<State>()) {
   state_->json.reader().listen(listener);
 }
 JsonAnswer::~JsonAnswer() = default;

@@ -28,8 +28,9 @@ class MemberIndex {
 
   /// Returns null for a key that means nothing there.
   const Member* find(Place in, std::string_view key) const {
-    for (std::size_t at = slot_of(in, key); slots_[at] != nullptr; at = next(at)) {
-      if (slots_[at]->in == in && slots_[at]->key == key) return slots_[at];
+    const Member* const* const slots = slots_.data();
+    for (std::size_t at = slot_of(in, key); slots[at] != nullptr; at = next(at)) {
+      if (slots[at]->in == in && slots[at]->key == key) return slots[at];
     }
     return nullptr;
   }
@@ -38,8 +39,8 @@ class MemberIndex {
   std::size_t slot_of(Place in, std::string_view key) const {
     std::size_t hash = static_cast<std::size_t>(in) * 31 + key.size();
     if (!key.empty()) {
-      const auto letter = [key](std::size_t at) {
-        return static_cast<std::size_t>(static_cast<unsigned char>(key[at]));
+      const auto letter = [letters = key.data()](std::size_t at) {
+        return static_cast<std::size_t>(static_cast<unsigned char>(letters[at]));
       };
       hash += letter(0) * 7 + letter(key.size() / 2) * 53 + letter(key.size() - 1) * 17;
     }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace weir::metrics::wire {
 
@@ -14,6 +15,29 @@ class NumberText {
   /// A longer number is followed to its end, and its value is not known.
   static constexpr std::size_t longest = 64;
 
+  struct Digits {
+    std::uint64_t value;
+    std::size_t bytes;
+  };
+  /// Returns the number that begins at `at` if it is only digits, few enough for `value` to be exact, and another byte
+  /// that ends it follows.
+  static std::optional<Digits> plain_digits(const char* at, const char* end) {
+    Digits digits{0, 0};
+    for (; digits.bytes <= exact_digits && at + digits.bytes != end && is_digit(at[digits.bytes]); ++digits.bytes)
+      digits.value = digits.value * 10 + static_cast<std::uint64_t>(at[digits.bytes] - '0');
+    const char* const behind = at + digits.bytes;
+    if (behind == end || *behind == '.' || *behind == 'e' || *behind == 'E') return std::nullopt;
+    const bool leading_zero = digits.bytes > 1 && *at == '0';
+    if (digits.bytes == 0 || digits.bytes > exact_digits || leading_zero) return std::nullopt;
+    return digits;
+  }
+
+  void clear() {
+    part_ = Part::none;
+    only_digits_ = true;
+    bytes_ = 0;
+    digits_ = 0;
+  }
   /// False, and nothing is taken, where the number cannot go on with `c`.
   bool add(char c) {
     const Part next = next_part(c);

@@ -61,11 +61,9 @@ class JsonParser {
     if (!utf8_.feed(piece)) state_ = State::broken;
     const char* at = piece.data();
     const char* const end = at + piece.size();
-    while (at != end && state_ != State::broken) {
-      const char* const next = step(at, end);
-      if constexpr (Reader::takes_raw) reader_.raw({at, next});
-      at = next;
-    }
+    raw_begin_ = at;
+    while (at != end && state_ != State::broken) at = step(at, end);
+    if (state_ != State::broken) tell_raw(end);
   }
   /// True if a value has come to its end, and nothing after it. Nothing shows the end of a number that stands alone.
   bool whole() const { return state_ == State::done; }
@@ -81,11 +79,11 @@ class JsonParser {
     member,         // A key is due.
     colon,
     behind_value,  // A comma is due, or the end of what is open.
-    text,
+    done,
+    text,  // From here on the parser is within a token.
     escape,
     number,
     literal,
-    done,
     broken
   };
   struct Container {
@@ -102,91 +100,121 @@ class JsonParser {
     void (*tell)(Reader&);
   };
 
+  static bool between_tokens(State state) { return state < State::text; }
+  static bool is_blank(char c) {
+    return static_cast<unsigned char>(c) <= ' ' && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
+  }
+
   const char* step(const char* at, const char* end) {
+    const char c = *at;
+    if (between_tokens(state_) && is_blank(c)) return at + 1;
     switch (state_) {
+      case State::first_element:
+        if (c == ']') return end_container(at, end);
+        [[fallthrough]];
+      case State::value:
+        return begin_value(at, end);
+      case State::first_member:
+        if (c == '}') return end_container(at, end);
+        [[fallthrough]];
+      case State::member:
+        return c == '"' ? begin_key(at + 1, end) : fail(end);
+      case State::colon:
+        return c == ':' ? go_on(State::value, at + 1) : fail(end);
+      case State::behind_value: {
+        const bool array = open_.back().array;
+        if (c == ',') return go_on(array ? State::value : State::member, at + 1);
+        return c == (array ? ']' : '}') ? end_container(at, end) : fail(end);
+      }
       case State::text:
       case State::escape:
         return read_text(at, end);
       case State::number:
         return read_number(at, end);
       case State::literal:
-        read_literal(*at);
-        return at + 1;
-      default:
-        if (*at != ' ' && *at != '\n' && *at != '\r' && *at != '\t') read_structure(*at);
-        return at + 1;
+        return read_literal(at, end);
+      case State::done:
+      case State::broken:
+        break;
     }
+    return fail(end);
   }
 
-  void read_structure(char c) {
-    switch (state_) {
-      case State::first_element:
-        if (c == ']') return end_container();
-        [[fallthrough]];
-      case State::value:
-        return begin_value(c);
-      case State::first_member:
-        if (c == '}') return end_container();
-        [[fallthrough]];
-      case State::member:
-        return c == '"' ? begin_text(true) : fail();
-      case State::colon:
-        return c == ':' ? go_on(State::value) : fail();
-      case State::behind_value: {
-        const bool array = open_.back().array;
-        if (c == ',') return go_on(array ? State::value : State::member);
-        return c == (array ? ']' : '}') ? end_container() : fail();
-      }
-      default:
-        return fail();
-    }
-  }
-
-  void begin_value(char c) {
+  const char* begin_value(const char* at, const char* end) {
     static constexpr Literal is_true{"true", [](Reader& reader) { reader.boolean(true); }};
     static constexpr Literal is_false{"false", [](Reader& reader) { reader.boolean(false); }};
     static constexpr Literal is_null{"null", [](Reader& reader) { reader.null(); }};
-    switch (c) {
+    switch (*at) {
       case '"':
-        return begin_text(false);
+        return begin_string(at + 1, end);
       case '{':
-        return begin_container(false);
+        return begin_container(false, at);
       case '[':
-        return begin_container(true);
+        return begin_container(true, at);
       case 't':
-        return begin_literal(is_true);
+        return begin_literal(is_true, at);
       case 'f':
-        return begin_literal(is_false);
+        return begin_literal(is_false, at);
       case 'n':
-        return begin_literal(is_null);
+        return begin_literal(is_null, at);
       default:
-        number_ = {};
-        return number_.add(c) ? go_on(State::number) : fail();
+        return begin_number(at, end);
     }
   }
-  void end_value() {
-    if (open_.empty()) return go_on(State::done);
-    ++open_.back().size;
-    state_ = State::behind_value;
+  /// Mostly a comma follows at once.
+  const char* end_value(const char* at, const char* end) {
+    if (open_.empty()) return go_on(State::done, at);
+    Container& container = open_.back();
+    ++container.size;
+    if (at == end || *at != ',') return go_on(State::behind_value, at);
+    return go_on(container.array ? State::value : State::member, at + 1);
   }
 
-  void begin_container(bool array) {
-    if (open_.size() == deepest) return fail();
+  /// Tells the document as it is written, up to `to`.
+  void tell_raw([[maybe_unused]] const char* to) {
+    if constexpr (Reader::takes_raw) {
+      if (to != raw_begin_) reader_.raw({raw_begin_, to});
+      raw_begin_ = to;
+    }
+  }
+  const char* begin_container(bool array, const char* at) {
+    if (open_.size() == deepest) return fail(at);
+    tell_raw(at);
     open_.push_back({array, 0});
     array ? reader_.array_begin() : reader_.object_begin();
-    state_ = array ? State::first_element : State::first_member;
+    return go_on(array ? State::first_element : State::first_member, at + 1);
   }
-  void end_container() {
+  const char* end_container(const char* at, const char* end) {
     const Container ended = open_.back();
     open_.pop_back();
     ended.array ? reader_.array_end(ended.size) : reader_.object_end(ended.size);
-    end_value();
+    tell_raw(at + 1);
+    return end_value(at + 1, end);
   }
 
-  void begin_text(bool key) {
+  /// Most keys and strings lie whole in the piece and have no escape: these two read them at once.
+  const char* begin_key(const char* at, const char* end) {
+    const char* const quote = end_of_plain_text(at, end);
+    if (quote == end || *quote != '"') return begin_text(true, at);
+    const std::string_view name(at, quote);
+    reader_.key_text(name);
+    end_key(name);
+    at = quote + 1;
+    if (at == end || *at != ':') return at;
+    state_ = State::value;
+    ++at;
+    return at == end || is_blank(*at) ? at : begin_value(at, end);
+  }
+  const char* begin_string(const char* at, const char* end) {
+    const char* const quote = end_of_plain_text(at, end);
+    if (quote == end || *quote != '"') return begin_text(false, at);
+    reader_.string({at, quote}, true);
+    return end_value(quote + 1, end);
+  }
+  const char* begin_text(bool key, const char* at) {
     in_key_ = key;
     key_size_ = 0;
-    state_ = State::text;
+    return go_on(State::text, at);
   }
   /// Text without an escape is told as it lies. Other text is gathered first: a reader that is told of each line and
   /// each quote apart takes several times as long.
@@ -197,7 +225,7 @@ class JsonParser {
       const bool last = plain != end && *plain == '"';
       if (last || plain == end) {
         tell_text({at, plain}, last);
-        return last ? plain + 1 : end;
+        return last ? end_text(plain + 1, end) : end;
       }
       gather(gathered, {at, plain});
       at = plain;
@@ -208,16 +236,13 @@ class JsonParser {
         continue;
       }
       if (units_.open() && *at != '\\' && !end_units(gathered)) return end;
-      at = gather_plain(gathered, at, end);
+      at = gather_text(gathered, at, end);
       if (at == end) break;
       if (*at == '"') {
         tell_gathered(gathered, true);
-        return at + 1;
+        return end_text(at + 1, end);
       }
-      if (*at != '\\') {
-        fail();
-        return end;
-      }
+      if (*at != '\\') return fail(end);
       ++at;
       const char undone = at == end ? '\0' : undone_letter(*at);
       if (undone == 0) {
@@ -231,24 +256,34 @@ class JsonParser {
     if (gathered.size > 0) tell_gathered(gathered, false);
     return end;
   }
-  /// Gathers plain text in one pass, and returns its end. Bytes beyond the gathered size may be overwritten.
-  const char* gather_plain(Gathered& gathered, const char* at, const char* end) {
+  /// Gathers plain text and the escapes of one letter in it in one pass, and returns where they end. Bytes beyond the
+  /// gathered size may be overwritten. With half a surrogate pair open, `at` is an escape, which stays.
+  const char* gather_text(Gathered& gathered, const char* at, const char* end) {
+    if (units_.open()) return at;
+    char* to = gathered.bytes.data() + gathered.size;
+    const char* const full = gathered.bytes.data() + gathered.bytes.size();
     while (end - at >= plain_text::block) {
-      if (gathered.room() < plain_text::block) tell_gathered(gathered, false);
-      const auto blocks = std::min<std::ptrdiff_t>(end - at, gathered.room()) / plain_text::block;
-      char* to = gathered.bytes.data() + gathered.size;
-      const char* const stop = at + blocks * plain_text::block;
-      for (; at != stop; at += plain_text::block, to += plain_text::block) {
-        const auto bytes = plain_text::load(at);
-        bytes.copy_to(reinterpret_cast<unsigned char*>(to), std::experimental::element_aligned);
-        const auto ends = plain_text::ends(bytes);
-        if (!std::experimental::any_of(ends)) continue;
-        const int plain = std::experimental::find_first_set(ends);
-        gathered.size = static_cast<std::size_t>(to + plain - gathered.bytes.data());
-        return at + plain;
+      if (full - to < plain_text::block) {
+        gathered.size = static_cast<std::size_t>(to - gathered.bytes.data());
+        tell_gathered(gathered, false);
+        to = gathered.bytes.data();
       }
-      gathered.size = static_cast<std::size_t>(to - gathered.bytes.data());
+      const auto bytes = plain_text::load(at);
+      bytes.copy_to(reinterpret_cast<unsigned char*>(to), std::experimental::element_aligned);
+      const auto ends = plain_text::ends(bytes);
+      const int plain = std::experimental::any_of(ends) ? std::experimental::find_first_set(ends) : plain_text::block;
+      at += plain;
+      to += plain;
+      if (plain == plain_text::block) continue;
+      const char undone = *at == '\\' && at + 1 != end ? undone_letter(at[1]) : '\0';
+      if (undone == 0) {
+        gathered.size = static_cast<std::size_t>(to - gathered.bytes.data());
+        return at;
+      }
+      *to++ = undone;
+      at += 2;
     }
+    gathered.size = static_cast<std::size_t>(to - gathered.bytes.data());
     for (; at != end && !plain_text::ends(static_cast<unsigned char>(*at)); ++at) gather(gathered, *at);
     return at;
   }
@@ -263,23 +298,17 @@ class JsonParser {
   const char* read_escape(const char* at, const char* end, Gathered& gathered) {
     Escape::Step step = Escape::Step::more;
     while (at != end && step == Escape::Step::more) step = escape_.feed(*at++);
-    if (step == Escape::Step::broken) {
-      fail();
-      return end;
-    }
+    if (step == Escape::Step::broken) return fail(end);
     if (step != Escape::Step::ended) return at;
     const bool paired = units_.add(escape_.unit(), [&](char32_t point) { gather_point(gathered, point); });
-    if (!paired && !Reader::takes_half_pairs) {
-      fail();
-      return end;
-    }
+    if (!paired && !Reader::takes_half_pairs) return fail(end);
     state_ = State::text;
     return at;
   }
   /// No escape goes on with half a pair that is open. Returns false if that breaks the document.
   bool end_units(Gathered& gathered) {
     const bool paired = units_.end([&](char32_t point) { gather_point(gathered, point); });
-    if (!paired && !Reader::takes_half_pairs) fail();
+    if (!paired && !Reader::takes_half_pairs) state_ = State::broken;
     return paired || Reader::takes_half_pairs;
   }
   void gather_point(Gathered& gathered, char32_t point) {
@@ -297,48 +326,60 @@ class JsonParser {
     gathered.size = 0;
   }
   void tell_text(std::string_view piece, bool last) {
-    if (!in_key_) {
-      reader_.string(piece, last);
-      if (last) end_value();
-      return;
-    }
+    if (!in_key_) return reader_.string(piece, last);
     reader_.key_text(piece);
     if (key_size_ < key_.size())
       std::copy_n(piece.data(), std::min(piece.size(), key_.size() - key_size_), key_.data() + key_size_);
     key_size_ += piece.size();
-    if (!last) return;
-    reader_.key(key_size_ <= key_.size() ? std::string_view(key_.data(), key_size_) : std::string_view());
+  }
+  const char* end_text(const char* at, const char* end) {
+    if (!in_key_) return end_value(at, end);
+    end_key({key_.data(), key_size_});
+    return at;
+  }
+  /// The text of a key that is longer than `longest_key` is not read.
+  void end_key(std::string_view name) {
+    reader_.key(name.size() <= longest_key ? name : std::string_view());
     state_ = State::colon;
   }
 
+  /// Most numbers are a few digits that lie whole in the piece.
+  const char* begin_number(const char* at, const char* end) {
+    if (const auto digits = NumberText::plain_digits(at, end)) {
+      reader_.number(static_cast<double>(digits->value), digits->bytes);
+      return end_value(at + digits->bytes, end);
+    }
+    number_.clear();
+    return number_.add(*at) ? go_on(State::number, at + 1) : fail(end);
+  }
   const char* read_number(const char* at, const char* end) {
     while (at != end && number_.add(*at)) ++at;
     if (at == end) return end;
-    if (!number_.complete()) {
-      fail();
-      return end;
-    }
+    if (!number_.complete()) return fail(end);
     reader_.number(number_.value(), number_.bytes());
-    end_value();
-    return at;
+    return end_value(at, end);
   }
 
-  void begin_literal(const Literal& literal) {
+  const char* begin_literal(const Literal& literal, const char* at) {
     literal_ = &literal;
     literal_read_ = 1;
-    state_ = State::literal;
+    return go_on(State::literal, at + 1);
   }
-  void read_literal(char c) {
-    if (c != literal_->text[literal_read_]) return fail();
-    if (++literal_read_ < literal_->text.size()) return;
+  const char* read_literal(const char* at, const char* end) {
+    if (*at != literal_->text[literal_read_]) return fail(end);
+    if (++literal_read_ < literal_->text.size()) return at + 1;
     literal_->tell(reader_);
-    end_value();
+    return end_value(at + 1, end);
   }
 
-  void go_on(State state) { state_ = state; }
-  void fail() { state_ = State::broken; }
+  const char* go_on(State state, const char* at) {
+    state_ = state;
+    return at;
+  }
+  const char* fail(const char* end) { return go_on(State::broken, end); }
 
   Reader reader_;
+  const char* raw_begin_ = nullptr;  // A reader that takes it has been told the document up to here.
   State state_ = State::value;
   bool in_key_ = false;
   std::uint8_t literal_read_ = 0;

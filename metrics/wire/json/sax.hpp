@@ -11,8 +11,8 @@ namespace weir::metrics::wire {
 /// A base for readers: each hides those of the functions below that it needs.
 class Sax {
  public:
-  /// A reader that sets this has `raw(std::string_view)`, which brings the document as it is written, a piece at a time,
-  /// after what that piece said has been told.
+  /// A reader that sets this has `raw(std::string_view)`, which brings the document as it is written, in pieces. The
+  /// bytes of an object or array come after its beginning was told, the last of them right after its end was.
   static constexpr bool takes_raw = false;
   /// Half a surrogate pair, which RFC 8259 lets stand in a string, breaks the document unless a reader sets this. Such
   /// a reader is told U+FFFD instead.

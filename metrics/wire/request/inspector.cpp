@@ -21,7 +21,7 @@ struct RequestInspector::State {
 
 RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
                                    const std::optional<SipKey>& conversation_key)
-    : state_(std::make_unique<State>()) {
+    : state_(std::make_unique_for_overwrite<State>()) {
   state_->facts.api = api;
   state_->facts.gives_work = method == "POST";
   state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/split_grid.hpp"
@@ -210,6 +211,81 @@ TEST(JsonParser, JudgesWhatIsNearlyJsonAsBoostDoes) {
     }
   }
   EXPECT_GT(broken, 5000);
+}
+
+/// Given byte by byte, no key, string or number lies whole in its piece, so none is read at once.
+TEST(JsonParser, ReadsWhatLiesWholeInAPieceAsItReadsSingleBytes) {
+  const auto compare = [](std::string_view text) {
+    JsonParser<Told> single, before, at_once;
+    std::size_t read = 0;
+    while (read < text.size() && !single.broken()) single.feed(text.substr(read++, 1));
+    at_once.feed(text.substr(0, read));
+    ASSERT_EQ(at_once.broken(), single.broken()) << text;
+    ASSERT_EQ(at_once.whole(), single.whole()) << text;
+    ASSERT_EQ(at_once.reader().told, single.reader().told) << text;
+    if (!single.broken()) return;
+    before.feed(text.substr(0, read - 1));
+    ASSERT_FALSE(before.broken()) << text;
+  };
+  constexpr std::string_view others("{}[],:\"\\/u0e1-+.tn \x01\x1F");
+  for (const std::string& document : documents()) {
+    const bool ascii = std::ranges::all_of(document, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    if (!ascii) continue;  // Broken UTF-8 may be seen at its last byte or only behind it.
+    compare(document);
+    for (std::size_t at = 0; at < document.size(); ++at) {
+      compare(std::string(document).erase(at, 1));
+      compare(std::string(document).insert(at, 1, document[at]));
+      compare(std::string_view(document).substr(0, at));
+      for (const char other : others) compare(std::string(document).replace(at, 1, 1, other));
+    }
+  }
+}
+
+TEST(JsonParser, UndoesEscapesInTextThatIsGatheredMoreThanOnceAtEverySplit) {
+  std::string inside;
+  while (inside.size() < 2500) {
+    inside += R"(\n\"\\\/\t)" + std::string(inside.size() % 37, 'a') + R"(\u00e9\ud83d\ude00)" +
+              std::string(inside.size() % 5, 'b');
+  }
+  std::string wanted;
+  undo_escapes(inside, [&](std::string_view piece) { wanted += piece; });
+  const std::string document = '"' + inside + '"';
+  for (std::size_t cut = 0; cut <= document.size(); ++cut) {
+    const std::string_view text(document);
+    ASSERT_EQ(read({text.substr(0, cut), text.substr(cut)}), (Reading{true, false, "string<" + wanted + ">"}))
+        << "cut at " << cut;
+  }
+}
+
+/// Takes what is written of the arrays in an object.
+struct ArraysAsWritten : Sax {
+  static constexpr bool takes_raw = true;
+  void array_begin() {
+    if (depth++ == 0) inside = true;
+  }
+  void array_end(std::size_t) {
+    if (--depth == 0) ended = true;
+  }
+  void raw(std::string_view piece) {
+    if (inside) written += piece;
+    if (std::exchange(ended, false)) inside = false;
+  }
+  int depth = 0;
+  bool inside = false, ended = false;
+  std::string written;
+};
+
+TEST(JsonParser, TellsAContainerAsItIsWrittenAtEverySplit) {
+  const std::string document = R"( {"a": [ 1, "x", {"b" :[true ]} ] , "c":[] ,"d":{"e":2}, "f" : [ [], 12 ]} )";
+  for (std::size_t cut = 0; cut <= document.size(); ++cut)
+    for (std::size_t second = cut; second <= document.size(); ++second) {
+      const std::string_view text(document);
+      JsonParser<ArraysAsWritten> parser;
+      parser.feed(text.substr(0, cut));
+      parser.feed(text.substr(cut, second - cut));
+      parser.feed(text.substr(second));
+      ASSERT_EQ(parser.reader().written, R"([ 1, "x", {"b" :[true ]} ][][ [], 12 ])") << cut << " " << second;
+    }
 }
 
 TEST(JsonParser, TakesAnyExponent) {
