@@ -18,27 +18,34 @@ namespace weir::metrics::measure {
 
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-/// Returns the media type of a Content-Type, in lower case, without parameters.
-std::string media_type(std::string_view content_type) {
+/// Returns the media type of a Content-Type, without parameters.
+std::string_view media_type(std::string_view content_type) {
   content_type = content_type.substr(0, content_type.find(';'));
   const std::size_t from = content_type.find_first_not_of(" \t");
   if (from == std::string_view::npos) return {};
-  std::string type(content_type.substr(from, content_type.find_last_not_of(" \t") - from + 1));
-  std::transform(type.begin(), type.end(), type.begin(), lower);
-  return type;
+  return content_type.substr(from, content_type.find_last_not_of(" \t") - from + 1);
+}
+
+/// Compares with a text in lower case, without regard to case.
+bool is_type(std::string_view type, std::string_view lower) {
+  return std::ranges::equal(type, lower, [](char a, char b) {
+    return a == b || (a >= 'A' && a <= 'Z' && static_cast<char>(a + ('a' - 'A')) == b);
+  });
+}
+
+bool ends_with(std::string_view type, std::string_view lower) {
+  return type.size() >= lower.size() && is_type(type.substr(type.size() - lower.size()), lower);
 }
 
 }  // namespace
 
 BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded, bool stream_asked) {
   if (content_encoded || status / 100 != 2) return BodyForm::opaque;
-  const std::string type = media_type(content_type);
-  if (type == "text/event-stream") return BodyForm::sse;
-  if (type == "application/x-ndjson" || type == "application/jsonl") return BodyForm::lines;
+  const auto type = media_type(content_type);
+  if (is_type(type, "text/event-stream")) return BodyForm::sse;
+  if (is_type(type, "application/x-ndjson") || is_type(type, "application/jsonl")) return BodyForm::lines;
   if (api == Api::other) return BodyForm::opaque;
-  if (type == "application/json" || type.ends_with("+json")) return BodyForm::json;
+  if (is_type(type, "application/json") || ends_with(type, "+json")) return BodyForm::json;
   if (!stream_asked) return BodyForm::opaque;
   return wire::dialect_of(api).framing == wire::Framing::lines ? BodyForm::lines : BodyForm::sse;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -62,6 +63,7 @@ struct RequestIds {
 /// The sender of the request. serve::identify_client and serve::find_key write it.
 struct ClientIdentity {
   net::PeerAddress peer{};                       ///< The TCP peer.
+  std::string_view peer_text{};                  ///< The TCP peer in X-Forwarded-For. The connection has the text.
   net::PeerAddress address{};                    ///< The client's address, behind a trusted proxy too.
   bool through_proxy = false;                    ///< The peer is a trusted proxy.
   net::AddressCounts::CountGuard count_guard{};  ///< Counts a request that came through a proxy for `address`.

@@ -105,7 +105,7 @@ Outgoing Exchange::outgoing(const fleet::Replica& replica, metrics::wire::Ask wa
   http::UpstreamRequest upstream{replica.settings.url, outgoing.body_size, request_.ids.shown(),
                                  facts.api != metrics::Api::other, replica.settings.api_key};
   upstream.client_key_ends_here = request_.snapshot->keys != nullptr;
-  upstream.way = {request_.client.through_proxy, request_.client.peer};
+  upstream.way = {request_.client.through_proxy, request_.client.peer_text};
   upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(request_.message.head, upstream);
   outgoing.spans = {upstream_head_};
@@ -126,7 +126,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   client.request_id = request_.ids.shown();
   client.weir_id = request_.ids.weir;
   client.replica = request_.snapshot->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
-  client.origin = message.head["origin"];
+  client.origin = message.head[http::FieldName::origin];
   if (cors) client.cors_fields = *cors;
   if (!client.origin.empty() && !cors) client.cors = &loop_.shared.cors;
 }

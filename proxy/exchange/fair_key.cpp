@@ -40,8 +40,8 @@ std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::
 std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
                         std::string_view key_name) {
   if (!key_name.empty()) return hash_of(key, of_key, key_name);
-  std::string_view said = head["authorization"];
-  if (said.empty()) said = head["x-api-key"];
+  std::string_view said = head[http::FieldName::authorization];
+  if (said.empty()) said = head[http::FieldName::x_api_key];
   return said.empty() ? hash_of(key, address) : hash_of(key, of_credential, said);
 }
 

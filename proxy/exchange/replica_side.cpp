@@ -21,6 +21,11 @@ constexpr std::uint32_t max_interim_heads = 100;
 
 using metrics::series::Malformed;
 
+bool may_be_of_engine(const http::HeaderField& field) {
+  constexpr auto begin = metrics::wire::engine_headers_begin;
+  return field.known == http::FieldName::other && http::same_token(field.name.substr(0, begin.size()), begin);
+}
+
 Malformed malformed_by(http::HeadError error) {
   using http::HeadError;
   switch (error) {
@@ -151,10 +156,11 @@ void ReplicaSide::malformed(Malformed why, Moment at, Progress& progress) {
 }
 
 void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
-  const auto coding = head["content-encoding"];
+  const auto coding = head[http::FieldName::content_encoding];
   const bool coded = !coding.empty() && !http::same_token(coding, "identity");
   if (!options_.unread)
-    form_ = metrics::measure::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
+    form_ =
+        metrics::measure::body_form(options_.api, status_, head[http::FieldName::content_type], coded, options_.stream);
   StreamMeter::Options meter;
   meter.api = options_.api;
   meter.form = form_;
@@ -164,10 +170,10 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   meter.fingerprint_key = options_.fingerprint_key;
-  const auto engine = options_.unread
-                          ? metrics::wire::EngineFigures{}
-                          : metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
-  if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
+  if (!options_.unread && std::ranges::any_of(head.fields, may_be_of_engine)) {
+    const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
+    if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
+  }
   meter.received = options_.received;
   meter.sent = sent_.value_or(at);
   meter_.emplace(meter, shard_);

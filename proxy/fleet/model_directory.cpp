@@ -40,7 +40,7 @@ std::string credential_fields(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
     if (!field.value.empty() &&
-        (http::same_token(field.name, "authorization") || http::same_token(field.name, "x-api-key")))
+        (field.known == http::FieldName::authorization || field.known == http::FieldName::x_api_key))
       http::add_field(fields, field.name, field.value);
   return fields;
 }

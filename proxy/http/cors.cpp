@@ -40,13 +40,13 @@ std::string cors_fields(std::span<const std::string> allowed, std::string_view o
 }
 
 bool is_preflight(const RequestHead& head) {
-  return head.method == "OPTIONS" && head.framing == Framing::none && !head["origin"].empty() &&
+  return head.method == "OPTIONS" && head.framing == Framing::none && !head[FieldName::origin].empty() &&
          !head["access-control-request-method"].empty();
 }
 
 OwnAnswer preflight_answer(std::span<const std::string> allowed, const RequestHead& head, std::string& fields) {
   add_field(fields, "Vary", "Access-Control-Request-Method, Access-Control-Request-Headers");
-  if (!allows_origin(allowed, head["origin"]))
+  if (!allows_origin(allowed, head[FieldName::origin]))
     return error_answer(403, "invalid_request_error", "origin_not_allowed",
                         "pages of this origin may not ask weir: server.cors_origins does not name it");
   allow(fields, "Access-Control-Allow-Methods", head["access-control-request-method"]);

@@ -8,17 +8,14 @@
 namespace weir::proxy::http {
 namespace {
 
-/// OpenAI's and Anthropic's fields, and those that gateways in front of engines ask for: Azure, Google, AWS and OAuth
-/// proxies. Proxy-Authorization goes to no replica in any case.
-constexpr std::array<std::string_view, 9> credential_fields{
-    "authorization",  "x-api-key",    "cookie",         "api-key",             "ocp-apim-subscription-key",
-    "x-goog-api-key", "x-auth-token", "x-access-token", "x-amz-security-token"};
 constexpr std::array<std::string_view, 6> credential_parameters{"key",    "api_key", "api-key",
                                                                 "apikey", "token",   "access_token"};
 
 /// A client that needs a key for weir sends none of these to a replica.
-constexpr std::array<std::string_view, 5> fields_that_end_here{"authorization", "x-api-key", "host", "content-length",
-                                                               "expect"};
+bool ends_here(FieldName name) {
+  return name == FieldName::authorization || name == FieldName::x_api_key || name == FieldName::host ||
+         name == FieldName::content_length || name == FieldName::expect;
+}
 
 /// The shortest text that is looked up as a key wherever it stands.
 constexpr std::size_t shortest_key = 16;
@@ -69,18 +66,35 @@ std::string unescaped(std::string_view text) {
 
 std::string_view credential_of(const RequestHead& head) {
   constexpr std::string_view bearer = "bearer ";
-  const auto authorization = head["authorization"];
+  const auto authorization = head[FieldName::authorization];
   if (authorization.size() <= bearer.size() || !same_token(authorization.substr(0, bearer.size()), bearer))
-    return head["x-api-key"];
+    return head[FieldName::x_api_key];
   const auto key = authorization.substr(bearer.size());
   const auto begin = key.find_first_not_of(' ');
   return begin == std::string_view::npos ? std::string_view() : key.substr(begin);
 }
 
-bool is_credential(std::string_view field_name) { return is_among(credential_fields, field_name); }
+/// OpenAI's and Anthropic's fields, and those that gateways in front of engines ask for: Azure, Google, AWS and OAuth
+/// proxies. Proxy-Authorization goes to no replica in any case.
+bool is_credential(FieldName name) {
+  switch (name) {
+    case FieldName::api_key:
+    case FieldName::authorization:
+    case FieldName::cookie:
+    case FieldName::ocp_apim_subscription_key:
+    case FieldName::x_access_token:
+    case FieldName::x_amz_security_token:
+    case FieldName::x_api_key:
+    case FieldName::x_auth_token:
+    case FieldName::x_goog_api_key:
+      return true;
+    default:
+      return false;
+  }
+}
 
 std::string_view other_credential_of(const RequestHead& head) {
-  const auto other = head["x-api-key"], shown = credential_of(head);
+  const auto other = head[FieldName::x_api_key], shown = credential_of(head);
   return shown.empty() || other == shown ? std::string_view() : other;
 }
 
@@ -124,8 +138,8 @@ bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_
   for (auto field = head.fields.rbegin(); field != head.fields.rend(); ++field) {
     if (field->value.size() < shortest_key) continue;
     const auto text = behind_scheme(field->value);
-    if (!may_be_key(text) || is_among(fields_that_end_here, field->name)) continue;
-    if (is_hop_by_hop(field->name, {}) || !is_right(text)) continue;
+    if (!may_be_key(text) || ends_here(field->known)) continue;
+    if (is_hop_by_hop(*field, {}) || !is_right(text)) continue;
     const auto begin = static_cast<std::size_t>(field->name.data() - head_bytes.data());
     head_bytes.erase(begin, head_bytes.find('\n', begin) + 1 - begin);
     any = true;

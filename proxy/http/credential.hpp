@@ -14,7 +14,7 @@ namespace weir::proxy::http {
 std::string_view credential_of(const RequestHead& head);
 
 /// True for a field whose name says that it holds a credential or cookies.
-bool is_credential(std::string_view field_name);
+bool is_credential(FieldName name);
 
 /// Returns the x-api-key that stands beside another credential_of(); "" if there are no two, or the same twice. Two
 /// parsers could judge different ones.

@@ -8,8 +8,6 @@
 namespace weir::proxy::http {
 namespace {
 
-constexpr std::string_view field_name = "x-forwarded-for";
-
 bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -38,7 +36,7 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
   auto last = peer;
   if (trusted.empty() || !config::contains(trusted, peer)) return last;
   for (auto field = head.fields.rbegin(); field != head.fields.rend(); ++field) {
-    if (!same_token(field->name, field_name)) continue;
+    if (field->known != FieldName::x_forwarded_for) continue;
     auto rest = field->value;
     for (bool more = true; more;) {
       const auto comma = rest.rfind(',');
@@ -55,10 +53,14 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
   return last;
 }
 
-bool is_forwarding_field(std::string_view name) {
+bool is_forwarding_field(const HeaderField& field) {
   constexpr std::string_view prefix = "x-forwarded-";
-  return same_token(name, "forwarded") || same_token(name, "x-real-ip") ||
-         (name.size() >= prefix.size() && same_token(name.substr(0, prefix.size()), prefix));
+  return field.known == FieldName::forwarded || field.known == FieldName::x_real_ip ||
+         same_token(field.name.substr(0, prefix.size()), prefix);
+}
+
+std::string in_forwarded_for(const net::PeerAddress& peer) {
+  return peer == net::PeerAddress{} ? std::string() : config::to_text(config::Network{peer});
 }
 
 std::string forwarded_for(const RequestHead& head, const Forwarded& way) {
@@ -69,9 +71,9 @@ std::string forwarded_for(const RequestHead& head, const Forwarded& way) {
   };
   if (way.believed) {
     for (const auto& field : head.fields)
-      if (same_token(field.name, field_name)) add(field.value);
+      if (field.known == FieldName::x_forwarded_for) add(field.value);
   }
-  if (way.peer != net::PeerAddress{}) add(config::to_text(config::Network{way.peer}));
+  add(way.peer);
   return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "config/settings.hpp"
 #include "proxy/http/head.hpp"
@@ -20,11 +21,14 @@ net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead&
 /// The forwarding fields of a request to a replica.
 struct Forwarded {
   bool believed = false;    ///< The peer is a trusted proxy, so its fields are passed on.
-  net::PeerAddress peer{};  ///< Appended to X-Forwarded-For; all zeros if it is not known.
+  std::string_view peer{};  ///< The peer as in_forwarded_for() writes it, appended to X-Forwarded-For.
 };
 
+/// Returns the address as X-Forwarded-For has it; "" if it is not known.
+std::string in_forwarded_for(const net::PeerAddress& peer);
+
 /// True for fields that tell of the way: Forwarded, X-Forwarded-..., X-Real-IP.
-bool is_forwarding_field(std::string_view name);
+bool is_forwarding_field(const HeaderField& field);
 
 /// Returns the value of X-Forwarded-For for the next one; "" for none.
 std::string forwarded_for(const RequestHead& head, const Forwarded& way);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 
 namespace weir::proxy::http {
 namespace {
@@ -28,6 +29,13 @@ class Characters {
 constexpr Characters token_characters("!#$%&'*+-.^_`|~");
 constexpr Characters host_characters("-._~");
 
+/// Returns 0 if none of the word's eight bytes is below a blank, or DEL.
+constexpr std::uint64_t controls_in(std::uint64_t word) {
+  constexpr std::uint64_t each = 0x0101010101010101, high = each * 0x80;
+  const auto other_than_del = word ^ (each * 0x7f);
+  return (((word - each * ' ') & ~word) | ((other_than_del - each) & ~other_than_del)) & high;
+}
+
 /// Parses digits alone, without sign, leading zeros or overflow.
 std::optional<std::uint64_t> parse_length(std::string_view s) {
   if (s.empty() || (s.size() > 1 && s.front() == '0')) return std::nullopt;
@@ -37,24 +45,53 @@ std::optional<std::uint64_t> parse_length(std::string_view s) {
   return value;
 }
 
-/// Takes the next line off `rest`. Fails on a line that CRLF does not end, and on a bare CR or NUL inside.
+/// Takes the next line off `rest`. Fails on a line that CRLF does not end.
 std::optional<std::string_view> take_line(std::string_view& rest) {
   const auto end = rest.find('\n');
   if (end == std::string_view::npos || end == 0 || rest[end - 1] != '\r') return std::nullopt;
   const auto line = rest.substr(0, end - 1);
-  if (line.find('\r') != std::string_view::npos || line.find('\0') != std::string_view::npos) return std::nullopt;
   rest.remove_prefix(end + 1);
   return line;
 }
 
-constexpr std::array<std::string_view, 10> always_hop_by_hop{
-    "connection",          "keep-alive",         "proxy-connection", "transfer-encoding", "te", "trailer",
-    "proxy-authorization", "proxy-authenticate", "upgrade",          "close"};
+/// No line of a head may hold a bare CR or a NUL.
+bool holds_cr_or_nul(std::string_view line) {
+  return line.find('\r') != std::string_view::npos || line.find('\0') != std::string_view::npos;
+}
+
+bool always_hop_by_hop(FieldName name) {
+  switch (name) {
+    case FieldName::close:
+    case FieldName::connection:
+    case FieldName::keep_alive:
+    case FieldName::proxy_authenticate:
+    case FieldName::proxy_authorization:
+    case FieldName::proxy_connection:
+    case FieldName::te:
+    case FieldName::trailer:
+    case FieldName::transfer_encoding:
+    case FieldName::upgrade:
+      return true;
+    default:
+      return false;
+  }
+}
 
 /// Connection must not name these fields: dropping them would change whose message it is, what it says or where it
 /// ends.
-constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
-                                                           "x-api-key"};
+bool is_protected(FieldName name, std::string_view text) {
+  constexpr std::string_view content = "content-";
+  switch (name) {
+    case FieldName::authorization:
+    case FieldName::cookie:
+    case FieldName::host:
+    case FieldName::transfer_encoding:
+    case FieldName::x_api_key:
+      return true;
+    default:
+      return same_token(text.substr(0, content.size()), content);
+  }
+}
 
 /// The Connection fields of a head, taken together.
 struct Connection {
@@ -90,12 +127,11 @@ class ConnectionReader {
 
  private:
   void add(std::string_view option) {
-    constexpr std::string_view content = "content-";
-    into_.close |= same_token(option, "close");
-    into_.keep_alive |= same_token(option, "keep-alive");
-    into_.names_protected |=
-        same_token(option.substr(0, content.size()), content) || is_among(protected_fields, option);
-    if (!is_among(always_hop_by_hop, option)) into_.named.push_back(option);
+    const auto name = field_name(option);
+    into_.close |= name == FieldName::close;
+    into_.keep_alive |= name == FieldName::keep_alive;
+    into_.names_protected |= is_protected(name, option);
+    if (!always_hop_by_hop(name)) into_.named.push_back(option);
   }
 
   Connection& into_;
@@ -110,14 +146,17 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest, Connect
     const auto line = take_line(rest);
     if (!line) return HeadError::malformed_line;
     if (line->empty()) break;
-    if (fields.size() == max_fields) return HeadError::too_many_fields;
+    if (fields.size() == max_fields)
+      return holds_cr_or_nul(*line) ? HeadError::malformed_line : HeadError::too_many_fields;
     const auto colon = line->find(':');
-    if (colon == std::string_view::npos || !is_token(line->substr(0, colon))) return HeadError::malformed_line;
-    const auto value = trim(line->substr(colon + 1));
-    if (!is_value(value)) return HeadError::malformed_line;
-    fields.push_back({line->substr(0, colon), value});
-    if (!same_token(fields.back().name, "connection")) continue;
-    if (const auto error = options.take(value)) return *error;
+    if (colon == std::string_view::npos) return HeadError::malformed_line;
+    const HeaderField field(line->substr(0, colon), trim(line->substr(colon + 1)));
+    // All known names are tokens. Neither a token nor a value holds a CR or a NUL.
+    if (field.known == FieldName::other && !is_token(field.name)) return HeadError::malformed_line;
+    if (!is_value(field.value)) return HeadError::malformed_line;
+    fields.push_back(field);
+    if (field.known != FieldName::connection) continue;
+    if (const auto error = options.take(field.value)) return *error;
   }
   if (!rest.empty()) return HeadError::malformed_line;
   return fields;
@@ -132,10 +171,10 @@ struct DeclaredFraming {
 HeadResult<DeclaredFraming> declared_framing(const std::vector<HeaderField>& fields, bool http_1_1) {
   std::optional<std::string_view> length, encoding;
   for (const auto& field : fields) {
-    if (same_token(field.name, "content-length")) {
+    if (field.known == FieldName::content_length) {
       if (length) return HeadError::bad_length;
       length = field.value;
-    } else if (same_token(field.name, "transfer-encoding")) {
+    } else if (field.known == FieldName::transfer_encoding) {
       if (encoding) return HeadError::bad_transfer_encoding;
       encoding = field.value;
     }
@@ -157,8 +196,8 @@ HeadResult<DeclaredFraming> declared_framing(const std::vector<HeaderField>& fie
 }
 
 /// Returns how many fields have this name.
-std::ptrdiff_t count_of(const std::vector<HeaderField>& fields, std::string_view name) {
-  return std::ranges::count_if(fields, [name](const HeaderField& field) { return same_token(field.name, name); });
+std::ptrdiff_t count_of(const std::vector<HeaderField>& fields, FieldName name) {
+  return std::ranges::count(fields, name, &HeaderField::known);
 }
 
 /// True for uri-host [":" port] of RFC 9110, 7.2, without the characters that a reg-name of RFC 3986 may have but no
@@ -197,7 +236,7 @@ std::optional<HeadError> settle_target(RequestHead& head) {
   const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
   if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
     return HeadError::bad_target;
-  const auto host = head["host"];
+  const auto host = head[FieldName::host];
   if (constexpr std::string_view scheme = "http://"; same_token(head.target.substr(0, scheme.size()), scheme)) {
     const auto rest = head.target.substr(scheme.size());
     const auto slash = std::min(rest.find_first_of("/?"), rest.size());
@@ -240,6 +279,17 @@ static_assert(std::size(refusals) == static_cast<std::size_t>(HeadError::body_no
 }  // namespace
 
 bool is_value(std::string_view text) {
+  constexpr std::size_t step = sizeof(std::uint64_t);
+  if (text.size() >= step) {
+    const auto controls_at = [text](std::size_t at) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text.data() + at, sizeof word);
+      return controls_in(word);
+    };
+    auto controls = controls_at(text.size() - step);
+    for (std::size_t at = 0; at + step < text.size(); at += step) controls |= controls_at(at);
+    if (controls == 0) return true;
+  }
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
 }
@@ -255,16 +305,24 @@ bool is_token(std::string_view text) { return !text.empty() && token_characters.
 
 Refusal refusal_of(HeadError error) { return refusals[static_cast<std::size_t>(error)]; }
 
-std::string_view MessageHead::operator[](std::string_view name) const {
+std::string_view MessageHead::operator[](FieldName name) const {
   for (const auto& field : fields)
-    if (same_token(field.name, name)) return field.value;
+    if (field.known == name) return field.value;
+  return {};
+}
+
+std::string_view MessageHead::operator[](std::string_view name) const {
+  const auto known = field_name(name);
+  if (known != FieldName::other) return (*this)[known];
+  for (const auto& field : fields)
+    if (field.known == known && same_token(field.name, name)) return field.value;
   return {};
 }
 
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
   for (auto lf = bytes.find('\n', seen); lf != std::string_view::npos; lf = bytes.find('\n', lf + 1)) {
     const bool bare = lf == 0 || bytes[lf - 1] != '\r';
-    if (bare || (lf >= 3 && bytes.substr(lf - 3, 3) == "\r\n\r")) return lf + 1;
+    if (bare || (lf >= 3 && bytes[lf - 2] == '\n' && bytes[lf - 3] == '\r')) return lf + 1;
   }
   return std::nullopt;
 }
@@ -273,7 +331,7 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   RequestHead head;
   auto rest = bytes;
   const auto line = take_line(rest);
-  if (!line) return HeadError::malformed_line;
+  if (!line || holds_cr_or_nul(*line)) return HeadError::malformed_line;
   if (line->size() > max_request_line) return HeadError::target_too_long;
   const auto first = line->find(' ');
   const auto last = line->rfind(' ');
@@ -290,8 +348,8 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   Connection connection;
   if (const auto error = read_fields(head, rest, connection)) return *error;
 
-  const auto hosts = count_of(head.fields, "host");
-  if (hosts > 1 || (hosts == 0 && head.http_1_1) || (hosts == 1 && !valid_host(head["host"])))
+  const auto hosts = count_of(head.fields, FieldName::host);
+  if (hosts > 1 || (hosts == 0 && head.http_1_1) || (hosts == 1 && !valid_host(head[FieldName::host])))
     return HeadError::bad_host;
   if (const auto error = settle_target(head)) return *error;
 
@@ -302,11 +360,11 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
 
   if (connection.names_protected) return HeadError::protected_connection_option;
   head.keep_alive = connection.stays_open(head.http_1_1);
-  if (count_of(head.fields, "authorization") > 1 || count_of(head.fields, "x-api-key") > 1)
+  if (count_of(head.fields, FieldName::authorization) > 1 || count_of(head.fields, FieldName::x_api_key) > 1)
     return HeadError::two_credentials;
 
   for (const auto& field : head.fields) {
-    if (!same_token(field.name, "expect")) continue;
+    if (field.known != FieldName::expect) continue;
     if (!same_token(field.value, "100-continue")) return HeadError::unknown_expectation;
     head.expects_continue = head.http_1_1;
   }
@@ -317,7 +375,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   ResponseHead head;
   auto rest = bytes;
   const auto line = take_line(rest);
-  if (!line || line->size() < 12) return HeadError::malformed_line;
+  if (!line || line->size() < 12 || holds_cr_or_nul(*line)) return HeadError::malformed_line;
   const auto version = line->substr(0, 9);
   if (version != "HTTP/1.1 " && version != "HTTP/1.0 ") return HeadError::bad_version;
   head.http_1_1 = version == "HTTP/1.1 ";
@@ -353,8 +411,8 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   return head;
 }
 
-bool is_hop_by_hop(std::string_view name, const std::vector<std::string_view>& named) {
-  return is_among(always_hop_by_hop, name) || is_among(named, name);
+bool is_hop_by_hop(const HeaderField& field, const std::vector<std::string_view>& named) {
+  return always_hop_by_hop(field.known) || is_among(named, field.name);
 }
 
 }  // namespace weir::proxy::http

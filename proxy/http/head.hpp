@@ -14,10 +14,15 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/http/field_name.hpp"
+
 namespace weir::proxy::http {
 
 struct HeaderField {
+  HeaderField(std::string_view named, std::string_view said) : name(named), value(said), known(field_name(named)) {}
+
   std::string_view name, value;  ///< The value comes without the blanks around it.
+  FieldName known;
 };
 
 /// Says how a message's body ends.
@@ -58,7 +63,9 @@ struct MessageHead {
   std::vector<HeaderField> fields;
   std::vector<std::string_view> named;  ///< Connection names these fields besides those that always end here.
 
-  std::string_view operator[](std::string_view name) const;  ///< Returns a field's first value, "" if it is absent.
+  /// Returns a field's first value, "" if it is absent. The second one takes any name.
+  std::string_view operator[](FieldName name) const;
+  std::string_view operator[](std::string_view name) const;
 };
 
 struct RequestHead : MessageHead {
@@ -116,6 +123,6 @@ inline bool is_word(char c) {
 
 /// True for a field that belongs to one connection: RFC 9110 7.6.1 lists it, or it is `named` by the message's
 /// Connection.
-bool is_hop_by_hop(std::string_view name, const std::vector<std::string_view>& named);
+bool is_hop_by_hop(const HeaderField& field, const std::vector<std::string_view>& named);
 
 }  // namespace weir::proxy::http

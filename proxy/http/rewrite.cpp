@@ -6,9 +6,24 @@
 
 namespace weir::proxy::http {
 
+namespace {
+
+/// Returns the bytes that a head's fields take when all are passed on.
+std::size_t size_of_fields(const MessageHead& head) {
+  constexpr std::size_t around = std::string_view(": \r\n").size();
+  std::size_t size = 0;
+  for (const auto& field : head.fields) size += field.name.size() + field.value.size() + around;
+  return size;
+}
+
+/// The room for the lines that weir adds, unless they are unusually long.
+constexpr std::size_t own_lines = 512;
+
+}  // namespace
+
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request) {
   std::string out;
-  out.reserve(512);
+  out.reserve(client.target.size() + size_of_fields(client) + own_lines);
   out.append(client.method).append(" ").append(request.url.prefix);
   const bool keeps_credentials = request.keep_credentials && !request.client_key_ends_here;
   const auto key = request.client_key_ends_here ? credential_of(client) : std::string_view();
@@ -25,17 +40,17 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   const bool drops_key = !request.api_key.empty() || !keeps_credentials;
   bool sent_x_api_key = false;
   for (const auto& field : client.fields) {
-    const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, client.named) || is("host") || is("content-length") || is("expect") ||
-        is("x-request-id") || (request.inspected && is("accept-encoding")))
+    const auto is = [&](FieldName name) { return field.known == name; };
+    if (is_hop_by_hop(field, client.named) || is(FieldName::host) || is(FieldName::content_length) ||
+        is(FieldName::expect) || is(FieldName::x_request_id) || (request.inspected && is(FieldName::accept_encoding)))
       continue;
-    if (may_pass_for_another(field.name)) continue;
-    if (drops_key && (is("authorization") || is("x-api-key"))) {
-      sent_x_api_key |= is("x-api-key");
+    if (may_pass_for_another(field)) continue;
+    if (drops_key && (is(FieldName::authorization) || is(FieldName::x_api_key))) {
+      sent_x_api_key |= is(FieldName::x_api_key);
       continue;
     }
-    if (is_forwarding_field(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
-    if (is("x-weir-shadow") || (!keeps_credentials && is_credential(field.name))) continue;
+    if (is_forwarding_field(field) && (!request.way.believed || is(FieldName::x_forwarded_for))) continue;
+    if (is(FieldName::x_weir_shadow) || (!keeps_credentials && is_credential(field.known))) continue;
     if (request.client_key_ends_here && holds_key(field.value, key)) continue;
     if (!other_key.empty() && holds_key(field.value, other_key)) continue;
     add_field(out, field.name, field.value);
@@ -54,18 +69,19 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
 
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer) {
   std::string out;
-  out.reserve(512);
+  out.reserve(size_of_fields(replica) + own_lines);
   add_status_line(out, replica.status, answer.http_1_1);
   bool buffering_said = false, caching_said = false;
   for (const auto& field : replica.fields) {
-    const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, replica.named) || is("x-request-id") || is("x-weir-replica") || is("x-weir-id"))
+    const auto is = [&](FieldName name) { return field.known == name; };
+    if (is_hop_by_hop(field, replica.named) || is(FieldName::x_request_id) || is(FieldName::x_weir_replica) ||
+        is(FieldName::x_weir_id))
       continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
-    if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
+    if (is(FieldName::content_length) && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
     if (answer.cors && is_cors_field(field.name)) continue;
-    buffering_said |= is("x-accel-buffering");
-    caching_said |= is("cache-control");
+    buffering_said |= is(FieldName::x_accel_buffering);
+    caching_said |= is(FieldName::cache_control);
     add_field(out, field.name, field.value);
   }
   add_field(out, "x-request-id", answer.request_id);

@@ -29,9 +29,11 @@ struct UpstreamRequest {
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 
-/// True for a name that goes to no replica: it has a `_`. Some servers read `-` and `_` as one, so it could pass for
-/// another field behind weir.
-inline bool may_pass_for_another(std::string_view name) { return name.find('_') != std::string_view::npos; }
+/// True for a field that goes to no replica: its name has a `_`. Some servers read `-` and `_` as one, so it could pass
+/// for another field behind weir.
+inline bool may_pass_for_another(const HeaderField& field) {
+  return field.known == FieldName::other && field.name.find('_') != std::string_view::npos;
+}
 
 /// Says how the answer's body reaches the client.
 enum class ClientFraming : std::uint8_t { none, length, chunked, close };

@@ -9,7 +9,7 @@ namespace weir::proxy::serve {
 bool identify_client(exchange::Shared& shared, const config::Settings& settings, const http::RequestHead& head,
                      exchange::ClientIdentity& client) {
   const auto& server = settings.server;
-  if (!server.cors_origins.empty()) client.cors = http::cors_fields(server.cors_origins, head["origin"]);
+  if (!server.cors_origins.empty()) client.cors = http::cors_fields(server.cors_origins, head[http::FieldName::origin]);
   client.through_proxy = config::contains(server.trusted_proxies, client.peer);
   if (!client.through_proxy) return true;
   client.address = http::client_address(client.peer, head, server.trusted_proxies);

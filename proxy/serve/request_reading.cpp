@@ -144,8 +144,8 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   head = std::move(*parsed);
   bool came_back = false;
   for (const auto& field : head.fields) {
-    if (http::may_pass_for_another(field.name)) loop_.shard.dropped_fields.add();
-    came_back |= http::same_token(field.name, "via") && http::names_this_weir(field.value);
+    if (http::may_pass_for_another(field)) loop_.shard.dropped_fields.add();
+    came_back |= field.known == http::FieldName::via && http::names_this_weir(field.value);
   }
   if (came_back)
     return refuse(http::error_answer(508, "invalid_request_error", "loop_detected",
@@ -154,7 +154,7 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   const auto& keys = request_.snapshot->keys;
   if (keys) cut_keys(*keys, message.head_bytes, head);
   auto& client_id = request_.ids.client;
-  client_id = http::valid_request_id(head["x-request-id"]).value_or("");
+  client_id = http::valid_request_id(head[http::FieldName::x_request_id]).value_or("");
   if (keys && http::holds_key(client_id, {})) client_id.clear();
   const auto& server = request_.snapshot->settings.server;
   const bool preflight = !server.cors_origins.empty() && http::is_preflight(head);

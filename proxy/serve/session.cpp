@@ -15,6 +15,7 @@
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors.hpp"
+#include "proxy/http/forwarded.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/socket_channel.hpp"
 #include "proxy/net/vanished.hpp"
@@ -84,6 +85,7 @@ class Session {
       : loop_(loop),
         client_(loop, std::move(channel)),
         address_(client.address),
+        address_text_(http::in_forwarded_for(client.address)),
         place_(std::move(client.place)),
         count_(std::move(client.count)) {}
   Session(const Session&) = delete;
@@ -105,6 +107,7 @@ class Session {
   exchange::Loop& loop_;
   ClientConnection client_;
   const net::PeerAddress address_;
+  const std::string address_text_;
   const net::AddressCounts::CountGuard place_;
   bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
   bool refused_ = false;   ///< That answer refused a request of which more may be coming.
@@ -149,6 +152,7 @@ net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& r
   using End = RequestReading::End;
   request.ids.weir = loop_.new_id();
   request.client.address = request.client.peer = address_;
+  request.client.peer_text = address_text_;
   request.message.budget_hold = net::SharedBudgetHold(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();

@@ -1,5 +1,6 @@
 #include "metrics/wire/engine/head.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -9,6 +10,9 @@
 namespace weir::metrics::wire {
 
 namespace {
+
+static_assert(std::ranges::all_of(tgi_headers,
+                                  [](const auto& header) { return header.key.starts_with(engine_headers_begin); }));
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t n = 0;

@@ -75,10 +75,13 @@ TEST(Forwarded, AProxyAtAUnixSocketIsBelievedByItsName) {
 TEST(Forwarded, TheNextOneIsToldTheWay) {
   const std::string bytes = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n";
   const auto head = parse_request_head(bytes);
-  EXPECT_EQ(forwarded_for(*head, {true, address("10.0.0.1")}), "6.6.6.6, 1.2.3.4, 10.0.0.1");
-  EXPECT_EQ(forwarded_for(*head, {false, address("fd00::1")}), "fd00::1");
+  EXPECT_EQ(forwarded_for(*head, {true, "10.0.0.1"}), "6.6.6.6, 1.2.3.4, 10.0.0.1");
+  EXPECT_EQ(forwarded_for(*head, {false, "fd00::1"}), "fd00::1");
   EXPECT_EQ(forwarded_for(*head, {true, {}}), "6.6.6.6, 1.2.3.4");
   EXPECT_EQ(forwarded_for(*head, {}), "");
+  EXPECT_EQ(in_forwarded_for(address("10.0.0.1")), "10.0.0.1");
+  EXPECT_EQ(in_forwarded_for(address("fd00::1")), "fd00::1");
+  EXPECT_EQ(in_forwarded_for({}), "");
 }
 
 }  // namespace

@@ -46,6 +46,19 @@ TEST(SameToken, IgnoresTheCaseOfAsciiLettersAlone) {
   EXPECT_FALSE(same_token("", "h"));
 }
 
+TEST(IsValue, HoldsForEveryByteAtEveryPlaceOfATextOfAnyLength) {
+  EXPECT_TRUE(is_value(""));
+  for (std::size_t size = 1; size <= 33; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text(size, byte % 2 == 0 ? 'v' : '\x80');
+        text[at] = static_cast<char>(byte);
+        ASSERT_EQ(is_value(text), byte == '\t' || (byte >= 0x20 && byte != 0x7f)) << size << ' ' << at << ' ' << byte;
+      }
+    }
+  }
+}
+
 TEST(RequestGate, TakesOneContentLengthOrOneChunkedAndNeverBoth) {
   hold_against({
       {"a length", 0, post("Content-Length: 5\r\n")},
@@ -272,6 +285,8 @@ TEST(RequestGate, LimitsTheRequestLineAndTheFields) {
       {"one byte more", 414, "GET " + longest + "a" + rest + "\r\nHost: h\r\n\r\n"},
       {"most fields", 0, hosted("Host: h\r\n" + fields(max_fields - 1))},
       {"one field more", 431, hosted("Host: h\r\n" + fields(max_fields))},
+      {"one field more with a NUL", 400, hosted("Host: h\r\n" + fields(max_fields - 1) + "a: \0\r\n"s)},
+      {"one field more with a CR", 400, hosted("Host: h\r\n" + fields(max_fields - 1) + "a: \ra\r\n")},
   });
 }
 

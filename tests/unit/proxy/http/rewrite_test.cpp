@@ -165,7 +165,7 @@ TEST(UpstreamHead, TellsTheWayOnlyAsFarAsItIsBelieved) {
       "X-Forwarded-Proto: https\r\nX-Kept: 1\r\n\r\n";
   const auto parsed = parse_request_head(head);
   UpstreamRequest request{url, 0, "id-1"};
-  const net::PeerAddress proxy{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+  constexpr std::string_view proxy = "10.0.0.1";
   const std::string begin = "POST /engine/x HTTP/1.1\r\nHost: gpu0:8000\r\n";
   const std::string end = "x-request-id: id-1\r\nContent-Length: 0\r\n\r\n";
   request.way = {true, proxy};
