@@ -7,6 +7,7 @@
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/json/sax.hpp"
 #include "proxy/fleet/engine_page.hpp"
+#include "proxy/fleet/page_json.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -21,7 +22,7 @@ using Json = simdjson::simdjson_result<simdjson::dom::element>;
 /// A page and its values, which live as long as it.
 class Document {
  public:
-  explicit Document(std::string_view text) : root_(parser_.parse(text.data(), text.size())) {}
+  explicit Document(std::string_view text) : root_(parse_page(parser_, text)) {}
   explicit Document(const PageAnswer& page) : Document(page.status == 200 ? page.body : std::string_view()) {}
   Json operator[](std::string_view key) const { return root_[key]; }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/fleet/page_json.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -26,7 +27,7 @@ ModelEntries entries_of(std::string_view body) {
   simdjson::dom::parser parser;
   simdjson::dom::array list;
   if (parser.allocate(body.size(), deepest)) return entries;
-  if (parser.parse(body.data(), body.size())["data"].get(list)) return entries;
+  if (parse_page(parser, body)["data"].get(list)) return entries;
   for (const auto entry : list) {
     std::string_view id;
     if (!entry["id"].get(id) && !id.empty()) entries.push_back({std::string(id), simdjson::minify(entry)});

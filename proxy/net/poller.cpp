@@ -81,8 +81,9 @@ void Poller::sort_in(const epoll_event& event) {
     slot->rearmed |= event.events;
   } else if (slot->prioritized) {
     batch_.push_back(event);
-  } else if (std::exchange(slot->queued, slot->queued | event.events) == 0) {
-    unprioritized_.push_back(event);
+  } else {
+    if (slot->queued == 0) unprioritized_.push_back(event);
+    slot->queued |= event.events;
   }
 }
 

@@ -10,7 +10,14 @@ namespace weir::proxy::serve {
 void Arrivals::add(NewClient client) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(client));
-  if (waiting_.size() == 1) boost::asio::post(loop_, [this] { start_some(); });
+  post_start();
+}
+
+/// A post that fails, for want of memory, is made up for by the next client's.
+void Arrivals::post_start() {
+  if (posted_ || waiting_.empty()) return;
+  boost::asio::post(loop_, [this] { start_some(); });
+  posted_ = true;
 }
 
 /// A client that cannot be started, for want of memory, takes no other client along.
@@ -19,8 +26,8 @@ void Arrivals::start_some() {
   std::size_t count = 0;
   {
     const std::lock_guard lock(mutex_);
+    posted_ = false;
     for (; !waiting_.empty() && count < at_once; waiting_.pop_front()) clients[count++] = std::move(waiting_.front());
-    if (!waiting_.empty()) boost::asio::post(loop_, [this] { start_some(); });
   }
   std::exception_ptr failure;
   for (auto& client : std::span(clients).first(count)) {
@@ -29,6 +36,10 @@ void Arrivals::start_some() {
     } catch (...) {
       failure = std::current_exception();
     }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    post_start();
   }
   if (failure) std::rethrow_exception(failure);
 }

@@ -39,12 +39,14 @@ class Arrivals {
   void add(NewClient client);
 
  private:
+  void post_start();
   void start_some();
 
   boost::asio::io_context& loop_;
   const Start start_;
   std::mutex mutex_;
-  std::deque<NewClient> waiting_;  ///< While there are any, a handler that starts some is posted.
+  std::deque<NewClient> waiting_;
+  bool posted_ = false;  ///< A handler that starts some is posted.
 };
 
 }  // namespace weir::proxy::serve

@@ -29,6 +29,8 @@ class JsonWriter {
   JsonWriter& key(const char (&literal)[n]) {
     return plain_key({literal, n - 1});
   }
+  template <std::size_t n>
+  JsonWriter& key(char (&buffer)[n]) = delete;
   JsonWriter& key(std::string_view name);
 
   JsonWriter& text(std::string_view value);
