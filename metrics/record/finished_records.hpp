@@ -28,7 +28,7 @@ class FinishedRecords {
   /// Returns all records since the last call, in order. The next ones get the memory of `used`, unless that is much.
   std::vector<RequestRecord> take(std::vector<RequestRecord> used = {}) {
     used.clear();
-    if (used.capacity() > most_kept) used = {};
+    if (used.capacity() > most_kept) std::vector<RequestRecord>().swap(used);
     const std::lock_guard lock(mutex_);
     used.swap(records_);
     return used;
