@@ -7,7 +7,7 @@ namespace weir::balancer {
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
-  drop();
+  if (owner_) drop();
   owner_ = std::move(other.owner_);
   entry_ = std::move(other.entry_);
   return *this;
@@ -40,8 +40,6 @@ Concurrency Lease::end(const LeaseEnd& end, Moment now) {
   return owner->end(std::move(entry_), end, now);
 }
 
-void Lease::drop() noexcept {
-  if (owner_) end(LeaseEnd(EndCause::client_left), Moment::min());
-}
+void Lease::drop() noexcept { end(LeaseEnd(EndCause::client_left), Moment::min()); }
 
 }  // namespace weir::balancer

@@ -71,7 +71,9 @@ class Lease {
   Lease& operator=(Lease&& other) noexcept;
   /// A lease that is dropped without end() gives everything back at the pool's latest known time, as if the client had
   /// left.
-  ~Lease() { drop(); }
+  ~Lease() {
+    if (owner_) drop();
+  }
 
   explicit operator bool() const { return owner_ != nullptr; }
   ReplicaIndex replica() const { return entry_.key.index; }

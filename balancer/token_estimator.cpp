@@ -23,9 +23,14 @@ bool teaches(const RequestFacts& facts) {
 }  // namespace
 
 double TokenEstimator::text_tokens(const RequestFacts& facts) const {
-  double tokens = TokenWeights{}.of(facts.text);
-  for (const TokenWeights* row : learned_.find(facts)) {
-    if (row) tokens += belief(row->answers()) * (row->of(facts.text) - tokens);
+  const auto rows = learned_.find(facts);
+  // A row that is wholly believed leaves nothing to those above it.
+  const auto wholly = [](const TokenWeights* row) { return row && belief(row->answers()) >= 1; };
+  std::size_t i = rows.size();
+  while (i > 0 && !wholly(rows[i - 1])) --i;
+  double tokens = i > 0 ? rows[i - 1]->of(facts.text) : TokenWeights{}.of(facts.text);
+  for (; i < rows.size(); ++i) {
+    if (rows[i]) tokens += belief(rows[i]->answers()) * (rows[i]->of(facts.text) - tokens);
   }
   return tokens;
 }
@@ -42,9 +47,12 @@ TokenEstimator::Estimate TokenEstimator::estimate(const RequestFacts& facts) con
 }
 
 void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prompt_tokens) {
-  const Estimate guess = estimate(facts);
-  if (prompt_tokens || guess.known) remember(std::min(prompt_tokens.value_or(guess.tokens), believable_prompt));
-  if (!prompt_tokens || *prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
+  if (!prompt_tokens) {
+    if (const Estimate guess = estimate(facts); guess.known) remember(guess.tokens);
+    return;
+  }
+  remember(*prompt_tokens);
+  if (*prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
   const auto truth = static_cast<double>(std::min(*prompt_tokens, believable_prompt));
   const auto below = [](const TokenWeights* above) { return above ? above->as_prior() : TokenWeights{}; };
   for (TokenWeights* row : learned_.find_or_make(facts, below)) {
@@ -53,6 +61,7 @@ void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prom
 }
 
 void TokenEstimator::remember(Tokens prompt) {
+  prompt = std::min(prompt, believable_prompt);
   recent_sum_ += prompt;
   if (recent_.size() < remembered_prompts) {
     recent_.push_back(prompt);

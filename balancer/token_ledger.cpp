@@ -44,16 +44,19 @@ void TokenLedger::drain(double elapsed) {
     if (entry.first_token) continue;
     double prefilling = 0;  // Seconds that passed before the prompt was done.
     if (entry.work > 0) {
-      const double done = std::min(entry.work, capacity - used);
-      used += done;
-      if (entry.silent) prefill_left_ -= counted(entry.work) - counted(entry.work - done);
-      entry.work -= done;
-      prefilling = entry.work > 0 ? elapsed : std::min(elapsed, used / rates_.prefill);
+      prefilling = elapsed;
+      if (const double done = std::min(entry.work, capacity - used); done > 0) {
+        used += done;
+        if (entry.silent) prefill_left_ -= counted(entry.work) - counted(entry.work - done);
+        entry.work -= done;
+        if (entry.work <= 0) prefilling = std::min(elapsed, used / rates_.prefill);
+      }
     }
     if (!entry.silent) continue;
     prefill_seconds_ += prefilling;
     decode_seconds_ += elapsed - prefilling;
     const double made = std::min(entry.output_left, rates_.decode * (elapsed - prefilling));
+    if (made <= 0) continue;
     const Tokens whole = counted(entry.output_left) - counted(entry.output_left - made);
     entry.output_left -= made;
     entry.drained += whole;

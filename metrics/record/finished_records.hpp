@@ -15,6 +15,8 @@ class FinishedRecords {
  public:
   /// The most records that wait, some 60 MB and what they point to: the reader comes several times a second.
   static constexpr std::size_t most = 65'536;
+  /// Memory for so many records is kept at most.
+  static constexpr std::size_t most_kept = most / 8;
 
   /// Returns false if too many wait; the record is dropped then.
   bool put(RequestRecord&& record) {
@@ -23,12 +25,13 @@ class FinishedRecords {
     records_.push_back(std::move(record));
     return true;
   }
-  /// Returns all records since the last call, in order.
-  std::vector<RequestRecord> take() {
-    std::vector<RequestRecord> taken;
+  /// Returns all records since the last call, in order. The next ones get the memory of `used`, unless that is much.
+  std::vector<RequestRecord> take(std::vector<RequestRecord> used = {}) {
+    used.clear();
+    if (used.capacity() > most_kept) std::vector<RequestRecord>().swap(used);
     const std::lock_guard lock(mutex_);
-    taken.swap(records_);
-    return taken;
+    used.swap(records_);
+    return used;
   }
 
  private:

@@ -6,7 +6,8 @@
 namespace weir::proxy::control {
 
 void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
-  for (auto& record : finished.take()) {
+  taken_ = finished.take(std::move(taken_));
+  for (auto& record : taken_) {
     if (record.role == metrics::Role::shadow) {
       keep_shadows(pairs_.shadow(std::move(record), now), now);
       continue;

@@ -51,6 +51,7 @@ class History {
   metrics::compare::pairs::Mirrored mirrored_;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
   std::deque<metrics::Moment> came_;                       ///< When each of them came.
+  std::vector<metrics::record::RequestRecord> taken_;      ///< What take() took last.
 };
 
 }  // namespace weir::proxy::control

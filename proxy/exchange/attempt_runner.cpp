@@ -15,6 +15,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using story::Command;
 
+/// Most requests do not wait, and leave the loop's waiter to the next one.
+std::shared_ptr<Waiter> waiter_of(Loop& loop) {
+  auto& waiter = loop.free_waiter;
+  if (!waiter || waiter.use_count() > 1) waiter = std::make_shared<Waiter>(Waiter{loop});
+  return waiter;
+}
+
 }  // namespace
 
 net::Awaitable<void> AttemptRunner::run(Command command) {
@@ -41,8 +48,7 @@ std::optional<Command> AttemptRunner::ask() {
   const auto now = Clock::now();
   auto placement = story_.placement();
   std::shared_ptr<Waiter> waiter;
-  if (pool_.settings.queue.requests > 0 && !cutting())
-    placement.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
+  if (pool_.settings.queue.requests > 0 && !cutting()) placement.waiter = waiter = waiter_of(loop_);
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
     story_.queued(waiting->deadline);

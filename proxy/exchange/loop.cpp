@@ -113,9 +113,10 @@ void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,
 std::string Loop::new_id() {
   static constexpr char digits[] = "0123456789abcdef";
   std::string id(32, '0');
+  char* digit = id.data();
   for (std::size_t half = 0; half < 2; ++half) {
     auto bits = random_();
-    for (std::size_t i = 0; i < 16; ++i, bits >>= 4) id[half * 16 + i] = digits[bits & 15];
+    for (std::size_t i = 0; i < 16; ++i, bits >>= 4) *digit++ = digits[bits & 15];
   }
   return id;
 }

@@ -32,6 +32,7 @@
 namespace weir::proxy::exchange {
 
 class Shadows;
+struct Waiter;
 
 /// State that all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
@@ -100,6 +101,7 @@ class Loop {
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;                        ///< For use inside one handler.
+  std::shared_ptr<Waiter> free_waiter;        ///< The next request may take it, unless another one still waits with it.
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
   std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.

@@ -23,13 +23,13 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
   return record;
 }
 
-void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord record) {
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord&& record) {
   series.shard(loop.index).settle(record);
   loop.shared.log.write(record);
   loop.finished.put(std::move(record));  // A record too many is missing only from the live pages.
 }
 
-void leave_to_be_paired(Loop& loop, RequestRecord record) {
+void leave_to_be_paired(Loop& loop, RequestRecord&& record) {
   if (!loop.finished.put(std::move(record))) loop.shared.log.count_lost();
 }
 

@@ -16,11 +16,11 @@ metrics::record::RequestRecord begin_record(const ClientRequest& request, std::u
 
 /// Counts the request in the loop's shard of `series`, logs it, and leaves it to the control thread. Called once a
 /// request.
-void settle(Loop& loop, metrics::series::ReplicaSeries& series, metrics::record::RequestRecord record);
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, metrics::record::RequestRecord&& record);
 
 /// Leaves a mirrored request's record to the control thread, which logs it with its primary. If too many wait there,
 /// its line is lost and counted.
-void leave_to_be_paired(Loop& loop, metrics::record::RequestRecord record);
+void leave_to_be_paired(Loop& loop, metrics::record::RequestRecord&& record);
 
 /// Counts and logs a request that no pool was chosen for.
 void record_unassigned(Loop& loop, ClientRequest& request, metrics::Outcome outcome, std::optional<unsigned> status);

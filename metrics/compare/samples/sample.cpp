@@ -24,6 +24,7 @@ std::int64_t microseconds(std::chrono::system_clock::time_point time) {
 }  // namespace
 
 Names::Name Names::of(std::string_view text) {
+  if (text.empty()) return 0;
   if (const auto found = names_.find(text); found != names_.end()) return found->second;
   const auto added = names_.emplace(text, static_cast<Name>(texts_.size())).first;
   texts_.push_back(&added->first);
@@ -31,6 +32,7 @@ Names::Name Names::of(std::string_view text) {
 }
 
 Names::Name Names::of_peer(std::string_view text) {
+  if (text.empty()) return 0;
   if (const auto found = names_.find(text); found != names_.end()) return found->second;
   if (from_peers_ == most_from_peers) return of("(other)");
   ++from_peers_;

@@ -1,5 +1,7 @@
 #include "balancer/token_estimator.hpp"
 
+#include <random>
+
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -130,6 +132,29 @@ TEST(TokenEstimator, FewAnswersOfAModelLeanOnItsNeighbours) {
     last = of_b();
   }
   EXPECT_LT(last, 0.7 * before);
+}
+
+// The estimator leaves out the rows above one that is wholly believed. A look at all of them comes to the same.
+TEST(TokenEstimator, EstimatesAsIfItAskedEveryRow) {
+  PerModel<TokenWeights> rows;
+  const auto of_all_rows = [&](const RequestFacts& facts) {
+    double tokens = TokenWeights{}.of(facts.text);
+    for (const TokenWeights* row : rows.find(facts))
+      if (row) tokens += belief(row->answers()) * (row->of(facts.text) - tokens);
+    return tokens;
+  };
+  const auto below = [](const TokenWeights* above) { return above ? above->as_prior() : TokenWeights{}; };
+  std::mt19937_64 random(7);
+  TokenEstimator estimator;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    RequestFacts facts = chat_of(random() % 10'000, "model" + std::to_string(random() % (1 + i / 50)));
+    if (random() % 4 == 0) facts.api = metrics::Api::openai_completions;
+    facts.text.code_points[static_cast<std::size_t>(Script::cjk)] = random() % 3 == 0 ? random() % 3000 : 0;
+    ASSERT_NEAR(static_cast<double>(estimator.estimate(facts).tokens), of_all_rows(facts), 0.5001) << i;
+    const Tokens truth = 100 + random() % 5000;
+    estimator.learn(facts, truth);
+    for (TokenWeights* row : rows.find_or_make(facts, below)) row->learn(facts.text, static_cast<double>(truth));
+  }
 }
 
 TEST(TokenEstimator, TinyReportsTeachNothing) {

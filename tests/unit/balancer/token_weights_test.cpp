@@ -1,5 +1,6 @@
 #include "balancer/token_weights.hpp"
 
+#include <array>
 #include <random>
 
 #include "requests.hpp"
@@ -62,6 +63,31 @@ TEST(TokenWeights, WhatIsSettledHoldsStillAndStillFollowsAChange) {
   EXPECT_LT(step(settled), step(fresh) / 3);
   for (int i = 0; i < 60; ++i) settled.learn(one(Script::letters, 4000), 2000);
   EXPECT_NEAR(settled.of(one(Script::letters, 4000)), 2000, 60);
+}
+
+TEST(TokenWeights, WhileErrorsAreSmallOneAnswerInFourTeachesWhateverThePeriodOfTheTraffic) {
+  const TextFeatures text = one(Script::letters, 4000);
+  TokenWeights weights;
+  for (int i = 0; i < 200; ++i) weights.learn(text, 1010);
+  std::array<int, 8> taught{};
+  for (std::size_t i = 0; i < 8000; ++i) {
+    const double before = weights.of(text);
+    weights.learn(text, i % 2 == 0 ? 1000 : 1020);
+    if (weights.of(text) != before) ++taught[i % taught.size()];
+  }
+  for (const int of_1000 : taught) EXPECT_NEAR(of_1000, 250, 10);
+}
+
+TEST(TokenWeights, LargeErrorsMakeEachAnswerTeachAgain) {
+  const TextFeatures text = one(Script::letters, 4000);
+  TokenWeights weights;
+  for (int i = 0; i < 1000; ++i) weights.learn(text, 1010);
+  for (int i = 0; i < 16; ++i) weights.learn(text, 2000);
+  for (int i = 0; i < 8; ++i) {
+    const double before = weights.of(text);
+    weights.learn(text, 2000);
+    EXPECT_GT(weights.of(text), before) << i;
+  }
 }
 
 TEST(TokenWeights, AnHeirEstimatesTheSameAndLearnsAnew) {
