@@ -43,6 +43,7 @@ std::string without_huge_numbers(std::string_view json) {
 }
 
 simdjson::simdjson_result<simdjson::dom::element> parse_page(simdjson::dom::parser& parser, std::string_view json) {
+  if (json.empty()) return simdjson::EMPTY;  // simdjson copies from the null pointer of an empty view.
   const auto page = parser.parse(json.data(), json.size());
   if (page.error() != simdjson::NUMBER_ERROR && page.error() != simdjson::BIGINT_ERROR) return page;
   const auto tamed = without_huge_numbers(json);

@@ -32,6 +32,7 @@ TEST(PageJson, IsReadThoughANumberIsHuge) {
     EXPECT_EQ(tokens, 100u);
   }
   simdjson::dom::parser parser;
+  EXPECT_TRUE(parse_page(parser, {}).error());
   EXPECT_TRUE(parse_page(parser, R"({"tokens":01})").error());
   EXPECT_TRUE(parse_page(parser, R"({"tokens":1e400)").error());
 }
