@@ -11,6 +11,12 @@ constexpr std::size_t longest_head = 64 * 1024;
 
 QuestionResult failed(const char* why) { return {QuestionEnd::failed, why}; }
 
+/// True if this may be the beginning of an answer.
+bool begins_like_http(std::string_view head) {
+  constexpr std::string_view begin = "HTTP/1.";
+  return head.substr(0, begin.size()) == begin.substr(0, head.size());
+}
+
 }  // namespace
 
 std::string bearer(std::string_view api_key) {
@@ -30,6 +36,8 @@ std::optional<QuestionResult> ReplicaAnswer::arrived(std::span<char> piece, metr
   if (in_body_) return body(piece, at);
   head_.append(piece.data(), piece.size());
   for (;;) {
+    // A server of another protocol may greet with a line, and wait for one.
+    if (!begins_like_http(head_)) return failed("it does not answer in HTTP/1.1");
     const auto length = http::head_length(head_, 0);
     if (!length && head_.size() > longest_head) return failed("the head of its answer is too long");
     if (!length) return std::nullopt;

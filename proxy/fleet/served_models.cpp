@@ -20,6 +20,16 @@ ModelEntry entry_named(const std::string& id) {
   return {id, json.written()};
 }
 
+/// Returns "" for an entry without an id. Clients read the last of two, as most readers of JSON do.
+std::string_view id_of(const simdjson::dom::element& entry) {
+  std::string_view id;
+  simdjson::dom::object members;
+  if (entry.get(members)) return id;
+  for (const auto [name, value] : members)
+    if (name == "id" && value.get(id)) id = {};
+  return id;
+}
+
 }  // namespace
 
 ModelEntries entries_of(std::string_view body) {
@@ -29,8 +39,8 @@ ModelEntries entries_of(std::string_view body) {
   if (parser.allocate(body.size(), deepest)) return entries;
   if (parse_page(parser, body)["data"].get(list)) return entries;
   for (const auto entry : list) {
-    std::string_view id;
-    if (!entry["id"].get(id) && !id.empty()) entries.push_back({std::string(id), simdjson::minify(entry)});
+    const auto id = id_of(entry);
+    if (!id.empty()) entries.push_back({std::string(id), simdjson::minify(entry)});
   }
   return entries;
 }

@@ -73,7 +73,8 @@ TEST(AskAdmin, SaysThatNoWeirAnswers) {
   EXPECT_THAT(why_none({{"", 0, "/nonexistent/admin"}}),
               StartsWith("no weir answers at unix:/nonexistent/admin: No such file or directory; "));
   EXPECT_THAT(why_none(Listener("").admin()), HasSubstr("it closes the connection without an answer"));
-  EXPECT_THAT(why_none(Listener("SSH-2.0-OpenSSH_9.2\r\n\r\n").admin()), HasSubstr("it does not answer in HTTP/1.1"));
+  for (const auto* const greeting : {"SSH-2.0-OpenSSH_9.2\r\n", "220 smtp ready\r\n", "HTTP/2 200\r\n", "H\r\n", "x"})
+    EXPECT_THAT(why_none(Listener(greeting).admin()), HasSubstr("it does not answer in HTTP/1.1")) << greeting;
 }
 
 }  // namespace

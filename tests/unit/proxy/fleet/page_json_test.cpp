@@ -24,7 +24,8 @@ TEST(PageJson, HasNullForNumbersThatNothingHolds) {
 }
 
 TEST(PageJson, IsReadThoughANumberIsHuge) {
-  for (const char* const huge : {"18446744073709551616", "1e400", "-99999999999999999999"}) {
+  for (const char* const huge :
+       {"18446744073709551616", "1e400", "-1e400", "-9223372036854775809", "-99999999999999999999"}) {
     simdjson::dom::parser parser;
     const std::string page = std::string(R"({"seed":)") + huge + R"(,"tokens":100})";
     std::uint64_t tokens = 0;

@@ -100,10 +100,13 @@ TEST(ReplicaAnswer, IsNoneWhereTheConnectionClosesWithinTheHead) {
 }
 
 TEST(ReplicaAnswer, FailsWhereItIsNoHttpOrTooLong) {
-  const std::string rows[]{
-      "hello, this is telnet\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-      "HTTP/1.1 200 OK\r\nA: " + std::string(64 * 1024, 'a'), "HTTP/1.1 200 OK\r\n\r\n" + std::string(1001, 'x'),
-      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"};
+  const std::string rows[]{"hello, this is telnet\r\n\r\n",
+                           "SSH-2.0-OpenSSH_9.2\r\n",
+                           "HTTP/2 200",
+                           "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+                           "HTTP/1.1 200 OK\r\nA: " + std::string(64 * 1024, 'a'),
+                           "HTTP/1.1 200 OK\r\n\r\n" + std::string(1001, 'x'),
+                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"};
   for (const auto& bytes : rows) {
     Noting reader;
     ReplicaAnswer answer(reader, {});

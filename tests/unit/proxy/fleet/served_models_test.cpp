@@ -62,6 +62,9 @@ TEST(ServedModels, TakeNoEntryFromWhatIsNoList) {
                            R"({"models":[{"id":"m"}]})", "{\"data\":[{\"id\":\"\xff\"}]}"})
     EXPECT_TRUE(entries_of(body).empty()) << body;
   EXPECT_EQ(entries_of(R"({"models":[],"data":[{},{"id":"m"}]})").size(), 1u);
+  const auto named_twice = entries_of(R"({"data":[{"id":"a","id":"b"},{"id":"c","id":1}]})");
+  ASSERT_EQ(named_twice.size(), 1u);
+  EXPECT_EQ(named_twice[0].id, "b") << "clients read the last, too";
   std::string deep = R"({"data":[{"id":"m","x":)";
   for (int i = 0; i < 1000; ++i) deep += '[';
   EXPECT_TRUE(entries_of(deep).empty()) << "bounded in depth";
