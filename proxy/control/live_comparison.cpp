@@ -62,7 +62,6 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Sna
     const auto* const control = control_of(*shadow, snapshot);
     Question question{shadow->state.get(), shadow->state->began.load(), {}};
     auto& options = question.options;
-    options.running = true;
     options.b = side_of(*shadow, names);
     if (control != nullptr)
       options.a = side_of(*control, names);
