@@ -9,6 +9,8 @@
 #include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/share_ratio.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -28,6 +30,7 @@ class Comparing {
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
       if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
     find_window();
+    judge_answers();
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
     keep_window();
@@ -131,6 +134,18 @@ class Comparing {
     return std::isfinite(p99) ? p99 : slower_p99_s(pairing_, {Us::min(), Us::max()});
   }
 
+  /// Faults and likeness need no warm shadow, so they are of all pairs that were asked for.
+  void judge_answers() {
+    statistics::Window asked = asked_for(options_);
+    const bool found = result_.window.to_us > result_.window.from_us;
+    if (options_.length_us && !options_.from_us && found) asked.to_us = result_.window.to_us;
+    const auto before = [](const pairs::Pair& pair, std::int64_t at_us) { return pair.at_us < at_us; };
+    const auto first = std::lower_bound(pairing_.pairs.begin(), pairing_.pairs.end(), asked.from_us, before);
+    const auto last = std::lower_bound(first, pairing_.pairs.end(), asked.to_us, before);
+    result_.faults = pairs::faults_of({first, last}, names_, options_.fault_margins);
+    result_.sameness = pairs::sameness_of({first, last}, pairing_.mode, names_, result_.faults);
+  }
+
   void keep_window() {
     if (paired()) {
       const std::int64_t asked = options_.from_us.value_or(0);
@@ -188,20 +203,43 @@ class Comparing {
 
   double margin_of(statistics::Metric metric) const {
     const double floor = std::abs(options_.floor[static_cast<std::size_t>(metric)]);
-    const double set = is_tail(metric) ? options_.tail_margin : options_.margin;
+    const double set = set_margin_of(metric);
     return std::isfinite(floor) ? std::max(set, floor) : set;
   }
+  double set_margin_of(statistics::Metric metric) const {
+    if (metric == statistics::Metric::output_tokens_mean) return std::max(options_.margin, options_.mean_margin);
+    return is_share(metric) || is_tail(metric) ? options_.share_margin : options_.margin;
+  }
 
-  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& blocks) {
+  /// A figure of medians: their logarithms are averaged over the blocks.
+  void add_median(statistics::Metric metric, const statistics::SideValues& values) {
+    const auto blocks = log_ratios(values, result_.window);
+    const auto middle = [](const std::vector<statistics::Point>& points) {
+      std::vector<double> all;
+      for (const statistics::Point& point : points) all.push_back(point.value);
+      return statistics::median(std::span(all));
+    };
+    add(metric, values,
+        {.a = middle(values.a),
+         .b = middle(values.b),
+         .log = statistics::mean_of(blocks),
+         .estimate = statistics::estimate_of(blocks),
+         .blocks = blocks});
+  }
+
+  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::Ratio& ratio) {
+    const auto known = [](double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; };
     Verdict verdict;
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
     verdict.count = std::min(values.a.size(), values.b.size());
+    verdict.value_a = known(ratio.a);
+    verdict.value_b = known(ratio.b);
     verdict.p = std::numeric_limits<double>::quiet_NaN();
-    for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, blocks[i]);
-    verdict.estimate = shown_mean(metric, blocks);
-    if (!too_short_) verdict.effect = statistics::estimate_of(blocks);
-    if (verdict.effect) verdict.interval = shown(metric, interval_of(*verdict.effect));
+    std::ranges::transform(ratio.blocks, verdict.blocks.begin(), [](double block) { return statistics::shown(block); });
+    verdict.estimate = statistics::shown_if_known(ratio.log);
+    if (!too_short_) verdict.effect = ratio.estimate;
+    if (verdict.effect) verdict.interval = statistics::shown(interval_of(*verdict.effect));
     result_.verdicts.push_back(std::move(verdict));
   }
 
@@ -209,17 +247,21 @@ class Comparing {
     const statistics::Window& window = result_.window;
     if (options_.slo) {
       const pairs::Attained attainment = pairs::attained(*options_.slo, pairing_);
-      result_.slo = attainment.pairs;
-      add(statistics::Metric::slo, attainment.values, share_differences(attainment.values, window));
+      result_.slo = attainment.met;
+      add(statistics::Metric::slo, attainment.missed, share_ratio(attainment.missed, window));
     }
     ttft_ = pairs::values_of(statistics::Metric::ttft, pairing_);
     tpot_ = pairs::values_of(statistics::Metric::tpot, pairing_);
     const statistics::SideValues lengths = pairs::values_of(statistics::Metric::output_tokens, pairing_);
-    add(statistics::Metric::ttft, ttft_, log_ratios(ttft_, window));
-    add(statistics::Metric::tpot, tpot_, log_ratios(tpot_, window));
-    add(statistics::Metric::output_tokens, lengths, log_ratios(lengths, window));
-    add(statistics::Metric::ttft_tail, ttft_, share_differences(above_p95_of_a(ttft_, window), window));
-    add(statistics::Metric::tpot_tail, tpot_, share_differences(above_p95_of_a(tpot_, window), window));
+    add_median(statistics::Metric::ttft, ttft_);
+    add_median(statistics::Metric::tpot, tpot_);
+    add_median(statistics::Metric::output_tokens, lengths);
+    add(statistics::Metric::output_tokens_mean, lengths, mean_ratio(lengths, window));
+    add(statistics::Metric::ttft_tail, ttft_, share_ratio(above_p95_of_a(ttft_, window), window));
+    add(statistics::Metric::tpot_tail, tpot_, share_ratio(above_p95_of_a(tpot_, window), window));
+    add_median(statistics::Metric::longest_gap, pairs::values_of(statistics::Metric::longest_gap, pairing_));
+    const statistics::SideValues freezes = pairs::values_of(statistics::Metric::freezes, pairing_);
+    add(statistics::Metric::freezes, freezes, share_ratio(freezes, window));
     decide_family(false);
     decide_family(true);
     const bool any = std::any_of(result_.verdicts.begin(), result_.verdicts.end(),
@@ -241,9 +283,9 @@ class Comparing {
       verdict.finding = decisions[i].finding;
       verdict.p = decisions[i].p;
       const double estimate = verdict.estimate.value_or(0);
-      const bool below = estimate < 0;
       const bool above = estimate > 0;
-      verdict.load_forbids = load_bar_of(verdict.metric, below, above) != Bar::none;
+      const bool below = estimate < 0;
+      verdict.load_forbids = load_bar_of(verdict.metric, above, below) != Bar::none;
       const Bar bar = bar_of(verdict);
       if (bar != Bar::none) {
         verdict.withheld = true;
@@ -260,7 +302,7 @@ class Comparing {
     // Where the loads forbid a verdict, no window is long enough.
     const double estimate = verdict.estimate.value_or(0);
     if (result_.needs_s && !verdict.load_forbids) return Bar::too_few;
-    if (result_.needs_s) return load_bar_of(verdict.metric, estimate < 0, estimate > 0);
+    if (result_.needs_s) return load_bar_of(verdict.metric, estimate > 0, estimate < 0);
     if (!verdict.effect) return Bar::no_values;
     return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
                        verdict.finding == statistics::Finding::better);
@@ -268,7 +310,8 @@ class Comparing {
 
   /// `worse` and `better` are of b, and count for attainment alone.
   Bar load_bar_of(statistics::Metric metric, bool worse, bool better) const {
-    if (metric == statistics::Metric::output_tokens) return Bar::none;
+    if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
+      return Bar::none;
     if (!load_.same) return Bar::load_differs;
     if (!load_.spared()) return Bar::none;
     // An unfinished request counts as a miss, so a worse attainment of the side that was spared is real. A better one

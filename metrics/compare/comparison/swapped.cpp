@@ -34,10 +34,10 @@ std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& 
       const Swapped effects = separate(*one.effect, *two->effect);
       SwappedVerdict verdict;
       verdict.metric = one.metric;
-      verdict.configuration = shown(one.metric, effects.configuration.mean);
-      verdict.gpu = shown(one.metric, effects.gpu.mean);
-      verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration));
-      verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu));
+      verdict.configuration = statistics::shown(effects.configuration.mean);
+      verdict.gpu = statistics::shown(effects.gpu.mean);
+      verdict.configuration_interval = statistics::shown(interval_of(effects.configuration));
+      verdict.gpu_interval = statistics::shown(interval_of(effects.gpu));
       verdict.margin = std::max(one.margin, two->margin);
       verdict.withheld = one.withheld || two->withheld;
       family.push_back({one.metric, effects.configuration, verdict.margin});
