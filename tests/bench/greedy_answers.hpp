@@ -58,13 +58,13 @@ class GreedyAnswers {
   metrics::compare::samples::Names names_;
 };
 
-/// After how many requests each word stood first, 0 for never; looked at whenever they have grown by 3 %.
+/// After how many requests each word stood first, 0 for never; looked at whenever they have grown by 5 %.
 struct FirstWords {
   std::size_t same = 0, differs = 0;
 
   FirstWords(const GreedyAnswers& answers, std::size_t requests) {
     using metrics::compare::pairs::Alike;
-    for (std::size_t n = 20; n <= requests; n = std::max(n + 1, n * 103 / 100)) {
+    for (std::size_t n = 20; n <= requests; n = std::max(n + 1, n * 21 / 20)) {
       const Alike word = answers.after(n).word;
       if (same == 0 && word == Alike::same) same = n;
       if (word != Alike::differs) continue;

@@ -76,7 +76,7 @@ TEST(Verdicts, OneMetricAlone) {
            {"no spread at all, inside", effect(Metric::ttft, 0.01, 0), Finding::equivalent},
            {"no spread at all, nothing differs", effect(Metric::slo, 0, 0), Finding::equivalent},
            {"no spread at all, outside", effect(Metric::ttft, 0.03, 0), Finding::worse},
-           {"no spread at all, on the margin", effect(Metric::slo, up, 0), Finding::equivalent},
+           {"no spread at all, on the margin", effect(Metric::slo, std::log1p(0.02), 0), Finding::equivalent},
            {"a margin above everything", effect(Metric::ttft, -3, 0.1, 1.5), Finding::equivalent},
            {"no interval", Effect{Metric::ttft, std::nullopt, 0.02}, Finding::inconclusive},
        }) {
