@@ -36,6 +36,8 @@ class LiveComparison {
   struct Found {
     metrics::Moment began{};
     std::vector<metrics::series::ComparisonGauges::Effect> effects;
+    std::vector<metrics::series::ComparisonGauges::Fault> faults;
+    metrics::compare::pairs::Alike answers = metrics::compare::pairs::Alike::unknown;
   };
   struct Question {
     const fleet::ShadowState* state;

@@ -14,7 +14,7 @@ struct Swapped {
   statistics::Estimate gpu;            ///< The GPU that b had in the first window, relative to the other.
 };
 
-/// Each estimate is of b relative to a, on the effect's own scale. The windows are independent, so the errors add as
+/// Each estimate is of ln(b/a). The windows are independent, so the errors add as
 /// squares, and the degrees of freedom are Welch's.
 Swapped separate(const statistics::Estimate& first, const statistics::Estimate& second);
 
@@ -27,7 +27,11 @@ struct SwappedVerdict {
   bool withheld = false;          ///< A window gives no verdict on this metric.
 };
 
-/// Returns a verdict for each metric that has an interval in both windows. There is none unless both are final.
+/// Returns the state of both windows together.
+State state_of(const Comparison& first, const Comparison& second);
+
+/// Returns a verdict for each metric whose blocks have an interval in both windows. There is none if a declared window
+/// has not ended.
 std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& second);
 
 }  // namespace weir::metrics::compare::comparison

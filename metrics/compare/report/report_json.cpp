@@ -1,4 +1,6 @@
 // The report as JSON. Other programs read it: members may be added, and none changes.
+#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/report/report.hpp"
 #include "metrics/compare/report/side_json.hpp"
@@ -11,9 +13,16 @@ using report::write;
 
 void write(JsonWriter& json, const comparison::Verdict& verdict) {
   json.open('{').key("metric").text(name_of(verdict.metric)).key("count").count(verdict.count);
+  json.key("value_a").decimal(verdict.value_a).key("value_b").decimal(verdict.value_b);
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);
-  json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.p);
+  json.key("margin").decimal(verdict.margin).key("worse_margin").decimal(verdict.worse_margin);
+  json.key("p").decimal(verdict.p).key("looks");
+  if (verdict.sequence) {
+    json.null();
+  } else {
+    json.count(verdict.looks);
+  }
   json.key("verdict").text(name_of(verdict.finding)).key("withheld").boolean(verdict.withheld);
   json.key("why").text(verdict.why).key("needs_s").decimal(verdict.needs_s);
   json.key("blocks").open('[');
@@ -96,6 +105,46 @@ void write(JsonWriter& json, const pairs::Divergence& divergence) {
   json.key("prompt_tokens_differ").decimal(divergence.prompt_tokens_differ).close('}');
 }
 
+/// Writes the members of an object that is open.
+void write_members(JsonWriter& json, const statistics::Discordance& pairs) {
+  json.key("pairs").count(pairs.pairs()).key("both").count(pairs.both());
+  json.key("only_a").count(pairs.only_a()).key("only_b").count(pairs.only_b()).key("difference");
+  write(json, std::optional(pairs.difference()));
+  json.key("evidence_more_in_a").decimal(pairs.more_in_a()).key("evidence_more_in_b").decimal(pairs.more_in_b());
+}
+
+void write(JsonWriter& json, const comparison::Comparison& comparison, const pairs::FaultPairs& fault) {
+  json.open('{').key("fault").text(name_of(fault.fault)).key("verdict").text(name_of(fault.finding));
+  write_members(json, fault.pairs);
+  json.key("margin").decimal(fault.margin).key("why").text(why(fault, comparison)).close('}');
+}
+
+void write(JsonWriter& json, std::string_view name, const statistics::Discordance& pairs) {
+  json.key(name).open('{');
+  write_members(json, pairs);
+  json.close('}');
+}
+
+void write(JsonWriter& json, std::string_view name, const pairs::Leaving& leaving) {
+  json.key(name).open('{').key("differ").count(leaving.requests).key("from_start").count(leaving.at_start);
+  json.key("per_thousand_tokens").decimal(leaving.per_thousand_tokens()).close('}');
+}
+
+void write_sameness(JsonWriter& json, const comparison::Comparison& comparison) {
+  const auto& found = comparison.sameness;
+  json.key("sameness").open('{').key("answers").text(name_of(found.word)).key("why").text(why(found, comparison));
+  json.key("control").boolean(found.control).key("compared").count(found.compared);
+  json.key("first_a").count(found.first_a).key("first_b").count(found.first_b);
+  json.key("hazard_ratio").decimal(found.hazard_ratio());
+  json.key("evidence_differs").decimal(found.differs).key("evidence_same").decimal(found.alike);
+  json.key("evidence_from_start").decimal(found.from_start);
+  write(json, "a", found.a);
+  write(json, "b", found.b);
+  write(json, "calls", found.calls);
+  write(json, "same_calls", found.same_calls);
+  json.close('}');
+}
+
 void write(JsonWriter& json, const std::optional<Cheapest>& cheapest) {
   json.key("cheapest");
   if (!cheapest) {
@@ -114,6 +163,30 @@ void write(JsonWriter& json, const std::optional<Cheapest>& cheapest) {
   json.key("cost_per_million_output_tokens")
       .decimal(found ? std::optional(found->cost_per_million_output_tokens) : std::nullopt);
   json.key("in_flight").decimal(found ? std::optional(found->point.in_flight) : std::nullopt).close('}');
+}
+
+void write(JsonWriter& json, const std::optional<comparison::HistoryUsed>& history) {
+  json.key("history");
+  if (!history) {
+    json.null();
+    return;
+  }
+  json.open('{').key("hours").decimal(history->hours).key("source").text(history->source).close('}');
+}
+
+void write(JsonWriter& json, const std::optional<comparison::Look>& look) {
+  json.key("look");
+  if (!look) {
+    json.null();
+    return;
+  }
+  json.open('{').key("number").count(look->number).key("of").count(comparison::look_seconds.size());
+  json.key("at_s").decimal(look->at_s).key("next_s").decimal(look->next_s).close('}');
+}
+
+void write(JsonWriter& json, const comparison::GateResult& gate) {
+  json.key("gate").open('{').key("word").text(name_of(gate.word));
+  json.key("worse").texts(gate.worse).key("unknown").texts(gate.unknown).close('}');
 }
 
 void write_notes(JsonWriter& json, std::span<const comparison::Note> notes) {
@@ -145,11 +218,19 @@ void write(JsonWriter& json, const Report& report) {
   write_moment(json, "to", comparison.window, comparison.window.to_us);
   json.key("blocks").count(statistics::block_count);
   json.key("block_s").decimal(comparison.window.block_s()).close('}');
-  json.key("needs_s").decimal(comparison.needs_s).key("sides").open('[');
+  json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
+  write(json, comparison.history);
+  write(json, comparison.look);
+  write(json, gate_of(comparison));
+  json.key("sides").open('[');
   for (const auto& side : report.sides) write(json, side);
   json.close(']').key("verdicts").open('[');
   for (const auto& verdict : comparison.verdicts) write(json, verdict);
   json.close(']');
+  json.key("faults").open('[');
+  for (const auto& fault : comparison.faults) write(json, comparison, fault);
+  json.close(']');
+  write_sameness(json, comparison);
   write_notes(json, report.notes);
   json.key("explorations").open('[');
   for (const auto& one : comparison.explorations) {
@@ -184,7 +265,7 @@ std::string as_json(const SwappedReport& report) {
   const auto& first = report.first.comparison;
   const auto& second = report.second.comparison;
   json.open('{').key("v").count(1).key("swapped").boolean(true);
-  json.key("state").text(name_of(first.state == comparison::State::final ? second.state : first.state));
+  json.key("state").text(name_of(state_of(first, second)));
   json.key("a").text(first.side_a.name).key("b").text(first.side_b.name).key("pairs").count(first.pairs + second.pairs);
   json.key("verdicts").open('[');
   for (const auto& verdict : report.verdicts) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/student_t.hpp"
@@ -11,7 +10,7 @@
 namespace weir::metrics::compare::statistics {
 namespace {
 
-constexpr double confidence = 0.95;
+constexpr double outside = 0.05;  ///< Of the interval.
 constexpr std::int64_t minute_us = 60'000'000;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
@@ -28,13 +27,6 @@ std::vector<std::vector<double>> values_by(std::size_t steps, std::span<const Po
 
 std::vector<std::vector<double>> values_by_block(std::span<const Point> points, const Window& window) {
   return values_by(block_count, points, window, [&](std::int64_t at_us) { return window.block_of(at_us); });
-}
-
-double mean(std::span<double> values) {
-  if (values.empty()) return none;
-  // A sum in order of size is the same for every order of the requests.
-  std::sort(values.begin(), values.end());
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -58,13 +50,6 @@ BlockValues block_medians(std::span<const Point> points, const Window& window) {
   return blocks;
 }
 
-BlockValues block_means(std::span<const Point> points, const Window& window) {
-  BlockValues blocks;
-  auto values = values_by_block(points, window);
-  for (std::size_t i = 0; i < block_count; ++i) blocks[i] = mean(values[i]);
-  return blocks;
-}
-
 std::optional<Estimate> estimate_of(const BlockValues& blocks) {
   if (!std::all_of(blocks.begin(), blocks.end(), [](double value) { return std::isfinite(value); })) {
     return std::nullopt;
@@ -76,8 +61,8 @@ std::optional<Estimate> estimate_of(const BlockValues& blocks) {
   return Estimate{middle, std::sqrt(squares / (n - 1) / n), n - 1};
 }
 
-Interval interval_of(const Estimate& estimate) {
-  const double reach = t_two_sided(confidence, estimate.degrees) * estimate.standard_error;
+Interval interval_of(const Estimate& estimate, unsigned looks) {
+  const double reach = t_two_sided(1 - outside / looks, estimate.degrees) * estimate.standard_error;
   return {estimate.mean - reach, estimate.mean + reach};
 }
 

@@ -33,9 +33,8 @@ struct Point {
   double value = 0;
 };
 
-/// Returns each block's median, or mean. Points outside the window and values that are not finite are left out.
+/// Returns each block's median. Points outside the window and values that are not finite are left out.
 BlockValues block_medians(std::span<const Point> points, const Window& window);
-BlockValues block_means(std::span<const Point> points, const Window& window);
 
 /// A mean and how sure it is.
 struct Estimate {
@@ -48,8 +47,8 @@ struct Interval {
 
 /// Returns nothing unless every block has a value.
 std::optional<Estimate> estimate_of(const BlockValues& blocks);
-/// Returns mean +- t * standard error, for 95 %.
-Interval interval_of(const Estimate& estimate);
+/// Returns mean +- t * standard error, for 95 % over so many looks together.
+Interval interval_of(const Estimate& estimate, unsigned looks = 1);
 /// Returns the mean of the blocks that have a value; NaN if none has.
 double mean_of(const BlockValues& blocks);
 

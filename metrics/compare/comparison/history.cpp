@@ -1,0 +1,192 @@
+#include "metrics/compare/comparison/history.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "metrics/compare/pairs/answers.hpp"
+#include "metrics/compare/pairs/values.hpp"
+
+namespace weir::metrics::compare::comparison {
+namespace {
+
+using samples::Names;
+using statistics::Metric;
+
+constexpr std::int64_t minute_us = 60'000'000;
+/// A log whose moments lie farther apart than 60 days holds a mistake, and would take memory for each minute.
+constexpr std::int64_t most_us = 60LL * 24 * 60 * minute_us;
+
+/// Whole minutes of the wall clock that hold all the points.
+std::optional<statistics::Window> span_of(const statistics::SideValues& values) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
+  for (const auto* const side : {&values.a, &values.b}) {
+    for (const statistics::Point& point : *side) {
+      first = std::min(first, point.at_us);
+      last = std::max(last, point.at_us);
+    }
+  }
+  if (first > last || first < 0 || last - first > most_us) return std::nullopt;
+  return statistics::Window{first / minute_us * minute_us, (last / minute_us + 1) * minute_us};
+}
+
+void set_minutes(Couple& couple, Metric metric, const statistics::SideValues& values) {
+  const auto window = span_of(values);
+  if (!window) return;
+  std::int64_t minute = window->from_us / minute_us;
+  for (const double value : log_ratios_by_minute(values, *window)) {
+    if (std::isfinite(value)) couple.minutes[static_cast<std::size_t>(metric)][minute] = value;
+    ++minute;
+  }
+}
+
+/// Returns all minutes from the first to the last that is known.
+statistics::Minutes series_of(const Couple::Minutes& known) {
+  if (known.empty()) return {};
+  const std::int64_t first = known.begin()->first;
+  statistics::Minutes series(static_cast<std::size_t>(known.rbegin()->first - first + 1),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [minute, value] : known) series[static_cast<std::size_t>(minute - first)] = value;
+  return series;
+}
+
+/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran.
+std::vector<Names::Name> controls_of(std::span<const samples::Sample> samples) {
+  pairs::Answers primaries;
+  for (const samples::Sample& sample : samples) {
+    if (sample.role == Role::primary) primaries.add(sample);
+  }
+  primaries.settle();
+  std::map<Names::Name, bool> same;
+  for (const samples::Sample& sample : samples) {
+    if (sample.role != Role::shadow || sample.drop_reason != 0 || sample.shadow == 0) continue;
+    const samples::Sample* const primary = primaries.find(sample.pair);
+    if (!primary) continue;
+    const auto [one, added] = same.emplace(sample.shadow, true);
+    one->second &= sample.config != 0 && sample.config == primary->config;
+  }
+  std::vector<Names::Name> controls;
+  for (const auto& [shadow, is_control] : same) {
+    if (is_control) controls.push_back(shadow);
+  }
+  return controls;
+}
+
+void add_controls(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names,
+                  const pairs::WarmUp& warm_up) {
+  const sides::Selection primaries{sides::By::role, 0, Role::primary};
+  for (const Names::Name shadow : controls_of(samples)) {
+    Couple couple = couple_of(samples, primaries, {sides::By::shadow, shadow, Role::shadow}, warm_up,
+                              std::string(names.text(shadow)) + " against its primary");
+    if (couple.paired) couples.push_back(std::move(couple));
+  }
+}
+
+void add_replicas(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names) {
+  using Key = std::pair<Names::Name, Names::Name>;  // Pool and configuration.
+  std::map<Key, std::map<std::string_view, std::vector<const samples::Sample*>>> all;
+  for (const samples::Sample& sample : samples) {
+    if (sample.role == Role::primary && sample.config != 0 && sample.replica != 0)
+      all[{sample.pool, sample.config}][names.text(sample.replica)].push_back(&sample);
+  }
+  for (const auto& [key, replicas] : all) {
+    for (auto b = replicas.begin(); b != replicas.end(); ++b) {
+      const auto a = b++;
+      if (b == replicas.end()) break;
+      Couple couple;
+      couple.source = std::string(b->first) + " against " + std::string(a->first);
+      for (const Metric metric : metrics_of_minutes) {
+        statistics::SideValues values;
+        const auto take = [&](const std::vector<const samples::Sample*>& of, std::vector<statistics::Point>& points) {
+          for (const samples::Sample* const sample : of) {
+            if (const auto value = pairs::value_of(metric, *sample)) points.push_back({sample->dispatched_us, *value});
+          }
+        };
+        take(a->second, values.a);
+        take(b->second, values.b);
+        set_minutes(couple, metric, values);
+      }
+      couples.push_back(std::move(couple));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<double> History::variance(Metric metric) const {
+  return statistics::long_run_variance(minutes[static_cast<std::size_t>(metric)]);
+}
+
+double History::hours(Metric metric) const {
+  std::size_t known = 0;
+  for (const auto& series : minutes[static_cast<std::size_t>(metric)]) known += statistics::known_minutes(series);
+  return static_cast<double>(known) / 60;
+}
+
+std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const Names& names,
+                               const pairs::WarmUp& warm_up) {
+  std::vector<Couple> couples;
+  add_controls(couples, samples, names, warm_up);
+  add_replicas(couples, samples, names);
+  return couples;
+}
+
+Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
+                 const pairs::WarmUp& warm_up, std::string source) {
+  Couple couple;
+  couple.source = std::move(source);
+  auto pairing = pair_up(samples, a, b, warm_up);
+  couple.paired = pairing.mode != pairs::Mode::split && pairs::twins(pairing.pairs);
+  if (!couple.paired) return couple;
+  std::erase_if(pairing.pairs, [&](const pairs::Pair& pair) { return pair.at_us < *pairing.warm_us; });
+  for (const Metric metric : metrics_of_minutes) set_minutes(couple, metric, values_of(metric, pairing));
+  return couple;
+}
+
+std::vector<History> histories_of(std::span<const Couple> couples) {
+  std::vector<History> histories;
+  for (const bool paired : {true, false}) {
+    History history;
+    history.paired = paired;
+    for (const Couple& couple : couples) {
+      if (couple.paired != paired) continue;
+      history.source += (history.source.empty() ? "" : ", ") + couple.source;
+      for (const Metric metric : metrics_of_minutes) {
+        const auto at = static_cast<std::size_t>(metric);
+        history.minutes[at].push_back(series_of(couple.minutes[at]));
+      }
+    }
+    if (history.variance(Metric::tpot) || history.variance(Metric::ttft)) histories.push_back(std::move(history));
+  }
+  return histories;
+}
+
+void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::int64_t to) {
+  for (const Couple& couple : couples) {
+    auto& known = couples_[couple.source];
+    known.source = couple.source;
+    known.paired = couple.paired;
+    for (std::size_t metric = 0; metric < statistics::metric_count; ++metric) {
+      for (const auto& [minute, value] : couple.minutes[metric]) {
+        if (minute >= from && minute < to) known.minutes[metric][minute] = value;
+      }
+    }
+  }
+  for (auto& [source, couple] : couples_) {
+    for (auto& minutes : couple.minutes) minutes.erase(minutes.begin(), minutes.lower_bound(to - most_minutes));
+  }
+  std::erase_if(couples_, [](const auto& one) {
+    return std::ranges::all_of(one.second.minutes, [](const Couple::Minutes& minutes) { return minutes.empty(); });
+  });
+}
+
+std::vector<History> PastCouples::histories() const {
+  std::vector<Couple> couples;
+  for (const auto& [source, couple] : couples_) couples.push_back(couple);
+  return histories_of(couples);
+}
+
+}  // namespace weir::metrics::compare::comparison
