@@ -65,11 +65,11 @@ ReplicaHealth PoolHealth::of(const ReplicaKey& key, Moment now) {
     if (replica == nullptr) return {};
     Health& health = replica->health;
     health.advance(parts.state.pass(now));
-    if (!replica->takes_new()) {
+    if (replica->removed || replica->spec.draining) {
       const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
       return {ReplicaState::draining, replica->left, reason, health.probe_after()};
     }
-    return {health.state(), health.since(), health.reason(), health.probe_after()};
+    return {health.state(), health.since(), health.reason(), health.probe_after(), replica->closed};
   });
 }
 
