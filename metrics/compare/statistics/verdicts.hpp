@@ -31,10 +31,17 @@ Interval shown(Metric metric, const Interval& interval);
 /// Returns the mean of the blocks as a share of a; nothing if no block has a value.
 std::optional<double> shown_mean(Metric metric, const BlockValues& blocks);
 
-enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, inconclusive };
-inline constexpr std::array<std::string_view, 6> finding_names{"better",  "worse",      "longer",
-                                                               "shorter", "equivalent", "inconclusive"};
+/// `not_worse`: b may be worse than a, but by less than the margin for that (Margins).
+enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, not_worse, inconclusive };
+inline constexpr std::array<std::string_view, 7> finding_names{"better",     "worse",     "longer",      "shorter",
+                                                               "equivalent", "not_worse", "inconclusive"};
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
+
+/// So much worse b may be at most and still be `not_worse`; shares of a, and for misses a factor, for errors a
+/// difference of shares.
+struct Margins {
+  double ttft = 0.10, tpot = 0.05, misses = 1.2, errors = 0.002, mean_tokens = 0.05;
+};
 
 /// The effect on a metric. The estimate is on the effect's own scale.
 struct Effect {

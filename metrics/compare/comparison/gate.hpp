@@ -1,0 +1,34 @@
+// One word about a comparison, which a rollout or continuous integration can obey.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "metrics/compare/comparison/comparison.hpp"
+
+namespace weir::metrics::compare::comparison {
+
+enum class Gate : std::uint8_t {
+  pass,     ///< No metric is worse, and every guardrail is better, equivalent or not worse.
+  worse,    ///< At least one metric is worse.
+  unknown,  ///< No metric is worse, but a guardrail is not known yet, or cannot be known.
+};
+inline constexpr std::array<std::string_view, 3> gate_names{"pass", "worse", "unknown"};
+constexpr std::string_view name_of(Gate gate) { return gate_names[static_cast<std::size_t>(gate)]; }
+
+struct GateResult {
+  Gate word = Gate::unknown;
+  /// A sentence for each metric that is worse, and for each guardrail that is not known; each begins with the metric's
+  /// name and a colon. Both may be filled when the word is `worse`; both are empty when it is `pass`.
+  std::vector<std::string> worse, unknown;
+};
+
+/// Guardrails are errors, empty answers, answers cut by length, tool calls, missed objectives where there is an
+/// objective, TTFT, TPOT, and the mean number of output tokens. A guardrail that no request tells of, such as tool
+/// calls where nobody calls tools, does not count. The result depends on the comparison alone.
+GateResult gate_of(const Comparison& comparison);
+
+}  // namespace weir::metrics::compare::comparison
