@@ -25,9 +25,9 @@ struct PlacementRequest {
   std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
   std::optional<Moment> deadline{};
-  std::uint64_t lot = 0;           ///< Decides the side of a split, where the request has no conversation.
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
+  std::uint64_t lot = 0;  ///< Decides the side of a split, where the request has no conversation.
 };
 
 using WaitTicket = std::uint64_t;

@@ -81,14 +81,14 @@ bool is_running(const fleet::Snapshot& snapshot) {
 
 }  // namespace
 
-std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
+std::function<ReportMade()> report_of(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
   auto options = options_of(query);
   if (const auto* sentence = std::get_if<std::string>(&options))
-    return [answer = refusal(*sentence)] { return answer; };
+    return [answer = refusal(*sentence)]() -> ReportMade { return answer; };
   const auto& wanted = std::get<CompareOptions>(options);
   auto asked = compare::request_of(wanted, snapshot.settings);
   if (const auto* problem = std::get_if<config::Problem>(&asked))
-    return [answer = refusal(problem->text)] { return answer; };
+    return [answer = refusal(problem->text)]() -> ReportMade { return answer; };
   auto request = std::get<compare::Request>(std::move(asked));
   request.kv_tokens = kv_tokens_of_shadows(snapshot);
   const bool running = is_running(snapshot) && !request.from && !request.to;
@@ -99,9 +99,17 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   for (const auto& sample : history.samples()) selecting.add(sample);
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
-  return [=, a = wanted.a, b = wanted.b, margin = wanted.margin] {
-    const auto made = compare::report_on(*read, *names, request, margin, {}, a, b, running);
+  return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {
+    auto made = compare::report_on(*read, *names, request, margin, {}, a, b, running);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);
+    return std::get<metrics::compare::report::Report>(std::move(made));
+  };
+}
+
+std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
+  return [make = report_of(query, history, snapshot)] {
+    auto made = make();
+    if (auto* const answer = std::get_if<ApiAnswer>(&made)) return std::move(*answer);
     return ApiAnswer{200, metrics::compare::report::as_json(std::get<metrics::compare::report::Report>(made)) + "\n"};
   };
 }

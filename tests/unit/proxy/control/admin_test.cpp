@@ -74,11 +74,13 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&, const auto&) { return std::vector<std::string>(); },
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
+  Rollouts rollouts{fleet, history, slow_answers, {}};
   AdminSources sources{exposition,
                        fleet,
                        reload,
                        history,
                        slow_answers,
+                       rollouts,
                        bypass,
                        [] { return std::string(); },
                        [] { return Standing(); }};

@@ -1,0 +1,23 @@
+// GET and POST /api/gate: one word about a comparison, for controllers of other rollouts. The status is 200 for pass,
+// 417 for worse and 425 for unknown.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "proxy/control/api.hpp"
+#include "proxy/control/gates.hpp"
+#include "proxy/control/history.hpp"
+#include "proxy/fleet/snapshot.hpp"
+
+namespace weir::proxy::control {
+
+/// Takes apart a query: shadow=NAME, or the parameters of /api/compare. With status=200 the answer has that status,
+/// whatever its word is. Returns what makes the answer, to be called once, on the thread of slow answers.
+std::function<ApiAnswer()> gate_answer(std::string_view query, const History& history, const fleet::Snapshot& snapshot);
+
+/// {"word","worse":[],"unknown":[],"a","b","state","pairs","requests_a","requests_b","metrics":[{"metric","estimate",
+/// "low","high","margin","finding"}]}
+ApiAnswer gate_answer(const Judged& judged, bool always_200);
+
+}  // namespace weir::proxy::control
