@@ -17,7 +17,7 @@ namespace mc = metrics::compare;
 
 struct Query {
   std::optional<std::string> shadow;
-  bool always_200 = false;
+  GateStatus status = GateStatus::by_word;
   std::string rest;  ///< For /api/compare.
 };
 
@@ -35,7 +35,10 @@ std::variant<Query, std::string> query_of(std::string_view text) {
       query.shadow = one.value;
     } else if (one.key == "status") {
       if (one.value != "200") return "status may be 200 and nothing else: the answer then has it whatever its word is";
-      query.always_200 = true;
+      query.status = GateStatus::always_200;
+    } else if (one.key == "expect") {
+      if (one.value != "worse") return "expect may be worse and nothing else: the status is then 200 for that word";
+      query.status = GateStatus::worse_is_200;
     } else {
       rest.params().append({one.key, one.value});
     }
@@ -47,7 +50,9 @@ std::variant<Query, std::string> query_of(std::string_view text) {
   return query;
 }
 
-unsigned status_of(mc::comparison::Gate word) {
+unsigned status_of(mc::comparison::Gate word, GateStatus status) {
+  if (status == GateStatus::always_200) return 200;
+  if (status == GateStatus::worse_is_200) return word == mc::comparison::Gate::worse ? 200 : 425;
   switch (word) {
     case mc::comparison::Gate::pass:
       return 200;
@@ -61,7 +66,7 @@ unsigned status_of(mc::comparison::Gate word) {
 
 }  // namespace
 
-ApiAnswer gate_answer(const Judged& judged, bool always_200) {
+ApiAnswer gate_answer(const Judged& judged, GateStatus status) {
   const auto& [gate, comparison] = judged;
   metrics::wire::JsonWriter json;
   json.open('{').key("word").text(mc::comparison::name_of(gate.word));
@@ -79,7 +84,7 @@ ApiAnswer gate_answer(const Judged& judged, bool always_200) {
     json.key("margin").exact(verdict.margin).key("finding").text(mc::statistics::name_of(verdict.finding)).close('}');
   }
   json.close(']').close('}');
-  return {always_200 ? 200 : status_of(gate.word), std::move(json).written() + "\n"};
+  return {status_of(gate.word, status), std::move(json).written() + "\n"};
 }
 
 std::function<ApiAnswer()> gate_answer(std::string_view query, const History& history,
@@ -89,13 +94,13 @@ std::function<ApiAnswer()> gate_answer(std::string_view query, const History& hi
     return [answer = bad_query(*sentence)] { return answer; };
   const auto& wanted = std::get<Query>(asked);
   if (!wanted.shadow) {
-    return [make = report_of(wanted.rest, history, snapshot), always_200 = wanted.always_200] {
+    return [make = report_of(wanted.rest, history, snapshot), status = wanted.status] {
       auto made = make();
       if (auto* const answer = std::get_if<ApiAnswer>(&made)) return std::move(*answer);
       Judged judged;
       judged.comparison = std::move(std::get<mc::report::Report>(made).comparison);
       judged.gate = mc::comparison::gate_of(judged.comparison);
-      return gate_answer(judged, always_200);
+      return gate_answer(judged, status);
     };
   }
   const auto found =
@@ -104,8 +109,8 @@ std::function<ApiAnswer()> gate_answer(std::string_view query, const History& hi
     return
         [answer = api_error(404, "unknown_shadow", "no shadow is named '" + *wanted.shadow + "'")] { return answer; };
   }
-  return [judge = gate_of_shadow(**found, snapshot, history), always_200 = wanted.always_200] {
-    return gate_answer(judge(), always_200);
+  return [judge = gate_of_shadow(**found, snapshot, history), status = wanted.status] {
+    return gate_answer(judge(), status);
   };
 }
 

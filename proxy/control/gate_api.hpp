@@ -12,12 +12,19 @@
 
 namespace weir::proxy::control {
 
-/// Takes apart a query: shadow=NAME, or the parameters of /api/compare. With status=200 the answer has that status,
-/// whatever its word is. Returns what makes the answer, to be called once, on the thread of slow answers.
+/// The status of the answer by its word.
+enum class GateStatus : unsigned char {
+  by_word,
+  always_200,    ///< status=200: whatever the word is.
+  worse_is_200,  ///< expect=worse: 200 for worse, and 425 for all else.
+};
+
+/// Takes apart a query: shadow=NAME, or the parameters of /api/compare; and what GateStatus says. Returns what makes
+/// the answer, to be called once, on the thread of slow answers.
 std::function<ApiAnswer()> gate_answer(std::string_view query, const History& history, const fleet::Snapshot& snapshot);
 
 /// {"word","worse":[],"unknown":[],"a","b","state","pairs","requests_a","requests_b","metrics":[{"metric","estimate",
 /// "low","high","margin","finding"}]}
-ApiAnswer gate_answer(const Judged& judged, bool always_200);
+ApiAnswer gate_answer(const Judged& judged, GateStatus status);
 
 }  // namespace weir::proxy::control

@@ -289,6 +289,7 @@ TEST_F(GateForOthers, FlaggerPostsToTheMetricsListener) {
   };
   const auto got = fetch(weir.metrics_port(), request("/api/gate?shadow=fp8"));
   EXPECT_EQ(got.status, 425u) << "nothing is known, so Flagger counts a failed check";
+  EXPECT_EQ(fetch(weir.metrics_port(), request("/api/gate?shadow=fp8&expect=worse")).status, 425u) << "no rollback";
   EXPECT_EQ(fetch(weir.metrics_port(), request("/api/gate?shadow=fp9")).status, 404u);
   EXPECT_EQ(fetch(weir.metrics_port(), request("/metrics")).status, 405u);
 }

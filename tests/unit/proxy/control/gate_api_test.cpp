@@ -44,9 +44,10 @@ TEST_F(GateApi, StatusesSayTheWord) {
        {std::pair{Gate::pass, 200u}, std::pair{Gate::worse, 417u}, std::pair{Gate::unknown, 425u}}) {
     Judged judged;
     judged.gate.word = word;
-    EXPECT_EQ(gate_answer(judged, false).status, status);
-    EXPECT_EQ(gate_answer(judged, true).status, 200u);
-    EXPECT_EQ(json::parse(gate_answer(judged, true).body).at("word").as_string(),
+    EXPECT_EQ(gate_answer(judged, GateStatus::by_word).status, status);
+    EXPECT_EQ(gate_answer(judged, GateStatus::worse_is_200).status, word == Gate::worse ? 200u : 425u);
+    EXPECT_EQ(gate_answer(judged, GateStatus::always_200).status, 200u);
+    EXPECT_EQ(json::parse(gate_answer(judged, GateStatus::always_200).body).at("word").as_string(),
               metrics::compare::comparison::name_of(word));
   }
 }
@@ -55,6 +56,7 @@ TEST_F(GateApi, StatusMayAlwaysBe200) {
   const auto answer = ask("a=fp16&b=fp8&window=20m&warm_up=0s&status=200");
   EXPECT_EQ(answer.status, 200u);
   EXPECT_EQ(json::parse(answer.body).at("word"), "worse");
+  EXPECT_EQ(ask("a=fp16&b=fp8&window=20m&warm_up=0s&expect=worse").status, 200u);
 }
 
 TEST_F(GateApi, AsksAboutAShadowByItsName) {
@@ -70,6 +72,7 @@ TEST_F(GateApi, SaysWhatIsWrongWithAQuery) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "say what is compared: shadow=NAME, or a=NAME&b=NAME&window=TIME"},
       {"shadow=candidate&a=fp16", "shadow=NAME says all that is compared"},
+      {"shadow=candidate&expect=pass", "expect may be worse and nothing else"},
       {"shadow=candidate&status=204", "status may be 200 and nothing else"},
       {"a=fp32", "fp32"},
       {"wndow=10m", "unknown parameter 'wndow'; did you mean window?"},
