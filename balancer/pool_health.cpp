@@ -69,7 +69,8 @@ ReplicaHealth PoolHealth::of(const ReplicaKey& key, Moment now) {
       const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
       return {ReplicaState::draining, replica->left, reason, health.probe_after()};
     }
-    return {health.state(), health.since(), health.reason(), health.probe_after(), replica->closed};
+    const auto reason = replica->closed && !health.out() ? "its rollout gives it no requests" : health.reason();
+    return {health.state(), health.since(), reason, health.probe_after(), replica->closed};
   });
 }
 

@@ -157,8 +157,13 @@ void Rollouts::moved(Running& one, const ro::Move& move, const fleet::Snapshot& 
   if (const auto* const pool = pool_of(one, snapshot)) one.counted = pool->balancer->split();
 }
 
+void Rollouts::end() {
+  if (!running_.empty()) keep_and_tell();
+  ended_ = true;
+}
+
 void Rollouts::tick(Moment now) {
-  if (running_.empty() || now < next_tick_) return;
+  if (ended_ || running_.empty() || now < next_tick_) return;
   next_tick_ = now + every;
   const auto snapshot = fleet_.snapshot();
   bool under_way = false;
@@ -265,6 +270,7 @@ ApiAnswer Rollouts::carry_out(std::string_view name, Wish wish, Moment now) {
   if (found == running_.end())
     return api_error(404, "unknown_rollout",
                      "no rollout is named '" + std::string(name) + "'; GET /api/rollout lists them");
+  if (ended_) return api_error(409, "not_now", "weir is draining, and ends then");
   Running& one = found->second;
   const auto snapshot = fleet_.snapshot();
   keep_and_tell();

@@ -41,6 +41,9 @@ class Rollouts {
   /// Does what is due. To be called often.
   void tick(metrics::Moment now);
 
+  /// weir drains: nothing moves any more, and the file is left to the next weir. Pools keep their shares.
+  void end();
+
   enum class Wish : unsigned char { start, pause, promote, abort };
   /// Does what an operator wants. {"name","move","rollout"}, or an error that says why not.
   ApiAnswer carry_out(std::string_view name, Wish wish, metrics::Moment now);
@@ -77,6 +80,7 @@ class Rollouts {
   SlowAnswers& slow_;
   KeptRollouts kept_;
   std::map<std::string, Running, std::less<>> running_;  ///< By name.
+  bool ended_ = false;
   std::string state_error_;                              ///< Why the file could not be written last, or "".
   metrics::Moment next_tick_{}, next_keep_{};
 };

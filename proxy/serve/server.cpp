@@ -171,7 +171,10 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
   drain_.emplace(context_, shared_, loops_, listeners_, manager_);
-  drain_->on_begin = [this] { reload_.forbid("weir is draining, and ends then"); };
+  drain_->on_begin = [this] {
+    reload_.forbid("weir is draining, and ends then");
+    rollouts_.end();
+  };
 }
 
 Server::~Server() {

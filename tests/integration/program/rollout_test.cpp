@@ -6,6 +6,8 @@
 #include <csignal>
 #include <map>
 #include <memory>
+#include <set>
+#include <thread>
 
 #include "tests/integration/peers/load.hpp"
 #include "tests/integration/peers/look.hpp"
@@ -48,14 +50,13 @@ class Rollout : public OperatedWeir {
     const auto done = command(words);
     EXPECT_EQ(done.exit.code, 0) << done.output;
   }
-  std::string rest_of(const ScriptedReplica& replica) const { return std::to_string(replica.requests().size()); }
   /// Returns the replica that answered each of so many conversations.
   static std::map<int, std::string> replicas_by_conversation(const WeirUnderTest& weir, int conversations) {
     std::map<int, std::string> by_conversation;
     for (int i = 0; i < conversations; ++i) {
       const auto got = fetch(weir.port(), post(chat, chat_body("conversation " + std::to_string(i))));
       EXPECT_EQ(got.status, 200u);
-      by_conversation[i] = std::string(got.head.value("x-weir-replica"));
+      by_conversation[i] = got.head.field("x-weir-replica").value_or("");
     }
     return by_conversation;
   }
@@ -301,7 +302,7 @@ TEST_F(GateForOthers, ArgoGetsAStatusOf200AndReadsTheWord) {
       "GET /api/gate?shadow=fp8&status=200 HTTP/1.1\r\nHost: weir.prod:9090\r\nUser-Agent: Go-http-client/1.1\r\n\r\n";
   const auto got = fetch(weir.metrics_port(), request, "GET");
   EXPECT_EQ(got.status, 200u);
-  EXPECT_EQ(got.head.value("content-type"), "application/json");
+  EXPECT_EQ(got.head.field("content-type"), "application/json");
   EXPECT_EQ(boost::json::parse(got.body).at("word"), "unknown") << "its jsonPath is {$.word}";
 }
 

@@ -85,6 +85,7 @@ TEST_F(PoolSplit, ACandidateWithoutAShareGetsNothingEvenIfNoOtherIsUp) {
   EXPECT_FALSE(goes_to_candidate(of_conversation(first))) << "the others are tried";
   EXPECT_TRUE(pool->health().of(pool->figures().key(2), at(0)).closed);
   EXPECT_EQ(pool->health().of(pool->figures().key(2), at(0)).state, ReplicaState::up) << "what it is stays known";
+  EXPECT_EQ(pool->health().of(pool->figures().key(2), at(0)).reason, "its rollout gives it no requests");
 }
 
 TEST_F(PoolSplit, AReturnTakesEveryRequestAtOnce) {
