@@ -109,7 +109,6 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
   const TokenLedger::Closed closed =
       replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
   --pool_.in_flight;
-  if (pool_.split.is_on()) pool_.split.note_end(replica.spec.candidate, end.cause);
   if (failed) {
     replica.rests_until = pool_.latest + rest_after_failure;
     replica.rests_for_all =

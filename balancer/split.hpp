@@ -10,17 +10,16 @@
 #include <cstdint>
 #include <optional>
 
-#include "balancer/lease.hpp"
+#include "balancer/health.hpp"
 #include "balancer/waiting_queue.hpp"
 
 namespace weir::balancer {
 
-/// The leases that ended on one side while the pool was split: answers, 4xx and failures. A client that left, or a
-/// request that weir did not send, says nothing of a replica.
+/// The attempts that showed something of one side's replicas while the pool was split. Those whose client left, that
+/// found no room, or whose request fails everywhere are none of them.
 struct SideCounts {
   std::uint64_t ended = 0;
-  std::uint64_t failed =
-      0;  ///< Of them, by EndCause::replica_failed. A request that is retried counts in each attempt.
+  std::uint64_t failed = 0;  ///< Of them, by the replica's own fault.
 };
 
 struct SplitFigures {
@@ -43,11 +42,26 @@ struct Split : SplitFigures {
     return share >= 1 || static_cast<double>(number) < share * 0x1p64;
   }
 
-  void note_end(bool of_candidate, EndCause cause) {
-    if (cause == EndCause::client_left || cause == EndCause::unsent) return;
+  /// Counts what an attempt showed, once it is known whose fault a failure was.
+  void note(bool of_candidate, Sign sign) {
     SideCounts& side = of_candidate ? candidate : stable;
-    ++side.ended;
-    if (cause == EndCause::replica_failed) ++side.failed;
+    switch (sign) {
+      case Sign::answered:
+      case Sign::client_error:
+        ++side.ended;
+        return;
+      case Sign::failed:
+      case Sign::refused:
+      case Sign::connect_timed_out:
+        ++side.ended;
+        ++side.failed;
+        return;
+      case Sign::outdone:  // It was counted as a client_error.
+        ++side.failed;
+        return;
+      default:
+        return;
+    }
   }
 };
 

@@ -72,6 +72,7 @@ TEST_F(PoolSplit, WithoutASplitTheSidesDoNotCount) {
   EXPECT_EQ(to[true], 20);
   EXPECT_EQ(pool->split().crossed, 0u);
   held.clear();
+  pool->health().report(pool->figures().key(2), Sign::answered, at(0));
   EXPECT_EQ(pool->split().candidate.ended, 0u);
 }
 
@@ -131,35 +132,58 @@ TEST_F(PoolSplit, ALongRequestGoesWhereItFits) {
   EXPECT_FALSE(goes_to_candidate(of_conversation(first, 5000)));
 }
 
-/// A client that left and a request that was not sent say nothing of a replica.
-TEST_F(PoolSplit, EndsAreCountedBySide) {
+TEST_F(PoolSplit, WhatAttemptsShowIsCountedBySide) {
   begin(0.5);
-  for (const auto cause :
-       {EndCause::answered, EndCause::replica_failed, EndCause::client_erred, EndCause::client_left, EndCause::unsent})
-    admitted(pool->offer(of_conversation(first), at(0))).end(LeaseEnd(cause), at(1));
-  admitted(pool->offer(of_conversation(last), at(2))).end(LeaseEnd(EndCause::answered), at(3));
-  const auto split = pool->split();
-  EXPECT_EQ(split.candidate.ended, 3u);
-  EXPECT_EQ(split.candidate.failed, 1u);
-  EXPECT_EQ(split.stable.ended, 1u);
-  EXPECT_EQ(split.stable.failed, 0u);
+  const auto show = [&](ReplicaIndex of, Sign sign) { pool->health().report(pool->figures().key(of), sign, at(0)); };
+  for (const auto sign : {Sign::answered, Sign::client_error, Sign::failed, Sign::refused, Sign::connect_timed_out})
+    show(2, sign);
+  EXPECT_EQ(pool->split().candidate.ended, 5u);
+  EXPECT_EQ(pool->split().candidate.failed, 3u);
+  for (const auto sign : {Sign::full, Sign::probe_passed, Sign::probe_failed, Sign::probe_excused, Sign::probe_refused})
+    show(3, sign);
+  EXPECT_EQ(pool->split().candidate.ended, 5u) << "no attempt failed";
+  show(2, Sign::outdone);
+  EXPECT_EQ(pool->split().candidate.ended, 5u) << "it was counted when it refused";
+  EXPECT_EQ(pool->split().candidate.failed, 4u);
+  show(0, Sign::answered);
+  EXPECT_EQ(pool->split().stable.ended, 1u);
+  EXPECT_EQ(pool->split().stable.failed, 0u);
+}
+
+/// A request that no replica can answer says nothing of the candidate, however often its client sends it.
+TEST_F(PoolSplit, ARequestThatFailsEverywhereIsNotCounted) {
+  begin(0.5);
+  for (int i = 0; i < 20; ++i) {
+    pool->health().report(pool->figures().key(2), Sign::absolved, at(i));
+    pool->health().report(pool->figures().key(0), Sign::absolved, at(i));
+    pool->health().report(pool->figures().key(2), Sign::failed_alone, at(i + 0.5));
+  }
+  EXPECT_EQ(pool->split().candidate.failed, 0u);
+  EXPECT_EQ(pool->split().stable.failed, 0u);
 }
 
 /// The place for which a request waits is of either side: availability comes before the split.
 TEST_F(PoolQueue, AWaitingRequestTakesTheFirstPlaceOfEitherSide) {
-  auto slow = places("c", 1);
-  slow.candidate = true;
-  begin({places("a", 1), slow});
+  auto fresh = places("c", 1);
+  fresh.candidate = true;
+  begin({places("a", 1), fresh});
   pool->set_split(0.5, at(0));
-  auto stable = admit({"first"}, 0), other = admit({"second"}, 0);
+  auto on_its_side = admit({"first"}, 0), crossed = admit({"second"}, 0);
+  EXPECT_EQ(on_its_side.replica(), 1u) << "requests of number 0 are the candidate's";
+  EXPECT_EQ(crossed.replica(), 0u);
   EXPECT_TRUE(std::holds_alternative<Waiting>(offer({"third"}, 0)));
-  other.end(LeaseEnd(EndCause::answered), at(1));
-  EXPECT_EQ(sink.take().first, "third");
-  EXPECT_TRUE(std::holds_alternative<Waiting>(offer({"fourth"}, 1)));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer({"fourth"}, 0)));
+  crossed.end(LeaseEnd(EndCause::answered), at(1));
+  auto [third, third_lease] = sink.take();
+  EXPECT_EQ(third, "third");
+  EXPECT_EQ(third_lease.replica(), 0u);
   pool->set_split(0, at(1));
-  EXPECT_EQ(sink.take().first, "") << "the candidate's place is closed";
-  stable.end(LeaseEnd(EndCause::answered), at(2));
-  EXPECT_EQ(sink.take().first, "fourth");
+  on_its_side.end(LeaseEnd(EndCause::answered), at(2));
+  EXPECT_TRUE(sink.all.empty()) << "the candidate's place is closed";
+  third_lease.end(LeaseEnd(EndCause::answered), at(3));
+  auto [fourth, fourth_lease] = sink.take();
+  EXPECT_EQ(fourth, "fourth");
+  EXPECT_EQ(fourth_lease.replica(), 0u);
 }
 
 /// Replicas go down, come back, fill up and drain, and shares change, at random. A naive account of them says on which
@@ -195,11 +219,7 @@ class Traffic {
         change_share();
       }
     }
-    std::size_t crossed = crossed_;
-    EXPECT_EQ(pool_->split().crossed, crossed);
-    EXPECT_EQ(pool_->split().candidate.failed, failed_[true]);
-    EXPECT_EQ(pool_->split().candidate.ended, ended_[true]);
-    EXPECT_EQ(pool_->split().stable.ended, ended_[false]);
+    EXPECT_EQ(pool_->split().crossed, crossed_);
   }
 
   int crossings() const { return static_cast<int>(crossed_); }
@@ -257,11 +277,7 @@ class Traffic {
     std::swap(held_[below(held_.size())], held_.back());
     Held held = std::move(held_.back());
     held_.pop_back();
-    const bool side = specs_[held.replica].candidate;
-    const auto cause = below(20) == 0 ? EndCause::replica_failed : EndCause::answered;
-    ++ended_[side];
-    if (cause == EndCause::replica_failed) ++failed_[side];
-    held.lease.end(LeaseEnd(cause), at(now_));
+    held.lease.end(LeaseEnd(below(20) == 0 ? EndCause::replica_failed : EndCause::answered), at(now_));
   }
 
   /// A replica that comes back starts, and holds one request at a time at first. The account knows no starts, so the
@@ -295,7 +311,6 @@ class Traffic {
   std::vector<ReplicaSpec> specs_;
   std::map<std::size_t, bool> down_;
   std::vector<Held> held_;
-  std::map<bool, std::uint64_t> ended_, failed_;
   double share_ = 0, now_ = 0;
   std::size_t crossed_ = 0;
   int on_candidate_ = 0;

@@ -61,7 +61,9 @@ Ended run(const Candidate& candidate, std::uint64_t seed) {
       facts.conversation = random() | 1;
       auto lease = admitted(pool->offer(facts, now));
       const bool fails = uniform(random) < (lease.replica() == 2 ? candidate.fails : candidate.beside);
+      const auto to = lease.key();
       lease.end(LeaseEnd(fails ? EndCause::replica_failed : EndCause::answered), now);
+      pool->health().report(to, fails ? Sign::failed : Sign::answered, now);
     }
     const auto split = pool->split();
     Tick tick{now, machine.shadow().value_or(false) ? Word::pass : Word::unknown, "", {}, {}, false};
