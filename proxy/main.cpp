@@ -192,7 +192,17 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
   command->add_option("--html", options.html, "Write the report to this file too, as a page with charts")
       ->type_name("FILE");
-  command->add_option("--fail-if", options.fail_if, "Exit status 1 for some of: worse, inconclusive, too_few")
+  command
+      ->add_option(
+          "--margins", options.margins,
+          "So much worse b may be and still be not_worse: ttft=10%,tpot=5%,misses=x1.2,errors=0.2%,mean_tokens=5%")
+      ->delimiter(',')
+      ->type_name("NAME=SHARE")
+      ->allow_extra_args(false);
+  command->add_flag("--gate", options.gate, "Exit status 0 if b may take over, 3 if it is worse, 4 if not yet known");
+  command
+      ->add_option("--fail-if", options.fail_if,
+                   "Exit status 1 for some of: worse, longer, shorter, inconclusive, too_few")
       ->delimiter(',')
       ->type_name("WORDS")
       ->allow_extra_args(false);
@@ -203,8 +213,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
       "  weir compare first.jsonl second.jsonl --swapped\n"
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
-      "  weir compare requests.jsonl --fail-if worse,inconclusive,too_few\n\n"
-      "The exit status is 0 whatever the verdict, unless --fail-if says otherwise: docs/comparison.md.");
+      "  weir compare requests.jsonl --gate\n\n"
+      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise: docs/comparison.md.");
   return command;
 }
 

@@ -11,9 +11,11 @@
 
 #include "config/command_line.hpp"
 #include "config/show.hpp"
+#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"
-#include "proxy/compare/gate.hpp"
+#include "proxy/compare/fail_if.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
@@ -23,7 +25,7 @@ namespace {
 
 namespace mc = metrics::compare;
 
-constexpr int failed = 1;
+constexpr int failed = 1, gate_worse = 3, gate_unknown = 4;
 
 /// Shows on a terminal how far reading has come.
 class Progress {
@@ -58,11 +60,8 @@ class Command {
     mc::report::Report report;
     if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
-    std::vector<Judgement> judgements;
-    for (const auto& verdict : report.comparison.verdicts) {
-      judgements.push_back({verdict.metric, verdict.finding, verdict.interval.has_value()});
-    }
-    return status_of(report.comparison.state, judgements);
+    if (options_.gate) return status_of(mc::comparison::gate_of(report.comparison));
+    return status_of(report.comparison.state, judgements_of(report.comparison));
   }
 
  private:
@@ -77,9 +76,10 @@ class Command {
     if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.verdicts) {
-      judgements.push_back({verdict.metric, verdict.decision.finding, true});
+      judgements.push_back(
+          {std::string(name_of(verdict.metric)), verdict.decision.finding, true, is_tail(verdict.metric)});
     }
-    return status_of(first.state == mc::comparison::State::final ? second.state : first.state, judgements);
+    return status_of(mc::comparison::state_of(first, second), judgements);
   }
 
   /// Reads logs, and returns the exit status if that fails.
@@ -118,9 +118,11 @@ class Command {
       return tell(failed, "--floor " + options_.floor +
                               ": has no pairs; it takes the log of a twin with the primary's own configuration");
     }
-    if (same.state != mc::comparison::State::final)
+    if (same.state == mc::comparison::State::too_few)
       std::fprintf(stderr, "--floor %s: its window is too short to be sure of the floor\n", options_.floor.c_str());
     floor_ = mc::comparison::floor_of(same);
+    history_ = mc::comparison::history_between(read_floor.samples, floor.a, floor.b, floor.warm_up,
+                                               "--floor " + config::one_line(options_.floor));
     return std::nullopt;
   }
 
@@ -137,7 +139,7 @@ class Command {
     ReadSamples read_logs;
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_what_does_not_count(read_logs);
-    auto made = report_on(read_logs, names_, request_, options_.margin, floor_, a, b);
+    auto made = report_on(read_logs, names_, request_, options_.margin, Noise{floor_, history_}, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
     report = std::get<mc::report::Report>(std::move(made));
     return std::nullopt;
@@ -162,14 +164,32 @@ class Command {
     return tell(failed, "--html " + config::one_line(options_.html) + ": cannot be written: " + reason);
   }
 
+  static int status_of(const mc::comparison::GateResult& gate) {
+    tell(0, "gate: " + std::string(name_of(gate.word)));
+    for (const auto& sentence : gate.worse) tell(0, "worse: " + sentence);
+    for (const auto& sentence : gate.unknown) tell(0, "not known: " + sentence);
+    switch (gate.word) {
+      case mc::comparison::Gate::pass:
+        return 0;
+      case mc::comparison::Gate::worse:
+        return gate_worse;
+      case mc::comparison::Gate::unknown:
+        return gate_unknown;
+    }
+    return failed;
+  }
+
   int status_of(mc::comparison::State state, std::span<const Judgement> judgements) const {
-    return fails(request_, state, judgements) ? failed : 0;
+    const auto sentences = failures(request_.fail_if, state, judgements);
+    for (const auto& sentence : sentences) tell(0, sentence);
+    return sentences.empty() ? 0 : failed;
   }
 
   const CompareOptions& options_;
   const Request request_;
   mc::samples::Names names_;
   mc::comparison::Floor floor_{};
+  std::optional<mc::comparison::History> history_;
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ mc::comparison::Options options_of(const Request& request, double margin, const 
   options.slo = request.slo;
   options.margin = margin;
   options.floor = floor;
+  options.margins = request.margins;
   options.min_block_s = request.min_block_s;
   options.warm_up.seconds = request.warm_up_s;
   return options;
@@ -50,18 +51,17 @@ mc::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64_t, std::less<
 }
 
 std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read, const mc::samples::Names& names,
-                                                        const Request& request, double margin,
-                                                        const mc::comparison::Floor& floor, const std::string& a,
-                                                        const std::string& b, bool running) {
+                                                        const Request& request, double margin, const Noise& noise,
+                                                        const std::string& a, const std::string& b) {
   const auto chosen = mc::sides::choose_sides(read.samples, names, request.by, a, b);
   if (const auto* sentence = std::get_if<std::string>(&chosen)) return *sentence;
   const auto& sides = std::get<mc::sides::SideChoice>(chosen);
   mc::report::ReportOptions options;
   options.by = request.by;
-  options.comparison = options_of(request, margin, floor);
+  options.comparison = options_of(request, margin, noise.floor);
+  options.comparison.history = noise.history;
   options.comparison.a = sides.a;
   options.comparison.b = sides.b;
-  options.comparison.running = running;
   options.comparison.length_us = request.length_us;
   options.comparison.resamples = 1000;
   if (request.from) options.comparison.from_us = request.from->of(read.last_us);

@@ -16,12 +16,19 @@ namespace weir::proxy::compare {
 /// Returns which samples are asked for. Times before the last request are not among them: see report_on().
 Filter filter_of(const Request& request, const std::string& model);
 
-/// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. `floor`: see
-/// metrics::compare::Options. `running`: the window that was declared has not ended. It takes about 0.2 s for
-/// 50,000 samples.
-std::variant<metrics::compare::report::Report, std::string> report_on(
-    const ReadSamples& read, const metrics::compare::samples::Names& names, const Request& request, double margin,
-    const metrics::compare::comparison::Floor& floor, const std::string& a, const std::string& b, bool running = false);
+/// What a configuration was seen to differ by from itself: see metrics::compare::comparison::Options.
+struct Noise {
+  metrics::compare::comparison::Floor floor{};
+  std::optional<metrics::compare::comparison::History> history{};
+};
+
+/// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. It takes about 0.2
+/// s for 50,000 samples.
+std::variant<metrics::compare::report::Report, std::string> report_on(const ReadSamples& read,
+                                                                      const metrics::compare::samples::Names& names,
+                                                                      const Request& request, double margin,
+                                                                      const Noise& noise, const std::string& a,
+                                                                      const std::string& b);
 
 /// Returns what a replica holds as `known` has it, by the replica's name or its configuration. `names` outlives it.
 metrics::compare::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64_t, std::less<>> known,

@@ -55,6 +55,26 @@ std::optional<Seconds>* threshold_of(config::Slo& slo, std::string_view key) {
   return key == "e2e" ? &slo.e2e : nullptr;
 }
 
+/// Returns null for a name that is none.
+double* margin_of(metrics::compare::statistics::Margins& margins, std::string_view name) {
+  if (name == "ttft") return &margins.ttft;
+  if (name == "tpot") return &margins.tpot;
+  if (name == "misses") return &margins.misses;
+  if (name == "errors") return &margins.errors;
+  return name == "mean_tokens" ? &margins.mean_tokens : nullptr;
+}
+
+/// Reads 5%, 0.05 or x1.05, between 0 and 10.
+std::optional<double> share(std::string_view text) {
+  const bool percent = text.ends_with('%'), factor = text.starts_with('x');
+  if (percent) text.remove_suffix(1);
+  if (factor) text.remove_prefix(1);
+  const auto number = number_in<double>(text);
+  if (!number || !std::isfinite(*number) || (percent && factor)) return std::nullopt;
+  const double value = percent ? *number / 100 : factor ? *number - 1 : *number;
+  return value > 0 && value <= 10 ? std::optional(value) : std::nullopt;
+}
+
 /// Fills a request step by step, up to the first problem.
 class Reading {
  public:
@@ -67,7 +87,8 @@ class Reading {
     if (options_.logs.empty() && !settings_) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
     }
-    if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
+    if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() ||
+        !margins() || !swapped())
       return problem_;
     return std::move(request_);
   }
@@ -223,14 +244,29 @@ class Reading {
 
   bool fail_if() {
     for (const auto& word : options_.fail_if) {
-      bool* const flag = word == "worse"          ? &request_.fail_if_worse
-                         : word == "inconclusive" ? &request_.fail_if_inconclusive
-                         : word == "too_few"      ? &request_.fail_if_too_few
-                                                  : nullptr;
-      if (flag == nullptr)
+      if (std::ranges::find(fail_if_words, word) == fail_if_words.end()) {
+        return refuse(problem("--fail-if", word,
+                              "must be some of worse, longer, shorter, inconclusive and too_few, with commas between"));
+      }
+      request_.fail_if.insert(word);
+    }
+    if (options_.gate && (!options_.fail_if.empty() || options_.swapped))
+      return refuse({"--gate stands alone: leave out --fail-if and --swapped"});
+    return true;
+  }
+
+  bool margins() {
+    for (const std::string_view text : options_.margins) {
+      const auto equals = text.find('=');
+      double* const known = margin_of(request_.margins, text.substr(0, equals));
+      const auto value = equals == std::string_view::npos ? std::nullopt : share(text.substr(equals + 1));
+      if (!known || !value) {
         return refuse(
-            problem("--fail-if", word, "must be some of worse, inconclusive and too_few, with commas between"));
-      *flag = true;
+            problem("--margins", text,
+                    "must be ttft, tpot, misses, errors or mean_tokens, and how much worse that may be, such as "
+                    "tpot=5%, misses=x1.2 or errors=0.2%"));
+      }
+      *known = *value;
     }
     return true;
   }

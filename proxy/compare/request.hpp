@@ -12,6 +12,7 @@
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/comparison.hpp"
 #include "proxy/compare/compare.hpp"
+#include "proxy/compare/fail_if.hpp"
 
 namespace weir::proxy::compare {
 
@@ -37,8 +38,9 @@ struct Request {
   double min_block_s = 60, warm_up_s = 600;
   std::map<std::string, double, std::less<>> costs;  ///< An hour, by replica or configuration.
   std::map<std::string, std::uint64_t, std::less<>>
-      kv_tokens;  ///< The KV caches of shadows' replicas, named as in `costs`.
-  bool fail_if_worse = false, fail_if_inconclusive = false, fail_if_too_few = false;
+      kv_tokens;                                  ///< The KV caches of shadows' replicas, named as in `costs`.
+  metrics::compare::statistics::Margins margins;  ///< For `not_worse`.
+  FailIf fail_if;
 };
 
 /// Reads the options, and the settings if they name a file of them: an objective by name stands there, and what

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/url.hpp>
 #include <charconv>
+#include <sstream>
 #include <string>
 #include <variant>
 
@@ -23,13 +24,14 @@ struct Parameter {
   std::string CompareOptions::*value;
 };
 /// `window` is what ended lately; the command line says --from for that.
-constexpr std::array<Parameter, 12> parameters{{{"a", &CompareOptions::a},
+constexpr std::array<Parameter, 13> parameters{{{"a", &CompareOptions::a},
                                                 {"b", &CompareOptions::b},
                                                 {"by", &CompareOptions::by},
                                                 {"pool", &CompareOptions::pool},
                                                 {"model", &CompareOptions::model},
                                                 {"from", &CompareOptions::from},
                                                 {"to", &CompareOptions::to},
+                                                {"for", &CompareOptions::length},
                                                 {"window", &CompareOptions::from},
                                                 {"slo", &CompareOptions::slo},
                                                 {"prompt_tokens", &CompareOptions::prompt_tokens},
@@ -39,8 +41,8 @@ constexpr std::array<Parameter, 12> parameters{{{"a", &CompareOptions::a},
 ApiAnswer refusal(const std::string& sentence) { return api_error(400, "bad_query", sentence); }
 
 std::string unknown_parameter(const std::string& name) {
-  std::vector<std::string_view> names{"margin"};
-  std::string all = "margin";
+  std::vector<std::string_view> names{"margin", "margins"};
+  std::string all = "margin, margins";
   for (const auto& one : parameters) {
     names.push_back(one.name);
     all.append(", ").append(one.name);
@@ -65,6 +67,11 @@ std::variant<CompareOptions, std::string> options_of(std::string_view query) {
         return "margin must be between 0 and 1, such as 0.02";
       continue;
     }
+    if (one.key == "margins") {
+      std::istringstream parts(std::string(one.value));
+      for (std::string part; std::getline(parts, part, ',');) options.margins.push_back(part);
+      continue;
+    }
     const auto known = std::ranges::find(parameters, one.key, &Parameter::name);
     if (known == parameters.end()) return unknown_parameter(one.key);
     options.*(known->value) = one.value;
@@ -72,11 +79,6 @@ std::variant<CompareOptions, std::string> options_of(std::string_view query) {
   if (options.by != "config" && options.by != "replica" && options.by != "role")
     return "by must be config, replica or role";
   return options;
-}
-
-/// True while some shadow is on: unless the query declares a window, the one under way has not ended.
-bool is_running(const fleet::Snapshot& snapshot) {
-  return std::ranges::any_of(snapshot.shadows, [](const auto& one) { return one->state->on.load(); });
 }
 
 }  // namespace
@@ -91,7 +93,6 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
     return [answer = refusal(problem->text)]() -> ReportMade { return answer; };
   auto request = std::get<compare::Request>(std::move(asked));
   request.kv_tokens = kv_tokens_of_shadows(snapshot);
-  const bool running = is_running(snapshot) && !request.from && !request.to;
   const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
   const auto filter = compare::filter_of(request, wanted.model);
   auto read = std::make_shared<compare::ReadSamples>();
@@ -100,7 +101,7 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {
-    auto made = compare::report_on(*read, *names, request, margin, {}, a, b, running);
+    auto made = compare::report_on(*read, *names, request, margin, {}, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);
     return std::get<metrics::compare::report::Report>(std::move(made));
   };

@@ -73,7 +73,6 @@ std::function<Judged()> gate_of_split(const fleet::PoolRuntime& pool, const flee
     if (sample->config != candidate) samples.back().config = stable;
   }
   mc::comparison::Options options;
-  options.running = true;
   options.a = {mc::sides::By::config, stable, metrics::Role::primary};
   options.b = {mc::sides::By::config, candidate, metrics::Role::primary};
   const auto slo = std::ranges::find(snapshot.settings.slos, pool.rollout->slo, &config::Slo::name);

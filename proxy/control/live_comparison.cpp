@@ -58,7 +58,6 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   const auto& settings = shadow.settings;
   const auto* const control = control_of(shadow, snapshot);
   mc::comparison::Options options;
-  options.running = true;
   options.b = side_of(shadow, names);
   if (control != nullptr)
     options.a = side_of(*control, names);

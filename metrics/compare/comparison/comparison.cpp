@@ -17,7 +17,8 @@ namespace {
 class Comparing {
  public:
   Comparing(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options)
-      : names_(names),
+      : samples_(samples),
+        names_(names),
         options_(options),
         last_us_(last_moment(samples)),
         pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up, asked_for(options))) {}
@@ -33,10 +34,12 @@ class Comparing {
     keep_window();
     count();
     const double may_run_s = std::isfinite(p99) ? 2 * p99 : 0.0;
-    load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, last_us_ - microseconds(may_run_s));
+    complete_us_ = last_us_ - microseconds(may_run_s);
+    load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, complete_us_);
     result_.unfinished = load_.unfinished;
     result_.sampled = load_.sampled;
-    find_state();
+    find_look();
+    find_history_used();
     give_verdicts();
     if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
     if (options_.bins > 0) {
@@ -117,7 +120,7 @@ class Comparing {
       return;
     }
     window.from_us = options_.from_us ? std::max(*options_.from_us, pairing_.warm_us.value_or(0)) : from;
-    declared_ = options_.to_us || options_.length_us;
+    result_.declared = options_.to_us || options_.length_us;
     window.to_us = end;
     if (options_.length_us) window.to_us = window.from_us + *options_.length_us;
     if (options_.to_us) window.to_us = *options_.to_us;
@@ -151,33 +154,58 @@ class Comparing {
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
   }
 
-  void find_state() {
-    const bool short_blocks = result_.window.seconds() < needed_s_;
+  /// True if a stretch is long enough. The last request need not lie at its very end.
+  static bool reaches(double seconds, double needed_s) { return seconds >= (1 - slack) * needed_s; }
+
+  /// Sets which part of the window the verdicts are about that have no history.
+  void find_look() {
     const bool none = paired() ? pairing_.pairs.empty() : pairing_.only_a.empty() || pairing_.only_b.empty();
-    if (options_.running || (declared_ && ends_before_window())) {
-      result_.state = State::running;
-    } else if (short_blocks || none) {
-      result_.state = State::too_few;
-    } else {
-      result_.state = State::final;
+    const double length = result_.window.seconds();
+    judged_ = result_.window;
+    ended_ = result_.declared && !ends_before_window();
+    if (result_.declared) {
+      too_short_ = none || !reaches(length, needed_s_);
+      return;
     }
-    too_short_ = short_blocks || none;
-    if (result_.state == State::too_few && short_blocks && !result_.unfilled) result_.needs_s = needed_s_;
+    Look look;
+    for (const double at_s : look_seconds) {
+      if (at_s < needed_s_) continue;
+      if (none || !reaches(length, at_s)) {
+        look.next_s = at_s;
+        break;
+      }
+      ++look.number;
+      look.at_s = at_s;
+    }
+    // Where even the last look is too early, a declared window would do.
+    if (look.number == 0) needed_s_ = look.next_s.value_or(needed_s_);
+    too_short_ = look.number == 0;
+    if (!too_short_) judged_.to_us = std::min(judged_.to_us, judged_.from_us + microseconds(look.at_s));
+    result_.look = look;
   }
 
-  /// True if the samples end before the declared window. The last request need not lie at its very end.
+  /// True if the samples end before the declared window.
   bool ends_before_window() const {
-    constexpr double slack = 0.01;
     return result_.window.to_us - last_us_ > microseconds(slack * result_.window.seconds());
+  }
+
+  void find_history_used() {
+    if (options_.history && options_.history->variance(statistics::Metric::tpot)) {
+      history_ = options_.history;
+    } else {
+      history_ = find_history(samples_, names_, options_.warm_up, paired());
+    }
+    if (!history_) return;
+    const auto hours = [&](statistics::Metric metric) { return history_->hours(metric); };
+    result_.history = {std::max(hours(statistics::Metric::ttft), hours(statistics::Metric::tpot)), history_->source};
   }
 
   /// Returns the metrics whose differences drift slowly.
   std::vector<statistics::Metric> drifting() const {
-    // A window longer than 60 days is a mistake, and would take memory for each of its minutes.
-    constexpr double shortest_s = 1800, longest_s = 60 * 86400, most = 0.67;
+    constexpr double shortest_s = 1800, most = 0.67;
     std::vector<statistics::Metric> result;
     const double length = result_.window.seconds();
-    if (length < shortest_s || length > longest_s) return result;
+    if (!reaches(length, shortest_s) || length > longest_s || history_) return result;
     for (const auto& [metric, values] :
          {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)}) {
       if (statistics::lag_one_autocorrelation(log_ratios_by_minute(*values, result_.window)) > most)
@@ -192,39 +220,97 @@ class Comparing {
     return std::isfinite(floor) ? std::max(set, floor) : set;
   }
 
-  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& blocks) {
+  /// `whole` are the blocks of the window, and `judged` those until the last look.
+  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& whole,
+           const statistics::BlockValues& judged) {
     Verdict verdict;
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
+    verdict.worse_margin = worse_margin_of(metric);
     verdict.count = std::min(values.a.size(), values.b.size());
     verdict.p = std::numeric_limits<double>::quiet_NaN();
-    for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, blocks[i]);
-    verdict.estimate = shown_mean(metric, blocks);
-    if (!too_short_) verdict.effect = statistics::estimate_of(blocks);
-    if (verdict.effect) verdict.interval = shown(metric, interval_of(*verdict.effect));
+    for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, whole[i]);
+    verdict.estimate = shown_mean(metric, too_short_ ? whole : judged);
+    if (const auto variance = history_ ? history_->variance(metric) : std::nullopt) {
+      add_sequence(verdict, values, *variance, whole);
+    } else {
+      if (!too_short_) verdict.effect = statistics::estimate_of(judged);
+      if (result_.look) verdict.looks = static_cast<unsigned>(look_seconds.size());
+      if (too_short_ && (result_.look || ended_) && !result_.unfilled) verdict.needs_s = needed_s_;
+    }
+    if (const statistics::Effect effect = effect_of(verdict); effect.known())
+      verdict.interval = shown(metric, interval_of(effect));
     result_.verdicts.push_back(std::move(verdict));
   }
 
+  /// Sets what the window's whole minutes say that have ended.
+  void add_sequence(Verdict& verdict, const statistics::SideValues& values, double variance,
+                    const statistics::BlockValues& blocks) const {
+    statistics::Window ended = result_.window;
+    ended.to_us = std::max(ended.from_us, std::min(ended.to_us, complete_us_));
+    const bool long_enough = reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()));
+    if (ended.seconds() > longest_s) return;
+    verdict.effect = long_enough ? statistics::estimate_of(blocks) : std::nullopt;
+    verdict.sequence = statistics::sequence_of(log_ratios_by_minute(values, ended), variance, verdict.effect);
+    if (verdict.sequence) {
+      verdict.estimate = shown(verdict.metric, verdict.sequence->mean);
+    } else {
+      verdict.needs_s = 60 * static_cast<double>(statistics::least_minutes);
+    }
+  }
+
+  static statistics::Effect effect_of(const Verdict& verdict) {
+    return {.metric = verdict.metric,
+            .estimate = verdict.effect,
+            .margin = verdict.margin,
+            .worse_margin = verdict.worse_margin,
+            .looks = verdict.looks,
+            .sequence = verdict.sequence};
+  }
+
+  std::optional<double> worse_margin_of(statistics::Metric metric) const {
+    if (metric == statistics::Metric::ttft) return options_.margins.ttft;
+    if (metric == statistics::Metric::tpot) return options_.margins.tpot;
+    return std::nullopt;
+  }
+
   void give_verdicts() {
-    const statistics::Window& window = result_.window;
+    const auto both = [&](statistics::Metric metric, const statistics::SideValues& values, auto blocks_of) {
+      add(metric, values, blocks_of(values, result_.window), blocks_of(values, judged_));
+    };
+    const auto tails = [](const statistics::SideValues& values, const statistics::Window& window) {
+      return share_differences(above_p95_of_a(values, window), window);
+    };
     if (options_.slo) {
       const pairs::Attained attainment = pairs::attained(*options_.slo, pairing_);
       result_.slo = attainment.pairs;
-      add(statistics::Metric::slo, attainment.values, share_differences(attainment.values, window));
+      both(statistics::Metric::slo, attainment.values, statistics::share_differences);
     }
     ttft_ = pairs::values_of(statistics::Metric::ttft, pairing_);
     tpot_ = pairs::values_of(statistics::Metric::tpot, pairing_);
-    const statistics::SideValues lengths = pairs::values_of(statistics::Metric::output_tokens, pairing_);
-    add(statistics::Metric::ttft, ttft_, log_ratios(ttft_, window));
-    add(statistics::Metric::tpot, tpot_, log_ratios(tpot_, window));
-    add(statistics::Metric::output_tokens, lengths, log_ratios(lengths, window));
-    add(statistics::Metric::ttft_tail, ttft_, share_differences(above_p95_of_a(ttft_, window), window));
-    add(statistics::Metric::tpot_tail, tpot_, share_differences(above_p95_of_a(tpot_, window), window));
+    both(statistics::Metric::ttft, ttft_, statistics::log_ratios);
+    both(statistics::Metric::tpot, tpot_, statistics::log_ratios);
+    both(statistics::Metric::output_tokens, pairs::values_of(statistics::Metric::output_tokens, pairing_),
+         statistics::log_ratios);
+    both(statistics::Metric::ttft_tail, ttft_, tails);
+    both(statistics::Metric::tpot_tail, tpot_, tails);
+    find_state();
     decide_family(false);
     decide_family(true);
-    const bool any = std::any_of(result_.verdicts.begin(), result_.verdicts.end(),
-                                 [](const Verdict& verdict) { return verdict.effect.has_value(); });
-    if (result_.state == State::final && !any) result_.state = State::too_few;
+  }
+
+  void find_state() {
+    const bool any = std::ranges::any_of(result_.verdicts, [](const Verdict& one) { return one.interval.has_value(); });
+    if (result_.declared && !ended_) {
+      result_.state = State::running;
+    } else if (!any) {
+      result_.state = State::too_few;
+      for (const Verdict& verdict : result_.verdicts) {
+        if (verdict.needs_s) result_.needs_s = std::min(result_.needs_s.value_or(*verdict.needs_s), *verdict.needs_s);
+      }
+    } else {
+      result_.state = ended_ ? State::final : State::running;
+    }
   }
 
   void decide_family(bool tails) {
@@ -232,7 +318,7 @@ class Comparing {
     std::vector<Verdict*> verdicts;
     for (Verdict& verdict : result_.verdicts) {
       if (is_tail(verdict.metric) != tails) continue;
-      family.push_back({verdict.metric, verdict.effect, verdict.margin});
+      family.push_back(effect_of(verdict));
       verdicts.push_back(&verdict);
     }
     const std::vector<statistics::Decision> decisions = statistics::decide(family);
@@ -240,44 +326,49 @@ class Comparing {
       Verdict& verdict = *verdicts[i];
       verdict.finding = decisions[i].finding;
       verdict.p = decisions[i].p;
-      const double estimate = verdict.estimate.value_or(0);
-      const bool below = estimate < 0;
-      const bool above = estimate > 0;
-      verdict.load_forbids = load_bar_of(verdict.metric, below, above) != Bar::none;
+      verdict.load_forbids = load_bar_of(verdict.metric, sign_of(verdict)) != Bar::none;
       const Bar bar = bar_of(verdict);
       if (bar != Bar::none) {
         verdict.withheld = true;
         verdict.finding = statistics::Finding::inconclusive;
-        if (bar == Bar::too_few) verdict.needs_s = result_.needs_s;
       }
       verdict.why = why(verdict, bar, decisions[i].held_back, result_);
     }
   }
 
   Bar bar_of(const Verdict& verdict) const {
-    if (result_.state == State::running) return Bar::running;
+    if (result_.declared && !ended_ && !verdict.sequence) return Bar::running;
     if (result_.unfilled) return Bar::cold;
+    if (verdict.interval) return load_bar_of(verdict.metric, verdict.finding);
     // Where the loads forbid a verdict, no window is long enough.
-    const double estimate = verdict.estimate.value_or(0);
-    if (result_.needs_s && !verdict.load_forbids) return Bar::too_few;
-    if (result_.needs_s) return load_bar_of(verdict.metric, estimate < 0, estimate > 0);
-    if (!verdict.effect) return Bar::no_values;
-    return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
-                       verdict.finding == statistics::Finding::better);
+    if (verdict.load_forbids) return load_bar_of(verdict.metric, sign_of(verdict));
+    return verdict.needs_s ? Bar::too_few : Bar::no_values;
   }
 
-  /// `worse` and `better` are of b, and count for attainment alone.
-  Bar load_bar_of(statistics::Metric metric, bool worse, bool better) const {
+  /// What the estimate says, however sure it is.
+  static statistics::Finding sign_of(const Verdict& verdict) {
+    const double estimate = verdict.estimate.value_or(0);
+    return estimate > 0   ? statistics::Finding::worse
+           : estimate < 0 ? statistics::Finding::better
+                          : statistics::Finding::inconclusive;
+  }
+
+  /// A side that was spared load may look better than it is. So what speaks against that side holds, and nothing else.
+  Bar load_bar_of(statistics::Metric metric, statistics::Finding finding) const {
     if (metric == statistics::Metric::output_tokens) return Bar::none;
     if (!load_.same) return Bar::load_differs;
-    if (!load_.spared()) return Bar::none;
-    // An unfinished request counts as a miss, so a worse attainment of the side that was spared is real. A better one
-    // might not be.
-    const bool against_spared = metric == statistics::Metric::slo && ((worse && load_.spared_b > load_.spared_a) ||
-                                                                      (better && load_.spared_a > load_.spared_b));
-    return against_spared ? Bar::none : Bar::spared_load;
+    const bool for_a = finding == statistics::Finding::worse;
+    const bool for_b = finding == statistics::Finding::better || finding == statistics::Finding::not_worse;
+    const bool misleads = (load_.helped_a() && !for_b) || (load_.helped_b() && !for_a);
+    return misleads ? Bar::spared_load : Bar::none;
   }
 
+  /// A window longer than 60 days is a mistake, and would take memory for each of its minutes.
+  static constexpr double longest_s = 60 * 86400;
+  /// The last request of a window need not lie at its very end.
+  static constexpr double slack = 0.01;
+
+  const std::span<const samples::Sample> samples_;
   const samples::Names& names_;
   const Options& options_;
   const std::int64_t last_us_;  ///< The last moment that the samples tell of.
@@ -285,8 +376,11 @@ class Comparing {
   Comparison result_;
   pairs::Load load_;
   statistics::SideValues ttft_, tpot_;
-  double needed_s_ = 0;
-  bool declared_ = false, too_short_ = false;
+  std::optional<History> history_;
+  statistics::Window judged_{};   ///< The window until the last look.
+  std::int64_t complete_us_ = 0;  ///< What began before has ended, as a rule.
+  double needed_s_ = 0;           ///< The shortest window whose blocks are long enough.
+  bool ended_ = false, too_short_ = false;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/exploration.hpp"
+#include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/pairs/divergence.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/samples/sample.hpp"
@@ -26,13 +27,16 @@ using Floor = std::array<double, statistics::metric_count>;
 
 struct Options {
   sides::Selection a, b;
-  /// The declared window. Without a beginning it begins when both sides are there, and no pair counts before the
-  /// shadow is warm. Without an end, `length_us` gives it; without both it ends with the last request.
+  /// The window. Without a beginning it begins when both sides are there, and no pair counts before the
+  /// shadow is warm. Without an end, `length_us` gives it; with either it is declared, and there is one look, at its
+  /// end. Without both it ends with the last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
-  bool running = false;  ///< The declared window has not ended, so there is no verdict yet.
   std::optional<config::Slo> slo{};
   double margin = 0.02, tail_margin = 0.20;
   Floor floor{};
+  statistics::Margins margins{};  ///< For `not_worse`.
+  /// Minutes of A/A. Without them, or with less than eight hours of a metric, those among the samples count.
+  std::optional<History> history{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
@@ -44,7 +48,11 @@ struct Options {
   unsigned bins = 0;
 };
 
-enum class State : std::uint8_t { final, running, too_few };
+enum class State : std::uint8_t {
+  final,    ///< A declared window that has ended.
+  running,  ///< Any other that has an interval, or a declared one that has not ended.
+  too_few,  ///< No figure has an interval yet.
+};
 inline constexpr std::array<std::string_view, 3> state_names{"final", "running", "too_few"};
 constexpr std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
 
@@ -56,7 +64,10 @@ struct Verdict {
   std::optional<statistics::Estimate> effect{};    ///< On its own scale, with its standard error.
   statistics::BlockValues blocks{};                ///< On the estimate's scale; NaN where a block has no values.
   double margin = 0;
-  double p = 0;  ///< NaN without an interval.
+  std::optional<double> worse_margin{};  ///< For `not_worse`, where that can be said.
+  unsigned looks = 1;  ///< The verdict is that of one of so many looks, and holds for all of them together.
+  std::optional<statistics::Sequence> sequence{};  ///< In place of `effect`, with a history: it holds at any look.
+  double p = 0;                                    ///< NaN without an interval.
   statistics::Finding finding = statistics::Finding::inconclusive;
   bool withheld = false;            ///< No verdict could be given, whatever the values; `why` says why.
   bool load_forbids = false;        ///< The sides' loads differ, so that the estimate may mislead, however sure it is.
@@ -68,6 +79,21 @@ struct Verdict {
 struct Unfilled {
   std::string side;
   std::uint64_t kv_tokens = 0, prefilled = 0;
+};
+
+/// What two sides of one configuration were seen to differ by.
+struct HistoryUsed {
+  double hours = 0;
+  std::string source;
+};
+
+/// Windows that are not declared are looked at after 10, 20, 40, 80 and 160 minutes, if a metric has no history: at any
+/// other moment the verdict is that of the last look.
+inline constexpr std::array<double, 5> look_seconds{600, 1200, 2400, 4800, 9600};
+struct Look {
+  unsigned number = 0;  ///< From 1 on; 0 is before the first.
+  double at_s = 0;      ///< After the window's beginning.
+  std::optional<double> next_s{};
 };
 
 struct Note {
@@ -90,7 +116,10 @@ struct Comparison {
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
   statistics::Window window{};
-  std::vector<Verdict> verdicts;  ///< slo only with an objective.
+  bool declared = false;                 ///< The window has an end that was declared.
+  std::optional<HistoryUsed> history{};  ///< The figures of medians may be looked at at any time.
+  std::optional<Look> look{};            ///< Of the other figures, where the window is not declared.
+  std::vector<Verdict> verdicts;         ///< slo only with an objective.
   std::vector<Exploration> explorations;
   std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that the verdicts are about.
   pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.

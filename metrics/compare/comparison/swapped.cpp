@@ -21,9 +21,17 @@ Swapped separate(const statistics::Estimate& first, const statistics::Estimate& 
   return {{(first.mean + second.mean) / 2, error, degrees}, {(first.mean - second.mean) / 2, error, degrees}};
 }
 
+State state_of(const Comparison& first, const Comparison& second) {
+  for (const State state : {State::too_few, State::running}) {
+    if (first.state == state || second.state == state) return state;
+  }
+  return State::final;
+}
+
 std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& second) {
   std::vector<SwappedVerdict> result;
-  if (first.state != State::final || second.state != State::final) return result;
+  const auto not_ended = [](const Comparison& one) { return one.declared && one.state == State::running; };
+  if (not_ended(first) || not_ended(second)) return result;
   for (const bool tails : {false, true}) {
     std::vector<statistics::Effect> family;
     std::vector<SwappedVerdict> verdicts;
@@ -36,11 +44,14 @@ std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& 
       verdict.metric = one.metric;
       verdict.configuration = shown(one.metric, effects.configuration.mean);
       verdict.gpu = shown(one.metric, effects.gpu.mean);
-      verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration));
-      verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu));
+      const unsigned looks = std::max(one.looks, two->looks);
+      verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration, looks));
+      verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu, looks));
       verdict.margin = std::max(one.margin, two->margin);
       verdict.withheld = one.withheld || two->withheld;
-      family.push_back({one.metric, effects.configuration, verdict.margin});
+      statistics::Effect effect{one.metric, effects.configuration, verdict.margin};
+      effect.looks = looks;
+      family.push_back(effect);
       verdicts.push_back(verdict);
     }
     const std::vector<statistics::Decision> decisions = statistics::decide(family);

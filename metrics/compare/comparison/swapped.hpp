@@ -27,7 +27,11 @@ struct SwappedVerdict {
   bool withheld = false;          ///< A window gives no verdict on this metric.
 };
 
-/// Returns a verdict for each metric that has an interval in both windows. There is none unless both are final.
+/// Returns the state of both windows together.
+State state_of(const Comparison& first, const Comparison& second);
+
+/// Returns a verdict for each metric whose blocks have an interval in both windows. There is none if a declared window
+/// has not ended.
 std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& second);
 
 }  // namespace weir::metrics::compare::comparison

@@ -60,16 +60,24 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
 }
 
 /// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
-std::string extent(const Verdict& verdict, const statistics::Window& window) {
-  const std::string blocks = format("ten blocks of %.0f s", window.block_s());
-  if (!verdict.interval) return verdict.estimate ? " (" + blocks + ")" : "";
-  return " (95 % interval " + percent(verdict.interval->low) + " to " + percent(verdict.interval->high) + ", " +
-         blocks + ")";
+std::string extent(const Verdict& verdict, const Comparison& comparison) {
+  std::string basis = format("ten blocks of %.0f s", comparison.window.block_s());
+  if (verdict.sequence) {
+    basis = format("%.0f minutes, by a history of %.1f h", verdict.sequence->minutes, comparison.history->hours);
+  } else if (comparison.look && comparison.look->number > 0) {
+    basis = format("ten blocks of %.0f s, look %u of %zu", comparison.look->at_s / statistics::block_count,
+                   comparison.look->number, look_seconds.size());
+  }
+  if (!verdict.interval) return verdict.estimate ? " (" + basis + ")" : "";
+  return " (95 % interval " + percent(verdict.interval->low) + " to " + percent(verdict.interval->high) + ", " + basis +
+         ")";
 }
 
 std::string conclusion(const Verdict& verdict, bool held_back) {
   const std::string margin = format("the margin of %.1f %%", 100 * verdict.margin);
   if (verdict.finding == statistics::Finding::equivalent) return "inside " + margin;
+  if (verdict.finding == statistics::Finding::not_worse)
+    return format("not worse by %.1f %% or more", 100 * verdict.worse_margin.value_or(0));
   if (verdict.finding != statistics::Finding::inconclusive) return "beyond " + margin;
   if (held_back) {
     return "beyond " + margin +
@@ -101,7 +109,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
     case Bar::load_differs:
       return "the two sides did not have the same load";
     case Bar::spared_load:
-      return "more than 1 % of the requests have no finished answer on one side, which was spared their load";
+      return "more than 1 % of the requests have a finished answer on one side alone, and the other was spared their "
+             "load";
   }
   return {};
 }
@@ -123,7 +132,7 @@ std::string time_of_day(std::int64_t us) {
 }
 
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {
-  std::string text = statement(verdict, comparison) + extent(verdict, comparison.window);
+  std::string text = statement(verdict, comparison) + extent(verdict, comparison);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
   return text + ", " + conclusion(verdict, held_back) + "; " + movers(verdict, comparison.window) + ".";
 }

@@ -1,5 +1,6 @@
 #include "metrics/compare/pairs/load.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -12,31 +13,48 @@ double tokens_of(const samples::Sample& sample) {
   return sample.prompt_tokens == samples::unknown_count ? 0 : static_cast<double>(sample.prompt_tokens);
 }
 
-/// Returns the request's prompt tokens by either answer, since one that was not finished may not tell.
-double tokens_of(const Pair& pair) { return std::max(tokens_of(*pair.a), tokens_of(*pair.b)); }
+double tokens_of(const samples::Sample* sample) { return sample ? tokens_of(*sample) : 0; }
 
-/// Counts what one side was spared.
+/// Returns the request's prompt tokens by any of its answers, since one that was not finished may not tell.
+double tokens_of(const Pair& pair) {
+  return std::max({tokens_of(*pair.a), tokens_of(*pair.b), tokens_of(pair.primary)});
+}
+double tokens_of(const Single& one) { return std::max(tokens_of(*one.sample), tokens_of(one.primary)); }
+
+/// Counts what each side was spared.
 class Counting {
  public:
   Counting(Load& load, const statistics::Window& window) : load_(load), window_(window) {}
 
-  void sample(double tokens) { tokens_ += tokens; }
-  void spare(std::uint64_t& side, const std::string& reason, std::int64_t at_us, double tokens) {
-    ++side;
-    ++load_.unfinished[reason];
-    ++load_.spared_by_block[window_.block_of(at_us)];
-    spared_ += tokens;
+  /// Takes one request. A reason is "" where the side finished it.
+  void add(const std::string& reason_a, const std::string& reason_b, std::int64_t at_us, double tokens) {
+    ++load_.sampled;
+    tokens_ += tokens;
+    if (reason_a.empty() != reason_b.empty())
+      spare(reason_a.empty() ? load_.b : load_.a, reason_a + reason_b, at_us, tokens);
   }
-  void settle() { load_.prompt_tokens_spared = tokens_ > 0 ? spared_ / tokens_ : 0; }
+  void settle() {
+    for (Spared* const side : {&load_.a, &load_.b})
+      side->prompt_tokens = tokens_ > 0 ? side->prompt_tokens / tokens_ : 0;
+  }
 
  private:
+  void spare(Spared& side, const std::string& reason, std::int64_t at_us, double tokens) {
+    ++side.requests;
+    ++side.by_reason[reason];
+    ++side.by_block[window_.block_of(at_us)];
+    side.prompt_tokens += tokens;
+  }
+
   Load& load_;
   const statistics::Window& window_;
-  double tokens_ = 0, spared_ = 0;
+  double tokens_ = 0;
 };
 
-std::string reason_of(const samples::Sample& shadow, const samples::Names& names) {
-  return std::string(shadow.drop_reason != 0 ? names.text(shadow.drop_reason) : name_of(shadow.outcome));
+/// Returns why a side has no finished answer; "" if it has one.
+std::string reason_of(const samples::Sample& side, const samples::Sample& other, const samples::Names& names) {
+  if (finished(side, other)) return {};
+  return std::string(side.drop_reason != 0 ? names.text(side.drop_reason) : name_of(side.outcome));
 }
 
 /// True for a request that a twin would have been sent, so far as the primary's record tells.
@@ -112,31 +130,30 @@ Load load_of(const Pairing& pairing, const statistics::Window& window, const sam
   Counting counting(load, window);
   bool shadow_a = false, shadow_b = false;
   for (const Pair& pair : pairing.pairs) {
-    counting.sample(tokens_of(pair));
     shadow_a = pair.a->role == Role::shadow;
     shadow_b = pair.b->role == Role::shadow;
-    if (shadow_a && !finished(*pair.a, *pair.b)) {
-      counting.spare(load.spared_a, reason_of(*pair.a, names), pair.at_us, tokens_of(pair));
-    }
-    if (shadow_b && !finished(*pair.b, *pair.a)) {
-      counting.spare(load.spared_b, reason_of(*pair.b, names), pair.at_us, tokens_of(pair));
+    const std::string reason_a = reason_of(*pair.a, *pair.b, names), reason_b = reason_of(*pair.b, *pair.a, names);
+    counting.add(reason_a, reason_b, pair.at_us, tokens_of(pair));
+    if (shadow_b && !reason_b.empty()) {
+      ++load.unfinished[reason_b];
+    } else if (shadow_a && !reason_a.empty()) {
+      ++load.unfinished[reason_a];
     }
   }
-  load.sampled = pairing.pairs.size();
   // A shadow without its primary's line tells nothing of the primary.
   const auto missing_b = shadow_b ? not_mirrored(pairing, pairing.only_a, complete_us) : std::vector<Single>{};
   const auto missing_a = shadow_a ? not_mirrored(pairing, pairing.only_b, complete_us) : std::vector<Single>{};
   load.same = same_load.value_or(twins(pairing.pairs) && missing_a.size() + missing_b.size() <= pairing.pairs.size());
   if (load.same) {
-    const auto add = [&](const std::vector<Single>& missing, std::uint64_t& side) {
-      for (const Single& one : missing) {
-        counting.sample(tokens_of(*one.sample));
-        counting.spare(side, "not_mirrored", one.at_us, tokens_of(*one.sample));
-      }
-      load.sampled += missing.size();
-    };
-    add(missing_b, load.spared_b);
-    add(missing_a, load.spared_a);
+    const std::string not_sent = "not_mirrored";
+    for (const Single& one : missing_b) {
+      counting.add(reason_of(*one.sample, *one.sample, names), not_sent, one.at_us, tokens_of(one));
+      ++load.unfinished[not_sent];
+    }
+    for (const Single& one : missing_a) {
+      counting.add(not_sent, reason_of(*one.sample, *one.sample, names), one.at_us, tokens_of(one));
+      ++load.unfinished[not_sent];
+    }
   }
   counting.settle();
   return load;

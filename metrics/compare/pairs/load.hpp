@@ -1,7 +1,6 @@
 // Whether both sides had the same load, and what one of them was spared. Latency depends on load.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -14,18 +13,32 @@
 
 namespace weir::metrics::compare::pairs {
 
+/// Requests that one side had and finished, and the other did not.
+struct Spared {
+  std::uint64_t requests = 0;
+  /// The same by reason: a drop reason, an outcome, or not_mirrored.
+  std::map<std::string, std::uint64_t> by_reason{};
+  std::array<std::uint64_t, statistics::block_count> by_block{};
+  double prompt_tokens = 0;  ///< A share of the sampled requests' prompt tokens.
+};
+
 struct Load {
   bool same = true;
-  double in_flight_a = 0, in_flight_b = 0;   ///< Mean number in flight while a request ran; NaN if unknown.
-  std::uint64_t sampled = 0;                 ///< Requests that both sides were to have. 0 in a split, as all below.
-  std::uint64_t spared_a = 0, spared_b = 0;  ///< Requests to which this side, a shadow, has no finished answer.
-  /// The same by reason: a drop reason, an outcome, or not_mirrored.
+  double in_flight_a = 0, in_flight_b = 0;  ///< Mean number in flight while a request ran; NaN if unknown.
+  std::uint64_t sampled = 0;                ///< Requests that both sides were to have. 0 in a split, as all below.
+  Spared a{}, b{};                          ///< What each side was spared.
+  /// Requests without a finished answer of a shadow, by reason; also those that both sides lack.
   std::map<std::string, std::uint64_t> unfinished{};
-  std::array<std::uint64_t, statistics::block_count> spared_by_block{};
-  double prompt_tokens_spared = 0;  ///< A share of the sampled requests' prompt tokens.
 
-  /// More than 1 % of the sampled requests have no finished answer.
-  bool spared() const { return 100 * std::max(spared_a, spared_b) > sampled; }
+  /// The side was spared more than 1 % of the sampled requests, and no less than the other: its latency may look better
+  /// than it is, and is not worse than it looks.
+  bool helped_a() const { return helped(a, b); }
+  bool helped_b() const { return helped(b, a); }
+
+ private:
+  bool helped(const Spared& side, const Spared& other) const {
+    return 100 * side.requests > sampled && side.requests >= other.requests;
+  }
 };
 
 /// The pairing holds what lies in the window. A request without its other half counts only if it was dispatched before

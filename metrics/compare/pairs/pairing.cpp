@@ -62,6 +62,13 @@ std::int64_t first_warm(std::span<const Pair> pairs, std::int64_t warm_a, std::i
   return first == pairs.end() ? std::max(warm_a, warm_b) : first->at_us;
 }
 
+/// True if both sides' shadows were first sent requests at about one time, so that their caches filled alike.
+bool began_together(const Warm& a, const Warm& b) {
+  constexpr std::int64_t most_us = 60'000'000;
+  if (a.first_us == never_warm || b.first_us == never_warm) return false;
+  return std::max(a.first_us, b.first_us) - std::min(a.first_us, b.first_us) <= most_us;
+}
+
 template <class Item>
 void sort_by_time(std::vector<Item>& items) {
   // The sort is stable, and the join gave an order of its own, by key.
@@ -94,17 +101,24 @@ Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection
                      (shadows_b ? side_b.repeated_shadows : side_b.repeated_primaries);
 
   const Answers primaries = pairing.mode == Mode::control ? primaries_of(samples) : Answers{};
+  const auto primary_of = [&](const samples::Sample& sample) {
+    return sample.role == Role::primary ? &sample : primaries.find(sample.pair);
+  };
   // A shadow without its primary's line counts from its own arrival.
-  const auto dispatched = [&](const samples::Sample& sample) {
-    if (sample.role == Role::primary) return sample.dispatched_us;
-    const samples::Sample* primary = primaries.find(sample.pair);
+  const auto dispatched = [](const samples::Sample* primary, const samples::Sample& sample) {
     return primary ? primary->dispatched_us : sample.received_us;
   };
   const auto both = [&](const samples::Sample& x, const samples::Sample& y) {
-    if (&x != &y) pairing.pairs.push_back({&x, &y, dispatched(y.role == Role::primary ? y : x)});
+    if (&x == &y) return;
+    const samples::Sample* const primary = primary_of(y.role == Role::primary ? y : x);
+    pairing.pairs.push_back({&x, &y, dispatched(primary, x), primary});
   };
-  const auto only_a = [&](const samples::Sample& x) { pairing.only_a.push_back({&x, dispatched(x)}); };
-  const auto only_b = [&](const samples::Sample& y) { pairing.only_b.push_back({&y, dispatched(y)}); };
+  const auto single = [&](const samples::Sample& sample) {
+    const samples::Sample* const primary = primary_of(sample);
+    return Single{&sample, dispatched(primary, sample), primary};
+  };
+  const auto only_a = [&](const samples::Sample& x) { pairing.only_a.push_back(single(x)); };
+  const auto only_b = [&](const samples::Sample& y) { pairing.only_b.push_back(single(y)); };
   if (pairing.mode == Mode::split) {
     of_a->each(only_a);
     of_b->each(only_b);
@@ -122,7 +136,7 @@ Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection
     }
     const Mirrored& mirrored = warm_up.mirrored ? *warm_up.mirrored : here;
     const auto warm = [&](bool shadows, const sides::Selection& side, const samples::Sample* Pair::*answer) {
-      if (!shadows) return Warm{.from_us = std::numeric_limits<std::int64_t>::min()};
+      if (!shadows) return Warm{.from_us = std::numeric_limits<std::int64_t>::min(), .first_us = never_warm};
       std::set<samples::Names::Name> deciding;
       for (const Pair& pair : pairing.pairs) {
         if (asked.holds(pair.at_us)) deciding.insert((pair.*answer)->shadow);
@@ -131,15 +145,18 @@ Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection
     };
     pairing.warm_a = warm(shadows_a, a, &Pair::a);
     pairing.warm_b = warm(shadows_b, b, &Pair::b);
+    if (pairing.mode == Mode::control && began_together(pairing.warm_a, pairing.warm_b)) {
+      for (Warm* const side : {&pairing.warm_a, &pairing.warm_b}) *side = {side->first_us, side->first_us};
+    }
     pairing.warm_us = first_warm(pairing.pairs, pairing.warm_a.from_us, pairing.warm_b.from_us);
   }
   return pairing;
 }
 
-bool finished(const samples::Sample& shadow, const samples::Sample& other) {
-  if (shadow.drop_reason != 0) return false;
-  if (shadow.served || shadow.outcome == Outcome::client_abort) return true;
-  return shadow.outcome == Outcome::client_error && other.outcome == Outcome::client_error;
+bool finished(const samples::Sample& side, const samples::Sample& other) {
+  if (side.drop_reason != 0) return false;
+  if (side.served || side.outcome == Outcome::client_abort) return true;
+  return side.outcome == Outcome::client_error && other.outcome == Outcome::client_error;
 }
 
 bool twins(std::span<const Pair> pairs) {

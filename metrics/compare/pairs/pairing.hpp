@@ -29,16 +29,18 @@ constexpr std::string_view name_of(Mode mode) { return mode_names[static_cast<st
 struct Pair {
   const samples::Sample* a = nullptr;
   const samples::Sample* b = nullptr;
-  std::int64_t at_us = 0;  ///< Its primary was dispatched at this moment.
+  std::int64_t at_us = 0;                    ///< Its primary was dispatched at this moment.
+  const samples::Sample* primary = nullptr;  ///< One of the two, or that of two shadows; null if its line is not there.
 
-  /// A pair of two shadows has no primary's answer, and a's stands for it.
-  const samples::Sample& primary_or_a() const { return b->role == Role::primary ? *b : *a; }
+  /// Where the primary's line is not there, a's stands for it.
+  const samples::Sample& primary_or_a() const { return primary ? *primary : *a; }
 };
 
 /// A request that only one side has: the other was not mirrored, or its line is lost.
 struct Single {
   const samples::Sample* sample = nullptr;
   std::int64_t at_us = 0;
+  const samples::Sample* primary = nullptr;  ///< As in Pair.
 };
 
 /// The pointers are into the samples. All lists are in order of time.
@@ -57,14 +59,15 @@ inline constexpr statistics::Window any_time{std::numeric_limits<std::int64_t>::
                                              std::numeric_limits<std::int64_t>::max()};
 
 /// Joins samples by the primary's id. With a control among the shadows (a shadow that `a` holds as well), b is compared
-/// with the control. When a side is warm depends on the shadows that have pairs in the window `asked` for. It takes
+/// with the control. When a side is warm depends on the shadows that have pairs in the window `asked` for. A candidate
+/// and a control that began within a minute of each other are cold alike, and every pair of theirs counts. It takes
 /// time n log n. The result does not depend on the order of the samples.
 Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
                 const WarmUp& warm_up, const statistics::Window& asked = any_time);
 
-/// True if the shadow was sent the request and answered it as far as its client stayed. `other` is the pair's other
+/// True if the side was sent the request and answered it as far as its client stayed. `other` is the pair's other
 /// answer: what both refuse is answered too.
-bool finished(const samples::Sample& shadow, const samples::Sample& other);
+bool finished(const samples::Sample& side, const samples::Sample& other);
 
 /// True if each replica of one side had the requests of one replica of the other, so that their load was the same. One
 /// pair in a hundred may differ.

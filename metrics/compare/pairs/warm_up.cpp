@@ -62,6 +62,7 @@ Warm Mirrored::warm(const sides::Selection& side, const std::set<samples::Names:
   if (first_of.empty()) return warm;
   const auto last =
       std::ranges::max_element(first_of, {}, &std::pair<const samples::Names::Name, std::int64_t>::second);
+  warm.first_us = last->second;
   const std::int64_t rested = last->second + static_cast<std::int64_t>(seconds * 1e6);
   if (warm.kv_tokens == 0) {
     warm.from_us = rested;

@@ -22,8 +22,9 @@ using KvTokens = std::function<std::optional<std::uint64_t>(samples::Names::Name
 /// When one side's shadows are warm.
 struct Warm {
   std::int64_t from_us = never_warm;
-  std::uint64_t kv_tokens = 0;  ///< The tokens that they have to prefill; 0 if unknown, or without a warm-up.
-  std::uint64_t prefilled = 0;  ///< The tokens that they have prefilled so far, or by `from_us`.
+  std::int64_t first_us = never_warm;  ///< The first request of the last of them to begin.
+  std::uint64_t kv_tokens = 0;         ///< The tokens that they have to prefill; 0 if unknown, or without a warm-up.
+  std::uint64_t prefilled = 0;         ///< The tokens that they have prefilled so far, or by `from_us`.
 
   bool lacks_tokens() const { return prefilled < kv_tokens; }
 };

@@ -1,4 +1,5 @@
 // The report as JSON. Other programs read it: members may be added, and none changes.
+#include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/report/report.hpp"
 #include "metrics/compare/report/side_json.hpp"
@@ -13,7 +14,13 @@ void write(JsonWriter& json, const comparison::Verdict& verdict) {
   json.open('{').key("metric").text(name_of(verdict.metric)).key("count").count(verdict.count);
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);
-  json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.p);
+  json.key("margin").decimal(verdict.margin).key("worse_margin").decimal(verdict.worse_margin);
+  json.key("p").decimal(verdict.p).key("looks");
+  if (verdict.sequence) {
+    json.null();
+  } else {
+    json.count(verdict.looks);
+  }
   json.key("verdict").text(name_of(verdict.finding)).key("withheld").boolean(verdict.withheld);
   json.key("why").text(verdict.why).key("needs_s").decimal(verdict.needs_s);
   json.key("blocks").open('[');
@@ -116,6 +123,30 @@ void write(JsonWriter& json, const std::optional<Cheapest>& cheapest) {
   json.key("in_flight").decimal(found ? std::optional(found->point.in_flight) : std::nullopt).close('}');
 }
 
+void write(JsonWriter& json, const std::optional<comparison::HistoryUsed>& history) {
+  json.key("history");
+  if (!history) {
+    json.null();
+    return;
+  }
+  json.open('{').key("hours").decimal(history->hours).key("source").text(history->source).close('}');
+}
+
+void write(JsonWriter& json, const std::optional<comparison::Look>& look) {
+  json.key("look");
+  if (!look) {
+    json.null();
+    return;
+  }
+  json.open('{').key("number").count(look->number).key("of").count(comparison::look_seconds.size());
+  json.key("at_s").decimal(look->at_s).key("next_s").decimal(look->next_s).close('}');
+}
+
+void write(JsonWriter& json, const comparison::GateResult& gate) {
+  json.key("gate").open('{').key("word").text(name_of(gate.word));
+  json.key("worse").texts(gate.worse).key("unknown").texts(gate.unknown).close('}');
+}
+
 void write_notes(JsonWriter& json, std::span<const comparison::Note> notes) {
   json.key("notes").open('[');
   for (const auto& note : notes) json.text(note.code);
@@ -145,7 +176,11 @@ void write(JsonWriter& json, const Report& report) {
   write_moment(json, "to", comparison.window, comparison.window.to_us);
   json.key("blocks").count(statistics::block_count);
   json.key("block_s").decimal(comparison.window.block_s()).close('}');
-  json.key("needs_s").decimal(comparison.needs_s).key("sides").open('[');
+  json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
+  write(json, comparison.history);
+  write(json, comparison.look);
+  write(json, gate_of(comparison));
+  json.key("sides").open('[');
   for (const auto& side : report.sides) write(json, side);
   json.close(']').key("verdicts").open('[');
   for (const auto& verdict : comparison.verdicts) write(json, verdict);
@@ -184,7 +219,7 @@ std::string as_json(const SwappedReport& report) {
   const auto& first = report.first.comparison;
   const auto& second = report.second.comparison;
   json.open('{').key("v").count(1).key("swapped").boolean(true);
-  json.key("state").text(name_of(first.state == comparison::State::final ? second.state : first.state));
+  json.key("state").text(name_of(state_of(first, second)));
   json.key("a").text(first.side_a.name).key("b").text(first.side_b.name).key("pairs").count(first.pairs + second.pairs);
   json.key("verdicts").open('[');
   for (const auto& verdict : report.verdicts) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/cells.hpp"
 #include "metrics/compare/report/report_document.hpp"
@@ -18,6 +19,30 @@ std::string seconds_text(double seconds) {
   return format("%.1f h", seconds / 3600);
 }
 
+/// Says when one may look.
+std::string basis_sentence(const comparison::Comparison& comparison) {
+  std::string text;
+  if (const auto& history = comparison.history) {
+    text += format(" Medians may be looked at at any time: their variance is that of %.1f h of one configuration (",
+                   history->hours) +
+            history->source + ").";
+  } else {
+    text += " There is no history of one configuration (eight hours of a control or of replicas, or --floor).";
+  }
+  if (const auto& look = comparison.look; look && look->number > 0) {
+    const std::string of = format(" of %zu", comparison::look_seconds.size());
+    text += (comparison.history ? " The other verdicts are" : " The verdicts are") +
+            format(" those of look %u", look->number) + of + ", after " + seconds_text(look->at_s);
+    text += look->next_s ? "; the next is after " + seconds_text(*look->next_s) + '.' : ", the last one.";
+  } else if (look && look->next_s) {
+    text += " The first look is after " + seconds_text(*look->next_s) + '.';
+  } else if (comparison.declared && comparison.state == comparison::State::running) {
+    text += " The declared window has not ended" +
+            std::string(comparison.history ? "." : ", so there are no verdicts yet.");
+  }
+  return text;
+}
+
 std::string state_sentence(const comparison::Comparison& comparison) {
   const auto& window = comparison.window;
   const auto pairs = format("%llu pairs", static_cast<unsigned long long>(comparison.pairs));
@@ -31,7 +56,7 @@ std::string state_sentence(const comparison::Comparison& comparison) {
       text = "Final: " + what;
       break;
     case comparison::State::running:
-      text = "Running, so there are no verdicts yet: " + what;
+      text = "Running: " + what;
       break;
     case comparison::State::too_few:
       text = "Too few: " + what;
@@ -41,7 +66,7 @@ std::string state_sentence(const comparison::Comparison& comparison) {
     text += " from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us) +
             format(", in %zu blocks of %s", statistics::block_count, short_number(window.block_s()).c_str()) + " s";
   }
-  text += '.';
+  text += '.' + basis_sentence(comparison);
   if (!comparison.needs_s) return text;
   text += " A window of " + seconds_text(*comparison.needs_s) + " would do";
   const bool latency_barred = std::ranges::any_of(comparison.verdicts, [](const comparison::Verdict& verdict) {
@@ -64,6 +89,7 @@ void add_verdicts(Document& document, const Report& report) {
                           std::to_string(verdict.count)});
   }
   document.table(std::move(table));
+  document.item("gate: " + std::string(name_of(gate_of(comparison).word)));
   for (const auto& verdict : comparison.verdicts)
     document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
 }
@@ -156,7 +182,7 @@ Document summary_of(const SwappedReport& report) {
   const auto& comparison = report.first.comparison;
   document.heading("Swapped: " + comparison.b + " against " + comparison.a);
   if (report.verdicts.empty()) {
-    document.paragraph("There are no verdicts, because not both windows are final.");
+    document.paragraph("There are no verdicts, because a window has none.");
   } else {
     Table table{{"metric", "verdict", "configuration", "95 % interval", "GPU", "95 % interval", "margin"}, {}};
     for (const auto& verdict : report.verdicts) {

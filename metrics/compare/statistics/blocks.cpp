@@ -11,7 +11,7 @@
 namespace weir::metrics::compare::statistics {
 namespace {
 
-constexpr double confidence = 0.95;
+constexpr double outside = 0.05;  ///< Of the interval.
 constexpr std::int64_t minute_us = 60'000'000;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
@@ -76,8 +76,8 @@ std::optional<Estimate> estimate_of(const BlockValues& blocks) {
   return Estimate{middle, std::sqrt(squares / (n - 1) / n), n - 1};
 }
 
-Interval interval_of(const Estimate& estimate) {
-  const double reach = t_two_sided(confidence, estimate.degrees) * estimate.standard_error;
+Interval interval_of(const Estimate& estimate, unsigned looks) {
+  const double reach = t_two_sided(1 - outside / looks, estimate.degrees) * estimate.standard_error;
   return {estimate.mean - reach, estimate.mean + reach};
 }
 

@@ -48,8 +48,8 @@ struct Interval {
 
 /// Returns nothing unless every block has a value.
 std::optional<Estimate> estimate_of(const BlockValues& blocks);
-/// Returns mean +- t * standard error, for 95 %.
-Interval interval_of(const Estimate& estimate);
+/// Returns mean +- t * standard error, for 95 % over so many looks together.
+Interval interval_of(const Estimate& estimate, unsigned looks = 1);
 /// Returns the mean of the blocks that have a value; NaN if none has.
 double mean_of(const BlockValues& blocks);
 

@@ -18,10 +18,18 @@ Interval margins_of(const Effect& effect) {
   return {low, std::log1p(effect.margin)};
 }
 
-/// `beyond` is how far the estimate lies outside a margin; it is negative inside.
-double chance_of(double beyond, const Estimate& estimate) {
-  if (estimate.standard_error > 0) return t_above(beyond / estimate.standard_error, estimate.degrees);
+/// Returns the one-sided chance of an estimate that lies `beyond` a margin; that is negative inside.
+double chance_of(double beyond, const Effect& effect) {
+  if (effect.sequence) return p_value_beyond(beyond, *effect.sequence) / 2;
+  const Estimate& estimate = *effect.estimate;
+  if (estimate.standard_error > 0) return effect.looks * t_above(beyond / estimate.standard_error, estimate.degrees);
   return beyond > 0 ? 0.0 : 1.0;
+}
+
+double mean_of(const Effect& effect) { return effect.sequence ? effect.sequence->mean : effect.estimate->mean; }
+
+bool is_not_worse(const Effect& effect) {
+  return effect.worse_margin && chance_of(std::log1p(*effect.worse_margin) - mean_of(effect), effect) <= level;
 }
 
 Finding direction(Metric metric, double effect) {
@@ -44,11 +52,15 @@ std::optional<double> shown_mean(Metric metric, const BlockValues& blocks) {
   return std::isfinite(mean) ? std::optional(shown(metric, mean)) : std::nullopt;
 }
 
+Interval interval_of(const Effect& effect) {
+  return effect.sequence ? interval_of(*effect.sequence) : interval_of(*effect.estimate, effect.looks);
+}
+
 double p_value(const Effect& effect) {
-  if (!effect.estimate) return std::numeric_limits<double>::quiet_NaN();
+  if (!effect.known()) return std::numeric_limits<double>::quiet_NaN();
   const Interval margins = margins_of(effect);
-  const double above = chance_of(effect.estimate->mean - margins.high, *effect.estimate);
-  const double below = chance_of(margins.low - effect.estimate->mean, *effect.estimate);
+  const double above = chance_of(mean_of(effect) - margins.high, effect);
+  const double below = chance_of(margins.low - mean_of(effect), effect);
   return std::min(1.0, 2 * std::min(above, below));
 }
 
@@ -74,12 +86,14 @@ std::vector<Decision> decide(std::span<const Effect> family) {
   for (std::size_t i = 0; i < family.size(); ++i) {
     Decision decision;
     decision.p = p_values[i];
-    if (const auto& estimate = family[i].estimate) {
-      const Interval interval = interval_of(*estimate), margins = margins_of(family[i]);
+    if (family[i].known()) {
+      const Interval interval = interval_of(family[i]), margins = margins_of(family[i]);
       if (rejected[i]) {
-        decision.finding = direction(family[i].metric, estimate->mean);
+        decision.finding = direction(family[i].metric, mean_of(family[i]));
       } else if (interval.low >= margins.low && interval.high <= margins.high) {
         decision.finding = Finding::equivalent;
+      } else if (is_not_worse(family[i])) {
+        decision.finding = Finding::not_worse;
       } else {
         decision.held_back = decision.p <= level;
       }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "metrics/compare/statistics/blocks.hpp"
+#include "metrics/compare/statistics/confidence_sequence.hpp"
 
 namespace weir::metrics::compare::statistics {
 
@@ -37,18 +38,25 @@ inline constexpr std::array<std::string_view, 7> finding_names{"better",     "wo
                                                                "equivalent", "not_worse", "inconclusive"};
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
 
-/// So much worse b may be at most and still be `not_worse`; shares of a, and for misses a factor, for errors a
-/// difference of shares.
+/// So much worse b may be at most and still be `not_worse`: shares of a, and of errors a difference of shares.
 struct Margins {
-  double ttft = 0.10, tpot = 0.05, misses = 1.2, errors = 0.002, mean_tokens = 0.05;
+  double ttft = 0.10, tpot = 0.05, misses = 0.20, errors = 0.002, mean_tokens = 0.05;
 };
 
 /// The effect on a metric. The estimate is on the effect's own scale.
 struct Effect {
   Metric metric = Metric::ttft;
   std::optional<Estimate> estimate{};
-  double margin = 0.02;  ///< A share of a.
+  double margin = 0.02;                  ///< A share of a.
+  std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked; a share of a.
+  unsigned looks = 1;                    ///< The estimate is that of one of so many looks, each of which may decide.
+  std::optional<Sequence> sequence{};    ///< Counts in place of the estimate, at any number of looks.
+
+  bool known() const { return estimate || sequence; }
 };
+
+/// Returns the interval that holds the effect at all looks together, with 95 %. The effect is known.
+Interval interval_of(const Effect& effect);
 
 struct Decision {
   Finding finding = Finding::inconclusive;
@@ -57,11 +65,12 @@ struct Decision {
 };
 
 /// Returns twice the one-sided probability that an effect within the margins shows so far beyond the nearer one by
-/// chance; at most 1.
+/// chance, at any of the looks; at most 1.
 double p_value(const Effect& effect);
 
-/// Decides about one family: Holm at 5 % over the effects that have an estimate, then equivalence by the 95 % interval.
-/// The result has the order of the effects.
+/// Decides about one family: Holm at 5 % over the effects that are known, then equivalence by the 95 % interval, then
+/// `not_worse` if b is by less than its margin worse, one-sided at 5 %. The latter is not corrected for the number of
+/// effects: who asks whether all are not worse is wrong with 5 % at most. The result has the order of the effects.
 std::vector<Decision> decide(std::span<const Effect> family);
 
 /// Returns for each p whether Holm's method rejects at `level`. NaN is not of the family.

@@ -1,6 +1,7 @@
 // Samples of a primary and its shadow, for tests to change.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string_view>
@@ -92,12 +93,21 @@ class TwinSamples {
   std::uint64_t requests_ = 0;
 };
 
-/// Options that compare fp8 with fp16 and take every pair from the first on.
-inline comparison::Options options_of(TwinSamples& samples) {
+/// Options that compare fp8 with fp16 and take every pair from the first on. The window is not declared.
+inline comparison::Options open_options_of(TwinSamples& samples) {
   comparison::Options options;
   options.a = samples.config("fp16");
   options.b = samples.config("fp8");
   options.warm_up.seconds = 0;
+  return options;
+}
+
+/// The same with a declared window, which ends with the last request to be dispatched.
+inline comparison::Options options_of(TwinSamples& samples) {
+  comparison::Options options = open_options_of(samples);
+  std::int64_t last = 0;
+  for (const samples::Sample& sample : samples.each()) last = std::max(last, sample.dispatched_us);
+  options.to_us = last + 1;
   return options;
 }
 

@@ -40,7 +40,7 @@ Comparison window(double factor, bool final = true) {
     shadow.tpot = static_cast<float>(0.02 * factor * noise);
   }
   Options options = options_of(samples);
-  options.running = !final;
+  if (!final) options.to_us = *options.to_us + 1000 * second;
   return compare(samples, options);
 }
 

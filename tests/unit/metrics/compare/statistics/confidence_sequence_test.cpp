@@ -1,0 +1,242 @@
+#include "metrics/compare/statistics/confidence_sequence.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+
+#include "metrics/compare/statistics/verdicts.hpp"
+
+namespace weir::metrics::compare::statistics {
+namespace {
+
+constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
+
+// Both were computed in Python by the formulas of the header.
+TEST(ConfidenceSequence, HasTheIntervalAndThePOfTheNormalMixture) {
+  const Sequence short_one{0.03, 5, 0.0004}, long_one{0.03, 60, 0.008};
+  EXPECT_NEAR(interval_of(short_one).low, -0.0009852487035678995, 1e-9);
+  EXPECT_NEAR(interval_of(long_one).high, 0.0653508939286202, 1e-9);
+  EXPECT_NEAR(p_value_beyond(0.05, short_one), 0.00020830031331914235, 1e-9);
+  EXPECT_NEAR(p_value_beyond(0.05, long_one), 0.0006072809889869884, 1e-9);
+  EXPECT_EQ(p_value_beyond(0, short_one), 1);
+  EXPECT_EQ(p_value_beyond(-1, short_one), 1);
+  EXPECT_EQ(p_value_beyond(0.001, Sequence{0, 5, 0}), 0) << "where nothing varies nothing is chance";
+}
+
+TEST(ConfidenceSequence, TheIntervalEndsWherePIsFivePercent) {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> share(0, 1);
+  for (int i = 0; i < 1000; ++i) {
+    const Sequence sequence{share(random) - 0.5, std::floor(5 + 500 * share(random)), std::exp(-10 * share(random))};
+    const Interval interval = interval_of(sequence);
+    EXPECT_NEAR(interval.high - sequence.mean, sequence.mean - interval.low, 1e-12);
+    EXPECT_NEAR(p_value_beyond(sequence.mean - interval.low, sequence), 0.05, 1e-9);
+  }
+}
+
+TEST(ConfidenceSequence, CountsKnownMinutesAndTakesTheGreaterVariance) {
+  const Minutes minutes{0.1, no_value, 0.2, 0.3, no_value, 0.4};
+  EXPECT_EQ(known_minutes(minutes), 4u);
+  EXPECT_FALSE(sequence_of(minutes, 1, std::nullopt));
+  const Minutes five{0.1, no_value, 0.2, 0.3, 0.4, 0.5};
+  const auto sequence = sequence_of(five, 0.001, std::nullopt);
+  ASSERT_TRUE(sequence);
+  EXPECT_NEAR(sequence->mean, 0.3, 1e-12);
+  EXPECT_EQ(sequence->minutes, 5);
+  EXPECT_EQ(sequence->variance, 0.001);
+  EXPECT_EQ(sequence_of(five, 0.001, Estimate{0, 0.01, 9})->variance, 0.001);
+  EXPECT_NEAR(sequence_of(five, 0.001, Estimate{0, 0.1, 9})->variance, 0.05, 1e-12);
+}
+
+double variance_of(const std::vector<std::vector<double>>& groups) {
+  double squares = 0, degrees = 0;
+  for (const auto& group : groups) {
+    double mean = 0;
+    for (const double value : group) mean += value / static_cast<double>(group.size());
+    for (const double value : group) squares += std::pow(value - mean, 2);
+    degrees += static_cast<double>(group.size()) - 1;
+  }
+  return squares / degrees;
+}
+
+/// The definition, word by word.
+double naive_long_run_variance(const std::vector<Minutes>& series) {
+  double greatest = 0;
+  for (const std::size_t length : {std::size_t{5}, std::size_t{30}}) {
+    std::vector<std::vector<double>> groups;
+    for (const Minutes& minutes : series) {
+      std::vector<double> means;
+      for (std::size_t batch = 0; batch < minutes.size() / length; ++batch) {
+        std::vector<double> known;
+        for (std::size_t i = 0; i < length; ++i)
+          if (!std::isnan(minutes[batch * length + i])) known.push_back(minutes[batch * length + i]);
+        if (static_cast<double>(known.size()) < static_cast<double>(length) / 2) continue;
+        double mean = 0;
+        for (const double value : known) mean += value / static_cast<double>(known.size());
+        means.push_back(mean);
+      }
+      if (!means.empty()) groups.push_back(means);
+    }
+    greatest = std::max(greatest, static_cast<double>(length) * variance_of(groups));
+  }
+  return greatest;
+}
+
+TEST(LongRunVariance, IsThatOfBatchesOfFiveAndThirtyMinutes) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Minutes> series(1 + static_cast<std::size_t>(round) % 3);
+    const double missing = 0.2 * (round % 4);
+    for (Minutes& minutes : series) {
+      const double offset = normal(random);
+      double drift = 0;
+      minutes.resize(700 + static_cast<std::size_t>(round) * 7);
+      for (double& minute : minutes) {
+        drift = 0.8 * drift + normal(random);
+        minute = random() % 1000 < 1000 * missing ? no_value : offset + drift;
+      }
+    }
+    const auto variance = long_run_variance(series);
+    if (!variance) continue;
+    EXPECT_NEAR(*variance, naive_long_run_variance(series), 1e-9);
+  }
+}
+
+TEST(LongRunVariance, TakesEightHours) {
+  const auto variance_after = [](std::size_t minutes) {
+    return long_run_variance(std::vector<Minutes>{Minutes(minutes, 1.0)});
+  };
+  EXPECT_FALSE(variance_after(479));
+  EXPECT_EQ(variance_after(480), 0);
+  EXPECT_FALSE(long_run_variance({}));
+  EXPECT_EQ(long_run_variance(std::vector<Minutes>{Minutes(240, 1.0), Minutes(240, 2.0)}), 0)
+      << "couples differ in their means";
+  EXPECT_FALSE(long_run_variance(std::vector<Minutes>(16, Minutes(30, 1.0)))) << "one batch has no spread";
+  Minutes gaps(480, 1.0);
+  std::fill_n(gaps.begin(), 15, no_value);
+  EXPECT_TRUE(long_run_variance(std::vector<Minutes>{gaps}));
+  gaps[15] = no_value;
+  EXPECT_FALSE(long_run_variance(std::vector<Minutes>{gaps}));
+}
+
+/// The difference of two GPUs whose speeds drift by 2 % each (an Ornstein-Uhlenbeck process with the time constant
+/// `tau`), and the noise of 150 pairs a minute, in cells of 10 s.
+class Drift {
+ public:
+  Drift(double tau_s, std::uint64_t seed) : keep_(std::exp(-10 / tau_s)), random_(seed) {
+    now_ = speed * normal_(random_);
+  }
+
+  double minute() {
+    double sum = 0;
+    for (int cell = 0; cell < 6; ++cell) {
+      sum += now_ + 0.0075 * normal_(random_);
+      now_ = keep_ * now_ + speed * std::sqrt(1 - keep_ * keep_) * normal_(random_);
+    }
+    return sum / 6;
+  }
+  Minutes minutes(std::size_t count) {
+    Minutes minutes(count);
+    for (double& one : minutes) one = minute();
+    return minutes;
+  }
+
+ private:
+  static constexpr double speed = 0.02 * 1.4142135623730951;
+  double keep_, now_ = 0;
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+};
+
+std::optional<Estimate> own_blocks(const Minutes& minutes) {
+  if (minutes.size() < 10) return std::nullopt;
+  BlockValues blocks{};
+  for (std::size_t i = 0; i < block_count; ++i) {
+    const std::size_t begin = i * minutes.size() / block_count, end = (i + 1) * minutes.size() / block_count;
+    for (std::size_t k = begin; k < end; ++k) blocks[i] += minutes[k] / static_cast<double>(end - begin);
+  }
+  return estimate_of(blocks);
+}
+
+/// The first minute of each finding, with a look after every minute; infinite if there is none.
+struct Found {
+  double worse = std::numeric_limits<double>::infinity(), better = worse, not_worse = worse;
+};
+
+Found look_every_minute(double tau_s, double effect, std::size_t minutes, std::uint64_t seed) {
+  Drift drift(tau_s, seed);
+  const auto history = long_run_variance(std::vector<Minutes>{drift.minutes(480)});
+  Minutes seen;
+  Found found;
+  while (seen.size() < minutes) {
+    seen.push_back(drift.minute() + std::log1p(effect));
+    const auto sequence = sequence_of(seen, *history, own_blocks(seen));
+    if (!sequence) continue;
+    Effect one{Metric::tpot, std::nullopt, 0.02, 0.05};
+    one.sequence = sequence;
+    // The other three of a family are certain to be equal.
+    Effect other{Metric::ttft, Estimate{0, 1e-6, 9}};
+    const Finding finding = decide(std::vector{one, other, other, other})[0].finding;
+    const auto at = static_cast<double>(seen.size());
+    if (finding == Finding::worse) found.worse = std::min(found.worse, at);
+    if (finding == Finding::better) found.better = std::min(found.better, at);
+    if (finding == Finding::not_worse || finding == Finding::equivalent)
+      found.not_worse = std::min(found.not_worse, at);
+  }
+  return found;
+}
+
+constexpr std::array<double, 4> drifts{10, 60, 300, 1200};
+
+double middle_of(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+TEST(LooksEveryMinute, FindNoDifferenceBetweenEqualsAtAnyDrift) {
+  constexpr std::uint64_t runs = 200;
+  for (const double tau : drifts) {
+    int different = 0;
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      const Found found = look_every_minute(tau, 0, 240, 1000 + run);
+      different += std::isfinite(found.worse) || std::isfinite(found.better);
+    }
+    EXPECT_LE(different, 3) << "drift of " << tau << " s";
+  }
+}
+
+TEST(LooksEveryMinute, FindATwentyFifthPartSoonAndATenthInHalfAnHour) {
+  constexpr std::uint64_t runs = 60;
+  for (const double tau : drifts) {
+    std::vector<double> by_quarter, by_tenth;
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      by_quarter.push_back(look_every_minute(tau, 0.25, 40, 2000 + run).worse);
+      by_tenth.push_back(look_every_minute(tau, 0.10, 120, 3000 + run).worse);
+    }
+    std::printf("drift %.0f s: +25 %% %g min, +10 %% %g min\n", tau, middle_of(by_quarter), middle_of(by_tenth));
+    EXPECT_LE(middle_of(by_quarter), 8) << tau;
+    EXPECT_LE(middle_of(by_tenth), 35) << tau;
+  }
+}
+
+TEST(LooksEveryMinute, LetEqualsPassWithinAnHourAndNothingAtTheMargin) {
+  constexpr std::uint64_t runs = 200;
+  for (const double tau : {10.0, 60.0, 300.0}) {
+    int passed = 0, at_the_margin = 0;
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      passed += std::isfinite(look_every_minute(tau, 0, 60, 4000 + run).not_worse);
+      at_the_margin += std::isfinite(look_every_minute(tau, 0.05, 240, 5000 + run).not_worse);
+    }
+    std::printf("drift %.0f s: %d of 200 pass, %d at the margin\n", tau, passed, at_the_margin);
+    EXPECT_GE(passed, 180) << "drift of " << tau << " s";
+    EXPECT_LE(at_the_margin, 14) << "drift of " << tau << " s";
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::statistics
