@@ -134,7 +134,7 @@ TEST_F(PoolSplit, ALongRequestGoesWhereItFits) {
 
 TEST_F(PoolSplit, WhatAttemptsShowIsCountedBySide) {
   begin(0.5);
-  const auto show = [&](ReplicaIndex of, Sign sign) { pool->health().report(pool->figures().key(of), sign, at(0)); };
+  const auto show = [&](ReplicaIndex of, Sign sign) { pool->health().report(pool->figures().key(of), sign, at(100)); };
   for (const auto sign : {Sign::answered, Sign::client_error, Sign::failed, Sign::refused, Sign::connect_timed_out})
     show(2, sign);
   EXPECT_EQ(pool->split().candidate.ended, 5u);
