@@ -134,8 +134,8 @@ TEST_F(PoolSplit, ALongRequestGoesWhereItFits) {
 
 TEST_F(PoolSplit, WhatAttemptsShowIsCountedBySide) {
   begin(0.5);
-  const auto show = [&](ReplicaIndex of, Sign sign) { pool->health().report(pool->figures().key(of), sign, at(100)); };
-  for (const auto sign : {Sign::answered, Sign::client_error, Sign::failed, Sign::refused, Sign::connect_timed_out})
+  const auto show = [&](ReplicaIndex of, Sign sign) { pool->health().report(pool->figures().key(of), sign, at(0)); };
+  for (const auto sign : {Sign::connect_timed_out, Sign::refused, Sign::failed, Sign::answered, Sign::client_error})
     show(2, sign);
   EXPECT_EQ(pool->split().candidate.ended, 5u);
   EXPECT_EQ(pool->split().candidate.failed, 3u);
