@@ -19,7 +19,7 @@ namespace weir::balancer {
 /// found no room, or whose request fails everywhere are none of them.
 struct SideCounts {
   std::uint64_t ended = 0;
-  std::uint64_t failed = 0;  ///< Of them, by the replica's own fault.
+  std::uint64_t failed = 0;  ///< Failures among them, by the replica's own fault.
 };
 
 struct SplitFigures {
@@ -56,7 +56,7 @@ struct Split : SplitFigures {
         ++side.ended;
         ++side.failed;
         return;
-      case Sign::outdone:  // It was counted as a client_error.
+      case Sign::outdone:  // Counted before, as a client_error.
         ++side.failed;
         return;
       default:

@@ -13,7 +13,7 @@ namespace {
 
 using Step = config::Rollout::Step;
 
-/// One failure alone says nothing, however small the candidate's share.
+/// A single failure says nothing, however small the candidate's share.
 constexpr std::uint64_t least_events = 2;
 
 bool is_last(const Step& step) { return step.share >= 1; }

@@ -11,7 +11,7 @@
 
 namespace weir::proxy::control {
 
-/// A rollout as the file keeps it. One of another pool or candidate is another rollout.
+/// A rollout as the file keeps it. With another pool or candidate it is another rollout.
 struct KeptRollout {
   std::string pool, candidate;
   balancer::rollout::Standing standing;

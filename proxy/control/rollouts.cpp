@@ -17,7 +17,7 @@ namespace {
 namespace ro = balancer::rollout;
 using metrics::Moment;
 
-/// What is new in a count that begins at 0 again when its pool is split anew.
+/// Returns the growth of a count, which begins at 0 again when its pool is split anew.
 std::uint64_t more(std::uint64_t now, std::uint64_t before) { return now >= before ? now - before : now; }
 
 ro::Counts since(const balancer::SplitFigures& before, const balancer::SplitFigures& now) {
