@@ -71,7 +71,7 @@ struct Tick {
 struct Standing {
   State state = State::idle;
   std::size_t step = 0;         ///< The place among the steps; without a meaning in idle, returned and aborted.
-  double share = 0;             ///< The candidate's, of the pool's requests. Above 0 in live, in done, and in a pause of a live step.
+  double share = 0;             ///< The candidate's. Above 0 in live, in done, and in a pause of a live step.
   double in_step = 0;           ///< Seconds. Time in which weir did not run, or the rollout was paused, does not count.
   double unknown = 0;           ///< Seconds since the gate was last known, as in_step.
   bool shadow_passed = false;   ///< The gate passed in the shadow step.
@@ -90,8 +90,8 @@ using Answer = std::variant<Move, std::string>;
 
 class Machine {
  public:
-  /// A live step needs so many of the candidate's requests where its gate is unknown and the shadow step has passed: the
-  /// pairs of the shadow step have shown the latencies, and few live requests show no more.
+  /// A live step needs so many of the candidate's requests where its gate is unknown and the shadow step has passed:
+  /// the pairs of the shadow step have shown the latencies, and few live requests show no more.
   static constexpr std::uint64_t least_requests = 30;
   /// The chance that a rollout of an equal candidate goes back by failures or by misses.
   static constexpr double false_return = 0.05;
