@@ -11,27 +11,36 @@ void Candidates::look(bool for_queue) {
   for (PoolReplica& replica : pool_.replicas.named()) {
     replica.ledger.advance(pool_.latest);
     replica.health.advance(pool_.latest);
-    views_.push_back(replica.view(pool_.latest));
-    if (for_queue && replica.rests_for_all && pool_.latest < replica.rests_until) views_.back().full = true;
     queued_ += replica.ledger.prefill_left();
     in_flight_ += replica.ledger.in_flight();
+    if (replica.closed) continue;
+    views_.push_back(replica.view(pool_.latest));
+    if (for_queue && replica.rests_for_all && pool_.latest < replica.rests_until) views_.back().full = true;
   }
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.
 void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
   found_ = views_;
+  const bool split = pool_.split.is_on();
+  const bool to_candidate = split && pool_.split.gives_candidate(request);
   for (ReplicaView& view : found_) {
     const PoolReplica& replica = pool_.replicas[view.index];
     view.tried = std::ranges::binary_search(request.tried, replica.key.serial);
     if (view.tried && pool_.latest < replica.rests_until) view.full = true;
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;
+    view.other_side = split && replica.spec.candidate != to_candidate;
   }
+}
+
+Narrowed Candidates::narrow_found(const WaitingRequest& request, bool can_wait) {
+  const Demand demand{request.prompt, request.context, request.sequence, can_wait};
+  return pool_.split.is_on() ? narrow_by_side(found_, demand) : narrow(found_, demand);
 }
 
 Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
   gather_for(request, ticket);
-  const Narrowed narrowed = narrow(found_, {request.prompt, request.context, request.sequence, can_wait});
+  const Narrowed narrowed = narrow_found(request, can_wait);
   if (!takes(narrowed)) return narrowed;
   const bool reserved_for_another = pool_.reserved_for && *pool_.reserved_for != ticket;
   if (reserved_for_another || !pool_has_room(request.prompt)) return {Eligibility::busy};
@@ -42,7 +51,7 @@ bool Candidates::find_reservable(const WaitingRequest& request, WaitTicket ticke
   gather_for(request, ticket);
   for (ReplicaView& view : found_)
     if (!view.out) view.in_flight = 0, view.prefill_left = 0;
-  narrow(found_, {request.prompt, request.context, request.sequence, true});
+  narrow_found(request, true);
   return !found_.empty();
 }
 

@@ -17,8 +17,8 @@ class Candidates {
  public:
   explicit Candidates(PoolState& pool) : pool_(pool) {}
 
-  /// Brings the views of all named replicas up to date. With `for_queue` a replica on which a lease has just failed
-  /// looks full.
+  /// Brings the views of all named replicas up to date, but for a candidate's that gets no request. With `for_queue` a
+  /// replica on which a lease has just failed looks full.
   void look(bool for_queue);
 
   /// Finds the candidates of a request. `ticket` is 0 for one that does not wait.
@@ -29,7 +29,7 @@ class Candidates {
   /// Returns the candidates that were found last.
   std::span<const ReplicaView> found() const { return found_; }
 
-  /// Returns the named replicas as of the latest look.
+  /// Returns the named replicas as of the latest look, without those that a split closes.
   std::span<const ReplicaView> views() const { return views_; }
   /// True if the pool's own limits let a prompt in, as of the latest look.
   bool pool_has_room(Tokens prompt) const;
@@ -38,6 +38,7 @@ class Candidates {
 
  private:
   void gather_for(const WaitingRequest& request, WaitTicket ticket);
+  Narrowed narrow_found(const WaitingRequest& request, bool can_wait);
 
   PoolState& pool_;
   std::vector<ReplicaView> views_, found_;

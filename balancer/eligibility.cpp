@@ -32,7 +32,8 @@ void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand
 
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
-  std::erase_if(replicas, [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
+  std::erase_if(replicas,
+                [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
   if (replicas.empty()) return {Eligibility::too_long};
   prefer_long_enough(replicas, demand);
   const auto refuses = [](const ReplicaView& r) { return r.refuses; };
@@ -66,6 +67,16 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto eligibility = prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full;
   prefer(replicas, [](const ReplicaView& r) { return !r.suspected; });
   return {eligibility, panic};
+}
+
+Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand) {
+  const auto takes_at_once = [&](const ReplicaView& r) {
+    const bool long_enough = !r.max_context || demand.context <= *r.max_context;
+    return !r.tried && !r.draining && !r.refuses && !r.out && !r.full && long_enough && !r.at_limit(demand.prompt) &&
+           r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
+  };
+  prefer(replicas, [&](const ReplicaView& r) { return !r.other_side && takes_at_once(r); });
+  return narrow(replicas, demand);
 }
 
 }  // namespace weir::balancer

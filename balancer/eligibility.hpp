@@ -54,4 +54,8 @@ struct Narrowed {
 /// Leaves in `replicas` those that may take the request, in their order. For some and kv_full there is at least one.
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
+/// The same in a pool with a split. Only replicas of the request's own side are left if one of them is in, has room, is
+/// long enough and has not had the request. Otherwise the sides do not count.
+Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand);
+
 }  // namespace weir::balancer

@@ -32,8 +32,8 @@ Tokens sum_of(Tokens a, Tokens b) {
 Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optional<Tokens> context) {
   if (!prompt_known || facts.stored_context || facts.api == metrics::Api::other) return TokenLedger::unbounded;
   if (!metrics::generates(facts.api)) return facts.max_tokens.value_or(0);
-  const Tokens choice = std::min(facts.max_tokens.value_or(TokenLedger::unbounded),
-                                 context.value_or(TokenLedger::unbounded));
+  const Tokens choice =
+      std::min(facts.max_tokens.value_or(TokenLedger::unbounded), context.value_or(TokenLedger::unbounded));
   const Tokens choices = std::max<Tokens>(1, facts.n);
   return choice > TokenLedger::unbounded / choices ? TokenLedger::unbounded : choice * choices;
 }
@@ -59,7 +59,9 @@ Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
 }
 
 Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::span<const ReplicaView> candidates) {
-  PoolReplica& replica = pool_.replicas[candidates[policy_->choose(request.prompt, candidates, random_)].index];
+  const ReplicaView& chosen = candidates[policy_->choose(request.prompt, candidates, random_)];
+  PoolReplica& replica = pool_.replicas[chosen.index];
+  if (chosen.other_side) ++pool_.split.crossed;
   if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
   if (!request.prompt_known) ++replica.unknown_prompt;
   if (narrowed.panic) ++replica.panic;

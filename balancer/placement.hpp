@@ -27,6 +27,7 @@ struct PlacementRequest {
   std::optional<Moment> deadline{};
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
+  std::uint64_t lot = 0;  ///< Decides the side of a split, where the request has no conversation.
 };
 
 using WaitTicket = std::uint64_t;
@@ -49,8 +50,8 @@ struct Refused {
     too_long,          ///< The request is longer than any of them can ever take.
     queue_full,        ///< So many requests wait as may: the longest key's newest is refused.
     queue_bytes_full,  ///< The same for the bytes of their bodies.
-    too_late,  ///< By the rate of the last seconds, the turn of the request would come after its deadline.
-    expired,   ///< The deadline passed, or the client left, while the request waited.
+    too_late,          ///< By the rate of the last seconds, the turn of the request would come after its deadline.
+    expired,           ///< The deadline passed, or the client left, while the request waited.
   };
   Reason reason = Reason::no_replica;
   unsigned retry_after = 5;  ///< Seconds, 1 to 40; too_long does not use it.

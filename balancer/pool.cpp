@@ -26,9 +26,22 @@ void Pool::set_policy(config::Policy policy, double decode_weight) {
   core_.locked([&](PoolParts& parts) { parts.leases.set_policy(policy, decode_weight); });
 }
 
+void Pool::set_split(std::optional<double> share, Moment now) {
+  core_.free_room(now, [&](PoolParts& parts) {
+    if (!share) parts.state.split = Split();
+    parts.state.split.share = share;
+    parts.state.close_candidates();
+  });
+}
+
+SplitFigures Pool::split() {
+  return core_.locked([](PoolParts& parts) -> SplitFigures { return parts.state.split; });
+}
+
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
+    parts.state.close_candidates();
     parts.queue.note_contexts();
     parts.speeds.update();
     return indices;
@@ -42,6 +55,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.key = placement.fair_key;
   request.share = placement.share;
   request.bytes = placement.bytes;
+  request.lot = placement.lot;
   request.front_of_queue = placement.front_of_queue;
   return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) -> Offered {
     const PoolState& pool = parts.state;
@@ -69,8 +83,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
         break;
       case Eligibility::some:
       case Eligibility::kv_full:
-        if (!others_wait)
-          return Admitted{parts.leases.take(std::move(request), narrowed, parts.candidates.found())};
+        if (!others_wait) return Admitted{parts.leases.take(std::move(request), narrowed, parts.candidates.found())};
     }
     const auto time = pool.replicas.none_up() ? pool.limits.queue_time_none_up : pool.limits.queue_time;
     request.deadline = placement.deadline.value_or(pool.latest + std::chrono::duration_cast<Moment::duration>(time));

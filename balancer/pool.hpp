@@ -18,8 +18,8 @@
 
 #include "balancer/lease.hpp"
 #include "balancer/placement.hpp"
-#include "balancer/pool_figures.hpp"
 #include "balancer/pool_core.hpp"
+#include "balancer/pool_figures.hpp"
 #include "balancer/pool_health.hpp"
 #include "balancer/replica_spec.hpp"
 #include "balancer/tokens.hpp"
@@ -37,6 +37,13 @@ class Pool final : public LeaseOwner {
 
   /// Chooses in another way from now on. The books stay.
   void set_policy(config::Policy policy, double decode_weight);
+
+  /// Splits the requests between the candidate's replicas and the others from now on, or gives them to all of them
+  /// alike for nothing. With a share of 0 the candidate's replicas get no request, even while no other is up. Its
+  /// counts go on until the split ends.
+  void set_split(std::optional<double> share, Moment now);
+  /// Returns the counts of the split; all zeros without one.
+  SplitFigures split();
 
   /// Replaces the set, which nothing else does. Replicas are matched by name and url. A replica that is no longer named
   /// takes no more requests, and gives its index back when its last lease has ended. Returns the index of each spec, in

@@ -19,6 +19,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
     if (sign == Sign::absolved) absolved_until_ = latest + absolved_for;
     // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
     if (sign == Sign::failed_alone) sign = latest < absolved_until_ ? Sign::absolved : Sign::failed;
+    if (parts.state.split.is_on()) parts.state.split.note(replica->spec.candidate, sign);
     const bool to_blame = note_end(replicas, *replica, sign, caller, latest) || sign == Sign::connect_timed_out;
     replica->health.showed(sign, may_be_ejected && to_blame, latest);
     if (sign == Sign::full) {
@@ -65,11 +66,12 @@ ReplicaHealth PoolHealth::of(const ReplicaKey& key, Moment now) {
     if (replica == nullptr) return {};
     Health& health = replica->health;
     health.advance(parts.state.pass(now));
-    if (!replica->takes_new()) {
+    if (replica->removed || replica->spec.draining) {
       const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
       return {ReplicaState::draining, replica->left, reason, health.probe_after()};
     }
-    return {health.state(), health.since(), health.reason(), health.probe_after()};
+    const auto reason = replica->closed && !health.out() ? "its rollout gives it no requests" : health.reason();
+    return {health.state(), health.since(), reason, health.probe_after(), replica->closed};
   });
 }
 

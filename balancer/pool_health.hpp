@@ -23,6 +23,7 @@ struct ReplicaHealth {
   Moment since{};
   std::string reason;                           ///< A clause.
   std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
+  bool closed = false;  ///< The replica belongs to a candidate that gets no request, whatever its state.
 };
 
 struct ReplicaChange {

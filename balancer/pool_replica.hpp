@@ -23,7 +23,7 @@ struct PoolReplica {
       : spec(wanted), key(place), ledger(now), health(wanted.health, known, now), left(now) {}
 
   /// True if requests that come may go to it, as far as the settings say.
-  bool takes_new() const { return !removed && !spec.draining; }
+  bool takes_new() const { return !removed && !spec.draining && !closed; }
   /// True if requests that come may go to it, as far as its health says, too.
   bool is_in() const { return takes_new() && !health.out(); }
 
@@ -46,6 +46,7 @@ struct PoolReplica {
   FailedClients failed_clients;
   Suspicion suspicion;
   bool removed = false;                    ///< The settings no longer name it.
+  bool closed = false;                     ///< Belongs to a candidate that gets no request.
   Moment left;                             ///< Since when it has been removed or draining.
   Moment rests_until = Moment::min();      ///< See LeaseBook::rest_after_failure.
   bool rests_for_all = true;               ///< Not only a request that failed there before is kept away.

@@ -8,6 +8,7 @@
 #include "balancer/finished_tokens.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/replica_set.hpp"
+#include "balancer/split.hpp"
 #include "balancer/tokens.hpp"
 #include "balancer/waiting_queue.hpp"
 
@@ -19,8 +20,14 @@ struct PoolState {
   ReplicaSet replicas;
   WaitingQueue waiting;
   FinishedTokens finished;
+  Split split;
   std::uint32_t in_flight = 0;
   std::optional<WaitTicket> reserved_for;  ///< No replica takes anything else: the pool's own limit stands against it.
+
+  /// Notes which replicas get no request, after the split or the replicas have changed.
+  void close_candidates() {
+    for (PoolReplica& replica : replicas.all()) replica.closed = split.closes_candidate() && replica.spec.candidate;
+  }
 
   /// Lets time pass. Returns the latest time.
   Moment pass(Moment now) {

@@ -68,6 +68,7 @@ struct WaitingRequest {
   };
   Fit fit{};
   std::size_t bytes = 0;
+  std::uint64_t lot = 0;  ///< See PlacementRequest.
   bool front_of_queue = false;
   bool returned = false;  ///< The request was refused before, and has come back when it was told to.
   Moment since{}, deadline{};
@@ -195,8 +196,8 @@ class WaitingQueue {
   std::map<WaitTicket, std::unique_ptr<Entry>> entries_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Flow>> flows_;
   Flow beyond_, front_of_queue_;  ///< For keys beyond most_keys; for requests that a replica refused.
-  std::list<Flow*> turns_;       ///< The flow in front has the turn. front_of_queue_ is not among them.
-  bool in_turn_ = false;         ///< The flow in front has earned its quantum.
+  std::list<Flow*> turns_;        ///< The flow in front has the turn. front_of_queue_ is not among them.
+  bool in_turn_ = false;          ///< The flow in front has earned its quantum.
   std::set<Length> by_requests_, by_bytes_;
   CappedWork work_;             ///< The work of the flows among turns_.
   CappedSums tokens_by_share_;  ///< Their tokens, by cost_by_share().

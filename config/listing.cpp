@@ -7,6 +7,7 @@
 #include "config/network.hpp"
 #include "config/policy_words.hpp"
 #include "config/quantity.hpp"
+#include "config/rollouts.hpp"
 #include "config/url.hpp"
 
 namespace weir::config {
@@ -290,14 +291,26 @@ Listed slo_listed(const Slo& slo) {
   return listed;
 }
 
+Listed rollout_listed(const Rollout& rollout) {
+  const auto& [name, pool, candidate, shadow, slo, steps, unknown_limit] = rollout;
+  Listed listed{"rollout " + name, "", {}};
+  listed.keys.push_back({"pool", text(pool)});
+  listed.keys.push_back({"candidate", text(candidate)});
+  listed.keys.push_back({"shadow", text(shadow)});
+  listed.keys.push_back({"slo", text(slo)});
+  listed.keys.push_back({"steps", list(steps, [](const Rollout::Step& step) { return to_text(step); })});
+  listed.keys.push_back({"unknown_limit", text(unknown_limit)});
+  return listed;
+}
+
 }  // namespace
 
 Listing listing_of(const Settings& settings) {
-  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows,
+  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows, rollouts,
                overridden] = settings;
   static_cast<void>(overridden);  // No key: the names of keys that the environment set.
   const auto& [metrics_listen, ready_needs_replica] = metrics;
-  const auto& [admin_listen, token] = admin;
+  const auto& [admin_listen, token, state] = admin;
   Listing listing(1);
   auto& keys = listing.front().keys;
   list_server(server, keys);
@@ -305,6 +318,7 @@ Listing listing_of(const Settings& settings) {
   keys.push_back({"metrics.ready_needs_replica", text(ready_needs_replica)});
   keys.push_back({"admin.listen", text(admin_listen)});
   keys.push_back({"admin.token", token.empty() ? "none" : "hidden", token});
+  keys.push_back({"admin.state", text(state)});
   list_log(log, keys);
   list_limits(limits, keys);
   list_measure(measure, keys);
@@ -315,6 +329,7 @@ Listing listing_of(const Settings& settings) {
   for (const auto& pool : pools) list_pool(pool, listing);
   for (const auto& shadow : shadows) list_shadow(shadow, listing);
   for (const auto& slo : slos) listing.push_back(slo_listed(slo));
+  for (const auto& rollout : rollouts) listing.push_back(rollout_listed(rollout));
   return listing;
 }
 

@@ -7,6 +7,7 @@
 #include "config/health.hpp"
 #include "config/nesting.hpp"
 #include "config/pools.hpp"
+#include "config/rollouts.hpp"
 #include "config/sections.hpp"
 #include "config/shadows.hpp"
 #include "config/slos.hpp"
@@ -31,6 +32,7 @@ Settings read_settings(const toml::table& root, Report& report) {
   }
   settings.slos = read_slos(file, settings.pools, report);
   settings.shadows = read_shadows(file, replicas, settings.pools, defaults, report);
+  settings.rollouts = read_rollouts(file, settings, report);
   replicas.refuse_names_of_expanded();
   file.refuse_the_rest();
   return settings;

@@ -107,6 +107,7 @@ struct AdminListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< Off loopback it needs a token. If it is
                                                                            ///< absent, the listener is off.
   std::string token{};  ///< Requests must carry it; "" means that none is needed. No log, error or page shows it.
+  std::string state{};  ///< The directory in which rollouts keep their state; "" means none.
   bool operator==(const AdminListener&) const = default;
 };
 
@@ -316,6 +317,25 @@ struct Shadow {
   bool operator==(const Shadow&) const = default;
 };
 
+/// A candidate gets a growing share of a pool's requests, as long as its gate passes.
+struct Rollout {
+  struct Step {
+    bool shadow = false;  ///< Requests are mirrored to the candidate, and `share` is 0.
+    double share = 0;     ///< Of the pool's requests; 1 in the last step.
+    Seconds least{0};     ///< The step lasts so long at least; 0 in the last step.
+    bool operator==(const Step&) const = default;
+  };
+
+  std::string name;       ///< Unique in the file.
+  std::string pool;       ///< The name of a [[pool]], which no other rollout has.
+  std::string candidate;  ///< The `config` of the candidate's replicas; all others of the pool are the stable side.
+  std::string shadow;     ///< The [[shadow]] that mirrors to the candidate in the shadow step; "" means none.
+  std::string slo;        ///< The [[slo]] whose misses count; "" means that the pool has none.
+  std::vector<Step> steps;
+  Seconds unknown_limit{3600};  ///< A step whose gate stays unknown for so long pauses.
+  bool operator==(const Rollout&) const = default;
+};
+
 struct Settings {
   Server server;
   MetricsListener metrics;
@@ -328,6 +348,7 @@ struct Settings {
   std::vector<Pool> pools;
   std::vector<Slo> slos;
   std::vector<Shadow> shadows;
+  std::vector<Rollout> rollouts;
   /// The command line set these keys, whatever the file says: metrics.listen, admin.listen.
   std::vector<std::string> overridden;
   bool operator==(const Settings&) const = default;

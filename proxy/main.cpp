@@ -80,6 +80,7 @@ int check(const CheckOptions& options) {
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
   for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());
+  for (const auto& line : weir::proxy::serve::rollout_lines(*settings)) std::printf("%s\n", line.c_str());
   return 0;
 }
 
@@ -341,6 +342,26 @@ CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& a
   return command;
 }
 
+CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
+  auto* command = app.add_subcommand("rollout", "Give a candidate a growing share of a pool's requests");
+  command->add_option("action", options.action, "start, status, pause, promote or abort")
+      ->required()
+      ->check(CLI::IsMember({"start", "status", "pause", "promote", "abort"}));
+  command->add_option("name", options.name, "Its name in the settings; may be left out where there is one rollout");
+  command->add_flag("--json", options.json, "With status: as JSON, as GET /api/rollout has it");
+  add_admin(*command, options.admin);
+  command->footer(
+      "Examples:\n"
+      "  weir rollout start fp8     begins with the first step, or goes on after a pause\n"
+      "  weir rollout status\n"
+      "  weir rollout pause fp8     keeps the share that the candidate has\n"
+      "  weir rollout promote fp8   takes the next step now, whatever the gate says\n"
+      "  weir rollout abort fp8     the candidate gets no more requests, at once\n\n"
+      "A rollout goes back by itself when the candidate is worse, fails or is out; its state outlasts\n"
+      "reloads and restarts: docs/howto.md, \"Roll out a new version\".");
+  return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -369,6 +390,7 @@ int main(int argc, char** argv) {
   weir::proxy::compare::CompareOptions comparing;
   control::DrainOptions draining;
   control::ReloadOptions reloading;
+  control::RolloutOptions rolling_out;
   double timeout = checking.probe.timeout.count();
   bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
@@ -379,6 +401,7 @@ int main(int argc, char** argv) {
   const auto* const undrain_command = add_undrain(app, draining);
   const auto* const reload_command = add_reload(app, reloading);
   const auto* const bypass_command = add_bypass(app, bypass_state, admin);
+  const auto* const rollout_command = add_rollout(app, rolling_out);
   weir::proxy::keys::NewKey new_key;
   const auto key_commands = add_key(app, new_key);
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
@@ -391,5 +414,6 @@ int main(int argc, char** argv) {
   if (undrain_command->parsed()) return control::undrain(draining);
   if (reload_command->parsed()) return control::reload(reloading);
   if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
+  if (rollout_command->parsed()) return control::rollout(rolling_out);
   return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
 }

@@ -27,6 +27,7 @@ PlacementRequest Story::placement() const {
   placement.fair_key = request_.caller.client.value_or(0);
   placement.share = request_.share;
   placement.bytes = request_.bytes;
+  placement.lot = request_.lot;
   placement.deadline = deadline_;
   placement.front_of_queue = front_of_queue_;
   return placement;

@@ -53,6 +53,7 @@ class Story {
     Caller caller{};
     double share = 1;           ///< See PlacementRequest.
     std::uint64_t bytes = 0;    ///< The size of the body.
+    std::uint64_t lot = 0;      ///< See PlacementRequest.
     bool repeatable = false;    ///< An inference: it may go to several replicas. Anything else is sent once.
     bool leaves_hung = false;   ///< The attempt ends when its replica is found to hang.
     bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.

@@ -308,6 +308,21 @@ class Gathering {
     }
   }
 
+  void rollouts(const std::vector<RolloutGauges>& all) {
+    auto& shares = begin(rollout_share_series, MetricType::Gauge);
+    for (const auto& one : all) add(shares, labelled({}, {{"rollout", one.rollout}}), one.share);
+    auto& states = begin(rollout_state_series, MetricType::Gauge);
+    for (const auto& one : all)
+      for (const auto& [state, is_it] : one.states)
+        add(states, labelled({}, {{"rollout", one.rollout}, {"state", state}}), is_it ? 1.0 : 0.0);
+    auto& moves = begin(rollout_moves_series, MetricType::Counter);
+    for (const auto& one : all)
+      for (const auto& [reason, count] : one.moves)
+        add(moves, labelled({}, {{"rollout", one.rollout}, {"reason", reason}}), count);
+    auto& crossed = begin(rollout_crossed_series, MetricType::Counter);
+    for (const auto& one : all) add(crossed, labelled({}, {{"rollout", one.rollout}}), one.crossed);
+  }
+
   void internal_errors(const InternalErrors& errors) {
     auto& family = begin(internal_errors_series, MetricType::Counter);
     for (std::size_t part = 0; part < part_names.size(); ++part)
@@ -497,6 +512,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
+  gathering.rollouts(rollouts ? rollouts() : std::vector<RolloutGauges>());
   gathering.internal_errors(internal_errors);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
                     buffer_memory ? buffer_memory() : BufferMemory());

@@ -89,6 +89,15 @@ struct ComparisonGauges {
   std::vector<std::pair<std::string_view, bool>> answers{};  ///< The same, of whether the answers are the same.
 };
 
+/// A rollout, as it stands now.
+struct RolloutGauges {
+  std::string rollout;
+  double share = 0;
+  std::vector<std::pair<std::string_view, bool>> states{};         ///< Each with whether it is the one.
+  std::vector<std::pair<std::string_view, std::uint64_t>> moves{};  ///< By reason.
+  std::uint64_t crossed = 0;
+};
+
 /// The shards of a replica: one for each loop.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
@@ -139,6 +148,9 @@ class Exposition : public prometheus::Collectable {
   std::function<bool()> bypass;                      ///< Set before the first scrape.
   /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.
   std::function<std::vector<ComparisonGauges>()> comparisons;
+
+  /// Returns the rollouts of the settings. It is set and called as `comparisons` is.
+  std::function<std::vector<RolloutGauges>()> rollouts;
 
   /// Requests are compared with these from now on, once each loop follows.
   void set_slos(const std::vector<config::Slo>& slos);

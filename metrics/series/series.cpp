@@ -278,6 +278,15 @@ constinit const SeriesText comparison_faults_series{
 constinit const SeriesText comparison_fault_evidence_series{
     "weir_comparison_fault_evidence",
     "The evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks."};
+constinit const SeriesText rollout_share_series{
+    "weir_rollout_share", "The share of its pool's requests that a rollout gives to its candidate, 0 to 1."};
+constinit const SeriesText rollout_state_series{"weir_rollout_state",
+                                                "1 for the state of a rollout, 0 for the others."};
+constinit const SeriesText rollout_moves_series{
+    "weir_rollout_moves_total", "Changes of a rollout's state or step, by their reason, since weir began."};
+constinit const SeriesText rollout_crossed_series{
+    "weir_rollout_crossed_total",
+    "Attempts that went to the other side of a rollout, because their own side had no replica that could take them."};
 constinit const SeriesText buffer_memory_series{
     "weir_buffer_memory_bytes",
     "Memory that grows with clients and replicas: requests that are read or wait, what slow clients have not taken, "

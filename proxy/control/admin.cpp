@@ -21,6 +21,7 @@
 #include "proxy/control/bypass_api.hpp"
 #include "proxy/control/change_guard.hpp"
 #include "proxy/control/compare_api.hpp"
+#include "proxy/control/gate_api.hpp"
 #include "proxy/control/gzip.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/fleet/keep_running.hpp"
@@ -41,6 +42,8 @@ constexpr std::chrono::seconds request_time{5};
 /// So long a connection waits for its next request, and so long an answer may be taken.
 constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
+/// No gate is asked for while so many comparisons are under way.
+constexpr std::size_t most_gates = SlowAnswers::most / 2;
 
 /// A request to an operator's listener, taken apart.
 struct Asked {
@@ -52,7 +55,7 @@ struct Asked {
   Sender sender;
   std::vector<std::string_view> authorization;
   /// True if only operators may know the answer. The metrics listener's pages are open.
-  bool reads_api() const { return reads && may_list && path.starts_with("/api/"); }
+  bool of_api() const { return may_list && path.starts_with("/api/"); }
 };
 
 Asked::Asked(const Request& request, AdminScope scope)
@@ -104,6 +107,8 @@ struct Route {
   bool changes;      ///< Takes POST, and looks at the sender; other routes take GET and HEAD.
   std::string_view path;
   Answering (*answer)(Call);
+  bool takes_post =
+      false;  ///< Changes nothing, and takes POST beside GET and HEAD: some controllers ask by POST alone.
 
   /// Returns the text in place of NAME, "" in a path without it; nothing if this is another path.
   std::optional<std::string_view> match(std::string_view asked) const {
@@ -129,6 +134,11 @@ Answering drain(Call call) {
 template <bool on>
 Answering shadow(Call call) {
   co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::system_clock::now());
+}
+
+template <Rollouts::Wish wish>
+Answering rollout(Call call) {
+  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now());
 }
 
 template <bool on>
@@ -163,6 +173,21 @@ constexpr Route routes[] = {
        co_return *co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot),
                                      net::use_awaitable);
      }},
+    {AdminScope::metrics, false, "/api/gate",
+     [](Call call) -> Answering {
+       auto& slow = call.weir.slow_answers;
+       // The metrics listener is open to more people than operators, whose comparisons keep their places.
+       if (slow.under_way() >= most_gates)
+         co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
+       co_return *co_await slow.make(gate_answer(call.asked.query, call.weir.history, call.snapshot),
+                                     net::use_awaitable);
+     },
+     true},
+    {AdminScope::admin, false, "/api/rollout", [](Call call) -> Answering { co_return call.weir.rollouts.list(); }},
+    {AdminScope::admin, true, "/api/rollout/NAME/start", rollout<Rollouts::Wish::start>},
+    {AdminScope::admin, true, "/api/rollout/NAME/pause", rollout<Rollouts::Wish::pause>},
+    {AdminScope::admin, true, "/api/rollout/NAME/promote", rollout<Rollouts::Wish::promote>},
+    {AdminScope::admin, true, "/api/rollout/NAME/abort", rollout<Rollouts::Wish::abort>},
     {AdminScope::admin, true, "/-/reload",
      [](Call call) -> Answering {
        co_return reload_answer(*co_await call.weir.reload.run("POST /-/reload", net::use_awaitable));
@@ -205,6 +230,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   // without asking first, which weir never allows. So a token makes the looks at Host and Origin needless; off loopback
   // they would refuse the names by which operators reach weir.
   const bool needs_token = asked.may_list && !admin.token.empty();
+  const bool reads = asked.reads || (known && route->takes_post && request.method() == http::verb::post);
   const auto strange = needs_token ? std::string() : why_strange_host(asked.sender, admin.listen);
   const auto why_not = needs_token ? std::string() : why_no_change(asked.sender, admin.listen);
   if (needs_token && !bears_token(asked.authorization, admin.token)) {
@@ -212,12 +238,14 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
     put(response, api_error(401, "no_token",
                             "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
                             "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
-  } else if (asked.reads_api() && !strange.empty()) {
+  } else if (reads && asked.of_api() && !strange.empty()) {
     put(response, api_error(403, "strange_host", strange));
   } else if (!known && asked.reads) {
     put(response, unknown_path(scope));
-  } else if (changes ? request.method() != http::verb::post : !asked.reads) {
-    const std::string allowed = changes ? "POST" : "GET, HEAD";
+  } else if (changes ? request.method() != http::verb::post : !reads) {
+    const std::string allowed = changes                                          ? "POST"
+                                : route != std::end(routes) && route->takes_post ? "GET, HEAD, POST"
+                                                                                 : "GET, HEAD";
     response.set(http::field::allow, allowed);
     put(response, plain("only " + allowed + " is answered here\n", 405));
   } else if (changes && !why_not.empty()) {

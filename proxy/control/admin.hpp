@@ -14,6 +14,7 @@
 #include "proxy/control/history.hpp"
 #include "proxy/control/operator_places.hpp"
 #include "proxy/control/reload.hpp"
+#include "proxy/control/rollouts.hpp"
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -23,7 +24,7 @@ namespace weir::proxy::control {
 
 /// Says what an operator may ask for on a listener.
 enum class AdminScope : unsigned char {
-  metrics,  ///< /metrics, /-/healthy and /-/ready.
+  metrics,  ///< /metrics, /-/healthy, /-/ready and /api/gate.
   admin,    ///< The same, /api/ and POST /-/reload; requires the token, if one is set.
 };
 
@@ -38,6 +39,7 @@ struct AdminSources {
   Reload& reload;
   History& history;
   SlowAnswers& slow_answers;
+  Rollouts& rollouts;
   std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< Returns "" if weir takes requests and has a replica for them.
   std::function<Standing()> standing;

@@ -109,11 +109,12 @@ ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& median
   for (const auto& pool : snapshot.all_pools) {
     const auto& load = loads.emplace_back(pool->balancer->figures().load(now));
     for (const auto& replica : pool->replicas)
-      write_replica(json, *replica, load.of(replica->key), pool->balancer->health().of(replica->key, now), medians, now);
+      write_replica(json, *replica, load.of(replica->key), pool->balancer->health().of(replica->key, now), medians,
+                    now);
   }
   for (const auto& [balancer, replica, since] : snapshot.leaving)
-    write_replica(json, *replica, balancer->figures().load(replica->key, now),
-                  balancer->health().of(replica->key, now), medians, now, since);
+    write_replica(json, *replica, balancer->figures().load(replica->key, now), balancer->health().of(replica->key, now),
+                  medians, now, since);
   json.close(']').key("pools").open('[');
   for (std::size_t i = 0; i < loads.size(); ++i) {
     json.open('{').key("name").text(snapshot.all_pools[i]->settings.name).key("in_flight").count(loads[i].in_flight);

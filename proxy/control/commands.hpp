@@ -43,6 +43,16 @@ int reload(const ReloadOptions& options);
 int status(const AdminOptions& admin, bool json);
 int bypass(const AdminOptions& admin, bool on);
 
+struct RolloutOptions {
+  std::string action;  ///< start, status, pause, promote or abort.
+  std::string name;    ///< "" means the only one there is; for status, all.
+  AdminOptions admin{};
+  bool json = false;  ///< For status alone.
+};
+int rollout(const RolloutOptions& options);
+/// Returns what `weir rollout status` prints of an answer to GET /api/rollout: of one rollout, or of all for "".
+std::string rollout_text(const std::string& answer, const std::string& name);
+
 /// Says what a reload would do: from the settings in the file `old`, or from those of the weir at that address.
 /// `settings` are those of `file`.
 int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old);

@@ -83,14 +83,14 @@ std::variant<CompareOptions, std::string> options_of(std::string_view query) {
 
 }  // namespace
 
-std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
+std::function<ReportMade()> report_of(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
   auto options = options_of(query);
   if (const auto* sentence = std::get_if<std::string>(&options))
-    return [answer = refusal(*sentence)] { return answer; };
+    return [answer = refusal(*sentence)]() -> ReportMade { return answer; };
   const auto& wanted = std::get<CompareOptions>(options);
   auto asked = compare::request_of(wanted, snapshot.settings);
   if (const auto* problem = std::get_if<config::Problem>(&asked))
-    return [answer = refusal(problem->text)] { return answer; };
+    return [answer = refusal(problem->text)]() -> ReportMade { return answer; };
   auto request = std::get<compare::Request>(std::move(asked));
   request.kv_tokens = kv_tokens_of_shadows(snapshot);
   const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
@@ -101,9 +101,17 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
   const compare::Noise noise{.histories = history.noise()};
-  return [=, a = wanted.a, b = wanted.b, margin = wanted.margin] {
-    const auto made = compare::report_on(*read, *names, request, margin, noise, a, b);
+  return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {
+    auto made = compare::report_on(*read, *names, request, margin, noise, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);
+    return std::get<metrics::compare::report::Report>(std::move(made));
+  };
+}
+
+std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
+  return [make = report_of(query, history, snapshot)] {
+    auto made = make();
+    if (auto* const answer = std::get_if<ApiAnswer>(&made)) return std::move(*answer);
     return ApiAnswer{200, metrics::compare::report::as_json(std::get<metrics::compare::report::Report>(made)) + "\n"};
   };
 }

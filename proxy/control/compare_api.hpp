@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <string_view>
+#include <variant>
 
+#include "metrics/compare/report/report.hpp"
 #include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/fleet/snapshot.hpp"
@@ -15,5 +17,9 @@ namespace weir::proxy::control {
 /// about 15 ms to make. A wrong query makes an answer that
 /// says what is wrong.
 std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot);
+
+/// Does the same for a query of the gate, which answers with the report's comparison.
+using ReportMade = std::variant<metrics::compare::report::Report, ApiAnswer>;
+std::function<ReportMade()> report_of(std::string_view query, const History& history, const fleet::Snapshot& snapshot);
 
 }  // namespace weir::proxy::control

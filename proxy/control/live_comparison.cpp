@@ -64,27 +64,31 @@ Faults faults_of(const mc::comparison::Comparison& comparison) {
 
 }  // namespace
 
+mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
+                                   const History& history, mc::samples::Names& names) {
+  const auto& settings = shadow.settings;
+  const auto* const control = control_of(shadow, snapshot);
+  mc::comparison::Options options;
+  options.histories = history.noise();
+  options.b = side_of(shadow, names);
+  if (control != nullptr)
+    options.a = side_of(*control, names);
+  else if (!settings.twin.empty())
+    options.a = {mc::sides::By::replica, names.of(settings.twin), metrics::Role::primary};
+  else
+    options.a = {mc::sides::By::role, 0, metrics::Role::primary};
+  if (settings.twin.empty()) options.same_load = false;
+  const auto slo = std::ranges::find(snapshot.settings.slos, settings.of, &config::Slo::pool);
+  if (slo != snapshot.settings.slos.end()) options.slo = *slo;
+  return options;
+}
+
 std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Snapshot& snapshot,
                                                                 mc::samples::Names& names) const {
   std::vector<Question> all;
   for (const auto& shadow : snapshot.shadows) {
     if (!runs(*shadow)) continue;
-    const auto& settings = shadow->settings;
-    const auto* const control = control_of(*shadow, snapshot);
-    Question question{shadow->state.get(), shadow->state->began.load(), {}};
-    auto& options = question.options;
-    options.histories = history_.noise();
-    options.b = side_of(*shadow, names);
-    if (control != nullptr)
-      options.a = side_of(*control, names);
-    else if (!settings.twin.empty())
-      options.a = {mc::sides::By::replica, names.of(settings.twin), metrics::Role::primary};
-    else
-      options.a = {mc::sides::By::role, 0, metrics::Role::primary};
-    if (settings.twin.empty()) options.same_load = false;
-    const auto slo = std::ranges::find(snapshot.settings.slos, settings.of, &config::Slo::pool);
-    if (slo != snapshot.settings.slos.end()) options.slo = *slo;
-    all.push_back(std::move(question));
+    all.push_back({shadow->state.get(), shadow->state->began.load(), options_of(*shadow, snapshot, history_, names)});
   }
   return all;
 }

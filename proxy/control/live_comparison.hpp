@@ -16,6 +16,11 @@
 
 namespace weir::proxy::control {
 
+/// Returns what the figures of a shadow that has been sent requests are: it is compared with its control, if one runs,
+/// or else with its primary.
+metrics::compare::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
+                                                 const History& history, metrics::compare::samples::Names& names);
+
 class LiveComparison {
  public:
   /// A block of a comparison is a minute long or longer, so figures that are so old tell the same. To copy the samples

@@ -14,6 +14,20 @@ std::int64_t microseconds(std::chrono::system_clock::time_point moment) {
 
 }  // namespace
 
+bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history,
+                   std::chrono::system_clock::time_point now) {
+  auto& state = *shadow.state;
+  if (state.on.load() == on) return false;
+  if (on) {
+    state.began = metrics::Moment::max();
+    state.finished = 0;
+    history.begin_anew(shadow.settings.name, microseconds(now));
+  }
+  state.on = on;
+  spdlog::info("shadow '{}' is {}", shadow.settings.name, on ? "on" : "off");
+  return true;
+}
+
 ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
                         std::chrono::system_clock::time_point now) {
   const auto found =
@@ -21,15 +35,7 @@ ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, 
   if (found == snapshot.shadows.end())
     return api_error(404, "unknown_shadow",
                      "no shadow is named '" + std::string(name) + "'; GET /api/replicas lists them");
-  auto& state = *(*found)->state;
-  const bool changed = state.on.load() != on;
-  if (changed && on) {
-    state.began = metrics::Moment::max();
-    state.finished = 0;
-    history.begin_anew(name, microseconds(now));
-  }
-  state.on = on;
-  if (changed) spdlog::info("shadow '{}' is {}", name, on ? "on" : "off");
+  const bool changed = switch_shadow(**found, on, history, now);
   metrics::wire::JsonWriter json;
   json.open('{').key("name").text(name).key("on").boolean(on).key("changed").boolean(changed).close('}');
   return {200, json.written() + "\n"};

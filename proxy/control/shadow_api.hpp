@@ -15,6 +15,10 @@
 
 namespace weir::proxy::control {
 
+/// Switches a shadow, and says so in the log. One that is switched on begins anew. Returns false if it was so before.
+bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history,
+                   std::chrono::system_clock::time_point now);
+
 /// Switches a shadow on or off. One that is switched on begins anew: stop_after, max_pairs and the warm-up count from
 /// then.
 ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,

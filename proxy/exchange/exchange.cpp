@@ -33,8 +33,11 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
 }
 
 story::Story::Request story_of(const Loop& loop, const ClientMessage& message, const ClientIdentity& client,
-                               const fleet::PoolRuntime& pool) {
+                               const RequestIds& ids, const fleet::PoolRuntime& pool) {
   story::Story::Request about{message.facts};
+  // A conversation decides by its own number.
+  if (pool.rollout && message.facts->conversation == 0)
+    about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);
   const auto& fair_by = pool.settings.queue.fair_by;
   about.caller = {fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name()),
                   message.facts->gives_work};
@@ -58,7 +61,7 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
       request_(request),
       body_size_(request.message.body.size()),
       pool_(pool),
-      story_(shared_by(loop, pool), story_of(loop, request.message, request.client, pool)),
+      story_(shared_by(loop, pool), story_of(loop, request.message, request.client, request.ids, pool)),
       runner_(loop, client_, story_, pool, request.snapshot->settings.limits, *this) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
   if (!pool_.shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request.message))

@@ -103,6 +103,20 @@ std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica
   return std::make_shared<const net::tls::Target>(std::move(context), name);
 }
 
+std::optional<config::Rollout> rollout_of(const config::Settings& settings, const std::string& pool) {
+  const auto found = std::ranges::find(settings.rollouts, pool, &config::Rollout::pool);
+  return found == settings.rollouts.end() ? std::nullopt : std::optional(*found);
+}
+
+/// A candidate that is new gets no request until its rollout starts. The share of one that goes on stays as it is.
+void begin_split(const PoolRuntime& pool, const PoolRuntime* old, metrics::Moment now) {
+  const auto same = [&](const config::Rollout& before) {
+    return before.name == pool.rollout->name && before.candidate == pool.rollout->candidate;
+  };
+  if (!pool.rollout) return pool.balancer->set_split(std::nullopt, now);
+  if (old == nullptr || !old->rollout || !same(*old->rollout)) pool.balancer->set_split(0, now);
+}
+
 /// A shadow that gets other requests, or runs elsewhere, begins anew.
 std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Shadow& shadow) {
   const auto is_it = [&shadow](const auto& one) {
@@ -236,13 +250,13 @@ std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
 void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now) {
   const auto& settings = next.settings;
   std::vector<std::shared_ptr<PoolRuntime>> pools;
-  for (const auto& pool : settings.pools) pools.push_back(make_pool(pool, "", nullptr, settings.measure, before, now));
+  for (const auto& pool : settings.pools) pools.push_back(make_pool(pool, "", nullptr, rollout_of(settings, pool.name), settings.measure, before, now));
   next.shadows.clear();
   for (const auto& shadow : settings.shadows) {
     auto runtime = std::make_shared<ShadowRuntime>();
     runtime->settings = shadow;
     runtime->state = state_of(before, shadow);
-    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, settings.measure, before, now);
+    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, std::nullopt, settings.measure, before, now);
     const auto of = std::ranges::find_if(pools, [&](const auto& pool) { return pool->settings.name == shadow.of; });
     if (of != pools.end()) (*of)->shadows.push_back(runtime);
     next.shadows.push_back(std::move(runtime));
@@ -253,6 +267,7 @@ void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment n
 /// Makes a pool of the next snapshot. A shadow's has its name and state.
 std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, const std::string& shadow_name,
                                               const std::shared_ptr<const ShadowState>& shadow,
+                                              const std::optional<config::Rollout>& rollout,
                                               const config::Measure& measure, const Snapshot* before,
                                               metrics::Moment now) {
   const std::string role(metrics::name_of(!shadow ? metrics::Role::primary : metrics::Role::shadow));
@@ -267,6 +282,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
       (old_pool->settings.policy != settings.policy || old_pool->settings.decode_weight != settings.decode_weight))
     pool->balancer->set_policy(settings.policy, settings.decode_weight);
   pool->balancer->set_limits(limits_of(settings), now);
+  pool->rollout = rollout;
+  begin_split(*pool, old_pool, now);
   // The pointer does not own the pool, because the pool's replicas own their series.
   const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
   if (!shadow) {
@@ -298,6 +315,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
                      replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                      settings.health, replica_settings.max_queued_tokens});
+    specs.back().candidate = rollout && replica_settings.config == rollout->candidate;
     specs.back().max_context_refuses = replica_settings.max_context_refuses;
     specs.back().draining = drains_.has(Drains::who(replica_settings));
     if (!specs.back().draining) replica->state->cut = false;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ class Fleet {
  private:
   std::shared_ptr<PoolRuntime> make_pool(const config::Pool& settings, const std::string& shadow_name,
                                          const std::shared_ptr<const ShadowState>& shadow,
+                                         const std::optional<config::Rollout>& rollout,
                                          const config::Measure& measure, const Snapshot* before, metrics::Moment now);
   void make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now);
   void forget_drains(const Snapshot& snapshot, metrics::Moment now);

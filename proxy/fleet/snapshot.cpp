@@ -44,7 +44,9 @@ bool PoolRuntime::has(const Replica& replica) const {
 
 bool PoolRuntime::may_serve(const Replica& replica, metrics::Moment now) const {
   if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
-  const auto state = balancer->health().of(replica.key, now).state;
+  const auto health = balancer->health().of(replica.key, now);
+  if (health.closed) return false;
+  const auto state = health.state;
   return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
 }
 

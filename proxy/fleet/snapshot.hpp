@@ -78,9 +78,10 @@ struct PoolRuntime {
                                                                ///< replicas.
   std::shared_ptr<balancer::story::SecondOpinions> opinions;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< The shadows that get copies of this pool's requests.
+  std::optional<config::Rollout> rollout;  ///< Holds the pool: its requests are split.
 
   bool has(const Replica& replica) const;
-  /// True if this replica has an address, and is up or starts.
+  /// True if this replica has an address, is up or starts, and no split closes it.
   bool may_serve(const Replica& replica, metrics::Moment now) const;
 };
 

@@ -20,6 +20,7 @@
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/log_watch.hpp"
+#include "proxy/control/rollouts.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/queue_wait.hpp"
@@ -63,6 +64,13 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings.limits);
 }
 
+/// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
+control::KeptRollouts kept_rollouts(const config::Settings& settings) {
+  auto kept = settings.rollouts.empty() ? control::KeptRollouts() : control::read_rollouts(settings.admin.state);
+  if (!kept.conversation_key) kept.conversation_key = exchange::make_sip_key();
+  return kept;
+}
+
 /// The server lives on the control thread, except for the loops' threads.
 class Server {
  public:
@@ -95,7 +103,12 @@ class Server {
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
-  exchange::Shared shared_{exposition_, fleet_, log_, models_};
+  control::KeptRollouts kept_rollouts_;
+  exchange::Shared shared_{.exposition = exposition_,
+                           .fleet = fleet_,
+                           .log = log_,
+                           .models = models_,
+                           .conversation_key = *kept_rollouts_.conversation_key};
   control::Reload reload_;
   control::History history_{log_};
   control::LogWatch log_watch_;
@@ -103,11 +116,13 @@ class Server {
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::CoupleWatch couple_watch_{history_, slow_answers_};
+  control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   control::AdminSources admin_sources_{exposition_,
                                        fleet_,
                                        reload_,
                                        history_,
                                        slow_answers_,
+                                       rollouts_,
                                        shared_.bypass,
                                        [this] { return why_not_ready(); },
                                        [this] { return standing(); }};
@@ -131,6 +146,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
       exposition_(threads_ + 1, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
+      kept_rollouts_(kept_rollouts(settings)),
       reload_(
           context_, settings, std::move(load), [this](const auto& server) { return fleet_.keys_of(server); },
           [this](const auto& wanted, auto keys) { return take_over(wanted, std::move(keys)); },
@@ -146,6 +162,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   exposition_.last_load.last_success = std::chrono::system_clock::now();
   exposition_.bypass = [this] { return shared_.bypass.load(std::memory_order_relaxed); };
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.snapshot()); };
+  exposition_.rollouts = [this] { return rollouts_.gauges(); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     handshakes_.push_back(std::make_unique<Handshakes>(
@@ -162,7 +179,10 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
   drain_.emplace(context_, shared_, loops_, listeners_, manager_);
-  drain_->on_begin = [this] { reload_.forbid("weir is draining, and ends then"); };
+  drain_->on_begin = [this] {
+    reload_.forbid("weir is draining, and ends then");
+    rollouts_.end();
+  };
 }
 
 Server::~Server() {
@@ -277,6 +297,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
     return {error.what()};
   }
   control::begin_anew(*before, *fleet_.snapshot(), history_, now);
+  rollouts_.adopt(Clock::now());
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }
@@ -313,6 +334,7 @@ void Server::look_after_replicas() {
   const auto snapshot = fleet_.snapshot();
   live_comparison_.tick(*snapshot, now);
   couple_watch_.tick(now);
+  rollouts_.tick(now);
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
@@ -323,6 +345,7 @@ void Server::look_after_replicas() {
 int Server::run() {
   const auto& settings = reload_.settings();
   listeners_.commit(listeners_.prepare(settings));
+  rollouts_.adopt(Clock::now());  // Before the first request.
   fleet::start_resolver(context_, fleet_);
   fleet::start_prober(context_, fleet_, std::random_device()());
   fleet::start_engine_reader(context_, fleet_, std::random_device()());

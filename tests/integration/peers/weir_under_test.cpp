@@ -83,6 +83,7 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   table("[engine]", {}, settings.engine);
   table("[discovery]", {}, settings.discovery);
   for (const auto& slo : settings.slos) table("[[slo]]", {}, slo);
+  for (const auto& rollout : settings.rollouts) table("[[rollout]]", {}, rollout);
   const auto pool = [&](const std::string& kind, const PoolKeys& one, Keys defaults) {
     defaults["name"] = quoted(one.name);
     table("[[" + kind + "]]", defaults, one.more);

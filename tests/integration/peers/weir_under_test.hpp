@@ -57,6 +57,7 @@ struct WeirSettings {
   Keys engine = {};
   Keys discovery = {};
   std::vector<ShadowKeys> shadows = {};
+  std::vector<Keys> rollouts = {};
 };
 
 /// Makes one pool "chat" of the replicas given, named r0, r1, ...

@@ -53,6 +53,12 @@ Settings settings() {
   fp8.twin = "gpu0";
   fp8.replicas = {replica("cand0", 4)};
   all.shadows = {fp8};
+  Rollout rollout;
+  rollout.name = "next";
+  rollout.pool = "chat";
+  rollout.candidate = "gpu1";
+  rollout.steps = {{false, 0.05, Seconds(600)}, {false, 1, Seconds(0)}};
+  all.rollouts = {rollout};
   return all;
 }
 
@@ -112,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"server.replica_header = false", "server.replica_header true -> false"},
     Line{"server.open = true", "server.open false -> true"},
     Line{"admin.token = 't'", "admin.token none -> hidden"},
+    Line{"admin.state = '/s'", "admin.state \"\" -> /s"},
     Line{"server.half_close = 'allow'", "server.half_close abort -> allow"},
     Line{"server.trusted_proxies = 'unix:'", "server.trusted_proxies [] -> [unix:]"},
     Line{"server.cors_origins = '*'", "server.cors_origins [] -> [*]"},
@@ -254,6 +261,14 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.shadows[0].health.path = "/h", "shadow fp8: health.path /health -> /h"),
     SAID(s.shadows[0].engine.metrics_path = "/m", "shadow fp8: engine.metrics_path /metrics -> /m"),
     SAID(s.shadows[0].replicas[0].weight = 2, "shadow fp8: replica cand0: weight 1 -> 2"),
+    SAID(s.rollouts[0].name = "n", "rollout n added; rollout next removed"),
+    SAID(s.rollouts[0].pool = "code", "rollout next: pool chat -> code"),
+    SAID(s.rollouts[0].candidate = "gpu0", "rollout next: candidate gpu1 -> gpu0"),
+    SAID(s.rollouts[0].shadow = "fp8", "rollout next: shadow \"\" -> fp8"),
+    SAID(s.rollouts[0].slo = "fast", "rollout next: slo \"\" -> fast"),
+    SAID(s.rollouts[0].steps[0].share = 0.07, "rollout next: steps [5% 10m, 100%] -> [7% 10m, 100%]"),
+    SAID((s.rollouts[0].steps[0] = {true, 0, Seconds(60)}), "rollout next: steps [5% 10m, 100%] -> [shadow 1m, 100%]"),
+    SAID(s.rollouts[0].unknown_limit = Seconds(60), "rollout next: unknown_limit 3600 s -> 60 s"),
     SAID(std::swap(s.slos[0], s.slos[1]), "the slos stand in another order")));
 // clang-format on
 

@@ -42,7 +42,7 @@ std::string whole_example() {
 const std::vector<std::string> all_tables = {
     "[server.tls]",  "[[server.tls.more]]", "[pool.replica.tls]", "[server]", "[metrics]", "[admin]",        "[log]",
     "[limits]",      "[measure]",           "[discovery]",        "[health]", "[engine]",  "[engine.names]", "[[pool]]",
-    "[pool.health]", "[pool.engine]",       "[[pool.replica]]",   "[[slo]]",  "[[shadow]]"};
+    "[pool.health]", "[pool.engine]",       "[[pool.replica]]",   "[[slo]]",  "[[shadow]]",  "[[rollout]]"};
 
 /// A row of the reference.
 struct Key {
@@ -110,6 +110,11 @@ std::string file_with(const std::string& table, const std::string& key, const st
            (drawn ? required("sample", "0.1") : required("twin", "'gpu0'")) +
            required("replica", "[{name = 'cand0', url = 'http://127.0.0.1:8011'}]") + line;
   }
+  if (table == "[[rollout]]") {
+    return "[admin]\nstate = '/var/lib/weir'\n[[pool]]\nname = 'chat'\nreplica = [{name = 'gpu0', url = "
+           "'http://127.0.0.1:8001'}, {name = 'gpu1', url = 'http://127.0.0.1:8002'}]\n[[rollout]]\n" +
+           required("name", "'fp8'") + required("pool", "'chat'") + required("candidate", "'gpu1'") + line;
+  }
   if (table == "[[pool]]") {
     return "[[pool]]\n" + required("name", "'chat'") +
            required("replica", "[{name = 'gpu0', url = 'http://127.0.0.1:8001'}]") + line;
@@ -136,7 +141,7 @@ TEST(SettingsReference, NamesEveryTableAndNoOther) {
   EXPECT_THAT(
       errors_in("qqqqqqqqqqqq = 1\n" + one_pool),
       testing::ElementsAre("weir.toml:1:1: qqqqqqqqqqqq: unknown key; known here are server, metrics, admin, log, "
-                           "limits, measure, discovery, health, engine, pool, slo, shadow"));
+                           "limits, measure, discovery, health, engine, pool, slo, shadow, rollout"));
 }
 
 TEST(SettingsReference, NamesEveryKeyAndNoOther) {
@@ -151,6 +156,7 @@ TEST(SettingsReference, GivesTheDefaultsThatTheCodeHas) {
   // A shadow's defaults are those of a file that has one.
   const auto defaults = [](const std::string& table, const std::string& key) {
     if (table == "[pool.replica.tls]") return settings_in(file_with(table, "# no key", "0"));
+    if (table == "[[rollout]]") return settings_in(file_with(table, "# no key", "0"));
     if (table != "[[shadow]]") return settings_in(one_pool);
     return settings_in(key == "key" ? file_with(table, "sample", "0.1") : file_with(table, "# no key", "0"));
   };
@@ -204,7 +210,9 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   settings.pools = settings_in(one_pool).pools;
   settings.slos.clear();
   settings.shadows.clear();
-  EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, its objective and its shadow are defaults";
+  settings.rollouts.clear();
+  settings.admin.state.clear();
+  EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, what belongs to it and the state of rollouts are defaults";
 }
 
 TEST(SettingsReference, ShowsAFileOfKeysThatIsRight) {

@@ -76,7 +76,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
           "weir.toml:13:2: mirrors: unknown key; known here are server, metrics, admin, log, limits, measure, "
-          "discovery, health, engine, pool, slo, shadow"));
+          "discovery, health, engine, pool, slo, shadow, rollout"));
 }
 
 TEST(SettingsErrors, OnlyAFileHoldsSettings) {
@@ -94,13 +94,13 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
       {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
       {"threads = 1",
        "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
-       "discovery, health, engine, pool, slo, shadow"},
+       "discovery, health, engine, pool, slo, shadow, rollout"},
       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
       {"log.zzzz = 'x'", "5: [log] zzzz: unknown key; known here are requests, level, format, instance"},
       {"'a b' = 1",
        "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
-       "discovery, health, engine, pool, slo, shadow"}};
+       "discovery, health, engine, pool, slo, shadow, rollout"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");

@@ -74,11 +74,13 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&, const auto&) { return std::vector<std::string>(); },
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
+  Rollouts rollouts{fleet, history, slow_answers, {}};
   AdminSources sources{exposition,
                        fleet,
                        reload,
                        history,
                        slow_answers,
+                       rollouts,
                        bypass,
                        [] { return std::string(); },
                        [] { return Standing(); }};
@@ -130,15 +132,19 @@ class AdminRoutes : public AdminConnections {
 };
 
 TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
-  EXPECT_EQ(ask("GET", "/metric").body,
-            "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare, and by POST /-/reload "
-            "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
-            "/api/bypass/on /api/bypass/off\n");
-  EXPECT_EQ(ask("GET", "/api/replicas", AdminScope::metrics).body, "known here: /metrics /-/healthy /-/ready\n");
+  EXPECT_EQ(
+      ask("GET", "/metric").body,
+      "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare /api/gate /api/rollout, and "
+      "by POST "
+      "/api/rollout/NAME/start /api/rollout/NAME/pause /api/rollout/NAME/promote /api/rollout/NAME/abort /-/reload "
+      "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
+      "/api/bypass/on /api/bypass/off\n");
+  EXPECT_EQ(ask("GET", "/api/replicas", AdminScope::metrics).body,
+            "known here: /metrics /-/healthy /-/ready /api/gate\n");
 }
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings"}) {
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
     EXPECT_EQ(ask("POST", path).status, "405") << path;
@@ -151,6 +157,7 @@ TEST_F(AdminRoutes, TakeTheirMethods) {
       EXPECT_EQ(ask(method, path).allowed, "POST") << path;
       EXPECT_EQ(ask(method, path, AdminScope::metrics).status, *method == 'G' ? "404" : "405") << path;
     }
+  EXPECT_EQ(ask("PUT", "/api/gate").allowed, "GET, HEAD, POST");
   EXPECT_EQ(ask("POST", "/api/bypass/on").body, "{\"bypass\":true,\"changed\":true}\n");
   EXPECT_EQ(ask("POST", "/api/bypass/off").body, "{\"bypass\":false,\"changed\":true}\n");
   for (const auto* other : {"/api/bypass", "/api/bypass/", "/api/bypass/ON", "/api/bypass/on/", "/-/reload/"})

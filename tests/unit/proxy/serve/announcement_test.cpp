@@ -37,6 +37,19 @@ TEST(Announcement, NamesPoolsAndReplicas) {
                            "request log: requests.jsonl"));
 }
 
+TEST(Announcement, SaysTheSidesAndStepsOfARollout) {
+  auto some = settings();
+  some.pools[0].replicas[1].config = "new";
+  config::Rollout rollout;
+  rollout.name = "next";
+  rollout.pool = "chat";
+  rollout.candidate = "new";
+  rollout.steps = {{false, 0.05, config::Seconds(600)}, {false, 1, config::Seconds(0)}};
+  some.rollouts = {rollout};
+  EXPECT_THAT(rollout_lines(some),
+              testing::ElementsAre("rollout 'next' of pool 'chat': 1 replica of 'new' beside 1; steps: 5% 10m, 100%"));
+}
+
 TEST(Announcement, SaysWhichShadowCanCarryAVerdict) {
   auto some = settings();
   config::Shadow twin;

@@ -1,0 +1,30 @@
+// How sure it is that a candidate does worse than the replicas beside it, by events that are rare in both: failures of
+// the split requests, or misses of an objective.
+//
+// If both sides are equal, each event is the candidate's with a probability of p, its share of the requests. The value
+// is that of an e-process: the likelihood of the events under a share q > p, with all q in (p, 1) equally likely
+// beforehand, over their likelihood under p. For equal sides it reaches 1/a at any time with a probability of at most a
+// (Ville's inequality), however often somebody looks. Howard et al., "Time-uniform Chernoff bounds", 2020.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::balancer::rollout {
+
+/// Requests and events of both sides.
+struct Counts {
+  std::uint64_t candidate = 0, candidate_bad = 0;
+  std::uint64_t stable = 0, stable_bad = 0;
+
+  Counts& operator+=(const Counts& more);
+  bool operator==(const Counts&) const = default;
+};
+
+/// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
+inline constexpr double requests_of_intended_share = 20;
+
+/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. Costs a step for each event of
+/// the candidate.
+double evidence(const Counts& counts, double intended);
+
+}  // namespace weir::balancer::rollout

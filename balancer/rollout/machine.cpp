@@ -1,0 +1,242 @@
+#include "balancer/rollout/machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "config/quantity.hpp"
+#include "config/rollouts.hpp"
+#include "metrics/ticks.hpp"
+
+namespace weir::balancer::rollout {
+namespace {
+
+using Step = config::Rollout::Step;
+
+/// A single failure says nothing, however small the candidate's share.
+constexpr std::uint64_t least_events = 2;
+
+bool is_last(const Step& step) { return step.share >= 1; }
+
+std::string of(std::uint64_t bad, std::uint64_t all) { return std::to_string(bad) + " of " + std::to_string(all); }
+
+/// "3 of 20 of the candidate's requests failed, 1 of 180 of the others".
+std::string told(const Counts& counts, const std::string& what) {
+  return of(counts.candidate_bad, counts.candidate) + " of the candidate's requests " + what + ", " +
+         of(counts.stable_bad, counts.stable) + " of the others";
+}
+
+std::string seconds(double time) { return config::format_duration(config::Seconds(std::round(time))); }
+
+}  // namespace
+
+bool Machine::is_under_way() const {
+  return standing_.state == State::shadow || standing_.state == State::live || standing_.state == State::paused;
+}
+
+std::optional<bool> Machine::shadow() const {
+  if (settings_.shadow.empty() || standing_.state == State::idle) return std::nullopt;
+  return is_under_way() && step().shadow;
+}
+
+double Machine::evidence_limit() const {
+  constexpr double kinds = 2;  // Failures and misses.
+  const auto live =
+      std::ranges::count_if(settings_.steps, [](const Step& one) { return !one.shadow && !is_last(one); });
+  return kinds * static_cast<double>(std::max<std::ptrdiff_t>(1, live)) / false_return;
+}
+
+std::string Machine::step_text() const {
+  return is_under_way() || standing_.state == State::done ? config::to_text(step()) : "";
+}
+
+/// The name of where the rollout stands: "shadow", "5%", "paused at 5%", "returned".
+std::string Machine::place() const {
+  if (!is_under_way() && standing_.state != State::done) return std::string(name_of(standing_.state));
+  const auto at = step().shadow ? std::string("shadow") : config::percent(standing_.share);
+  return standing_.state == State::paused ? "paused at " + at : at;
+}
+
+std::string Machine::figures() const {
+  if (!is_live()) return "";
+  auto text = told(standing_.failures, "failed");
+  if (!settings_.slo.empty()) text += "; " + told(standing_.misses, "missed the objective '" + settings_.slo + "'");
+  return text;
+}
+
+Move Machine::moved(Reason reason, const std::string& from, const std::string& why, const std::string& figures) {
+  standing_.why = why;
+  const auto to = place();
+  auto line = "rollout '" + settings_.name + "': " + (from == to ? from : from + " -> " + to) + ": " + why;
+  if (!figures.empty()) line += " (" + figures + ")";
+  return {reason, std::move(line)};
+}
+
+Move Machine::enter(std::size_t step, Reason reason, const std::string& why) {
+  const auto from = place(), figures_before = figures();
+  const bool passed = standing_.shadow_passed;
+  standing_ = Standing();
+  standing_.step = step;
+  standing_.shadow_passed = passed;
+  const auto& next = settings_.steps[step];
+  standing_.share = next.share;
+  standing_.state = next.shadow ? State::shadow : is_last(next) ? State::done : State::live;
+  return moved(reason, from, why, figures_before);
+}
+
+Move Machine::leave(State state, Reason reason, const std::string& why) {
+  const auto from = place(), figures_before = figures();
+  standing_ = Standing();
+  standing_.state = state;
+  return moved(reason, from, why, figures_before);
+}
+
+Move Machine::hold(Reason reason, const std::string& why) {
+  const auto from = place();
+  standing_.state = State::paused;
+  standing_.unknown = 0;
+  return moved(reason, from, why, figures());
+}
+
+Word Machine::word_of(const Tick& tick) const {
+  const bool enough = standing_.shadow_passed && standing_.failures.candidate >= least_requests;
+  return tick.gate == Word::unknown && is_live() && enough ? Word::pass : tick.gate;
+}
+
+std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) const {
+  if (is_live() && tick.candidate_is_out) {
+    why = "none of the candidate's replicas takes requests";
+    return Reason::out;
+  }
+  const auto is_sure = [&](const Counts& counts, const std::string& what) {
+    const double found = evidence(counts, standing_.share);
+    if (counts.candidate_bad < least_events || found < evidence_limit()) return false;
+    why = told(counts, what) + " (evidence " + config::format_number(std::round(std::min(found, 1e9))) + ", limit " +
+          config::format_number(evidence_limit()) + ")";
+    return true;
+  };
+  if (is_live() && is_sure(standing_.failures, "failed")) return Reason::failures;
+  if (is_live() && is_sure(standing_.misses, "missed the objective '" + settings_.slo + "'")) return Reason::misses;
+  if (tick.gate != Word::worse) return std::nullopt;
+  why = "the candidate is worse: " + tick.why;
+  return Reason::worse;
+}
+
+std::optional<Move> Machine::tick(const Tick& tick) {
+  const double passed = last_tick_ ? std::max(0.0, metrics::seconds(tick.now - *last_tick_)) : 0;
+  last_tick_ = tick.now;
+  if (!is_under_way()) return std::nullopt;
+  if (is_live()) {
+    standing_.failures += tick.failures;
+    standing_.misses += tick.misses;
+  }
+  std::string why;
+  if (const auto reason = why_return(tick, why)) return leave(State::returned, *reason, why);
+  if (standing_.state == State::paused) return std::nullopt;
+  const auto word = word_of(tick);
+  standing_.in_step += passed;
+  standing_.unknown = word == Word::unknown ? standing_.unknown + passed : 0;
+  if (word == Word::pass && standing_.in_step >= step().least.count()) {
+    const bool by_shadow = tick.gate == Word::unknown;
+    if (step().shadow) standing_.shadow_passed = true;
+    return enter(standing_.step + 1, Reason::pass,
+                 (by_shadow ? "nothing is worse than in the shadow step, after " : "the gate passed after ") +
+                     seconds(standing_.in_step));
+  }
+  if (standing_.unknown >= settings_.unknown_limit.count())
+    return hold(Reason::unknown,
+                "the gate was unknown for " + seconds(standing_.unknown) + (tick.why.empty() ? "" : ": " + tick.why));
+  return std::nullopt;
+}
+
+std::string Machine::refusal(std::string_view what) const {
+  auto text =
+      "the rollout '" + settings_.name + "' is " + std::string(name_of(standing_.state)) + "; " + std::string(what);
+  return text;
+}
+
+Answer Machine::start() {
+  switch (standing_.state) {
+    case State::idle:
+    case State::returned:
+    case State::aborted:
+      standing_.shadow_passed = false;
+      return enter(0, Reason::start, "it was started");
+    case State::paused: {
+      const auto from = place();
+      standing_.state = step().shadow ? State::shadow : State::live;
+      return moved(Reason::resume, from, "it goes on", figures());
+    }
+    case State::done:
+      return refusal("abort it before it starts again, or take the replicas of the old version out of the settings");
+    case State::shadow:
+    case State::live:
+      break;
+  }
+  return refusal("it has started");
+}
+
+Answer Machine::pause() {
+  if (standing_.state != State::shadow && standing_.state != State::live)
+    return refusal("only one that is under way can pause");
+  return hold(Reason::pause, "it was paused");
+}
+
+Answer Machine::promote() {
+  if (!is_under_way()) return refusal("only one that is under way can be promoted; start begins one");
+  return enter(standing_.step + 1, Reason::promote, "it was promoted");
+}
+
+Answer Machine::abort() {
+  if (!is_under_way() && standing_.state != State::done) return refusal("there is nothing to abort");
+  return leave(State::aborted, Reason::abort, "it was aborted");
+}
+
+std::optional<Move> Machine::adopt(config::Rollout settings) {
+  const bool same = settings.pool == settings_.pool && settings.candidate == settings_.candidate;
+  if (same) {
+    settings_ = std::move(settings);
+    return find_step();
+  }
+  if (standing_.state == State::idle) {
+    settings_ = std::move(settings);
+    return std::nullopt;
+  }
+  auto move = leave(State::idle, Reason::settings, "its pool or candidate is another one");
+  settings_ = std::move(settings);
+  return move;
+}
+
+std::optional<Move> Machine::restore(Standing standing) {
+  standing_ = std::move(standing);
+  last_tick_.reset();
+  if (!is_under_way() && standing_.state != State::done) standing_.share = 0;
+  return find_step();
+}
+
+/// Finds the step of the share among steps that may be others than before.
+std::optional<Move> Machine::find_step() {
+  const auto& steps = settings_.steps;
+  if (standing_.state == State::done) {
+    standing_.step = steps.size() - 1;
+    standing_.share = 1;
+    return std::nullopt;
+  }
+  if (!is_under_way()) return std::nullopt;
+  const double share = standing_.share;
+  const bool is_shadow = standing_.state == State::shadow || (standing_.state == State::paused && share <= 0);
+  const auto is_it = [&](const Step& one) { return one.shadow == is_shadow && one.share == share; };
+  if (const auto found = std::ranges::find_if(steps, is_it); found != steps.end()) {
+    standing_.step = static_cast<std::size_t>(found - steps.begin());
+    return std::nullopt;
+  }
+  const auto above = std::ranges::find_if(steps, [&](const Step& one) { return one.share > share; });
+  // The place is told by the step, which may be out of range now.
+  standing_.state = State::idle;
+  if (above == steps.begin() || is_shadow)
+    return leave(State::idle, Reason::settings, "its step is no longer in the settings");
+  enter(static_cast<std::size_t>(above - steps.begin()) - 1, Reason::settings, "");
+  return hold(Reason::settings, "its step is no longer in the settings");
+}
+
+}  // namespace weir::balancer::rollout

@@ -1,0 +1,143 @@
+// A rollout as a machine without a clock: told what an operator wants, and each second what is known of the candidate,
+// it says which share of its pool's requests the candidate gets and whether it is mirrored to. Its owner carries that
+// out, keeps the standing on disk and logs the moves.
+//
+//   idle -> [shadow] -> live (1 %, 5 %, ...) -> done (100 %)
+//
+// A step ends when it has lasted its least time and the gate passes, or by promote. Whatever is known to be worse sends
+// the rollout back at once, in a paused one, too: a verdict of the gate, failures or misses by their evidence, or a
+// candidate without a replica that takes requests. Then, and after abort, the share is 0. A step whose gate is unknown
+// for unknown_limit pauses. A pause keeps the share.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "balancer/rollout/evidence.hpp"
+#include "config/settings.hpp"
+#include "metrics/moment.hpp"
+
+namespace weir::balancer::rollout {
+
+using metrics::Moment;
+
+enum class State : std::uint8_t { idle, shadow, live, paused, returned, aborted, done };
+inline constexpr std::array<std::string_view, 7> state_names{"idle",     "shadow",  "live", "paused",
+                                                             "returned", "aborted", "done"};
+constexpr std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
+
+/// The reason of a move.
+enum class Reason : std::uint8_t {
+  start,
+  pass,
+  promote,
+  pause,
+  unknown,  ///< The gate was unknown for unknown_limit.
+  resume,
+  worse,     ///< The gate says that the candidate is worse.
+  failures,  ///< Too many requests failed on the candidate.
+  misses,    ///< Too many of its answers missed the objective.
+  out,       ///< None of its replicas takes requests.
+  abort,
+  settings,  ///< A reload changed the steps or the candidate.
+};
+inline constexpr std::array<std::string_view, 12> reason_names{"start",   "pass",   "promote", "pause",
+                                                               "unknown", "resume", "worse",   "failures",
+                                                               "misses",  "out",    "abort",   "settings"};
+constexpr std::string_view name_of(Reason reason) { return reason_names[static_cast<std::size_t>(reason)]; }
+
+/// The gate's word, with the sentences that give its reasons.
+enum class Word : std::uint8_t { pass, worse, unknown };
+inline constexpr std::array<std::string_view, 3> word_names{"pass", "worse", "unknown"};
+constexpr std::string_view name_of(Word word) { return word_names[static_cast<std::size_t>(word)]; }
+
+/// The facts of one tick.
+struct Tick {
+  Moment now{};
+  Word gate = Word::unknown;
+  std::string why;                ///< The gate's sentences.
+  Counts failures{}, misses{};    ///< Requests that ended since the last tick.
+  bool candidate_is_out = false;  ///< None of the candidate's replicas takes requests.
+};
+
+/// The part of a rollout that outlasts weir.
+struct Standing {
+  State state = State::idle;
+  std::size_t step = 0;         ///< The place among the steps; without a meaning in idle, returned and aborted.
+  double share = 0;             ///< The candidate's. Above 0 in live, in done, and in a pause of a live step.
+  double in_step = 0;           ///< Seconds. Time in which weir did not run, or the rollout was paused, does not count.
+  double unknown = 0;           ///< Seconds since the gate was last known, as in_step.
+  bool shadow_passed = false;   ///< The gate passed in the shadow step.
+  Counts failures{}, misses{};  ///< Since the step began.
+  std::string why;              ///< Why the rollout is in this state: a sentence.
+  bool operator==(const Standing&) const = default;
+};
+
+/// A change of state or step, and the line that tells it.
+struct Move {
+  Reason reason;
+  std::string line;
+};
+/// A move, or a sentence that says why there is none.
+using Answer = std::variant<Move, std::string>;
+
+class Machine {
+ public:
+  /// A live step needs so many of the candidate's requests where its gate is unknown and the shadow step has passed:
+  /// the pairs of the shadow step have shown the latencies, and few live requests show no more.
+  static constexpr std::uint64_t least_requests = 30;
+  /// The chance that a rollout of an equal candidate goes back by failures or by misses.
+  static constexpr double false_return = 0.05;
+
+  explicit Machine(config::Rollout settings) : settings_(std::move(settings)) {}
+
+  const config::Rollout& settings() const { return settings_; }
+  const Standing& standing() const { return standing_; }
+  double share() const { return standing_.share; }
+  /// Whether the shadow is to mirror; nothing where the rollout does not care.
+  std::optional<bool> shadow() const;
+  /// Returns the evidence that sends a rollout back. Each kind of event in each live step has an equal part of
+  /// false_return.
+  double evidence_limit() const;
+  /// Returns the step as the settings write it; "" where the rollout is in none.
+  std::string step_text() const;
+
+  std::optional<Move> tick(const Tick& tick);
+  Answer start();
+  Answer pause();
+  Answer promote();
+  Answer abort();
+  /// Takes settings of the same name. A rollout of another pool or candidate is idle. Where the step under way is no
+  /// longer there, the rollout pauses at the last step whose share is not above its own.
+  std::optional<Move> adopt(config::Rollout settings);
+  /// Goes on where an earlier process stopped, as adopt() does where the steps are others now.
+  std::optional<Move> restore(Standing standing);
+
+ private:
+  bool is_under_way() const;
+  bool is_live() const { return standing_.share > 0 && standing_.state != State::done; }
+  const config::Rollout::Step& step() const { return settings_.steps[standing_.step]; }
+  Word word_of(const Tick& tick) const;
+  std::optional<Reason> why_return(const Tick& tick, std::string& why) const;
+  Move enter(std::size_t step, Reason reason, const std::string& why);
+  Move leave(State state, Reason reason, const std::string& why);
+  Move hold(Reason reason, const std::string& why);
+  std::optional<Move> find_step();
+  Move moved(Reason reason, const std::string& from, const std::string& why, const std::string& figures);
+  std::string place() const;
+  std::string figures() const;
+  std::string refusal(std::string_view what) const;
+
+  config::Rollout settings_;
+  Standing standing_;
+  std::optional<Moment> last_tick_;
+};
+
+}  // namespace weir::balancer::rollout

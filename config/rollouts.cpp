@@ -1,0 +1,233 @@
+#include "config/rollouts.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "config/nearest.hpp"
+#include "config/quantity.hpp"
+#include "config/values.hpp"
+
+namespace weir::config {
+namespace {
+
+constexpr std::string_view step_form =
+    "must be \"shadow\" or a share such as \"5%\", a space, and the step's least time, such as \"shadow 20m\" or "
+    "\"5% 10m\"; the last one is \"100%\"";
+
+/// Returns the share that "5%" means; nothing if it is no share above 0 and of at most 100 %.
+std::optional<double> share_in(std::string_view text) {
+  if (!text.ends_with('%') || text.front() < '0' || text.front() > '9') return std::nullopt;
+  text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (error != std::errc() || end != text.data() + text.size() || percent <= 0 || percent > 100) return std::nullopt;
+  return percent / 100;
+}
+
+Parsed<Rollout::Step> step(const toml::node& node) {
+  const auto* const text = node.as_string();
+  if (text == nullptr) return Problem{std::string(step_form)};
+  const std::string_view all = text->get();
+  const auto space = all.find(' ');
+  const auto what = all.substr(0, space);
+  Rollout::Step step;
+  step.shadow = what == "shadow";
+  if (!step.shadow) {
+    const auto share = share_in(what);
+    if (!share) return Problem{std::string(step_form)};
+    step.share = *share;
+  }
+  if (space == all.npos) {
+    if (step.share == 1) return step;
+    return Problem{"has no time; write how long the step lasts at least, such as \"" + std::string(all) + " 10m\""};
+  }
+  const auto least = parse_duration(all.substr(space + 1));
+  if (!least || least->count() < 0.001 || least->count() > 7 * 86'400.0) return Problem{std::string(step_form)};
+  if (step.share == 1)
+    return Problem{"has a time, and no step follows: nothing is left to compare the candidate with; write \"100%\""};
+  step.least = *least;
+  return step;
+}
+
+std::vector<Rollout::Step> usual_steps(bool shadow) {
+  using std::chrono::minutes;
+  std::vector<Rollout::Step> steps;
+  if (shadow) steps.push_back({true, 0, minutes(20)});
+  steps.insert(steps.end(), {{false, 0.01, minutes(10)},
+                             {false, 0.05, minutes(10)},
+                             {false, 0.25, minutes(20)},
+                             {false, 0.5, minutes(20)},
+                             {false, 1, Seconds(0)}});
+  return steps;
+}
+
+class RolloutReading {
+ public:
+  RolloutReading(const Settings& settings, Report& report) : settings_(settings), report_(report) {}
+
+  Rollout rollout(const toml::table& source) {
+    Rollout rollout;
+    TableReader table("[[rollout]]", source, report_);
+    if (const auto* node =
+            table.require("name", rollout.name, &name, "commands and metrics need it, such as name = \"fp8\""))
+      table.refuse_taken("name", *node, rollout.name, names_, "names are unique in the file");
+    const auto* const pool = table.require("pool", rollout.pool, &name, "say whose requests the candidate gets");
+    if (pool != nullptr && check_name(table, "pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
+      table.refuse_taken("pool", *pool, rollout.pool, pools_, "a pool has one rollout at a time");
+    const auto* const candidate =
+        table.require("candidate", rollout.candidate, Text{256}, "say which config the new replicas of the pool have");
+    if (candidate != nullptr) check_candidate(table, *candidate, rollout);
+    const auto* const shadow = table.read("shadow", rollout.shadow, &name);
+    if (shadow != nullptr &&
+        check_name(table, "shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
+      check_shadow(table, *shadow, rollout);
+    read_slo(table, rollout);
+    read_steps(table, rollout);
+    table.read("unknown_limit", rollout.unknown_limit, &time);
+    if (settings_.admin.state.empty())
+      table.blame_table("needs a place that outlasts a restart of weir; set [admin] state = \"/var/lib/weir\"");
+    table.refuse_the_rest();
+    return rollout;
+  }
+
+ private:
+  /// Returns whether `name` is one of these. Blames it if it is not, unless they have errors of their own.
+  template <class Named>
+  bool check_name(TableReader& table, std::string_view key, const toml::node& node, const std::string& name,
+                  const std::vector<Named>& all, const std::string& what) {
+    std::vector<std::string_view> names;
+    for (const auto& one : all)
+      if (!one.name.empty()) names.push_back(one.name);
+    return check_word(table, key, node, name, names, what);
+  }
+
+  static bool check_word(TableReader& table, std::string_view key, const toml::node& node, const std::string& word,
+                         std::span<const std::string_view> words, const std::string& what) {
+    if (std::ranges::find(words, word) != words.end()) return true;
+    std::string problem = "is no " + what + "; ";
+    if (const auto meant = nearest(word, words); !meant.empty()) {
+      problem += "did you mean \"" + std::string(meant) + "\"?";
+    } else if (words.empty()) {
+      problem += "there is none";
+    } else {
+      problem += "there are";
+      for (const auto one : words) problem += (one == words.front() ? " \"" : ", \"") + std::string(one) + '"';
+    }
+    table.blame(key, node, problem);
+    return false;
+  }
+
+  const Pool* pool_of(const Rollout& rollout) const {
+    const auto pool = std::ranges::find(settings_.pools, rollout.pool, &Pool::name);
+    return rollout.pool.empty() || pool == settings_.pools.end() ? nullptr : &*pool;
+  }
+
+  void check_candidate(TableReader& table, const toml::node& node, const Rollout& rollout) {
+    const auto* const pool = pool_of(rollout);
+    if (pool == nullptr || pool->replicas.empty()) return;
+    std::vector<std::string_view> configs;
+    for (const auto& one : pool->replicas)
+      if (std::ranges::find(configs, one.config) == configs.end()) configs.push_back(one.config);
+    const auto what = "config of the pool \"" + rollout.pool + '"';
+    if (!check_word(table, "candidate", node, rollout.candidate, configs, what) || configs.size() > 1) return;
+    table.blame("candidate", node,
+                "is the config of all replicas of the pool, so that no stable side is left; give the replicas of the "
+                "version in use another config, or remove this rollout if it is done");
+  }
+
+  void check_shadow(TableReader& table, const toml::node& node, const Rollout& rollout) {
+    const auto& shadow = *std::ranges::find(settings_.shadows, rollout.shadow, &Shadow::name);
+    if (!rollout.pool.empty() && shadow.of != rollout.pool)
+      return table.blame("shadow", node,
+                         "mirrors the requests of the pool \"" + shadow.of + "\", not of \"" + rollout.pool +
+                             "\"; name a shadow with of = \"" + rollout.pool + '"');
+    if (shadow.control)
+      return table.blame("shadow", node,
+                         "is a control, which runs the configuration in use; name the shadow of the candidate");
+    for (const auto& replica : shadow.replicas)
+      if (!rollout.candidate.empty() && replica.config != rollout.candidate)
+        return table.blame("shadow", node,
+                           "mirrors to \"" + replica.name + "\", whose config is \"" + replica.config +
+                               "\" and not \"" + rollout.candidate + "\"; give that replica config = \"" +
+                               rollout.candidate + '"');
+  }
+
+  void read_slo(TableReader& table, Rollout& rollout) {
+    if (const auto* const node = table.read("slo", rollout.slo, &name)) {
+      if (!check_name(table, "slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
+      const auto& slo = *std::ranges::find(settings_.slos, rollout.slo, &Slo::name);
+      if (slo.pool != rollout.pool && !rollout.pool.empty())
+        table.blame("slo", *node,
+                    "is about the pool \"" + slo.pool + "\", not \"" + rollout.pool +
+                        "\"; name an [[slo]] with pool = \"" + rollout.pool + '"');
+      return;
+    }
+    const auto first = std::ranges::find(settings_.slos, rollout.pool, &Slo::pool);
+    if (!table.has("slo") && first != settings_.slos.end()) rollout.slo = first->name;
+  }
+
+  void read_steps(TableReader& table, Rollout& rollout) {
+    const bool has_shadow = table.has("shadow");
+    std::vector<const toml::node*> nodes;
+    const auto* const list = table.read_list("steps", &step, [&](const toml::node& node, Rollout::Step one) {
+      nodes.push_back(&node);
+      rollout.steps.push_back(one);
+    });
+    if (list == nullptr) {
+      rollout.steps = usual_steps(has_shadow);
+      return;
+    }
+    const auto* const array = list->as_array();
+    if (array != nullptr && array->size() != rollout.steps.size()) return;  // A wrong one has its own error.
+    if (rollout.steps.empty())
+      return table.blame("steps", *list,
+                         "is empty; write some such as [\"5% 10m\", \"50% 20m\", \"100%\"], or leave it out");
+    for (std::size_t i = 0; i < rollout.steps.size(); ++i) {
+      const auto& one = rollout.steps[i];
+      if (i > 0 && one.shadow)
+        table.blame("steps", *nodes[i],
+                    "comes after a step with a share; the shadow step is the first, so that the candidate is tried "
+                    "before it gets a client's request");
+      else if (i > 0 && one.share <= rollout.steps[i - 1].share)
+        table.blame("steps", *nodes[i], "is no more than the step before it; shares grow from step to step");
+      if (one.shadow && !has_shadow)
+        table.blame("steps", *nodes[i],
+                    "needs a [[shadow]] that mirrors to the candidate; set shadow = \"NAME\", or remove this step");
+    }
+    if (has_shadow && !rollout.steps.front().shadow)
+      table.blame("steps", *nodes.front(),
+                  "comes first, and shadow is set; begin with a step such as \"shadow 20m\", or remove shadow");
+    if (rollout.steps.back().share != 1)
+      table.blame("steps", *nodes.back(), "is the last one, and the last step is \"100%\"; add that");
+  }
+
+  const Settings& settings_;
+  Report& report_;
+  Places names_, pools_;
+};
+
+}  // namespace
+
+std::vector<Rollout> read_rollouts(TableReader& file, const Settings& settings, Report& report) {
+  std::vector<Rollout> rollouts;
+  RolloutReading reading(settings, report);
+  for (const auto* source : file.tables("rollout")) rollouts.push_back(reading.rollout(*source));
+  return rollouts;
+}
+
+std::string percent(double share) {
+  constexpr double millionth = 1e6;  // A share of 7 % times 100 is no whole number.
+  return format_number(std::round(share * 100 * millionth) / millionth) + '%';
+}
+
+std::string to_text(const Rollout::Step& step) {
+  const auto what = step.shadow ? std::string("shadow") : percent(step.share);
+  return step.least.count() > 0 ? what + ' ' + format_duration(step.least) : what;
+}
+
+}  // namespace weir::config

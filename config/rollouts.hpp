@@ -1,0 +1,22 @@
+// Reads the [[rollout]] tables of a settings file, and checks the rules that hold between them, the pools and the
+// shadows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "config/table_reader.hpp"
+
+namespace weir::config {
+
+/// Reads all rollouts. `settings` has the pools, objectives and shadows, which they name, and [admin]. Names are unique
+/// in the file, a pool has one rollout, and both the candidate and the stable side have a replica.
+std::vector<Rollout> read_rollouts(TableReader& file, const Settings& settings, Report& report);
+
+/// Returns a share as the settings write it: "5%".
+std::string percent(double share);
+/// Returns a step as the settings write it: "shadow 20m", "5% 10m", "100%".
+std::string to_text(const Rollout::Step& step);
+
+}  // namespace weir::config

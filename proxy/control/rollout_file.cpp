@@ -1,0 +1,173 @@
+#include "proxy/control/rollout_file.hpp"
+
+#include <fcntl.h>
+#include <simdjson.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "metrics/wire/json/writer.hpp"
+#include "proxy/net/unique_fd.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+namespace ro = balancer::rollout;
+using simdjson::dom::element;
+
+std::string file_in(const std::string& directory) { return directory + "/rollouts.json"; }
+
+void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts) {
+  json.open('{').key("candidate").count(counts.candidate).key("candidate_bad").count(counts.candidate_bad);
+  json.key("stable").count(counts.stable).key("stable_bad").count(counts.stable_bad).close('}');
+}
+
+std::string text_of(const metrics::SipKey& key) {
+  std::array<char, 33> hex{};
+  std::snprintf(hex.data(), hex.size(), "%016llx%016llx", static_cast<unsigned long long>(key[0]),
+                static_cast<unsigned long long>(key[1]));
+  return hex.data();
+}
+
+// The readers below throw simdjson::simdjson_error or Damaged where the file is not as weir writes it.
+struct Damaged {};
+
+metrics::SipKey key_in(std::string_view hex) {
+  metrics::SipKey key{};
+  if (hex.size() != 32) throw Damaged();
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    const auto* const end = hex.data() + 16 * (i + 1);
+    if (std::from_chars(hex.data() + 16 * i, end, key[i], 16).ptr != end) throw Damaged();
+  }
+  return key;
+}
+
+double amount_in(element value) {
+  const double amount = value.get_double();
+  if (!std::isfinite(amount) || amount < 0) throw Damaged();
+  return amount;
+}
+
+ro::Counts counts_in(element value) {
+  ro::Counts counts;
+  counts.candidate = value["candidate"].get_uint64();
+  counts.candidate_bad = value["candidate_bad"].get_uint64();
+  counts.stable = value["stable"].get_uint64();
+  counts.stable_bad = value["stable_bad"].get_uint64();
+  if (counts.candidate_bad > counts.candidate || counts.stable_bad > counts.stable) throw Damaged();
+  return counts;
+}
+
+ro::Standing standing_in(element value) {
+  ro::Standing standing;
+  const auto* const state = std::ranges::find(ro::state_names, value["state"].get_string().value());
+  if (state == ro::state_names.end()) throw Damaged();
+  standing.state = static_cast<ro::State>(state - ro::state_names.begin());
+  standing.share = amount_in(value["share"]);
+  if (standing.share > 1) throw Damaged();
+  standing.in_step = amount_in(value["in_step_seconds"]);
+  standing.unknown = amount_in(value["unknown_seconds"]);
+  standing.shadow_passed = value["shadow_passed"].get_bool();
+  standing.failures = counts_in(value["failures"]);
+  standing.misses = counts_in(value["misses"]);
+  standing.why = value["why"].get_string().value();
+  return standing;
+}
+
+/// Returns "" or why the bytes are not all on the disk.
+std::string write_all(const std::string& file, std::string_view text) {
+  const net::UniqueFd out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (out.get() < 0) return std::strerror(errno);
+  while (!text.empty()) {
+    const auto written = ::write(out.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return std::strerror(errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ::fsync(out.get()) == 0 ? "" : std::strerror(errno);
+}
+
+}  // namespace
+
+std::string text_of(const KeptRollouts& kept) {
+  metrics::wire::JsonWriter json;
+  json.open('{').key("conversation_key").known_text(kept.conversation_key ? text_of(*kept.conversation_key) : "");
+  json.key("rollouts").open('[');
+  for (const auto& [name, rollout] : kept.rollouts) {
+    const auto& standing = rollout.standing;
+    json.open('{').key("name").text(name).key("pool").text(rollout.pool).key("candidate").text(rollout.candidate);
+    json.key("state").text(ro::name_of(standing.state)).key("share").exact(standing.share);
+    json.key("in_step_seconds").exact(standing.in_step).key("unknown_seconds").exact(standing.unknown);
+    json.key("shadow_passed").boolean(standing.shadow_passed);
+    json.key("failures");
+    write_counts(json, standing.failures);
+    json.key("misses");
+    write_counts(json, standing.misses);
+    json.key("why").text(standing.why).close('}');
+  }
+  json.close(']').close('}');
+  return std::move(json).written() + "\n";
+}
+
+std::optional<KeptRollouts> rollouts_in(std::string_view text) {
+  try {
+    simdjson::dom::parser parser;
+    const auto parsed = parser.parse(text.data(), text.size());
+    KeptRollouts kept;
+    if (const element key = parsed["conversation_key"]; !key.is_null())
+      kept.conversation_key = key_in(key.get_string().value());
+    for (const element one : parsed["rollouts"].get_array()) {
+      KeptRollout rollout;
+      rollout.pool = one["pool"].get_string().value();
+      rollout.candidate = one["candidate"].get_string().value();
+      rollout.standing = standing_in(one);
+      kept.rollouts.emplace(one["name"].get_string().value(), std::move(rollout));
+    }
+    return kept;
+  } catch (const simdjson::simdjson_error&) {
+    return std::nullopt;
+  } catch (const Damaged&) {
+    return std::nullopt;
+  }
+}
+
+KeptRollouts read_rollouts(const std::string& directory) {
+  if (directory.empty()) return {};
+  const auto file = file_in(directory);
+  if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.bad() && in.is_open())
+    if (auto kept = rollouts_in(text)) return std::move(*kept);
+  const auto aside = file + ".damaged";
+  const bool moved = std::rename(file.c_str(), aside.c_str()) == 0;
+  spdlog::error(
+      "rollouts: cannot use the state in '{}'{}: all rollouts are idle, and their candidates get no request; "
+      "see `weir rollout status`, and start them again",
+      file, moved ? ", which is now '" + aside + "'" : "");
+  return {};
+}
+
+std::optional<std::string> write_rollouts(const std::string& directory, const KeptRollouts& kept) {
+  const auto file = file_in(directory), next = file + ".new";
+  auto why = write_all(next, text_of(kept));
+  if (why.empty() && std::rename(next.c_str(), file.c_str()) != 0) why = std::strerror(errno);
+  if (why.empty()) {
+    const net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0 || ::fsync(folder.get()) != 0) why = std::strerror(errno);
+  }
+  if (why.empty()) return std::nullopt;
+  return "the state of rollouts cannot be kept in '" + directory + "' ([admin] state): " + why +
+         "; make it a directory that weir's user may write";
+}
+
+}  // namespace weir::proxy::control

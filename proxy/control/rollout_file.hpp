@@ -1,0 +1,40 @@
+// The file in which rollouts outlast a restart of weir: rollouts.json in the directory of [admin] state.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "balancer/rollout/machine.hpp"
+#include "metrics/sip_hash.hpp"
+
+namespace weir::proxy::control {
+
+/// A rollout as the file keeps it. With another pool or candidate it is another rollout.
+struct KeptRollout {
+  std::string pool, candidate;
+  balancer::rollout::Standing standing;
+  bool operator==(const KeptRollout&) const = default;
+};
+
+struct KeptRollouts {
+  /// The key by which conversations get their numbers: with another one, each would be on a side of chance again.
+  std::optional<metrics::SipKey> conversation_key;
+  std::map<std::string, KeptRollout, std::less<>> rollouts;  ///< By name.
+  bool operator==(const KeptRollouts&) const = default;
+};
+
+/// Returns the text of the file.
+std::string text_of(const KeptRollouts& kept);
+/// Reads such a text. Returns nothing if it is none, or damaged.
+std::optional<KeptRollouts> rollouts_in(std::string_view text);
+
+/// Reads the file of a directory. A missing file, and "" for a directory, is one without rollouts. A file that cannot
+/// be used is moved aside and logged; its rollouts are then idle, and their candidates get no request.
+KeptRollouts read_rollouts(const std::string& directory);
+/// Writes the file so that a crash at any time leaves the old one or the new one, and reaches the disk before it
+/// returns. Only weir's user may read it. Returns a sentence if it cannot be written.
+std::optional<std::string> write_rollouts(const std::string& directory, const KeptRollouts& kept);
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,352 @@
+#include "proxy/control/rollouts.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <variant>
+
+#include "config/rollouts.hpp"
+#include "metrics/compare/samples/attainment.hpp"
+#include "metrics/wire/json/writer.hpp"
+#include "proxy/control/shadow_api.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+namespace ro = balancer::rollout;
+using metrics::Moment;
+
+/// Returns the growth of a count, which begins at 0 again when its pool is split anew.
+std::uint64_t more(std::uint64_t now, std::uint64_t before) { return now >= before ? now - before : now; }
+
+ro::Counts since(const balancer::SplitFigures& before, const balancer::SplitFigures& now) {
+  return {more(now.candidate.ended, before.candidate.ended), more(now.candidate.failed, before.candidate.failed),
+          more(now.stable.ended, before.stable.ended), more(now.stable.failed, before.stable.failed)};
+}
+
+bool is_of_candidate(const fleet::PoolRuntime& pool, const fleet::Replica& replica) {
+  return replica.settings.config == pool.rollout->candidate;
+}
+
+bool takes_requests(const fleet::PoolRuntime& pool, const fleet::Replica& replica, Moment now) {
+  const auto state = pool.balancer->health().of(replica.key, now).state;
+  return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
+}
+
+/// False while no replica of the candidate is known: their names may not have been looked up yet.
+bool candidate_is_out(const fleet::PoolRuntime& pool, Moment now) {
+  bool any = false;
+  for (const auto& replica : pool.replicas) {
+    if (!is_of_candidate(pool, *replica)) continue;
+    if (takes_requests(pool, *replica, now)) return false;
+    any = true;
+  }
+  return any;
+}
+
+std::string sentences_of(const std::vector<std::string>& sentences) {
+  std::string all;
+  for (const auto& one : sentences) all += (all.empty() ? "" : "; ") + one;
+  return all;
+}
+
+ro::Word word_of(metrics::compare::comparison::Gate gate) {
+  using metrics::compare::comparison::Gate;
+  switch (gate) {
+    case Gate::pass:
+      return ro::Word::pass;
+    case Gate::worse:
+      return ro::Word::worse;
+    case Gate::unknown:
+      break;
+  }
+  return ro::Word::unknown;
+}
+
+constexpr auto no_comparison_yet = "no comparison of this step has been made yet";
+
+void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts, double share) {
+  json.open('{').key("candidate").count(counts.candidate).key("candidate_bad").count(counts.candidate_bad);
+  json.key("stable").count(counts.stable).key("stable_bad").count(counts.stable_bad);
+  json.key("evidence").decimal(ro::evidence(counts, share)).close('}');
+}
+
+}  // namespace
+
+Rollouts::Rollouts(fleet::Fleet& fleet, History& history, SlowAnswers& slow, KeptRollouts kept)
+    : fleet_(fleet), history_(history), slow_(slow), kept_(std::move(kept)) {}
+
+const fleet::PoolRuntime* Rollouts::pool_of(const Running& one, const fleet::Snapshot& snapshot) {
+  const auto& name = one.machine.settings().pool;
+  const auto found =
+      std::ranges::find_if(snapshot.pools, [&](const auto& pool) { return pool->settings.name == name; });
+  return found == snapshot.pools.end() ? nullptr : found->get();
+}
+
+void Rollouts::adopt(Moment now) {
+  const auto snapshot = fleet_.snapshot();
+  const auto& wanted = snapshot->settings.rollouts;
+  std::erase_if(running_, [&](const auto& one) {
+    const bool gone = std::ranges::find(wanted, one.first, &config::Rollout::name) == wanted.end();
+    if (gone) spdlog::info("rollout '{}' is no longer in the settings: its pool is not split any more", one.first);
+    return gone;
+  });
+  for (const auto& settings : wanted) {
+    const auto [place, is_new] = running_.try_emplace(settings.name, settings);
+    Running& one = place->second;
+    std::optional<ro::Move> move;
+    if (!is_new) {
+      move = one.machine.adopt(settings);
+    } else if (const auto before = kept_.rollouts.find(settings.name); before != kept_.rollouts.end() &&
+                                                                       before->second.pool == settings.pool &&
+                                                                       before->second.candidate == settings.candidate) {
+      move = one.machine.restore(before->second.standing);
+      one.judged = one.step_began = now;
+      spdlog::info("rollout '{}' is as an earlier weir left it: {}{}{}: {}", settings.name,
+                   ro::name_of(one.machine.standing().state), one.machine.step_text().empty() ? "" : ", ",
+                   one.machine.step_text(), one.machine.standing().why);
+    }
+    if (move)
+      moved(one, *move, *snapshot, now);
+    else
+      apply(one, *snapshot, now);
+  }
+  if (!wanted.empty() || !kept_.rollouts.empty()) keep_and_tell();
+}
+
+/// Carries out what the machine wants. Nothing happens where that is so already.
+void Rollouts::apply(Running& one, const fleet::Snapshot& snapshot, Moment now) {
+  const auto* const pool = pool_of(one, snapshot);
+  if (pool == nullptr) return;
+  pool->balancer->set_split(one.machine.share(), now);
+  const auto mirrors = one.machine.shadow();
+  if (!mirrors) return;
+  const auto wall = std::chrono::system_clock::now();
+  for (const auto& shadow : snapshot.shadows) {
+    if (shadow->settings.name != one.machine.settings().shadow) continue;
+    switch_shadow(*shadow, *mirrors, history_, wall);
+    if (!*mirrors) continue;
+    for (const auto& control : snapshot.shadows) {
+      const auto& settings = control->settings;
+      if (settings.control && settings.of == shadow->settings.of && settings.twin == shadow->settings.twin)
+        switch_shadow(*control, true, history_, wall);
+    }
+  }
+}
+
+void Rollouts::moved(Running& one, const ro::Move& move, const fleet::Snapshot& snapshot, Moment now) {
+  using Reason = ro::Reason;
+  const bool bad = move.reason == Reason::worse || move.reason == Reason::failures || move.reason == Reason::misses ||
+                   move.reason == Reason::out || move.reason == Reason::unknown;
+  spdlog::log(bad ? spdlog::level::warn : spdlog::level::info, "{}", move.line);
+  ++one.moves[static_cast<std::size_t>(move.reason)];
+  const bool same_step =
+      move.reason == Reason::pause || move.reason == Reason::resume || move.reason == Reason::unknown;
+  // A step of a shadow that was on before begins with it, so that the window of the gate is the step.
+  if (move.reason == Reason::start && one.machine.shadow().value_or(false))
+    for (const auto& shadow : snapshot.shadows)
+      if (shadow->settings.name == one.machine.settings().shadow) shadow->state->on = false;
+  apply(one, snapshot, now);
+  if (same_step) return;
+  ++one.step;
+  one.step_began = one.judged = now;
+  one.gate = ro::Word::unknown;
+  one.gate_why = no_comparison_yet;
+  one.next_gate = now + gate_every;
+  if (const auto* const pool = pool_of(one, snapshot)) one.counted = pool->balancer->split();
+}
+
+void Rollouts::end() {
+  if (!running_.empty()) keep_and_tell();
+  ended_ = true;
+}
+
+void Rollouts::tick(Moment now) {
+  if (ended_ || running_.empty() || now < next_tick_) return;
+  next_tick_ = now + every;
+  const auto snapshot = fleet_.snapshot();
+  bool under_way = false;
+  for (auto& [name, one] : running_) {
+    tick(name, one, *snapshot, now);
+    under_way = under_way || !one.machine.step_text().empty();
+  }
+  if (!under_way || now < next_keep_) return;
+  keep_and_tell();
+}
+
+void Rollouts::tick(const std::string& name, Running& one, const fleet::Snapshot& snapshot, Moment now) {
+  const auto* const pool = pool_of(one, snapshot);
+  if (pool == nullptr || !pool->rollout) return;
+  const auto figures = pool->balancer->split();
+  ro::Tick tick;
+  tick.now = now;
+  tick.gate = one.gate;
+  tick.why = one.gate_why;
+  tick.failures = since(one.counted, figures);
+  one.counted = figures;
+  tick.misses = judge(one, snapshot, now);
+  tick.candidate_is_out = candidate_is_out(*pool, now);
+  if (const auto move = one.machine.tick(tick)) {
+    moved(one, *move, snapshot, now);
+    keep_and_tell();
+  }
+  ask_gate(name, one, snapshot, now);
+}
+
+/// Judges the clients' requests that ended since the last call by the rollout's objective.
+ro::Counts Rollouts::judge(Running& one, const fleet::Snapshot& snapshot, Moment now) {
+  const auto& settings = one.machine.settings();
+  const auto slo = std::ranges::find(snapshot.settings.slos, settings.slo, &config::Slo::name);
+  ro::Counts counts;
+  if (slo == snapshot.settings.slos.end() || one.machine.share() <= 0) return counts;
+  const auto& names = history_.names();
+  // The samples that came at the moment of the last call were counted then.
+  for (const auto* const sample : history_.samples_since(one.judged + Moment::duration(1))) {
+    if (sample->role != metrics::Role::primary || names.text(sample->pool) != settings.pool || sample->config == 0)
+      continue;
+    using metrics::compare::samples::Attainment, metrics::compare::samples::Since;
+    const auto attainment = metrics::compare::samples::judge(*slo, *sample, Since::arrival);
+    if (attainment != Attainment::met && attainment != Attainment::missed) continue;
+    const bool of_candidate = names.text(sample->config) == settings.candidate;
+    ++(of_candidate ? counts.candidate : counts.stable);
+    if (attainment == Attainment::missed) ++(of_candidate ? counts.candidate_bad : counts.stable_bad);
+  }
+  one.judged = now;
+  return counts;
+}
+
+void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snapshot& snapshot, Moment now) {
+  const auto state = one.machine.standing().state;
+  const bool under_way = state == ro::State::shadow || state == ro::State::live || state == ro::State::paused;
+  if (!under_way || now < one.next_gate || slow_.is_full()) return;
+  one.next_gate = now + gate_every;
+  const auto* const pool = pool_of(one, snapshot);
+  std::function<Judged()> judge_it;
+  if (one.machine.share() > 0) {
+    judge_it = gate_of_split(*pool, snapshot, history_, one.step_began);
+  } else {
+    const auto& shadow = one.machine.settings().shadow;
+    const auto found =
+        std::ranges::find_if(snapshot.shadows, [&](const auto& s) { return s->settings.name == shadow; });
+    if (found == snapshot.shadows.end()) return;
+    judge_it = gate_of_shadow(**found, snapshot, history_);
+  }
+  slow_.make(std::move(judge_it), [this, name, step = one.step](const std::shared_ptr<Judged>& judged) {
+    const auto found = running_.find(name);
+    if (found == running_.end() || found->second.step != step) return;
+    const auto& gate = judged->gate;
+    found->second.gate = word_of(gate.word);
+    found->second.gate_why =
+        sentences_of(gate.word == metrics::compare::comparison::Gate::worse ? gate.worse : gate.unknown);
+  });
+}
+
+std::optional<std::string> Rollouts::keep() {
+  const auto snapshot = fleet_.snapshot();
+  kept_.rollouts.clear();
+  for (const auto& [name, one] : running_) {
+    const auto& settings = one.machine.settings();
+    kept_.rollouts[name] = {settings.pool, settings.candidate, one.machine.standing()};
+  }
+  const auto& directory = snapshot->settings.admin.state;
+  if (directory.empty()) return std::nullopt;  // The last rollout has left the settings.
+  return write_rollouts(directory, kept_);
+}
+
+void Rollouts::keep_and_tell() {
+  next_keep_ = next_tick_ + keep_every;
+  const auto error = keep().value_or("");
+  if (error != state_error_) {
+    if (!error.empty())
+      spdlog::error("{}", error);
+    else
+      spdlog::info("the state of rollouts is kept again");
+  }
+  state_error_ = error;
+}
+
+ApiAnswer Rollouts::carry_out(std::string_view name, Wish wish, Moment now) {
+  const auto found = running_.find(name);
+  if (found == running_.end())
+    return api_error(404, "unknown_rollout",
+                     "no rollout is named '" + std::string(name) + "'; GET /api/rollout lists them");
+  if (ended_) return api_error(409, "not_now", "weir is draining, and ends then");
+  Running& one = found->second;
+  const auto snapshot = fleet_.snapshot();
+  keep_and_tell();
+  if (!state_error_.empty() && wish != Wish::abort && wish != Wish::pause)
+    return api_error(503, "state_not_kept", state_error_);
+  ro::Answer answer;
+  switch (wish) {
+    case Wish::start:
+      answer = one.machine.start();
+      break;
+    case Wish::pause:
+      answer = one.machine.pause();
+      break;
+    case Wish::promote:
+      answer = one.machine.promote();
+      break;
+    case Wish::abort:
+      answer = one.machine.abort();
+      break;
+  }
+  if (const auto* const sentence = std::get_if<std::string>(&answer)) return api_error(409, "not_now", *sentence);
+  const auto& move = std::get<ro::Move>(answer);
+  moved(one, move, *snapshot, now);
+  keep_and_tell();
+  metrics::wire::JsonWriter json;
+  json.open('{').key("name").text(name).key("reason").text(ro::name_of(move.reason)).key("move").text(move.line);
+  json.close('}');
+  return {200, std::move(json).written() + "\n"};
+}
+
+ApiAnswer Rollouts::list() const {
+  const auto snapshot = fleet_.snapshot();
+  metrics::wire::JsonWriter json;
+  json.open('{').key("rollouts").open('[');
+  for (const auto& [name, one] : running_) {
+    const auto& settings = one.machine.settings();
+    const auto& standing = one.machine.standing();
+    json.open('{').key("name").text(name).key("pool").text(settings.pool).key("candidate").text(settings.candidate);
+    json.key("shadow").known_text(settings.shadow).key("slo").known_text(settings.slo);
+    json.key("state").text(ro::name_of(standing.state)).key("step").known_text(one.machine.step_text());
+    json.key("share").exact(standing.share).key("why").text(standing.why);
+    json.key("steps").open('[');
+    for (const auto& step : settings.steps) json.text(config::to_text(step));
+    json.close(']');
+    const bool in_step = !one.machine.step_text().empty();
+    const auto least = in_step ? std::optional(settings.steps[standing.step].least.count()) : std::nullopt;
+    json.key("in_step_seconds").exact(standing.in_step).key("least_seconds").exact(least);
+    json.key("unknown_seconds").exact(standing.unknown);
+    json.key("unknown_limit_seconds").exact(settings.unknown_limit.count());
+    json.key("gate").open('{').key("word").text(ro::name_of(one.gate)).key("why").text(one.gate_why).close('}');
+    json.key("failures");
+    write_counts(json, standing.failures, standing.share);
+    json.key("misses");
+    write_counts(json, standing.misses, standing.share);
+    json.key("evidence_limit").exact(one.machine.evidence_limit());
+    const auto* const pool = pool_of(one, *snapshot);
+    json.key("crossed").count(pool != nullptr ? pool->balancer->split().crossed : 0).close('}');
+  }
+  json.close(']').key("state_error").known_text(state_error_).close('}');
+  return {200, std::move(json).written() + "\n"};
+}
+
+std::vector<metrics::series::RolloutGauges> Rollouts::gauges() const {
+  const auto snapshot = fleet_.snapshot();
+  std::vector<metrics::series::RolloutGauges> all;
+  for (const auto& [name, one] : running_) {
+    auto& gauges = all.emplace_back();
+    gauges.rollout = name;
+    gauges.share = one.machine.share();
+    for (std::size_t i = 0; i < ro::state_names.size(); ++i)
+      gauges.states.emplace_back(ro::state_names[i], static_cast<ro::State>(i) == one.machine.standing().state);
+    for (std::size_t i = 0; i < one.moves.size(); ++i) gauges.moves.emplace_back(ro::reason_names[i], one.moves[i]);
+    if (const auto* const pool = pool_of(one, *snapshot)) gauges.crossed = pool->balancer->split().crossed;
+  }
+  return all;
+}
+
+}  // namespace weir::proxy::control

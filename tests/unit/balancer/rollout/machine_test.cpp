@@ -1,0 +1,417 @@
+#include "balancer/rollout/machine.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+#include "config/rollouts.hpp"
+
+namespace weir::balancer::rollout {
+namespace {
+
+using config::Seconds;
+using ::testing::HasSubstr;
+
+Moment at(double seconds) {
+  return Moment{} + std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(10'000 + seconds));
+}
+
+config::Rollout settings(bool shadow = true) {
+  config::Rollout all;
+  all.name = "fp8";
+  all.pool = "chat";
+  all.candidate = "new";
+  all.slo = "fast";
+  if (shadow) all.shadow = "mirror", all.steps.push_back({true, 0, Seconds(60)});
+  all.steps.insert(all.steps.end(), {{false, 0.05, Seconds(30)}, {false, 0.5, Seconds(30)}, {false, 1, Seconds(0)}});
+  all.unknown_limit = Seconds(300);
+  return all;
+}
+
+class RolloutMachine : public testing::Test {
+ protected:
+  void begin(bool shadow = true) {
+    machine = Machine(settings(shadow));
+    expect_move(machine.start(), Reason::start);
+    tick(Word::unknown, 0);
+  }
+  /// A second after another; stops at a move.
+  std::optional<Move> tick(Word gate, int seconds = 1) {
+    std::optional<Move> move;
+    for (int i = 0; i < std::max(1, seconds) && !move; ++i) {
+      if (seconds > 0) now += 1;
+      move = machine.tick({at(now), gate, "ttft: why", {}, {}, false});
+    }
+    return move;
+  }
+  std::optional<Move> tick_with(Counts failures, Counts misses = {}) {
+    now += 1;
+    return machine.tick({at(now), Word::unknown, "", failures, misses, false});
+  }
+  void expect_move(const Answer& answer, Reason reason) {
+    const auto* const move = std::get_if<Move>(&answer);
+    ASSERT_NE(move, nullptr) << std::get<std::string>(answer);
+    EXPECT_EQ(move->reason, reason);
+  }
+  void expect_move(const std::optional<Move>& move, Reason reason, const std::string& line = "") {
+    ASSERT_TRUE(move);
+    EXPECT_EQ(name_of(move->reason), name_of(reason));
+    EXPECT_THAT(move->line, HasSubstr(line));
+  }
+  void expect(State state, double share) {
+    EXPECT_EQ(name_of(machine.standing().state), name_of(state));
+    EXPECT_EQ(machine.share(), share);
+  }
+
+  Machine machine{settings()};
+  double now = 0;
+};
+
+TEST_F(RolloutMachine, BeforeTheStartNothingHappens) {
+  expect(State::idle, 0);
+  EXPECT_EQ(machine.shadow(), std::nullopt) << "operators may use the shadow by themselves";
+  EXPECT_FALSE(tick(Word::worse, 10));
+  expect(State::idle, 0);
+}
+
+TEST_F(RolloutMachine, PassesThroughAllSteps) {
+  begin();
+  expect(State::shadow, 0);
+  EXPECT_EQ(machine.shadow(), true);
+  EXPECT_FALSE(tick(Word::pass, 59)) << "the step has its least time";
+  expect_move(tick(Word::pass), Reason::pass, "rollout 'fp8': shadow -> 5%: the gate passed after 1m");
+  expect(State::live, 0.05);
+  EXPECT_EQ(machine.shadow(), false);
+  EXPECT_FALSE(tick(Word::pass, 29));
+  expect_move(tick(Word::pass), Reason::pass, "5% -> 50%");
+  expect(State::live, 0.5);
+  expect_move(tick(Word::pass, 30), Reason::pass, "50% -> 100%");
+  expect(State::done, 1);
+  EXPECT_FALSE(tick(Word::worse, 100)) << "nothing is beside it any more";
+  expect(State::done, 1);
+}
+
+TEST_F(RolloutMachine, AWorseGateSendsItBackAtOnceFromAnyStep) {
+  for (int steps = 0; steps < 3; ++steps) {
+    for (const bool paused : {false, true}) {
+      begin();
+      for (int i = 0; i < steps; ++i) expect_move(machine.promote(), Reason::promote);
+      if (paused) expect_move(machine.pause(), Reason::pause);
+      expect_move(tick(Word::worse), Reason::worse, "-> returned: the candidate is worse: ttft: why");
+      expect(State::returned, 0);
+      EXPECT_EQ(machine.shadow(), false);
+    }
+  }
+}
+
+TEST_F(RolloutMachine, FailuresSendItBack) {
+  begin(false);
+  EXPECT_FALSE(tick_with({10, 1, 190, 0})) << "one failure says nothing";
+  EXPECT_FALSE(tick_with({10, 0, 190, 2}));
+  expect_move(tick_with({10, 5, 190, 0}), Reason::failures,
+              "5% -> returned: 6 of 30 of the candidate's requests failed, 2 of 570 of the others");
+  expect(State::returned, 0);
+  begin(false);
+  EXPECT_FALSE(tick_with({10, 9, 190, 171})) << "both sides fail alike";
+}
+
+TEST_F(RolloutMachine, MissesSendItBack) {
+  begin(false);
+  expect_move(tick_with({10, 0, 190, 0}, {10, 8, 190, 1}), Reason::misses,
+              "8 of 10 of the candidate's requests missed the");
+  expect(State::returned, 0);
+}
+
+/// The evidence of a step begins with it.
+TEST_F(RolloutMachine, EachStepHasCountsOfItsOwn) {
+  begin(false);
+  EXPECT_FALSE(tick_with({100, 1, 1900, 0}));
+  expect_move(machine.promote(), Reason::promote);
+  EXPECT_EQ(machine.standing().failures, Counts());
+  EXPECT_FALSE(tick_with({100, 1, 100, 0}));
+}
+
+TEST_F(RolloutMachine, ACandidateThatIsOutSendsItBack) {
+  begin(false);
+  now += 1;
+  const Tick out{at(now), Word::unknown, "", {}, {}, true};
+  expect_move(machine.tick(out), Reason::out, "none of the candidate's replicas takes requests");
+  expect(State::returned, 0);
+  begin(true);
+  EXPECT_FALSE(machine.tick(out)) << "the shadow's replicas are others to weir";
+  for (int i = 0; i < 3; ++i) expect_move(machine.promote(), Reason::promote);
+  expect(State::done, 1);
+  EXPECT_FALSE(machine.tick(out)) << "requests go to the others meanwhile";
+}
+
+TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
+  auto patient = settings(false);
+  patient.steps[0].least = Seconds(10'000);
+  machine = Machine(patient);
+  expect_move(machine.start(), Reason::start);
+  tick(Word::unknown, 0);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(tick(Word::unknown, 299));
+    EXPECT_FALSE(tick(Word::pass));
+  }
+  EXPECT_FALSE(tick(Word::unknown, 299));
+  expect_move(tick(Word::unknown), Reason::unknown);
+}
+
+TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
+  begin(false);
+  expect_move(machine.promote(), Reason::promote);
+  EXPECT_FALSE(tick(Word::unknown, 299));
+  expect_move(tick(Word::unknown), Reason::unknown, "50% -> paused at 50%: the gate was unknown for 5m: ttft: why");
+  expect(State::paused, 0.5);
+  EXPECT_FALSE(tick(Word::pass, 1000)) << "only an operator lets it go on";
+  expect_move(machine.start(), Reason::resume);
+  expect(State::live, 0.5);
+  EXPECT_FALSE(tick(Word::unknown, 299)) << "the limit begins anew";
+}
+
+/// The shadow step has shown the latencies: of few live requests, it is enough that they are not worse.
+TEST_F(RolloutMachine, AfterAPassedShadowStepUnknownIsEnoughForALiveStep) {
+  begin();
+  expect_move(tick(Word::pass, 60), Reason::pass);
+  EXPECT_FALSE(tick_with({29, 0, 500, 0}));
+  EXPECT_FALSE(tick(Word::unknown, 100)) << "29 requests are too few";
+  expect_move(tick_with({1, 0, 20, 0}), Reason::pass, "nothing is worse than in the shadow step");
+  begin();
+  expect_move(machine.promote(), Reason::promote);
+  EXPECT_FALSE(tick_with({1000, 0, 500, 0}));
+  EXPECT_FALSE(tick(Word::unknown, 100)) << "a promoted step has shown nothing";
+}
+
+TEST_F(RolloutMachine, CommandsThatDoNotFitAreRefusedWithASentence) {
+  struct Row {
+    State state;
+    bool start, pause, promote, abort;
+  };
+  for (const auto& row :
+       {Row{State::idle, true, false, false, false}, Row{State::shadow, false, true, true, true},
+        Row{State::live, false, true, true, true}, Row{State::paused, true, false, true, true},
+        Row{State::returned, true, false, false, false}, Row{State::aborted, true, false, false, false},
+        Row{State::done, false, false, false, true}}) {
+    const auto in_state = [&] {
+      begin(true);
+      switch (row.state) {
+        case State::idle:
+          machine = Machine(settings());
+          break;
+        case State::shadow:
+          break;
+        case State::live:
+          machine.promote();
+          break;
+        case State::paused:
+          machine.pause();
+          break;
+        case State::returned:
+          tick(Word::worse);
+          break;
+        case State::aborted:
+          machine.abort();
+          break;
+        case State::done:
+          for (int i = 0; i < 3; ++i) machine.promote();
+      }
+      ASSERT_EQ(machine.standing().state, row.state);
+    };
+    const auto is_taken = [](const Answer& answer) {
+      if (const auto* sentence = std::get_if<std::string>(&answer)) {
+        EXPECT_THAT(*sentence, HasSubstr("the rollout 'fp8' is "));
+      }
+      return std::holds_alternative<Move>(answer);
+    };
+    in_state();
+    EXPECT_EQ(is_taken(machine.start()), row.start) << name_of(row.state);
+    in_state();
+    EXPECT_EQ(is_taken(machine.pause()), row.pause) << name_of(row.state);
+    in_state();
+    EXPECT_EQ(is_taken(machine.promote()), row.promote) << name_of(row.state);
+    in_state();
+    EXPECT_EQ(is_taken(machine.abort()), row.abort) << name_of(row.state);
+  }
+}
+
+TEST_F(RolloutMachine, TheEvidenceOfAllStepsTogetherIsBounded) {
+  EXPECT_EQ(machine.evidence_limit(), 2 * 2 / 0.05) << "two live steps, two kinds of events";
+}
+
+TEST_F(RolloutMachine, GoesOnWhereAnEarlierProcessStopped) {
+  begin();
+  expect_move(tick(Word::pass, 60), Reason::pass);
+  EXPECT_FALSE(tick_with({10, 1, 190, 2}));
+  Machine next{settings()};
+  EXPECT_FALSE(next.restore(machine.standing()));
+  EXPECT_EQ(next.standing(), machine.standing());
+  EXPECT_FALSE(next.tick({at(1e6), Word::unknown, "", {}, {}, false})) << "the time between does not count";
+  EXPECT_EQ(next.standing(), machine.standing());
+}
+
+TEST_F(RolloutMachine, OtherTimesOfTheSameStepsChangeNothingElse) {
+  begin();
+  machine.promote();
+  auto other = settings();
+  other.steps[1].least = Seconds(5);
+  EXPECT_FALSE(machine.adopt(other));
+  expect(State::live, 0.05);
+  EXPECT_FALSE(tick(Word::pass, 4));
+  expect_move(tick(Word::pass), Reason::pass);
+}
+
+TEST_F(RolloutMachine, AStepThatIsGonePausesAtTheOneBelow) {
+  begin();
+  machine.promote();
+  machine.promote();
+  expect(State::live, 0.5);
+  auto other = settings();
+  other.steps[2].share = 0.6;
+  expect_move(machine.adopt(other), Reason::settings, "its step is no longer in the settings");
+  expect(State::paused, 0.05);
+  other.steps.erase(other.steps.begin(), other.steps.begin() + 2);
+  expect_move(machine.adopt(other), Reason::settings);
+  expect(State::idle, 0);
+}
+
+TEST_F(RolloutMachine, AShadowStepThatIsGoneMakesItIdle) {
+  begin();
+  expect_move(machine.adopt(settings(false)), Reason::settings);
+  expect(State::idle, 0);
+}
+
+TEST_F(RolloutMachine, AStepMayMoveAmongTheOthers) {
+  begin();
+  machine.promote();
+  machine.promote();
+  auto other = settings();
+  other.steps.insert(other.steps.begin() + 1, {false, 0.01, Seconds(10)});
+  EXPECT_FALSE(machine.adopt(other));
+  expect(State::live, 0.5);
+  EXPECT_EQ(machine.step_text(), "50% 30s");
+  expect_move(machine.promote(), Reason::promote);
+  expect(State::done, 1);
+}
+
+TEST_F(RolloutMachine, AnotherCandidateIsAnotherRollout) {
+  begin();
+  machine.promote();
+  auto other = settings();
+  other.candidate = "newer";
+  expect_move(machine.adopt(other), Reason::settings);
+  expect(State::idle, 0);
+  EXPECT_FALSE(machine.adopt(settings())) << "an idle one has nothing to lose";
+}
+
+TEST_F(RolloutMachine, ADoneOneStaysDoneWhateverTheSteps) {
+  begin();
+  for (int i = 0; i < 3; ++i) machine.promote();
+  auto other = settings(false);
+  other.steps.erase(other.steps.begin());
+  EXPECT_FALSE(machine.adopt(other));
+  expect(State::done, 1);
+  Machine next{other};
+  EXPECT_FALSE(next.restore(machine.standing()));
+  EXPECT_EQ(next.share(), 1);
+}
+
+/// Anything in any order. The share and the shadow follow from the state, and only a pass, a promotion or a start gives
+/// the candidate more.
+TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
+  std::mt19937_64 random(3);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  std::array<int, reason_names.size()> seen{};
+  for (int run = 0; run < 300; ++run) {
+    Machine machine(settings(below(2) == 0));
+    double now = 0;
+    for (int i = 0; i < 400; ++i) {
+      const double before = machine.share();
+      const bool passed_least =
+          before <= 0 || machine.standing().state != State::live ||
+          machine.standing().in_step + 100 >= machine.settings().steps[machine.standing().step].least.count();
+      std::optional<Move> move;
+      Word gate = Word::unknown;
+      const auto take = [&](Answer answer) {
+        if (auto* one = std::get_if<Move>(&answer)) move = std::move(*one);
+      };
+      switch (below(24)) {
+        case 0:
+        case 1:
+          take(machine.start());
+          break;
+        case 2:
+          take(machine.pause());
+          break;
+        case 3:
+          take(machine.promote());
+          break;
+        case 4:
+          if (below(4) == 0) take(machine.abort());
+          break;
+        case 5: {
+          auto other = settings(below(3) > 0);
+          if (below(3) == 0) other.steps.erase(other.steps.end() - 2);
+          if (below(20) == 0) other.candidate = "newer";
+          move = machine.adopt(other);
+          break;
+        }
+        case 6: {
+          Machine next(machine.settings());
+          move = next.restore(machine.standing());
+          EXPECT_FALSE(move) << "its own standing fits";
+          machine = next;
+          break;
+        }
+        default: {
+          now += static_cast<double>(below(100));
+          gate = static_cast<Word>(below(30) == 0 ? 1 : 2 * below(2));
+          const auto counts = [&] {
+            const auto n = below(20);
+            return Counts{n, below(40) == 0 ? n : 0, 100, below(3)};
+          };
+          const auto failures = counts(), misses = counts();
+          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0});
+        }
+      }
+      const auto& standing = machine.standing();
+      if (machine.share() > before) {
+        ASSERT_TRUE(move);
+        ASSERT_TRUE(move->reason == Reason::pass || move->reason == Reason::promote || move->reason == Reason::start);
+        if (move->reason == Reason::pass) {
+          ASSERT_TRUE(gate != Word::worse && passed_least);
+        }
+      }
+      if (move) {
+        ++seen[static_cast<std::size_t>(move->reason)];
+        ASSERT_FALSE(standing.why.empty());
+        ASSERT_THAT(move->line, HasSubstr(standing.why));
+      }
+      const bool under_way = standing.state == State::shadow || standing.state == State::live ||
+                             standing.state == State::paused || standing.state == State::done;
+      if (!under_way) {
+        ASSERT_EQ(machine.share(), 0);
+      } else {
+        const auto& step = machine.settings().steps.at(standing.step);
+        ASSERT_EQ(machine.share(), step.share);
+        ASSERT_EQ(standing.state == State::done, step.share == 1);
+        if (standing.state == State::shadow) {
+          ASSERT_TRUE(step.shadow);
+        }
+        if (standing.state == State::live) {
+          ASSERT_FALSE(step.shadow);
+        }
+      }
+      if (gate == Word::worse) {
+        ASSERT_TRUE(!under_way || standing.state == State::done) << "worse leaves nothing under way";
+      }
+      const bool mirrors = machine.shadow().value_or(false);
+      ASSERT_TRUE(!mirrors || (machine.share() == 0 && under_way));
+    }
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_GT(seen[i], 0) << reason_names[i];
+}
+
+}  // namespace
+}  // namespace weir::balancer::rollout

@@ -1,0 +1,97 @@
+#include "proxy/control/rollout_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace weir::proxy::control {
+namespace {
+
+namespace ro = balancer::rollout;
+using ::testing::HasSubstr;
+
+class RolloutFile : public ::testing::Test {
+ protected:
+  RolloutFile() { std::filesystem::create_directories(path); }
+  ~RolloutFile() override { std::filesystem::remove_all(path); }
+  std::string file() const { return path / "rollouts.json"; }
+
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("weir-rollouts-" + std::to_string(::getpid()));
+};
+
+KeptRollouts any(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  KeptRollouts kept;
+  if (random() % 4 != 0) kept.conversation_key = metrics::SipKey{random(), random() % 3};
+  for (auto left = random() % 4; left > 0; --left) {
+    KeptRollout one;
+    one.pool = "chat" + std::to_string(random() % 9);
+    one.candidate = "a \"new\" one\n\xc3\xa9";
+    one.standing.state = static_cast<ro::State>(random() % ro::state_names.size());
+    one.standing.share = static_cast<double>(random() % 1001) / 1000;
+    one.standing.in_step = static_cast<double>(random()) / 1e12;
+    one.standing.unknown = static_cast<double>(random() % 1000) / 7;
+    one.standing.shadow_passed = random() % 2 == 0;
+    one.standing.failures = {random() % 1000 + 10, random() % 10, random() % 1000 + 10, random() % 10};
+    one.standing.misses = {random() % 1000 + 10, random() % 10, random() % 1000 + 10, random() % 10};
+    one.standing.why = "because \\ of it";
+    kept.rollouts.emplace("r" + std::to_string(random()), std::move(one));
+  }
+  return kept;
+}
+
+TEST_F(RolloutFile, GivesBackWhatItWasGiven) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const auto kept = any(seed);
+    EXPECT_EQ(rollouts_in(text_of(kept)), kept) << text_of(kept);
+  }
+}
+
+TEST_F(RolloutFile, LiesOnDiskForItsOwnerAlone) {
+  EXPECT_EQ(read_rollouts(path), KeptRollouts()) << "there is none yet";
+  EXPECT_EQ(read_rollouts(""), KeptRollouts());
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    EXPECT_EQ(write_rollouts(path, any(seed)), std::nullopt);
+    EXPECT_EQ(read_rollouts(path), any(seed));
+  }
+  struct stat found {};
+  ASSERT_EQ(::stat(file().c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777u, 0600u) << "the key of the conversations is a secret";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path), {}), 1) << "nothing is left beside it";
+}
+
+/// Whatever a damaged file holds: weir starts, says so, and gives no candidate a request.
+TEST_F(RolloutFile, DamageIsFoundAndMovedAside) {
+  const auto text = text_of(any(6));
+  for (std::size_t cut = 0; cut + 2 < text.size(); ++cut) EXPECT_EQ(rollouts_in(text.substr(0, cut)), std::nullopt);
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 5000; ++i) {
+    auto damaged = text;
+    damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (const auto read = rollouts_in(damaged))
+      for (const auto& [name, one] : read->rollouts)
+        EXPECT_TRUE(one.standing.share >= 0 && one.standing.share <= 1 && one.standing.in_step >= 0);
+  }
+  std::ofstream(file()) << text.substr(0, text.size() / 2);
+  EXPECT_EQ(read_rollouts(path), KeptRollouts());
+  EXPECT_FALSE(std::filesystem::exists(file()));
+  EXPECT_TRUE(std::filesystem::exists(file() + ".damaged"));
+}
+
+TEST_F(RolloutFile, SaysWhyItCannotBeWritten) {
+  const auto error = write_rollouts(path / "missing", any(1));
+  ASSERT_TRUE(error);
+  EXPECT_THAT(*error,
+              HasSubstr("/missing' ([admin] state): No such file or directory; make it a directory that weir's"));
+  std::filesystem::create_directory(file());
+  EXPECT_THAT(*write_rollouts(path, any(1)), HasSubstr("Is a directory"));
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
