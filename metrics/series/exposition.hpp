@@ -1,7 +1,6 @@
-// Gathers all series of docs/metrics.md from the shards at a scrape, through one prometheus::Collectable.
+// Gathers all series of docs/metrics.md from the shards at a scrape. No request waits for one: shards are read without
+// a lock, and the lock of a pool is taken for the figures of one replica at a time (docs/benchmarks.md has the cost).
 #pragma once
-
-#include <prometheus/collectable.h>
 
 #include <array>
 #include <atomic>
@@ -88,6 +87,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std::shared_ptr<const Objectives>& slos);
   ~ReplicaSeries();
   const ReplicaLabels& labels() const { return labels_; }
+  /// Returns the labels as the page has them: `pool="chat",replica=...`.
+  const std::string& label_text() const { return label_text_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
   /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
@@ -98,6 +99,7 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
 
  private:
   ReplicaLabels labels_;
+  std::string label_text_;
   std::vector<std::unique_ptr<ReplicaShard>> shards_;
 };
 
@@ -105,11 +107,11 @@ struct BuildInfo {
   std::string version, compiler;
 };
 
-/// Every member is thread-safe: add() and Collect() take a lock, writers of shards take none.
-class Exposition : public prometheus::Collectable {
+/// Every member is thread-safe: add() and text() take a lock, writers of shards take none.
+class Exposition {
  public:
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
-  ~Exposition() override;
+  ~Exposition();
 
   /// Adds a replica's series. Each series exists from now on, or from its first use on, as metrics/series/series.hpp
   /// says. The object stays until it is retired. The same labels get the same object, so no series is exported twice
@@ -138,12 +140,10 @@ class Exposition : public prometheus::Collectable {
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
 
-  /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
-  /// exist.
-  std::vector<prometheus::MetricFamily> Collect() const override;
-  Requests requests() const;
-  /// Writes Collect() in text format 0.0.4.
+  /// Returns the page in text format 0.0.4. Every family is on it, even one without series, so that a reader can tell
+  /// an unused series from one that does not exist.
   std::string text() const;
+  Requests requests() const;
 
  private:
   void drop_unowned() const;

@@ -204,21 +204,25 @@ std::vector<config::Slo> objectives_of(const std::string& pool) {
           {"whole", pool, {}, {}, {}, config::Seconds{90}}};
 }
 
-/// Measures what /metrics costs the control thread, and how long the page is, with two loops and two objectives: as
-/// many replicas as given first, ten in a pool, and so many of them busy.
-void scrape(benchmark::State& state) {
-  Exposition exposition(2, {"0", "c++"}, objectives_of("chat0"));
-  for (int i = 0; i < state.range(0); ++i) {
+/// Returns a fleet of so many replicas, ten in a pool, of which so many are busy; with two loops and two objectives.
+std::unique_ptr<Exposition> fleet_of(std::int64_t replicas, std::int64_t busy) {
+  auto fleet = std::make_unique<Exposition>(2, metrics::series::BuildInfo{"0", "c++"}, objectives_of("chat0"));
+  for (std::int64_t i = 0; i < replicas; ++i) {
     const std::string pool = "chat" + std::to_string(i / 10);
-    const bool busy = i < state.range(1);
-    if (i % 10 == 0) exposition.add({pool, "", ""}).waiting = [] { return std::size_t{0}; };
-    auto& replica = exposition.add({pool, "gpu" + std::to_string(i), "vllm-fp16"});
-    replica.gauges = [gauges = gauges_of(busy)] { return gauges; };
-    for (std::size_t loop = 0; busy && loop < 2; ++loop) count_chats(replica.shard(loop));
+    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return std::size_t{0}; };
+    auto& replica = fleet->add({pool, "gpu" + std::to_string(i), "vllm-fp16"});
+    replica.gauges = [gauges = gauges_of(i < busy)] { return gauges; };
+    for (std::size_t loop = 0; i < busy && loop < 2; ++loop) count_chats(replica.shard(loop));
   }
+  return fleet;
+}
+
+/// Measures what /metrics costs the control thread, and how long the page is.
+void scrape(benchmark::State& state) {
+  const auto fleet = fleet_of(state.range(0), state.range(1));
   std::size_t bytes = 0;
   for (auto _ : state) {
-    const std::string page = exposition.text();
+    const std::string page = fleet->text();
     bytes = page.size();
     benchmark::DoNotOptimize(page.data());
   }
@@ -271,6 +275,26 @@ void pool_request(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(pool_request)->Arg(4)->Arg(100)->Arg(1000);
+
+/// Measures how long a scrape holds a pool's lock for one replica, which has so many streams under way. Only the latest
+/// of them has no token yet.
+void replica_load(benchmark::State& state) {
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  std::vector<balancer::ReplicaSpec> specs(1);
+  specs[0].name = "replica";
+  pool->set_replicas(specs, start);
+  std::vector<balancer::Lease> running;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    if (!running.empty()) running.back().first_token(start);
+    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(chat_of(2000), start)).lease));
+  }
+  Moment now = start;
+  for (auto _ : state) {
+    now += std::chrono::seconds(15);
+    benchmark::DoNotOptimize(pool->figures().load(balancer::ReplicaIndex{0}, now));
+  }
+}
+BENCHMARK(replica_load)->Arg(1)->Arg(500);
 
 void estimate(benchmark::State& state) {
   balancer::TokenEstimator estimator;
