@@ -102,6 +102,8 @@ class RequestCounts {
 
 class Gathering {
  public:
+  explicit Gathering(std::size_t expected_bytes) : page_(expected_bytes) {}
+
   void histograms(Replicas replicas) {
     for (const auto& series : histogram_series) {
       page_.begin(series.text, histogram);
@@ -301,7 +303,7 @@ class Gathering {
     add_process_series(page_);
   }
 
-  std::string page() && { return std::move(page_).sorted(); }
+  std::string page() const { return page_.sorted(); }
 
  private:
   /// Adds a replica's series. A value above 0 has been used and stays on the page, because counters never fall.
@@ -451,7 +453,7 @@ std::string Exposition::text() const {
   }
   const std::lock_guard none_follows(following_);
 
-  Gathering gathering;
+  Gathering gathering(page_bytes_ + page_bytes_ / 8);  // A page is hardly longer than the one before.
   gathering.outcomes(all, objectives()->slos);  // Outcomes are read first, because a request is counted last: all that
                                                 // a counted request brought is then on the page, too.
   gathering.histograms(replicas);
@@ -464,7 +466,9 @@ std::string Exposition::text() const {
   gathering.internal_errors(internal_errors);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
                     buffer_memory ? buffer_memory() : BufferMemory());
-  return std::move(gathering).page();
+  auto page = gathering.page();
+  page_bytes_ = page.size();
+  return page;
 }
 
 static void add_requests(const ReplicaSeries& replica, Requests& requests) {

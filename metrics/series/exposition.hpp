@@ -157,6 +157,7 @@ class Exposition {
   const std::shared_ptr<RetiredRequests> retired_ = std::make_shared<RetiredRequests>();
   mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Includes those without a replica's name.
   ReplicaSeries* unassigned_;
+  mutable std::atomic<std::size_t> page_bytes_{0};  ///< The length of the latest page.
 };
 
 }  // namespace weir::metrics::series

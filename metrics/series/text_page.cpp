@@ -64,19 +64,18 @@ std::span<const std::string> BoundTexts::of(std::span<const std::uint64_t> bound
 }
 
 void TextPage::begin(const SeriesText& text, SeriesType type) {
-  auto& page = families_.emplace_back(Family{text.name, {}}).text;
-  page.append("# HELP ").append(text.name).append(" ").append(text.help);
-  page.append("\n# TYPE ").append(text.name).append(" ").append(type_names[static_cast<std::size_t>(type)]) += '\n';
+  begins_.emplace_back(text.name, text_.size());
+  text_.append("# HELP ").append(text.name).append(" ").append(text.help);
+  text_.append("\n# TYPE ").append(text.name).append(" ").append(type_names[static_cast<std::size_t>(type)]) += '\n';
 }
 
 template <typename Number>
 void TextPage::add_line(std::string_view suffix, std::string_view labels, Number value) {
-  auto& [name, text] = families_.back();
-  text.append(name).append(suffix);
-  if (!labels.empty()) text.append("{").append(labels).append("}");
-  text += ' ';
-  append(text, value);
-  text += '\n';
+  text_.append(begins_.back().first).append(suffix);
+  if (!labels.empty()) text_.append("{").append(labels).append("}");
+  text_ += ' ';
+  append(text_, value);
+  text_ += '\n';
 }
 
 void TextPage::add(std::string_view labels, std::uint64_t value) { add_line("", labels, value); }
@@ -84,26 +83,29 @@ void TextPage::add(std::string_view labels, double value) { add_line("", labels,
 
 void TextPage::add(std::string_view labels, std::span<const std::string> bounds, std::span<const std::uint64_t> counts,
                    double sum) {
-  auto& [name, text] = families_.back();
-  bucket_.assign(name).append("_bucket{").append(labels).append(labels.empty() ? "le=\"" : ",le=\"");
+  bucket_.assign(begins_.back().first).append("_bucket{").append(labels).append(labels.empty() ? "le=\"" : ",le=\"");
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     count += counts[i];
-    text.append(bucket_).append(bounds[i]);
-    append(text, count);
-    text += '\n';
+    text_.append(bucket_).append(bounds[i]);
+    append(text_, count);
+    text_ += '\n';
   }
   add_line("_sum", labels, sum);
   add_line("_count", labels, count);
 }
 
-std::string TextPage::sorted() && {
-  std::ranges::sort(families_, {}, &Family::name);
-  std::size_t size = 0;
-  for (const auto& family : families_) size += family.text.size();
+std::string TextPage::sorted() const {
+  std::vector<std::pair<std::string_view, std::string_view>> families;  // Each is a name and its text.
+  for (std::size_t i = 0; i < begins_.size(); ++i) {
+    const auto& [name, begin] = begins_[i];
+    const auto end = i + 1 < begins_.size() ? begins_[i + 1].second : text_.size();
+    families.emplace_back(name, std::string_view(text_).substr(begin, end - begin));
+  }
+  std::ranges::sort(families);
   std::string page;
-  page.reserve(size);
-  for (const auto& family : families_) page += family.text;
+  page.reserve(text_.size());
+  for (const auto& [name, text] : families) page += text;
   return page;
 }
 

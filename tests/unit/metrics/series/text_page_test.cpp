@@ -20,8 +20,8 @@ namespace {
 using testing::ElementsAre;
 
 /// Returns the lines of a page that are samples.
-std::vector<std::string> samples(TextPage page) {
-  std::istringstream lines(std::move(page).sorted());
+std::vector<std::string> samples(const TextPage& page) {
+  std::istringstream lines(page.sorted());
   std::vector<std::string> all;
   for (std::string line; std::getline(lines, line);)
     if (!line.starts_with('#')) all.push_back(line);
@@ -32,7 +32,7 @@ std::string written(auto value) {
   TextPage page;
   page.begin({"x", ""}, SeriesType::gauge);
   page.add("", value);
-  return samples(std::move(page)).at(0).substr(2);
+  return samples(page).at(0).substr(2);
 }
 
 TEST(TextPage, WritesNumbersAsTheyAreSpoken) {
@@ -81,7 +81,7 @@ TEST(TextPage, EveryLabelReadsBackAsItWas) {
     TextPage page;
     page.begin({"x", ""}, SeriesType::gauge);
     page.add(labels_with(labels_with("", {{"one", first}}), {{"two", second}, {"three", ""}}), 1.5);
-    const auto lines = samples(std::move(page));
+    const auto lines = samples(page);
     ASSERT_EQ(lines.size(), 1U) << "a line end in a label is escaped";
     const auto sample = read_sample(lines[0]);
     ASSERT_TRUE(sample) << lines[0];
@@ -100,7 +100,7 @@ TEST(TextPage, SortsItsFamiliesAndKeepsTheOrderOfSamples) {
   page.begin({"empty", "Has no sample."}, SeriesType::histogram);
   page.begin({"a", "First."}, SeriesType::gauge);
   page.add("", 0.5);
-  EXPECT_EQ(std::move(page).sorted(),
+  EXPECT_EQ(page.sorted(),
             "# HELP a First.\n# TYPE a gauge\na 0.5\n"
             "# HELP b_total Second.\n# TYPE b_total counter\nb_total{x=\"2\"} 7\nb_total{x=\"1\"} 8\n"
             "# HELP empty Has no sample.\n# TYPE empty histogram\n");
@@ -115,7 +115,7 @@ TEST(TextPage, WritesAHistogramWithCumulativeBuckets) {
   page.add(R"(x="y")", texts.of(bounds, 1e9), counts, 10.25);
   EXPECT_EQ(texts.of(others, 1).size(), 2U) << "other bounds take their place";
   page.add("", texts.of(bounds, 1e3), counts, 0);
-  EXPECT_THAT(samples(std::move(page)),
+  EXPECT_THAT(samples(page),
               ElementsAre(R"(h_bucket{x="y",le="1e-06"} 1)", R"(h_bucket{x="y",le="0.009"} 1)",
                           R"(h_bucket{x="y",le="2"} 3)", R"(h_bucket{x="y",le="+Inf"} 7)", R"(h_sum{x="y"} 10.25)",
                           R"(h_count{x="y"} 7)", R"(h_bucket{le="1"} 1)", R"(h_bucket{le="9000"} 1)",
