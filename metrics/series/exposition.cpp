@@ -27,7 +27,7 @@ std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   return sum;
 }
 
-/// Adds up a histogram of several shards. One object serves many histograms, one after the other.
+/// Adds up a histogram of several shards. The object serves many histograms, one after the other.
 class HistogramSum {
  public:
   template <typename Shards, typename Pick>

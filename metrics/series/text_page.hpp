@@ -15,7 +15,7 @@
 
 namespace weir::metrics::series {
 
-/// What a family is called and what it means. HELP takes neither a backslash nor a line end.
+/// Names a family and says what it means. `help` takes neither a backslash nor a line end.
 struct SeriesText {
   std::string_view name;
   std::string_view help;
@@ -30,11 +30,11 @@ using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_
 /// Values are escaped.
 std::string labels_with(std::string_view labels, OwnLabels own);
 
-/// The bounds of histograms, each as the rest of a bucket's line before its count. They are made once for all
-/// histograms that come one after the other and share their bounds.
+/// The bounds of histograms, each as the rest of a bucket's line before its count. Histograms that come one after the
+/// other and share their bounds have them made once.
 class BoundTexts {
  public:
-  /// `bounds` must stay where they are as long as this object is used. They are divided by `unit`. The result is valid
+  /// `bounds` must stay where they are as long as this object is used. Each is divided by `unit`. The result is valid
   /// until the next call; its last text is that of +Inf.
   std::span<const std::string> of(std::span<const std::uint64_t> bounds, double unit);
 
@@ -50,7 +50,7 @@ class TextPage {
   /// itself has its memory mapped three times over, which takes longer than to write it.
   explicit TextPage(std::size_t expected_bytes = 0) { text_.reserve(expected_bytes); }
 
-  /// Begins a family: the samples that follow are its. No family begins twice, and the name outlives the page.
+  /// Begins a family, to which the samples that follow belong. No family begins twice, and the name outlives the page.
   void begin(const SeriesText& text, SeriesType type);
 
   /// Adds a sample. `labels` is what labels_with() returned; "" stands for none.
@@ -70,7 +70,7 @@ class TextPage {
 
   std::string text_;
   std::vector<std::pair<std::string_view, std::size_t>> begins_;  ///< Each family's name, and where it begins in text_.
-  std::string bucket_;  ///< What all lines of a histogram's buckets begin with.
+  std::string bucket_;                                            ///< The begin of every line of a histogram's buckets.
 };
 
 }  // namespace weir::metrics::series
