@@ -1,11 +1,13 @@
 #include "metrics/series/exposition.hpp"
 
+#include <prometheus/text_serializer.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
 
-#include "metrics/series/process_series.hpp"
+#include "metrics/series/own_families.hpp"
 #include "metrics/series/series.hpp"
 #include "metrics/series/text_page.hpp"
 
@@ -27,11 +29,11 @@ std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   return sum;
 }
 
-/// Adds up a histogram of several shards. The object serves many histograms, one after the other.
+/// Adds up a histogram of the loops. The object serves many histograms, one after the other.
 class HistogramSum {
  public:
-  template <typename Shards, typename Pick>
-  void read(const Shards& shards, Pick pick) {
+  template <typename Pick>
+  void read(const std::vector<std::unique_ptr<ReplicaShard>>& shards, Pick pick) {
     bounds_ = pick(*shards.front()).bounds();
     counts_.assign(bounds_.size() + 1, 0);
     sum_ = 0;
@@ -222,88 +224,7 @@ class Gathering {
     }
   }
 
-  void loops(const std::vector<std::unique_ptr<LoopShard>>& shards) {
-    page_.begin(limit_hits_series, counter);
-    for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
-      std::uint64_t sum = 0;
-      for (const auto& shard : shards) sum += shard->limit_hits[limit].value();
-      page_.add(labels_with("", {{"limit", limit_names[limit]}}), sum);
-    }
-    page_.begin(denied_series, counter);
-    for (std::size_t why = 0; why < denied_names.size(); ++why) {
-      std::uint64_t sum = 0;
-      for (const auto& shard : shards) sum += shard->denied[why].value();
-      page_.add(labels_with("", {{"reason", denied_names[why]}}), sum);
-    }
-    page_.begin(dropped_fields_series, counter);
-    std::uint64_t dropped = 0;
-    for (const auto& shard : shards) dropped += shard->dropped_fields.value();
-    page_.add("", dropped);
-    page_.begin(tls_handshakes_series, counter);
-    for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
-      for (std::size_t result = 0; result < tls_result_names.size(); ++result) {
-        std::uint64_t sum = 0;
-        for (const auto& shard : shards) sum += shard->tls_handshakes[side][result].value();
-        page_.add(labels_with("", {{"side", tls_side_names[side]}, {"result", tls_result_names[result]}}), sum);
-      }
-    }
-    page_.begin(loop_lag_series, gauge);
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);
-      page_.add(labels_with("", {{"loop", std::to_string(i)}}), static_cast<double>(nanoseconds) / 1e9);
-    }
-    page_.begin(loop_delay_series, histogram);
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      sum_.read(std::array{shards[i].get()},
-                [](const LoopShard& shard) -> const Histogram& { return shard.loop_delay; });
-      sum_.write(page_, labels_with("", {{"loop", std::to_string(i)}}), 1e9);
-    }
-  }
-
-  void comparisons(const std::vector<ComparisonGauges>& shadows) {
-    page_.begin(comparison_effect_series, gauge);
-    for (const auto& one : shadows) {
-      for (const auto& effect : one.effects) {
-        const auto add_bound = [&](std::string_view bound, double value) {
-          page_.add(labels_with("", {{"shadow", one.shadow}, {"metric", effect.metric}, {"bound", bound}}), value);
-        };
-        add_bound("estimate", effect.estimate);
-        if (!effect.interval) continue;
-        add_bound("low", effect.interval->first);
-        add_bound("high", effect.interval->second);
-      }
-    }
-    page_.begin(comparison_state_series, gauge);
-    for (const auto& one : shadows) {
-      for (const auto& [state, is_it] : one.states)
-        page_.add(labels_with("", {{"shadow", one.shadow}, {"state", state}}), std::uint64_t{is_it});
-    }
-  }
-
-  void internal_errors(const InternalErrors& errors) {
-    page_.begin(internal_errors_series, counter);
-    for (std::size_t part = 0; part < part_names.size(); ++part)
-      page_.add(labels_with("", {{"part", part_names[part]}}), errors.counted(static_cast<Part>(part)));
-  }
-
-  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, bool bypassed, const LastLoad& loaded,
-               const BufferMemory& buffers) {
-    const auto add_one = [this](const SeriesText& text, SeriesType type, auto value) {
-      page_.begin(text, type);
-      page_.add("", value);
-    };
-    add_one(buffer_memory_series, gauge, std::uint64_t{buffers.used});
-    add_one(buffer_memory_limit_series, gauge, std::uint64_t{buffers.limit});
-    add_one(bypass_series, gauge, std::uint64_t{bypassed});
-    add_one(log_lines_dropped_series, counter, log_lines_dropped);
-    add_one(last_reload_successful_series, gauge, std::uint64_t{loaded.successful});
-    add_one(last_reload_series, gauge, std::chrono::duration<double>(loaded.last_success.time_since_epoch()).count());
-    page_.begin(build_info_series, gauge);
-    page_.add(labels_with("", {{"version", build.version}, {"compiler", build.compiler}}), std::uint64_t{1});
-    add_process_series(page_);
-  }
-
-  std::string page() const { return page_.sorted(); }
+  std::string page(std::string_view rest) const { return page_.sorted(rest); }
 
  private:
   /// Adds a replica's series. A value above 0 has been used and stays on the page, because counters never fall.
@@ -461,12 +382,7 @@ std::string Exposition::text() const {
   gathering.balancer(replicas);
   gathering.queues(pools);
   gathering.engines(replicas);
-  gathering.loops(loops_);
-  gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
-  gathering.internal_errors(internal_errors);
-  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
-                    buffer_memory ? buffer_memory() : BufferMemory());
-  auto page = gathering.page();
+  auto page = gathering.page(prometheus::TextSerializer{}.Serialize(own_families(*this)));
   page_bytes_ = page.size();
   return page;
 }

@@ -125,6 +125,8 @@ class Exposition {
   /// are counted. Should it come back before, it goes on with them.
   void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
+  const std::vector<std::unique_ptr<LoopShard>>& loops() const { return loops_; }
+  const BuildInfo& build() const { return build_; }
 
   InternalErrors internal_errors{};                  ///< Any thread counts in it.
   std::function<std::uint64_t()> log_lines_dropped;  ///< Set before the first scrape.
@@ -140,8 +142,9 @@ class Exposition {
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
 
-  /// Returns the page in text format 0.0.4. Every family is on it, even one without series, so that a reader can tell
-  /// an unused series from one that does not exist.
+  /// Returns the page in text format 0.0.4: the families of replicas and pools, then those of weir itself, each in the
+  /// order of their names. Every family is on it, even one without series, so that a reader can tell an unused series
+  /// from one that does not exist.
   std::string text() const;
   Requests requests() const;
 

@@ -95,7 +95,7 @@ void TextPage::add(std::string_view labels, std::span<const std::string> bounds,
   add_line("_count", labels, count);
 }
 
-std::string TextPage::sorted() const {
+std::string TextPage::sorted(std::string_view rest) const {
   std::vector<std::pair<std::string_view, std::string_view>> families;  // Each is a name and its text.
   for (std::size_t i = 0; i < begins_.size(); ++i) {
     const auto& [name, begin] = begins_[i];
@@ -104,9 +104,9 @@ std::string TextPage::sorted() const {
   }
   std::ranges::sort(families);
   std::string page;
-  page.reserve(text_.size());
+  page.reserve(text_.size() + rest.size());
   for (const auto& [name, text] : families) page += text;
-  return page;
+  return page += rest;
 }
 
 }  // namespace weir::metrics::series

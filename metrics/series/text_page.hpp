@@ -61,8 +61,8 @@ class TextPage {
   void add(std::string_view labels, std::span<const std::string> bounds, std::span<const std::uint64_t> counts,
            double sum);
 
-  /// Returns the page, with its families in the order of their names.
-  std::string sorted() const;
+  /// Returns the page: its families in the order of their names, then `rest`.
+  std::string sorted(std::string_view rest = {}) const;
 
  private:
   template <typename Number>

@@ -100,10 +100,10 @@ TEST(TextPage, SortsItsFamiliesAndKeepsTheOrderOfSamples) {
   page.begin({"empty", "Has no sample."}, SeriesType::histogram);
   page.begin({"a", "First."}, SeriesType::gauge);
   page.add("", 0.5);
-  EXPECT_EQ(page.sorted(),
+  EXPECT_EQ(page.sorted("a_rest 1\n"),
             "# HELP a First.\n# TYPE a gauge\na 0.5\n"
             "# HELP b_total Second.\n# TYPE b_total counter\nb_total{x=\"2\"} 7\nb_total{x=\"1\"} 8\n"
-            "# HELP empty Has no sample.\n# TYPE empty histogram\n");
+            "# HELP empty Has no sample.\n# TYPE empty histogram\na_rest 1\n");
 }
 
 TEST(TextPage, WritesAHistogramWithCumulativeBuckets) {
