@@ -35,10 +35,12 @@ class SipHash {
     for (; bytes.size() >= word_size; bytes.remove_prefix(word_size)) take(word_of(bytes.substr(0, word_size)));
     unfinished_ = word_of(bytes);
   }
+  /// Adds the number's eight bytes, the lowest first.
   void add(std::uint64_t number) {
-    std::array<char, word_size> bytes;
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(number >> (8 * i));
-    add(std::string_view(bytes.data(), bytes.size()));
+    const std::size_t begun = 8 * (size_ % word_size);
+    size_ += word_size;
+    take(unfinished_ | number << begun);
+    unfinished_ = begun > 0 ? number >> (64 - begun) : 0;
   }
   /// Returns the hash of the bytes so far. More may follow.
   std::uint64_t value() const {

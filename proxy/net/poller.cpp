@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -16,9 +17,14 @@
 namespace weir::proxy::net {
 namespace {
 
-/// The most sockets without priority that are reported before tokens have their turn. Each may begin a request, which
-/// takes some tens of microseconds.
+/// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may begin
+/// a request, which takes tens of microseconds, or hundreds with a connection to its replica.
+constexpr std::chrono::microseconds unprioritized_for{250};
 constexpr std::size_t unprioritized_at_once = 8;
+
+/// After so many handlers they have their turn, though more tokens may be there: they are not held up for ever. The
+/// context looks at its sockets after every second of these handlers.
+constexpr int most_deferred = 16;
 
 int make_set() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
@@ -56,6 +62,7 @@ void Poller::drain() {
   // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   batch_.clear();
+  batch_was_full_ = count == static_cast<int>(events.size());
   const bool none_left = unprioritized_.empty();
   for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
   const int size = static_cast<int>(batch_.size());
@@ -100,14 +107,27 @@ void Poller::report(const epoll_event& event) {
 }
 
 void Poller::report_unprioritized() {
+  if (batch_was_full_ && deferred_ < most_deferred) {
+    ++deferred_;
+    post_unprioritized();
+    return;
+  }
+  deferred_ = 0;
+  batch_was_full_ = false;
+  const auto until = std::chrono::steady_clock::now() + unprioritized_for;
   for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
+    if (i > 0 && std::chrono::steady_clock::now() >= until) break;
     auto event = unprioritized_.front();
     unprioritized_.pop_front();
     if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
     report(event);
   }
-  if (!unprioritized_.empty() && waiter_)
-    boost::asio::post(waiter_->get_executor(), [this] { report_unprioritized(); });
+  if (!unprioritized_.empty()) post_unprioritized();
+}
+
+/// Other handlers run before the next of them, and so do the tokens that have come meanwhile.
+void Poller::post_unprioritized() {
+  if (waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_unprioritized(); });
 }
 
 /// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile.

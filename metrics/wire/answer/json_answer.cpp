@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "metrics/recycled.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/answer_members.hpp"
 #include "metrics/wire/json/parser.hpp"
@@ -229,7 +230,7 @@ void JsonAnswerFacts::keep_prompt_only() {
   output_chars = 0;
 }
 
-struct JsonAnswer::State {
+struct JsonAnswer::State : Recycled<State> {
   JsonParser<Reader> json;
 };
 

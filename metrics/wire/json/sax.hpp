@@ -24,6 +24,9 @@ class Sax {
   void array_end(std::size_t /*elements*/) {}
   void key_text(std::string_view) {}  ///< Brings the pieces of a key, before key().
   void key(std::string_view) {}       ///< Brings the key; "" if it is longer than JsonParser's `longest_key`.
+  /// Offers text of a string as it is written, before string() brings it. A reader returns how far it has read it
+  /// itself, which is not within an escape; string() brings the rest.
+  const char* skim(const char* at, const char* /*end*/) { return at; }
   void string(std::string_view, bool /*last*/) {}  ///< Brings the pieces of a string, which may be empty.
   /// Brings the nearest double. NaN stands for a number that no double holds, and for one written in more than
   /// NumberText's `longest` bytes.

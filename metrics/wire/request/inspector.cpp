@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "metrics/recycled.hpp"
 #include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/request/reader.hpp"
 
@@ -12,8 +13,9 @@ std::uint64_t TextFeatures::chars() const {
   return std::accumulate(code_points.begin(), code_points.end(), std::uint64_t{0});
 }
 
-struct RequestInspector::State {
-  RequestFacts facts;
+struct RequestInspector::State : Recycled<State> {
+  Api api = Api::other;
+  bool gives_work = true;
   JsonParser<RequestReader> json;
   std::uint64_t blanks = 0;  // Counts the blanks before the document.
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
@@ -22,9 +24,8 @@ struct RequestInspector::State {
 RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
                                    const std::optional<SipKey>& conversation_key)
     : state_(std::make_unique_for_overwrite<State>()) {
-  state_->facts.api = api;
-  state_->facts.gives_work = method == "POST";
-  state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
+  state_->api = api;
+  state_->gives_work = method == "POST";
   state_->json.reader().begin(api, path, conversation_key);
 }
 RequestInspector::~RequestInspector() = default;
@@ -45,7 +46,10 @@ void RequestInspector::feed(std::span<const char> piece) {
 }
 
 RequestFacts RequestInspector::finish() {
-  RequestFacts facts = state_->facts;
+  RequestFacts facts;
+  facts.api = state_->api;
+  facts.gives_work = state_->gives_work;
+  facts.stream = state_->json.reader().always_streams();
   // A broken document gives no facts: how far it was read would depend on where it was cut.
   facts.whole_json = state_->begin == State::Begin::object && state_->json.whole();
   if (!facts.whole_json) return facts;

@@ -25,8 +25,10 @@ class Opening {
     if (of_ != Of::nothing) all_ = message_ = SipHash(*key_);
     whole_ = false;
   }
+  /// True while text has to be added.
+  bool takes_text() const { return of_ != Of::nothing && !whole_; }
   void add(std::string_view piece) {
-    if (of_ != Of::nothing && !whole_) message_.add(piece);
+    if (takes_text()) message_.add(piece);
   }
   void end_message(std::string_view role) {
     if (of_ != Of::messages || whole_) return;

@@ -86,10 +86,9 @@ void RequestReader::read(std::string_view text) {
   opening_.add(text);
 }
 
-void RequestReader::key_text(std::string_view piece) {
-  const Place in = open_place();
+void RequestReader::read_key(Place in, std::string_view piece) {
   if (in == Place::tool_tree) tool_bytes_ += piece.size();
-  if (in == Place::tool_tree || in == Place::text_tree) read(piece);
+  read(piece);
 }
 
 /// A key may come again. Its earlier value is void, whatever the new one is.
@@ -200,6 +199,24 @@ void RequestReader::end_array(Place place, std::size_t size) {
   tools_ |= depth() == 1 && size > 0;
 }
 
+/// True for the places of strings that are read as text and nothing else.
+bool RequestReader::is_text(Place place) {
+  switch (place) {
+    case Place::text:
+    case Place::text_tree:
+    case Place::content:
+    case Place::system:
+    case Place::part:
+    case Place::input:
+    case Place::prompt:
+    case Place::prompt_of_list:
+    case Place::token_of_list:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void RequestReader::string(std::string_view piece, bool last) {
   const Place place = value_place();
   switch (place) {
@@ -226,15 +243,8 @@ void RequestReader::string(std::string_view piece, bool last) {
     case Place::tool_tree:
       tool_bytes_ += piece.size() + (last ? 2 : 0);
       break;
-    case Place::text:
-    case Place::content:
-    case Place::part:
-    case Place::prompt:
-    case Place::token_of_list:
-    case Place::text_tree:
-      break;
     default:
-      return;
+      if (!is_text(place)) return;
   }
   read(piece);
   if (!last) return;

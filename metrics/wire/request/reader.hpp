@@ -26,6 +26,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
   /// Begins a request. Call it before the body comes.
   void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
+  /// True if the route streams whatever the body says.
+  bool always_streams() const { return route_.streams == Streams::always; }
   void fill(RequestFacts& facts) const;
 
   // Hides the name of Walker's.
@@ -42,8 +44,15 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void end_object(Place place, bool known, std::size_t size);
   void end_array(Place place, std::size_t size);
 
-  // Sax calls these.
-  void key_text(std::string_view piece);
+  // The parser calls these.
+  [[gnu::always_inline]] void key_text(std::string_view piece) {
+    const Place in = open_place();
+    if (in == Place::tool_tree || in == Place::text_tree) read_key(in, piece);
+  }
+  /// Text of which only the scripts count is counted as it is written.
+  const char* skim(const char* at, const char* end) {
+    return opening_.takes_text() || !is_text(value_place()) ? at : source().scripts.add_written(at, end);
+  }
   void string(std::string_view piece, bool last);
   void number(double value, std::size_t bytes);
   void boolean(bool value);
@@ -67,10 +76,12 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
     std::uint64_t prompts() const { return ids_among_elements ? 1 : elements; }
   };
 
+  static bool is_text(Place place);
   void begin_outermost(const RequestMember& member);
   void begin_source(const RequestMember& member);
   void forget(Place place);
   void read(std::string_view text);
+  void read_key(Place in, std::string_view piece);
   Api api_by_members() const;
   void tell_conversation(RequestFacts& facts) const;
   Source& source() { return sources_[static_cast<std::size_t>(from_)]; }

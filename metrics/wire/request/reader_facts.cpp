@@ -53,6 +53,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (contains(dialect.foreign_sources, static_cast<From>(i))) continue;
     const Source& one = sources_[i];
+    if (!one.begun) continue;
     prompts += one.prompts();
     token_ids += one.token_ids;
     facts.images += one.images;

@@ -1,8 +1,12 @@
 #include "metrics/wire/request/script.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <experimental/simd>
 
 #include "metrics/utf8.hpp"
+#include "metrics/wire/json/escape.hpp"
+#include "metrics/wire/json/plain_text.hpp"
 
 namespace weir::metrics::wire {
 
@@ -75,34 +79,32 @@ constexpr auto scripts_of_16 = [] {
 }();
 static_assert(std::ranges::all_of(blocks, [](const Block& block) { return block.first % 16 == 0; }));
 
-/// So many bytes of ASCII are counted at once, by loops that the compiler turns into vector instructions. A long stride
-/// adds up its sums once, a short one leaves few bytes over.
-constexpr std::ptrdiff_t long_stride = 128, stride = 32;
+namespace simd = std::experimental;
 
-template <std::ptrdiff_t size>
-bool all_ascii(const unsigned char* at) {
-  unsigned char bits = 0;
-  for (std::ptrdiff_t i = 0; i < size; ++i) bits |= at[i];
-  return bits < 0x80;
+/// ASCII has no sign, and signed bytes are compared by one instruction.
+using Bytes = simd::native_simd<signed char>;
+constexpr std::ptrdiff_t block = Bytes::size();
+
+Bytes load(const unsigned char* at) { return {reinterpret_cast<const signed char*>(at), simd::element_aligned}; }
+
+auto lie_within(const Bytes& bytes, char first, char last) {
+  constexpr int most = 127;  // All up to `last` are moved there, and what is above becomes negative.
+  return bytes + static_cast<signed char>(most - last) > static_cast<signed char>(most - (last - first) - 1);
 }
 
-struct AsciiCounts {
-  unsigned char letters = 0, digits = 0;
-};
-
-template <std::ptrdiff_t size>
-AsciiCounts count_ascii(const unsigned char* at) {
-  static_assert(size < 0x100);
-  AsciiCounts counts;
-  for (std::ptrdiff_t i = 0; i < size; ++i) {
-    const unsigned char c = at[i];
-    const bool letter = static_cast<unsigned char>((c | 0x20) - 'a') < 26;
-    const bool blank = (c == ' ') | (static_cast<unsigned char>(c - '\t') < 5);
-    counts.letters = static_cast<unsigned char>(counts.letters + (letter | blank));
-    counts.digits = static_cast<unsigned char>(counts.digits + (static_cast<unsigned char>(c - '0') < 10));
-  }
-  return counts;
+std::uint64_t sum_of(const Bytes& counts) {
+  using Wide = simd::fixed_size_simd<short, Bytes::size()>;
+  return static_cast<std::uint64_t>(simd::reduce(simd::static_simd_cast<Wide>(counts)));
 }
+
+/// Returns a bit for each byte of a block.
+std::uint64_t bits_of(const Bytes::mask_type& mask) { return mask.__to_bitset().to_ullong(); }
+
+/// True if a backslash and this letter stand for a character of the letter's own class.
+bool keeps_its_class(char letter) { return undone_letter(letter) != 0 && letter != 'b'; }
+
+/// So many bytes are counted one by one before the next attempt to count whole blocks.
+constexpr std::ptrdiff_t stride = 32;
 
 // The classes lie side by side in one register, eight bits each: a counter in memory costs several times as much.
 static_assert(script_count <= 8 && stride < 0x100, "a ninth class of script needs a wider counter");
@@ -125,15 +127,82 @@ Script script_of(char32_t code_point) {
   return code_point < 0x10000 ? scripts_of_16[code_point >> 4] : script_by_block(code_point);
 }
 
-/// Counts strides of ASCII, and returns where the first one with another byte begins, or one that is not whole.
-template <std::ptrdiff_t size>
-const unsigned char* ScriptCounter::add_ascii(const unsigned char* at, const unsigned char* end) {
-  for (; end - at >= size && all_ascii<size>(at); at += size) {
-    const AsciiCounts ascii = count_ascii<size>(at);
-    count(Script::letters) += ascii.letters;
-    count(Script::digits) += ascii.digits;
-    count(Script::punctuation) += static_cast<std::uint64_t>(size) - ascii.letters - ascii.digits;
+/// Counts blocks of ASCII, with a counter for each place in a block.
+class ScriptCounter::Ascii {
+ public:
+  explicit Ascii(ScriptCounter& sum) : sum_(sum) {}
+  Ascii(const Ascii&) = delete;
+  Ascii& operator=(const Ascii&) = delete;
+  ~Ascii() { add_up(); }
+
+  /// Counts the first bytes of a block.
+  void add(const Bytes& bytes, std::ptrdiff_t size = block) {
+    if (size == block) return add(bytes, size, Bytes::mask_type(true));
+    const Bytes places([](auto place) { return static_cast<signed char>(place); });
+    add(bytes, size, places < static_cast<signed char>(size));
   }
+
+ private:
+  static constexpr int most_blocks = 127;  // A counter holds no more.
+
+  void add(const Bytes& bytes, std::ptrdiff_t size, const Bytes::mask_type& counted) {
+    if (blocks_ == most_blocks) add_up();
+    ++blocks_;
+    size_ += static_cast<std::uint64_t>(size);
+    const auto letter = lie_within(bytes | ' ', 'a', 'z');
+    const auto blank = lie_within(bytes, '\t', '\r') || bytes == ' ';
+    where((letter || blank) && counted, letters_) += 1;
+    where(lie_within(bytes, '0', '9') && counted, digits_) += 1;
+  }
+  void add_up() {
+    const std::uint64_t letters = sum_of(letters_), digits = sum_of(digits_);
+    sum_.count(Script::letters) += letters;
+    sum_.count(Script::digits) += digits;
+    sum_.count(Script::punctuation) += size_ - letters - digits;
+    letters_ = digits_ = 0;
+    size_ = 0;
+    blocks_ = 0;
+  }
+
+  ScriptCounter& sum_;
+  Bytes letters_ = 0, digits_ = 0;
+  std::uint64_t size_ = 0;
+  int blocks_ = 0;
+};
+
+/// Counts blocks of ASCII, and returns where the first one with another byte begins, or one that is not whole.
+const unsigned char* ScriptCounter::add_ascii(const unsigned char* at, const unsigned char* end) {
+  if (end - at < block || simd::any_of(load(at) < 0)) return at;
+  Ascii ascii(*this);
+  for (; end - at >= block; at += block) {
+    const Bytes bytes = load(at);
+    if (simd::any_of(bytes < 0)) break;
+    ascii.add(bytes);
+  }
+  return at;
+}
+
+const char* ScriptCounter::add_written(const char* at, const char* end) {
+  std::uint64_t escapes = 0;
+  Ascii ascii(*this);
+  while (end - at >= block) {
+    const Bytes bytes = load(reinterpret_cast<const unsigned char*>(at));
+    // As in plain_text.hpp; of signed bytes, all but ASCII lies below the blank, too.
+    std::uint64_t stops = bits_of((bytes ^ ('"' ^ ' ')) <= ' ' || bytes == '\\');
+    std::ptrdiff_t size = block;
+    for (; stops != 0; ++escapes) {
+      const int stop = std::countr_zero(stops);
+      if (stop + 1 == block || at[stop] != '\\' || !keeps_its_class(at[stop + 1])) {
+        size = stop;
+        break;
+      }
+      stops &= ~(std::uint64_t{3} << stop);
+    }
+    if (size == 0) break;
+    ascii.add(bytes, size);
+    at += size;
+  }
+  count(Script::punctuation) -= escapes;  // The backslashes are counted with the rest.
   return at;
 }
 
@@ -141,8 +210,7 @@ void ScriptCounter::add(std::string_view piece) {
   const auto* at = reinterpret_cast<const unsigned char*>(piece.data());
   const auto* const end = at + piece.size();
   while (at != end) {
-    at = add_ascii<long_stride>(at, end);
-    at = add_ascii<stride>(at, end);
+    at = add_ascii(at, end);
     std::uint64_t sums = 0;
     const auto* const stop = at + std::min(end - at, stride);
     while (at < stop) {

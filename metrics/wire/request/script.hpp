@@ -17,11 +17,15 @@ Script script_of(char32_t code_point);
 class ScriptCounter {
  public:
   void add(std::string_view piece);
+  /// Counts text as it is written in a JSON string, as long as it is ASCII with escapes of one letter other than \b.
+  /// Returns where other text begins, where the string ends, or where less than a block of bytes is left.
+  const char* add_written(const char* at, const char* end);
   void clear() { *this = ScriptCounter(); }
   const std::array<std::uint64_t, script_count>& counts() const { return counts_; }
 
  private:
-  template <std::ptrdiff_t size>
+  class Ascii;
+
   const unsigned char* add_ascii(const unsigned char* at, const unsigned char* end);
   void add_cut(unsigned char c);  // Adds a byte of a code point that lies in two pieces.
   std::uint64_t& count(Script script) { return counts_[static_cast<std::size_t>(script)]; }

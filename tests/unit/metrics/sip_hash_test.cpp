@@ -59,10 +59,18 @@ TEST(SipHash, IsTheSameHoweverTheBytesAreCut) {
   }
 }
 
-TEST(SipHash, TakesANumberAsEightBytes) {
-  SipHash number(key);
-  number.add(std::uint64_t{0x0706050403020100});
-  EXPECT_EQ(number.value(), sip_hash(key, counting(8)));
+TEST(SipHash, TakesANumberAsEightBytesBehindAnyBytes) {
+  for (std::size_t before = 0; before < 20; ++before) {
+    for (std::size_t behind = 0; behind < 20; ++behind) {
+      SipHash number(key), bytes(key);
+      number.add(counting(before));
+      number.add(std::uint64_t{0x8706050403020100});
+      number.add(counting(behind));
+      bytes.add(counting(before) + counting(7) + '\x87' + counting(behind));
+      ASSERT_EQ(number.value(), bytes.value()) << before << ' ' << behind;
+      ASSERT_EQ(number.bytes(), bytes.bytes());
+    }
+  }
 }
 
 }  // namespace

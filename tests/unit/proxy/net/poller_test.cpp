@@ -250,6 +250,44 @@ TEST_F(Polling, TellsAHastenedOneThatComesWhileTheRestWaitsAndGivesEachThatAsked
   }
 }
 
+TEST_F(Polling, TellsTokensThatABatchHadNoPlaceForBeforeOthers) {
+  Crowd others(poller);
+  std::deque<Stream> streams;
+  for (std::size_t i = 0; i < 200; ++i) streams.emplace_back(poller);
+  poll();
+  others.attach_all(watcher);
+  std::size_t tokens = 0, tokens_before_others = 0;
+  for (auto& stream : streams) stream.tokens.then = [&] { ++tokens; };
+  watcher.then = [&] {
+    if (watcher.told.size() == 1) tokens_before_others = tokens;
+  };
+  others.all_say();
+  for (const auto& stream : streams) stream.pair.says("x");
+  poll();
+  EXPECT_EQ(tokens_before_others, streams.size());
+  EXPECT_EQ(watcher.told.size(), others.pairs.size());
+}
+
+TEST_F(Polling, GivesOthersTheirTurnHoweverManyTokensCome) {
+  Crowd others(poller);
+  std::deque<Stream> streams;
+  for (std::size_t i = 0; i < 80; ++i) streams.emplace_back(poller);
+  poll();
+  others.attach_all(watcher);
+  std::size_t left = 100'000;
+  for (auto& stream : streams) {
+    stream.tokens.then = [&] {
+      if (!watcher.told.empty() || --left == 0) return;
+      stream.pair.says("y");
+    };
+  }
+  others.all_say();
+  for (const auto& stream : streams) stream.pair.says("x");
+  poll();
+  EXPECT_EQ(watcher.told.size(), others.pairs.size());
+  EXPECT_GT(left, 90'000u) << "while tokens keep coming";
+}
+
 TEST_F(Polling, HastensNobodyWhoWaitsForAnotherTurn) {
   Crowd crowd(poller);
   poll();

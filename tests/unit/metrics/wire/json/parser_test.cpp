@@ -144,9 +144,9 @@ struct TextOfHalves : Sax {
 };
 
 TEST(JsonParser, GivesAReaderThatTakesHalfPairsWhatTheStringSaysAtEverySplit) {
-  for (const std::string inside : {R"(\ud83d)", R"(\ude42)", R"(a\ud83d)", R"(\ud83db)", R"(\ud83d\n)",
-                                   R"(\ud83d\ud83d\ude42)", R"(\ude42\ud83d)", R"(\ud83d\u00e9)",
-                                   R"(\ud83d\\u)", R"(\ud83d\ude42)", R"(\n\ud83d\")"}) {
+  for (const std::string inside :
+       {R"(\ud83d)", R"(\ude42)", R"(a\ud83d)", R"(\ud83db)", R"(\ud83d\n)", R"(\ud83d\ud83d\ude42)", R"(\ude42\ud83d)",
+        R"(\ud83d\u00e9)", R"(\ud83d\\u)", R"(\ud83d\ude42)", R"(\n\ud83d\")"}) {
     std::string wanted;
     undo_escapes(inside, [&](std::string_view piece) { wanted += piece; });
     const std::string document = '"' + inside + '"';
@@ -161,8 +161,8 @@ TEST(JsonParser, GivesAReaderThatTakesHalfPairsWhatTheStringSaysAtEverySplit) {
 }
 
 TEST(JsonParser, BreaksAtHalfAPairWhereTheReaderDoesNotTakeIt) {
-  for (const std::string document : {R"("\ud83d")", R"("\ude42")", R"("\ud83dx")", R"("\ud83d\n")",
-                                     R"("\ud83d\u0041")", R"("\ud83d\ud83d\ude42")", R"({"\ud83d":1})"}) {
+  for (const std::string document : {R"("\ud83d")", R"("\ude42")", R"("\ud83dx")", R"("\ud83d\n")", R"("\ud83d\u0041")",
+                                     R"("\ud83d\ud83d\ude42")", R"({"\ud83d":1})"}) {
     for (std::size_t cut = 0; cut <= document.size(); ++cut) {
       const std::string_view text(document);
       EXPECT_TRUE(read({text.substr(0, cut), text.substr(cut)}).broken) << document << " cut at " << cut;
@@ -257,6 +257,29 @@ TEST(JsonParser, UndoesEscapesInTextThatIsGatheredMoreThanOnceAtEverySplit) {
   }
 }
 
+/// Reads some of the plain text of strings itself.
+class Skims : public Told {
+ public:
+  const char* skim(const char* at, const char* end) {
+    const std::ptrdiff_t size = std::min(times++ % 7 * 3, end_of_plain_text(at, end) - at);
+    text.append(at, at + size);
+    return at + size;
+  }
+  std::ptrdiff_t times = 0;
+};
+
+TEST(JsonParser, BringsTheRestOfAStringOfWhichAReaderHasReadTheBeginning) {
+  for (const std::string& document : documents()) {
+    for (std::size_t cut = 0; cut <= document.size(); ++cut) {
+      JsonParser<Skims> parser;
+      parser.feed(std::string_view(document).substr(0, cut));
+      parser.feed(std::string_view(document).substr(cut));
+      ASSERT_TRUE(parser.whole()) << document << " cut at " << cut;
+      ASSERT_EQ(parser.reader().told, read({document}).told) << document << " cut at " << cut;
+    }
+  }
+}
+
 /// Takes what is written of the arrays in an object.
 struct ArraysAsWritten : Sax {
   static constexpr bool takes_raw = true;
@@ -297,6 +320,17 @@ TEST(JsonParser, BoundsTheDepth) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_TRUE(read({nested(256)}).whole);
   EXPECT_TRUE(read({nested(257)}).broken);
+}
+
+TEST(JsonParser, KnowsTheBytesThatEndPlainText) {
+  for (int c = 0; c < 0x100; ++c) {
+    const std::string text(20, static_cast<char>(c));
+    const bool ends = c < ' ' || c == '"' || c == '\\';
+    for (const std::size_t from : {std::size_t{0}, std::size_t{15}})  // In a block and alone.
+      EXPECT_EQ(end_of_plain_text(text.data() + from, text.data() + text.size()),
+                text.data() + (ends ? from : text.size()))
+          << c;
+  }
 }
 
 TEST(JsonParser, FindsTheEndOfPlainTextWhereverItLies) {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
+
+#include "metrics/wire/json/escape.hpp"
 
 namespace weir::metrics::wire {
 namespace {
@@ -113,6 +116,90 @@ TEST(ScriptCounter, CountsTheSameHoweverATextIsCut) {
     ScriptCounter bytes;
     for (const char& byte : text) bytes.add({&byte, 1});
     ASSERT_EQ(bytes.counts(), wanted);
+  }
+}
+
+/// Reads a string as add_written() does, a byte at a time; returns how much of it was read.
+std::size_t read_written(std::string_view text, Counts& counts) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    char c = text[at];
+    std::size_t size = 1;
+    if (c == '\\' && at + 1 < text.size()) {
+      c = undone_letter(text[at + 1]);
+      size = 2;
+      if (c == 0 || c == '\b') break;
+    } else if (c == '\\' || c == '"' || static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x80) {
+      break;
+    }
+    ++counts[static_cast<std::size_t>(script_of(static_cast<unsigned char>(c)))];
+    at += size;
+  }
+  return at;
+}
+
+// Texts are long enough for the counters of a block's bytes to be summed more than once.
+TEST(ScriptCounter, CountsWrittenTextAsFarAsItIsAsciiWithEscapesOfOneLetter) {
+  std::mt19937_64 random(11);
+  std::size_t ends_within = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::size_t longest = round % 50 == 0 ? 9000 : 100;
+    const std::uint64_t seldom = 1 + random() % 40;
+    std::string text;
+    while (text.size() < longest) {
+      const auto kind = random() % (seldom * 8);
+      if (kind < 6) {
+        text += {'\\', "\"\\/bfnrt"[random() % 8]};
+      } else if (kind == 6 && random() % 8 == 0) {
+        text += std::string_view("\"\\\x01\x1F\x80\xFF\x00\\u", 9).substr(random() % 8, 2);
+      } else {
+        text += static_cast<char>(' ' + random() % 0x60);
+        if (text.back() == '"' || text.back() == '\\') text.back() = '7';
+      }
+    }
+    Counts wanted{};
+    const std::size_t most = read_written(text, wanted);
+    ScriptCounter counter;
+    const auto read =
+        static_cast<std::size_t>(counter.add_written(text.data(), text.data() + text.size()) - text.data());
+    ASSERT_LE(read, most);
+    ASSERT_TRUE(read == most || text.size() - read < 64) << read << " of " << most;
+    Counts of_read{};
+    ASSERT_EQ(read_written(text.substr(0, read), of_read), read) << "an escape is cut";
+    ASSERT_EQ(counter.counts(), of_read);
+    ends_within += read + 64 < text.size() ? 1 : 0;
+  }
+  EXPECT_GT(ends_within, 200U);
+}
+
+TEST(ScriptCounter, CountsAnyNumberOfCharactersOfOneClass) {
+  for (const auto& [c, script] :
+       {std::pair('a', Script::letters), std::pair('7', Script::digits), std::pair('-', Script::punctuation)}) {
+    for (std::size_t size = 0; size < 10'000; size += 97) {
+      const std::string text(size, c);
+      Counts wanted{};
+      wanted[static_cast<std::size_t>(script)] = size;
+      ASSERT_EQ(counts_of(text), wanted) << c << size;
+      ScriptCounter written;
+      const char* const end = text.data() + size;
+      const char* const read = written.add_written(text.data(), end);
+      wanted[static_cast<std::size_t>(script)] = static_cast<std::uint64_t>(read - text.data());
+      ASSERT_EQ(written.counts(), wanted) << c << size;
+      ASSERT_LT(end - read, 64);
+    }
+  }
+}
+
+TEST(ScriptCounter, CountsEachCharacterWhereverItLiesInABlock) {
+  for (int c = 0; c < 0x80; ++c) {
+    for (std::size_t at = 0; at < 40; ++at) {
+      std::string text(40, 'a');
+      text[at] = static_cast<char>(c);
+      Counts wanted{};
+      wanted[static_cast<std::size_t>(Script::letters)] = 39;
+      ++wanted[static_cast<std::size_t>(script_of(static_cast<char32_t>(c)))];
+      ASSERT_EQ(counts_of(text), wanted) << c << " at " << at;
+    }
   }
 }
 

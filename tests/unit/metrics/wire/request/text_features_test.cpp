@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <random>
 #include <string>
 #include <tuple>
 
@@ -95,6 +96,59 @@ INSTANTIATE_TEST_SUITE_P(
         name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
       return name;
     });
+
+/// Given byte by byte, no text is read at once.
+TEST(RequestInspector, ReadsTextThatLiesWholeInAPieceAsItReadsSingleBytes) {
+  std::mt19937_64 random(3);
+  const std::string_view parts[] = {"a",
+                                    "Some words, and 42 more of them. ",
+                                    "\\n",
+                                    "\\\"",
+                                    "\\\\",
+                                    "\\b",
+                                    "\\/",
+                                    "\\u0041",
+                                    "\\ud83d\\ude42",
+                                    "é",
+                                    "水",
+                                    "{[:,]}",
+                                    "0123456789012345678901234567890123456789"};
+  const auto text = [&] {
+    std::string text = "\"";
+    const std::uint64_t kinds = 1 + random() % std::size(parts), most = random() % 40;
+    for (std::uint64_t n = 0; n < most; ++n) text += parts[random() % kinds];
+    return text + '"';
+  };
+  const auto message = [&] {
+    const std::string_view roles[] = {"user", "assistant", "system"};
+    return R"({"role":")" + std::string(roles[random() % 3]) + R"(","content":)" +
+           (random() % 2 == 0 ? text() : R"([{"type":"text","text":)" + text() + "}]") + R"(,"name":)" + text() +
+           R"(,"tool_calls":[{"k":)" + text() + "}]}";
+  };
+  for (int round = 0; round < 500; ++round) {
+    const std::string body = R"({"system":)" + text() + R"(,"tools":[{"d":)" + text() + R"(}],"messages":[)" +
+                             message() + "," + message() + "," + message() + "]}";
+    for (const auto& key : {std::optional<SipKey>(conversation_key), std::optional<SipKey>()}) {
+      RequestInspector at_once(chat, "POST", path_of(chat), key), cut(chat, "POST", path_of(chat), key),
+          single(chat, "POST", path_of(chat), key);
+      at_once.feed(body);
+      const std::size_t at = random() % body.size();
+      cut.feed(std::string_view(body).substr(0, at));
+      cut.feed(std::string_view(body).substr(at));
+      for (const char& byte : body) single.feed({&byte, 1});
+      const RequestFacts wanted = single.finish();
+      ASSERT_TRUE(wanted.whole_json) << body;
+      for (RequestInspector* one : {&at_once, &cut}) {
+        const RequestFacts found = one->finish();
+        ASSERT_EQ(found.text.code_points, wanted.text.code_points) << body;
+        ASSERT_EQ(found.text.tool_bytes, wanted.text.tool_bytes) << body;
+        ASSERT_EQ(found.text.messages, wanted.text.messages) << body;
+        ASSERT_EQ(found.conversation, wanted.conversation) << body;
+        ASSERT_EQ(found.user_messages, wanted.user_messages) << body;
+      }
+    }
+  }
+}
 
 TEST(RequestInspector, CountsImagesAndOtherParts) {
   const RequestFacts f = facts_of(
