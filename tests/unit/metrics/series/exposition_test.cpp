@@ -284,7 +284,11 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
   exposition.internal_errors.count(Part::prober);
+  EXPECT_EQ(scrape().at("weir_bypass"), 0);
+  EXPECT_EQ(scrape().at("weir_config_last_reload_successful"), 1);
   exposition.bypass = [] { return true; };
+  exposition.buffer_memory = [] { return BufferMemory{12'345, 67'890}; };
+  exposition.last_load.successful = false;
   exposition.last_load.last_success = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
   record::RequestRecord refused;
   refused.outcome = Outcome::rejected;
@@ -305,6 +309,9 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 42);
   EXPECT_EQ(now.at(R"(weir_internal_errors_total{part="prober"})"), 1);
   EXPECT_EQ(now.at("weir_bypass"), 1);
+  EXPECT_EQ(now.at("weir_buffer_memory_bytes"), 12'345);
+  EXPECT_EQ(now.at("weir_buffer_memory_limit_bytes"), 67'890);
+  EXPECT_EQ(now.at("weir_config_last_reload_successful"), 0);
   EXPECT_EQ(now.at("weir_config_last_reload_success_timestamp_seconds"), 1'800'000'000);
   EXPECT_EQ(now.at(R"(weir_build_info{version="0.1.0",compiler="g++ 12"})"), 1);
   const std::string nowhere = R"({pool="",replica="",config="",role="primary",)";
