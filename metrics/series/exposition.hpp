@@ -1,7 +1,6 @@
-// Gathers all series of docs/metrics.md from the shards at a scrape, through one prometheus::Collectable.
+// Gathers all series of docs/metrics.md from the shards at a scrape. No request waits for one: shards are read without
+// a lock, and the lock of a pool is taken for the figures of one replica at a time (docs/benchmarks.md has the cost).
 #pragma once
-
-#include <prometheus/collectable.h>
 
 #include <array>
 #include <atomic>
@@ -93,7 +92,7 @@ struct ComparisonGauges {
 struct RolloutGauges {
   std::string rollout;
   double share = 0;
-  std::vector<std::pair<std::string_view, bool>> states{};         ///< Each with whether it is the one.
+  std::vector<std::pair<std::string_view, bool>> states{};          ///< Each with whether it is the one.
   std::vector<std::pair<std::string_view, std::uint64_t>> moves{};  ///< By reason.
   std::uint64_t crossed = 0;
 };
@@ -105,6 +104,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std::shared_ptr<const Objectives>& slos);
   ~ReplicaSeries();
   const ReplicaLabels& labels() const { return labels_; }
+  /// Returns the labels as the page has them: `pool="chat",replica=...`.
+  const std::string& label_text() const { return label_text_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
   /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
@@ -115,6 +116,7 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
 
  private:
   ReplicaLabels labels_;
+  std::string label_text_;
   std::vector<std::unique_ptr<ReplicaShard>> shards_;
 };
 
@@ -122,11 +124,11 @@ struct BuildInfo {
   std::string version, compiler;
 };
 
-/// Every member is thread-safe: add() and Collect() take a lock, writers of shards take none.
-class Exposition : public prometheus::Collectable {
+/// Every member is thread-safe: add() and text() take a lock, writers of shards take none.
+class Exposition {
  public:
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
-  ~Exposition() override;
+  ~Exposition();
 
   /// Adds a replica's series. Each series exists from now on, or from its first use on, as metrics/series/series.hpp
   /// says. The object stays until it is retired. The same labels get the same object, so no series is exported twice
@@ -140,6 +142,8 @@ class Exposition : public prometheus::Collectable {
   /// are counted. Should it come back before, it goes on with them.
   void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
+  const std::vector<std::unique_ptr<LoopShard>>& loops() const { return loops_; }
+  const BuildInfo& build() const { return build_; }
 
   InternalErrors internal_errors{};                  ///< Any thread counts in it.
   std::function<std::uint64_t()> log_lines_dropped;  ///< Set before the first scrape.
@@ -158,12 +162,11 @@ class Exposition : public prometheus::Collectable {
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
 
-  /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
-  /// exist.
-  std::vector<prometheus::MetricFamily> Collect() const override;
-  Requests requests() const;
-  /// Writes Collect() in text format 0.0.4.
+  /// Returns the page in text format 0.0.4: the families of replicas and pools, then those of weir itself, each in the
+  /// order of their names. Every family is on it, even one without series, so that a reader can tell an unused series
+  /// from one that does not exist.
   std::string text() const;
+  Requests requests() const;
 
  private:
   void drop_unowned() const;
@@ -177,6 +180,7 @@ class Exposition : public prometheus::Collectable {
   const std::shared_ptr<RetiredRequests> retired_ = std::make_shared<RetiredRequests>();
   mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Includes those without a replica's name.
   ReplicaSeries* unassigned_;
+  mutable std::atomic<std::size_t> page_bytes_{0};  ///< The length of the latest page.
 };
 
 }  // namespace weir::metrics::series

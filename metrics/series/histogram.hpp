@@ -24,7 +24,8 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// A counter for each value of an enum; `size` says how many it has. An index without a type serves those who count all.
+/// A counter for each value of an enum; `size` says how many it has. An index without a type serves those who count
+/// all.
 template <class Enum, std::size_t size>
 struct Counters : std::array<Counter, size> {
   void add(Enum which, std::uint64_t n = 1) { (*this)[static_cast<std::size_t>(which)].add(n); }

@@ -18,58 +18,47 @@ constexpr HistogramSeries histograms[] = {
     {{"weir_time_to_first_token_seconds",
       "First token event less the first byte sent to the replica (t1 - tS of the attempt that answered). Streams "
       "only."},
-     from_the_start,
      nanoseconds,
      &ReplicaShard::time_to_first_token},
     {{"weir_client_time_to_first_token_seconds",
       "First token event less the request's last byte from the client (t1 - t0): weir's queue and all attempts "
       "included. "
       "Streams only."},
-     from_the_start,
      nanoseconds,
      &ReplicaShard::client_time_to_first_token},
     {{"weir_inter_token_latency_seconds",
       "Gap g between token events with k tokens: k observations of g/k, where k is known on the wire or settled at the "
       "stream's end. Streams only."},
-     from_the_start,
      nanoseconds,
      &ReplicaShard::inter_token_latency},
     {{"weir_inter_chunk_latency_seconds",
       "Gap between token events of one choice, whatever number of tokens they carry. Streams only."},
-     with_first_use,
      nanoseconds,
      &ReplicaShard::inter_chunk_latency},
     {{"weir_token_overhead_seconds",
       "Written to the client less arrived in the kernel, of token events whose write was accepted at once."},
-     with_first_use,
      nanoseconds,
      &ReplicaShard::token_overhead},
     {{"weir_time_per_output_token_seconds",
       "Mean time per output token after the first, one observation a choice: (tL - t1) / (n - n1). Streams only."},
-     from_the_start,
      nanoseconds,
      &ReplicaShard::time_per_output_token},
     {{"weir_queue_duration_seconds",
       "First byte sent to the replica less the request's last byte from the client (tS - t0): waiting and connecting. "
       "Served requests."},
-     with_first_use,
      nanoseconds,
      &ReplicaShard::queue_duration},
     {{"weir_request_output_tokens_per_second",
       "Decode speed, one observation a choice: (n - n1) / (tL - t1). Streams only."},
-     with_first_use,
      thousandths,
      &ReplicaShard::request_output_tokens_per_second},
     {{"weir_request_prompt_tokens", "Prompt tokens of a served request, as the engine counts, cached ones included."},
-     with_first_use,
      whole,
      &ReplicaShard::request_prompt_tokens},
     {{"weir_request_output_tokens", "Output tokens of a served request, as the engine counts, all choices together."},
-     with_first_use,
      whole,
      &ReplicaShard::request_output_tokens},
     {{"weir_prompt_estimate_ratio", "Prompt tokens as weir estimated them, divided by those the engine reported."},
-     with_first_use,
      thousandths,
      &ReplicaShard::prompt_estimate_ratio},
 };
@@ -221,12 +210,10 @@ constinit const std::span<const BalancerSeries> balancer_series{of_balancer};
 constinit const std::span<const PhaseSeries> phase_series{by_phase};
 constinit const std::span<const EngineSeries> engine_series{of_engine};
 
-constinit const SeriesText request_duration_series{
-    "weir_request_duration_seconds",
-    "Of served requests: last event with a choice (streams, tL) or end "
-    "of the response body (else, tE) less the request's "
-    "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
-    "request on."};
+constinit const SeriesText request_duration_series{"weir_request_duration_seconds",
+                                                   "Of served requests: last event with a choice (streams, tL) or end "
+                                                   "of the response body (else, tE) less the request's "
+                                                   "last byte from the client (t0)."};
 constinit const SeriesText requests_series{"weir_requests_total",
                                            "Requests by how they ended, each counted once, at the replica whose answer "
                                            "or failure the client was told (pool, replica, config empty where none was "

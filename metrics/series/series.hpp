@@ -8,24 +8,20 @@
 
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/series/text_page.hpp"
 
 namespace weir::metrics::series {
 
-struct SeriesText {
-  std::string_view name;
-  std::string_view help;
-};
-
-/// Says when a replica's series comes on the page. A series that has appeared stays.
+/// Says when a replica's counter comes on the page. A series that has appeared stays.
 enum class Appears : std::uint8_t {
   from_the_start,  ///< Begins at 0: rates and alerts need every increment of it.
   with_first_use,  ///< Appears once it is not 0: a fleet at rest stays small on the page.
 };
 
-/// A histogram that every replica has. Its bounds and sum are divided by `unit`, so that base units are exported.
+/// A histogram that a replica can have: it appears whole, with its first observation. Its bounds and sum are divided by
+/// `unit`, so that base units are exported.
 struct HistogramSeries {
   SeriesText text;
-  Appears appears;
   double unit;
   const Histogram ReplicaShard::*histogram;
 };

@@ -157,8 +157,7 @@ void ReplicaShard::settle_reads(const record::RequestRecord& record) {
 
 void ReplicaShard::settle_slos(const record::RequestRecord& record) {
   for (const auto& counts : slo_requests) {
-    if (const auto result = record::judge(counts->slo, record))
-      counts->results.add(*result);
+    if (const auto result = record::judge(counts->slo, record)) counts->results.add(*result);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "balancer/pool.hpp"
 #include "balancer/token_estimator.hpp"
 #include "metrics/measure/stream_meter.hpp"
+#include "metrics/record/request_record.hpp"
 #include "metrics/series/buckets.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/histogram.hpp"
@@ -151,26 +152,90 @@ void histogram_observe(benchmark::State& state) {
 }
 BENCHMARK(histogram_observe);
 
-/// Measures what /metrics costs the control thread, and how long the page is, with two loops, as many replicas as
-/// given, and two objectives.
-void scrape(benchmark::State& state) {
-  metrics::series::Exposition exposition(2, {"0", "c++"},
-                                         {{"interactive", "chat", config::Seconds{1}, {}, config::Seconds{0.05}, {}},
-                                          {"whole", "chat", {}, {}, {}, config::Seconds{60}}});
-  exposition.add({"chat", "", ""});
-  for (int i = 0; i < state.range(0); ++i) {
-    auto& replica = exposition.add({"chat", "gpu" + std::to_string(i), "vllm-fp16"});
-    replica.gauges = [] { return metrics::series::ReplicaGauges{}; };
+using metrics::series::Exposition;
+using metrics::series::ReplicaShard;
+
+/// Returns what weir knows of a replica whose engine tells its figures.
+metrics::series::ReplicaGauges gauges_of(bool busy) {
+  metrics::series::ReplicaGauges gauges;
+  gauges.gpu = "NVIDIA L40S";
+  gauges.engine = "vLLM";
+  gauges.version = "0.10.2";
+  gauges.model = "meta-llama/Llama-3.1-8B-Instruct";
+  gauges.kv_tokens = 400'000;
+  gauges.engine_running = gauges.engine_waiting = gauges.ledger_divergence = 0;
+  gauges.engine_kv_usage = busy ? 0.4371 : 0;
+  gauges.engine_scrape_seconds = 0.004217;
+  gauges.balancer_fallbacks = {{"kv_full", 0}, {"unknown_prompt", busy}, {"panic", 0}};
+  if (busy) {
+    gauges.resident_tokens = gauges.queued_prefill_tokens = 51'234;
+    gauges.queued_decode_tokens = 4'321;
+    gauges.in_flight = 17;
+    gauges.busy_seconds = 86'123.456789;
+    gauges.in_flight_seconds = {12'345.678912, 912'345.678912};
   }
+  return gauges;
+}
+
+/// Counts a day of streamed chats, with something in every bucket.
+void count_chats(ReplicaShard& shard) {
+  using metrics::series::Histogram;
+  for (Histogram* const histogram :
+       {&shard.time_to_first_token, &shard.client_time_to_first_token, &shard.inter_token_latency,
+        &shard.inter_chunk_latency, &shard.token_overhead, &shard.time_per_output_token, &shard.queue_duration,
+        &shard.request_output_tokens_per_second, &shard.request_prompt_tokens, &shard.request_output_tokens,
+        &shard.prompt_estimate_ratio, &shard.request_duration(metrics::Api::openai_chat, true)}) {
+    for (const auto bound : histogram->bounds()) histogram->observe(bound, 1234);
+  }
+  metrics::record::RequestRecord record;
+  record.facts.api = metrics::Api::openai_chat;
+  record.facts.stream = true;
+  record.answer.prompt_tokens = record.answer.output_tokens = 550;
+  record.answer.token_source = metrics::TokenSource::usage;
+  for (const auto outcome : {metrics::Outcome::ok, metrics::Outcome::client_abort, metrics::Outcome::upstream_error}) {
+    record.outcome = outcome;
+    for (int i = 0; i < 123; ++i) shard.settle(record);
+  }
+  for (auto& bytes : shard.bytes) bytes.add(12'345'678'901);
+}
+
+std::vector<config::Slo> objectives_of(const std::string& pool) {
+  return {{"interactive", pool, config::Seconds{1.1}, {}, config::Seconds{0.052}, {}},
+          {"whole", pool, {}, {}, {}, config::Seconds{90}}};
+}
+
+/// Returns a fleet of so many replicas, ten in a pool, of which so many are busy; with two loops and two objectives.
+std::unique_ptr<Exposition> fleet_of(std::int64_t replicas, std::int64_t busy) {
+  auto fleet = std::make_unique<Exposition>(2, metrics::series::BuildInfo{"0", "c++"}, objectives_of("chat0"));
+  for (std::int64_t i = 0; i < replicas; ++i) {
+    const std::string pool = "chat" + std::to_string(i / 10);
+    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return std::size_t{0}; };
+    auto& replica = fleet->add({pool, "gpu" + std::to_string(i), "vllm-fp16"});
+    replica.gauges = [gauges = gauges_of(i < busy)] { return gauges; };
+    for (std::size_t loop = 0; i < busy && loop < 2; ++loop) count_chats(replica.shard(loop));
+  }
+  return fleet;
+}
+
+/// Measures what /metrics costs the control thread, and how long the page is.
+void scrape(benchmark::State& state) {
+  const auto fleet = fleet_of(state.range(0), state.range(1));
   std::size_t bytes = 0;
   for (auto _ : state) {
-    const std::string page = exposition.text();
+    const std::string page = fleet->text();
     bytes = page.size();
     benchmark::DoNotOptimize(page.data());
   }
   state.counters["bytes"] = static_cast<double>(bytes);
 }
-BENCHMARK(scrape)->Arg(1)->Arg(20)->Unit(benchmark::kMillisecond);
+BENCHMARK(scrape)
+    ->ArgNames({"replicas", "busy"})
+    ->Args({1, 0})
+    ->Args({20, 0})
+    ->Args({200, 0})
+    ->Args({200, 20})
+    ->Args({200, 200})
+    ->Unit(benchmark::kMillisecond);
 
 metrics::wire::RequestFacts chat_of(std::uint64_t letters) {
   metrics::wire::RequestFacts facts;
@@ -210,6 +275,26 @@ void pool_request(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(pool_request)->Arg(4)->Arg(100)->Arg(1000);
+
+/// Measures how long a scrape holds a pool's lock for one replica, which has so many streams under way. Only the latest
+/// of them has no token yet.
+void replica_load(benchmark::State& state) {
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  std::vector<balancer::ReplicaSpec> specs(1);
+  specs[0].name = "replica";
+  pool->set_replicas(specs, start);
+  std::vector<balancer::Lease> running;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    if (!running.empty()) running.back().first_token(start);
+    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(chat_of(2000), start)).lease));
+  }
+  Moment now = start;
+  for (auto _ : state) {
+    now += std::chrono::seconds(15);
+    benchmark::DoNotOptimize(pool->figures().load(balancer::ReplicaIndex{0}, now));
+  }
+}
+BENCHMARK(replica_load)->Arg(1)->Arg(500);
 
 void estimate(benchmark::State& state) {
   balancer::TokenEstimator estimator;

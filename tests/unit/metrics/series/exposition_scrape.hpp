@@ -5,11 +5,14 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "metrics/series/exposition.hpp"
+#include "metrics/series/text_sample.hpp"
 #include "tests/unit/metrics/record/sample_record.hpp"
 
 namespace weir::metrics::series {
@@ -49,6 +52,36 @@ struct Scrape {
     return found == samples.end() ? std::nullopt : std::optional{found->second};
   }
 };
+
+/// A histogram on a page: its buckets in their order there, each as its bound and its cumulative count.
+struct ShownHistogram {
+  std::vector<std::pair<double, double>> buckets;
+  std::optional<double> sum, count;
+};
+
+/// Returns the histograms of a page by family and labels.
+inline std::map<std::string, ShownHistogram> histograms_of(const std::string& page) {
+  std::map<std::string, ShownHistogram> all;
+  std::set<std::string, std::less<>> families;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE ") && line.ends_with(" histogram")) families.insert(line.substr(7, line.size() - 17));
+    const auto sample = read_sample(line);
+    if (line.starts_with('#') || !sample) continue;
+    const auto part = sample->name.rfind('_');
+    if (!families.contains(std::string_view(sample->name).substr(0, part))) continue;
+    std::string key = sample->name.substr(0, part);
+    for (const auto& [name, value] : sample->labels)
+      if (name != "le") key.append(" ").append(name).append("=").append(value);
+    auto& one = all[key];
+    if (sample->name.ends_with("_bucket")) {
+      one.buckets.emplace_back(std::stod(std::string(sample->label("le"))), sample->value);
+    } else {
+      (sample->name.ends_with("_sum") ? one.sum : one.count) = sample->value;
+    }
+  }
+  return all;
+}
 
 struct ExpositionTest : testing::Test {
   ExpositionTest() : replica(exposition.add({"chat", "gpu0", "vllm-fp16"})) {

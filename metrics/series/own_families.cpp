@@ -1,0 +1,199 @@
+#include "metrics/series/own_families.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "metrics/series/process_series.hpp"
+#include "metrics/series/series.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using Loops = std::vector<std::unique_ptr<LoopShard>>;
+
+/// Adds up what the loops wrote for one series.
+template <typename Pick>
+double sum_of(const Loops& loops, Pick pick) {
+  std::uint64_t sum = 0;
+  for (const auto& loop : loops) sum += pick(*loop).value();
+  return static_cast<double>(sum);
+}
+
+/// `_count` is the sum of the buckets; a separate number could differ by an observation.
+ClientMetric::Histogram seconds_of(const Histogram& histogram) {
+  ClientMetric::Histogram out;
+  const auto bounds = histogram.bounds();
+  for (std::size_t i = 0; i <= bounds.size(); ++i) {
+    out.sample_count += histogram.bucket(i);
+    const double bound =
+        i < bounds.size() ? static_cast<double>(bounds[i]) / 1e9 : std::numeric_limits<double>::infinity();
+    out.bucket.push_back({out.sample_count, bound});
+  }
+  out.sample_sum = static_cast<double>(histogram.sum()) / 1e9;
+  return out;
+}
+
+class OwnFamilies {
+ public:
+  void loops(const Loops& loops) {
+    begin(limit_hits_series, MetricType::Counter);
+    for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
+      add({{"limit", limit_names[limit]}},
+          sum_of(loops, [&](const LoopShard& shard) -> const Counter& { return shard.limit_hits[limit]; }));
+    }
+    begin(denied_series, MetricType::Counter);
+    for (std::size_t why = 0; why < denied_names.size(); ++why) {
+      add({{"reason", denied_names[why]}},
+          sum_of(loops, [&](const LoopShard& shard) -> const Counter& { return shard.denied[why]; }));
+    }
+    begin(dropped_fields_series, MetricType::Counter);
+    add({}, sum_of(loops, [](const LoopShard& shard) -> const Counter& { return shard.dropped_fields; }));
+    begin(tls_handshakes_series, MetricType::Counter);
+    for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
+      for (std::size_t result = 0; result < tls_result_names.size(); ++result) {
+        add({{"side", tls_side_names[side]}, {"result", tls_result_names[result]}},
+            sum_of(loops,
+                   [&](const LoopShard& shard) -> const Counter& { return shard.tls_handshakes[side][result]; }));
+      }
+    }
+    begin(loop_lag_series, MetricType::Gauge);
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      const auto nanoseconds = loops[i]->lag_nanoseconds.load(std::memory_order_relaxed);
+      add({{"loop", std::to_string(i)}}, static_cast<double>(nanoseconds) / 1e9);
+    }
+    begin(loop_delay_series, MetricType::Histogram);
+    for (std::size_t i = 0; i < loops.size(); ++i)
+      labelled({{"loop", std::to_string(i)}}).histogram = seconds_of(loops[i]->loop_delay);
+  }
+
+  void comparisons(const std::vector<ComparisonGauges>& shadows) {
+    begin(comparison_effect_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& effect : one.effects) {
+        const auto add_bound = [&](std::string_view bound, double value) {
+          add({{"shadow", one.shadow}, {"metric", effect.metric}, {"bound", bound}}, value);
+        };
+        add_bound("estimate", effect.estimate);
+        if (!effect.interval) continue;
+        add_bound("low", effect.interval->first);
+        add_bound("high", effect.interval->second);
+      }
+    }
+    const auto add_words = [&](const SeriesText& series, std::string_view label, auto words) {
+      begin(series, MetricType::Gauge);
+      for (const auto& one : shadows) {
+        for (const auto& [word, is_it] : one.*words) add({{"shadow", one.shadow}, {label, word}}, is_it ? 1 : 0);
+      }
+    };
+    add_words(comparison_state_series, "state", &ComparisonGauges::states);
+    add_words(comparison_same_series, "answers", &ComparisonGauges::answers);
+    begin(comparison_faults_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& fault : one.faults) {
+        for (const auto& [only, count] : {std::pair("shadow", fault.shadow), std::pair("other", fault.other)})
+          add({{"shadow", one.shadow}, {"fault", fault.fault}, {"only", only}}, static_cast<double>(count));
+      }
+    }
+    begin(comparison_fault_evidence_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& fault : one.faults) add({{"shadow", one.shadow}, {"fault", fault.fault}}, fault.evidence);
+    }
+  }
+
+  void rollouts(const std::vector<RolloutGauges>& all) {
+    begin(rollout_share_series, MetricType::Gauge);
+    for (const auto& one : all) add({{"rollout", one.rollout}}, one.share);
+    begin(rollout_state_series, MetricType::Gauge);
+    for (const auto& one : all) {
+      for (const auto& [state, is_it] : one.states) add({{"rollout", one.rollout}, {"state", state}}, is_it ? 1 : 0);
+    }
+    begin(rollout_moves_series, MetricType::Counter);
+    for (const auto& one : all) {
+      for (const auto& [reason, count] : one.moves)
+        add({{"rollout", one.rollout}, {"reason", reason}}, static_cast<double>(count));
+    }
+    begin(rollout_crossed_series, MetricType::Counter);
+    for (const auto& one : all) add({{"rollout", one.rollout}}, static_cast<double>(one.crossed));
+  }
+
+  void internal_errors(const InternalErrors& errors) {
+    begin(internal_errors_series, MetricType::Counter);
+    for (std::size_t part = 0; part < part_names.size(); ++part)
+      add({{"part", part_names[part]}}, static_cast<double>(errors.counted(static_cast<Part>(part))));
+  }
+
+  void buffer_memory(const BufferMemory& buffers) {
+    add_one(buffer_memory_series, MetricType::Gauge, static_cast<double>(buffers.used));
+    add_one(buffer_memory_limit_series, MetricType::Gauge, static_cast<double>(buffers.limit));
+  }
+
+  void settings(const LastLoad& loaded, bool bypassed) {
+    add_one(bypass_series, MetricType::Gauge, bypassed ? 1 : 0);
+    add_one(last_reload_successful_series, MetricType::Gauge, loaded.successful ? 1 : 0);
+    add_one(last_reload_series, MetricType::Gauge,
+            std::chrono::duration<double>(loaded.last_success.time_since_epoch()).count());
+  }
+
+  void request_log(std::uint64_t lines_dropped) {
+    add_one(log_lines_dropped_series, MetricType::Counter, static_cast<double>(lines_dropped));
+  }
+
+  void process(const BuildInfo& build) {
+    begin(build_info_series, MetricType::Gauge);
+    add({{"version", build.version}, {"compiler", build.compiler}}, 1);
+    std::ranges::move(process_families(), std::back_inserter(families_));
+  }
+
+  std::vector<MetricFamily> sorted() && {
+    std::ranges::sort(families_, {}, &MetricFamily::name);
+    return std::move(families_);
+  }
+
+ private:
+  /// Begins a family, to which the series that follow belong.
+  void begin(const SeriesText& text, MetricType type) {
+    families_.push_back({std::string(text.name), std::string(text.help), type, {}});
+  }
+  /// Returns a new series of the family, valid until the next one.
+  ClientMetric& labelled(Labels labels) {
+    auto& metric = families_.back().metric.emplace_back();
+    for (const auto& [name, value] : labels) metric.label.push_back({std::string(name), std::string(value)});
+    return metric;
+  }
+  void add(Labels labels, double value) {
+    auto& metric = labelled(labels);
+    (families_.back().type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  }
+  void add_one(const SeriesText& text, MetricType type, double value) {
+    begin(text, type);
+    add({}, value);
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+}  // namespace
+
+std::vector<MetricFamily> own_families(const Exposition& exposition) {
+  OwnFamilies own;
+  own.loops(exposition.loops());
+  own.comparisons(exposition.comparisons ? exposition.comparisons() : std::vector<ComparisonGauges>());
+  own.rollouts(exposition.rollouts ? exposition.rollouts() : std::vector<RolloutGauges>());
+  own.internal_errors(exposition.internal_errors);
+  own.buffer_memory(exposition.buffer_memory ? exposition.buffer_memory() : BufferMemory());
+  own.settings(exposition.last_load, exposition.bypass && exposition.bypass());
+  own.request_log(exposition.log_lines_dropped ? exposition.log_lines_dropped() : 0);
+  own.process(exposition.build());
+  return std::move(own).sorted();
+}
+
+}  // namespace weir::metrics::series
