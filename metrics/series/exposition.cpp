@@ -285,10 +285,26 @@ class Gathering {
         add_bound("high", effect.interval->second);
       }
     }
-    auto& states = begin(comparison_state_series, MetricType::Gauge);
+    const auto add_words = [&](const SeriesText& series, std::string_view label, auto words) {
+      auto& family = begin(series, MetricType::Gauge);
+      for (const auto& one : shadows) {
+        for (const auto& [word, is_it] : one.*words)
+          add(family, labelled({}, {{"shadow", one.shadow}, {label, word}}), is_it ? 1.0 : 0.0);
+      }
+    };
+    add_words(comparison_state_series, "state", &ComparisonGauges::states);
+    add_words(comparison_same_series, "answers", &ComparisonGauges::answers);
+    auto& faults = begin(comparison_faults_series, MetricType::Gauge);
     for (const auto& one : shadows) {
-      for (const auto& [state, is_it] : one.states)
-        add(states, labelled({}, {{"shadow", one.shadow}, {"state", state}}), is_it ? 1.0 : 0.0);
+      for (const auto& fault : one.faults) {
+        for (const auto& [only, count] : {std::pair("shadow", fault.shadow), std::pair("other", fault.other)})
+          add(faults, labelled({}, {{"shadow", one.shadow}, {"fault", fault.fault}, {"only", only}}), count);
+      }
+    }
+    auto& evidence = begin(comparison_fault_evidence_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& fault : one.faults)
+        add(evidence, labelled({}, {{"shadow", one.shadow}, {"fault", fault.fault}}), fault.evidence);
     }
   }
 

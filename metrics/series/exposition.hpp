@@ -76,9 +76,17 @@ struct ComparisonGauges {
     double estimate = 0;  ///< A share of the other side's value.
     std::optional<std::pair<double, double>> interval{};
   };
+  /// Pairs of answers of which one has a fault.
+  struct Fault {
+    std::string_view fault;
+    std::uint64_t shadow = 0, other = 0;  ///< Of the shadow alone, and of the other side alone.
+    double evidence = 1;                  ///< That the shadow has more of them, as an e-value.
+  };
   std::string shadow;
   std::vector<Effect> effects{};
-  std::vector<std::pair<std::string_view, bool>> states{};  ///< Each with whether it is the one.
+  std::vector<Fault> faults{};
+  std::vector<std::pair<std::string_view, bool>> states{};   ///< Each with whether it is the one.
+  std::vector<std::pair<std::string_view, bool>> answers{};  ///< The same, of whether the answers are the same.
 };
 
 /// A rollout, as it stands now.

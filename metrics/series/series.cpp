@@ -267,6 +267,17 @@ constinit const SeriesText comparison_state_series{
     "weir_comparison_state",
     "1 for the state of a shadow's comparison, 0 for the other: too_few while no figure has an interval, then running. "
     "Absent while the shadow is off."};
+constinit const SeriesText comparison_same_series{"weir_comparison_same",
+                                                  "1 for whether the answers of a shadow that is on are still the "
+                                                  "same: same, differs, or unknown while too few tell or "
+                                                  "no control is on; 0 for the others."};
+constinit const SeriesText comparison_faults_series{
+    "weir_comparison_faults",
+    "Pairs of answers of which one alone failed, was empty, ended at its limit of tokens, or has no valid call of a "
+    "tool, by whose it is: the shadow's, or that of its control, or else its primary."};
+constinit const SeriesText comparison_fault_evidence_series{
+    "weir_comparison_fault_evidence",
+    "The evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks."};
 constinit const SeriesText rollout_share_series{
     "weir_rollout_share", "The share of its pool's requests that a rollout gives to its candidate, 0 to 1."};
 constinit const SeriesText rollout_state_series{"weir_rollout_state",

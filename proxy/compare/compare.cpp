@@ -60,7 +60,15 @@ class Command {
     mc::report::Report report;
     if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
-    if (options_.gate) return status_of(mc::comparison::gate_of(report.comparison));
+    if (options_.gate) {
+      auto gate = mc::comparison::gate_of(report.comparison);
+      if (report.comparison.mode == mc::pairs::Mode::split) {
+        gate.unknown.emplace_back(
+            "failed: the sides had different requests, and faults are compared pair by pair alone");
+        if (gate.word == mc::comparison::Gate::pass) gate.word = mc::comparison::Gate::unknown;
+      }
+      return status_of(gate);
+    }
     return status_of(report.comparison.state, judgements_of(report.comparison));
   }
 
@@ -121,8 +129,9 @@ class Command {
     if (same.state == mc::comparison::State::too_few)
       std::fprintf(stderr, "--floor %s: its window is too short to be sure of the floor\n", options_.floor.c_str());
     floor_ = mc::comparison::floor_of(same);
-    history_ = mc::comparison::history_between(read_floor.samples, floor.a, floor.b, floor.warm_up,
-                                               "--floor " + config::one_line(options_.floor));
+    const auto couple = mc::comparison::couple_of(read_floor.samples, floor.a, floor.b, floor.warm_up,
+                                                  "--floor " + config::one_line(options_.floor));
+    histories_ = mc::comparison::histories_of(std::span(&couple, 1));
     return std::nullopt;
   }
 
@@ -139,7 +148,7 @@ class Command {
     ReadSamples read_logs;
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_what_does_not_count(read_logs);
-    auto made = report_on(read_logs, names_, request_, options_.margin, Noise{floor_, history_}, a, b);
+    auto made = report_on(read_logs, names_, request_, options_.margin, Noise{floor_, histories_}, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
     report = std::get<mc::report::Report>(std::move(made));
     return std::nullopt;
@@ -189,7 +198,7 @@ class Command {
   const Request request_;
   mc::samples::Names names_;
   mc::comparison::Floor floor_{};
-  std::optional<mc::comparison::History> history_;
+  std::vector<mc::comparison::History> histories_;
 };
 
 }  // namespace

@@ -38,6 +38,8 @@ mc::comparison::Options options_of(const Request& request, double margin, const 
   options.margin = margin;
   options.floor = floor;
   options.margins = request.margins;
+  for (const auto fault : {mc::pairs::Fault::failed, mc::pairs::Fault::empty})
+    options.fault_margins[static_cast<std::size_t>(fault)] = request.margins.errors;
   options.min_block_s = request.min_block_s;
   options.warm_up.seconds = request.warm_up_s;
   return options;
@@ -59,7 +61,7 @@ std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read,
   mc::report::ReportOptions options;
   options.by = request.by;
   options.comparison = options_of(request, margin, noise.floor);
-  options.comparison.history = noise.history;
+  options.comparison.histories = noise.histories;
   options.comparison.a = sides.a;
   options.comparison.b = sides.b;
   options.comparison.length_us = request.length_us;

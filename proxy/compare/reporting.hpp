@@ -19,7 +19,7 @@ Filter filter_of(const Request& request, const std::string& model);
 /// What a configuration was seen to differ by from itself: see metrics::compare::comparison::Options.
 struct Noise {
   metrics::compare::comparison::Floor floor{};
-  std::optional<metrics::compare::comparison::History> history{};
+  std::vector<metrics::compare::comparison::History> histories{};
 };
 
 /// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. It takes about 0.2

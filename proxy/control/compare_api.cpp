@@ -100,8 +100,9 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
   for (const auto& sample : history.samples()) selecting.add(sample);
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
+  const compare::Noise noise{.histories = history.noise()};
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {
-    auto made = compare::report_on(*read, *names, request, margin, {}, a, b);
+    auto made = compare::report_on(*read, *names, request, margin, noise, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);
     return std::get<metrics::compare::report::Report>(std::move(made));
   };

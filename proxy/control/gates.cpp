@@ -49,7 +49,7 @@ std::string name_of_stable(const fleet::PoolRuntime& pool) {
 std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
                                        const History& history) {
   const auto names = std::make_shared<Names>(history.names());
-  auto options = options_of(shadow, snapshot, *names);
+  auto options = options_of(shadow, snapshot, history, *names);
   const auto pool = names->of(shadow.settings.of);
   std::vector<Sample> samples;
   for (const auto& sample : history.samples()) {
@@ -73,6 +73,7 @@ std::function<Judged()> gate_of_split(const fleet::PoolRuntime& pool, const flee
     if (sample->config != candidate) samples.back().config = stable;
   }
   mc::comparison::Options options;
+  options.histories = history.noise();
   options.a = {mc::sides::By::config, stable, metrics::Role::primary};
   options.b = {mc::sides::By::config, candidate, metrics::Role::primary};
   const auto slo = std::ranges::find(snapshot.settings.slos, pool.rollout->slo, &config::Slo::name);

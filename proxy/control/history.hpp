@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/record/finished_records.hpp"
@@ -36,6 +38,12 @@ class History {
 
   /// Returns what shadows were sent, also where that is no longer among the samples.
   const metrics::compare::pairs::Mirrored& mirrored() const { return mirrored_; }
+  /// Returns what replicas of one configuration differed by in the last days.
+  std::vector<metrics::compare::comparison::History> noise() const { return couples_.histories(); }
+  /// Takes minutes `from` to `to` of couples: see PastCouples.
+  void remember(std::span<const metrics::compare::comparison::Couple> couples, std::int64_t from, std::int64_t to) {
+    couples_.add(couples, from, to);
+  }
   /// The shadow was switched on: what it was sent before does not warm it. `wall_us` is now, since 1970.
   void begin_anew(std::string_view shadow, std::int64_t wall_us);
 
@@ -49,6 +57,7 @@ class History {
   SteadyWall wall_;
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
+  metrics::compare::comparison::PastCouples couples_;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
   std::deque<metrics::Moment> came_;                       ///< When each of them came.
   std::vector<metrics::record::RequestRecord> taken_;      ///< What take() took last.

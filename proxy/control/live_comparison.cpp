@@ -14,6 +14,7 @@ namespace {
 
 namespace mc = metrics::compare;
 using Effects = std::vector<metrics::series::ComparisonGauges::Effect>;
+using Faults = std::vector<metrics::series::ComparisonGauges::Fault>;
 
 bool is_on(const fleet::ShadowRuntime& shadow) { return shadow.state->on.load(std::memory_order_relaxed); }
 
@@ -51,13 +52,24 @@ Effects effects_of(const mc::comparison::Comparison& comparison) {
   return effects;
 }
 
+/// Leaves out what no pair tells.
+Faults faults_of(const mc::comparison::Comparison& comparison) {
+  Faults faults;
+  for (const auto& one : comparison.faults) {
+    if (one.pairs.pairs() == 0) continue;
+    faults.push_back({mc::pairs::name_of(one.fault), one.pairs.only_b(), one.pairs.only_a(), one.pairs.more_in_b()});
+  }
+  return faults;
+}
+
 }  // namespace
 
 mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
-                                   mc::samples::Names& names) {
+                                   const History& history, mc::samples::Names& names) {
   const auto& settings = shadow.settings;
   const auto* const control = control_of(shadow, snapshot);
   mc::comparison::Options options;
+  options.histories = history.noise();
   options.b = side_of(shadow, names);
   if (control != nullptr)
     options.a = side_of(*control, names);
@@ -76,7 +88,7 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Sna
   std::vector<Question> all;
   for (const auto& shadow : snapshot.shadows) {
     if (!runs(*shadow)) continue;
-    all.push_back({shadow->state.get(), shadow->state->began.load(), options_of(*shadow, snapshot, names)});
+    all.push_back({shadow->state.get(), shadow->state->began.load(), options_of(*shadow, snapshot, history_, names)});
   }
   return all;
 }
@@ -114,7 +126,8 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
     for (auto [state, began, options] : asked) {
       options.warm_up.mirrored = &mirrored;
       options.warm_up.kv_tokens = kv_tokens;
-      found[state] = {began, effects_of(mc::comparison::compare(samples, *names, options))};
+      const auto comparison = mc::comparison::compare(samples, *names, options);
+      found[state] = {began, effects_of(comparison), faults_of(comparison), comparison.sameness.word};
     }
     return found;
   };
@@ -131,8 +144,14 @@ std::vector<metrics::series::ComparisonGauges> LiveComparison::gauges(const flee
     auto& gauges = all.emplace_back();
     gauges.shadow = shadow->settings.name;
     const auto found = found_.find(shadow->state.get());
-    if (found != found_.end() && found->second.began == shadow->state->began.load())
+    auto answers = mc::pairs::Alike::unknown;
+    if (found != found_.end() && found->second.began == shadow->state->began.load()) {
       gauges.effects = found->second.effects;
+      gauges.faults = found->second.faults;
+      answers = found->second.answers;
+    }
+    for (std::size_t i = 0; i < mc::pairs::alike_names.size(); ++i)
+      gauges.answers.emplace_back(mc::pairs::alike_names[i], answers == static_cast<mc::pairs::Alike>(i));
     const bool any = std::ranges::any_of(gauges.effects, [](const auto& one) { return one.interval.has_value(); });
     gauges.states = {{mc::comparison::name_of(mc::comparison::State::too_few), !any},
                      {mc::comparison::name_of(mc::comparison::State::running), any}};

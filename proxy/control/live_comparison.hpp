@@ -19,7 +19,7 @@ namespace weir::proxy::control {
 /// Returns what the figures of a shadow that has been sent requests are: it is compared with its control, if one runs,
 /// or else with its primary.
 metrics::compare::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
-                                                 metrics::compare::samples::Names& names);
+                                                 const History& history, metrics::compare::samples::Names& names);
 
 class LiveComparison {
  public:
@@ -41,6 +41,8 @@ class LiveComparison {
   struct Found {
     metrics::Moment began{};
     std::vector<metrics::series::ComparisonGauges::Effect> effects;
+    std::vector<metrics::series::ComparisonGauges::Fault> faults;
+    metrics::compare::pairs::Alike answers = metrics::compare::pairs::Alike::unknown;
   };
   struct Question {
     const fleet::ShadowState* state;

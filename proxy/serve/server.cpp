@@ -16,6 +16,7 @@
 #include "config/network.hpp"
 #include "proxy/control/admin.hpp"
 #include "proxy/control/bypass_api.hpp"
+#include "proxy/control/couple_watch.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/log_watch.hpp"
@@ -114,10 +115,17 @@ class Server {
   std::vector<std::string> reload_errors_;  ///< Of the last reload, if it failed.
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
+  control::CoupleWatch couple_watch_{history_, slow_answers_};
   control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
-  control::AdminSources admin_sources_{
-      exposition_, fleet_, reload_, history_, slow_answers_, rollouts_, shared_.bypass, [this] { return why_not_ready(); },
-      [this] { return standing(); }};
+  control::AdminSources admin_sources_{exposition_,
+                                       fleet_,
+                                       reload_,
+                                       history_,
+                                       slow_answers_,
+                                       rollouts_,
+                                       shared_.bypass,
+                                       [this] { return why_not_ready(); },
+                                       [this] { return standing(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
@@ -325,6 +333,7 @@ void Server::look_after_replicas() {
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   const auto snapshot = fleet_.snapshot();
   live_comparison_.tick(*snapshot, now);
+  couple_watch_.tick(now);
   rollouts_.tick(now);
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);

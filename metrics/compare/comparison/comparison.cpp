@@ -9,6 +9,8 @@
 #include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/compare/statistics/share_ratio.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -29,6 +31,7 @@ class Comparing {
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
       if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
     find_window();
+    judge_answers();
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
     keep_window();
@@ -134,6 +137,18 @@ class Comparing {
     return std::isfinite(p99) ? p99 : slower_p99_s(pairing_, {Us::min(), Us::max()});
   }
 
+  /// Faults and likeness need no warm shadow, so they are of all pairs that were asked for.
+  void judge_answers() {
+    statistics::Window asked = asked_for(options_);
+    const bool found = result_.window.to_us > result_.window.from_us;
+    if (options_.length_us && !options_.from_us && found) asked.to_us = result_.window.to_us;
+    const auto before = [](const pairs::Pair& pair, std::int64_t at_us) { return pair.at_us < at_us; };
+    const auto first = std::lower_bound(pairing_.pairs.begin(), pairing_.pairs.end(), asked.from_us, before);
+    const auto last = std::lower_bound(first, pairing_.pairs.end(), asked.to_us, before);
+    result_.faults = pairs::faults_of({first, last}, names_, options_.fault_margins);
+    result_.sameness = pairs::sameness_of({first, last}, pairing_.mode, names_, result_.faults);
+  }
+
   void keep_window() {
     if (paired()) {
       const std::int64_t asked = options_.from_us.value_or(0);
@@ -180,7 +195,7 @@ class Comparing {
     // Where even the last look is too early, a declared window would do.
     if (look.number == 0) needed_s_ = look.next_s.value_or(needed_s_);
     too_short_ = look.number == 0;
-    if (!too_short_) judged_.to_us = std::min(judged_.to_us, judged_.from_us + microseconds(look.at_s));
+    if (!too_short_) judged_.to_us = judged_.from_us + microseconds(look.at_s);
     result_.look = look;
   }
 
@@ -189,12 +204,26 @@ class Comparing {
     return result_.window.to_us - last_us_ > microseconds(slack * result_.window.seconds());
   }
 
-  void find_history_used() {
-    if (options_.history && options_.history->variance(statistics::Metric::tpot)) {
-      history_ = options_.history;
-    } else {
-      history_ = find_history(samples_, names_, options_.warm_up, paired());
+  std::optional<History> suitable(const std::vector<History>& histories) const {
+    for (const History& one : histories) {
+      const bool known = one.variance(statistics::Metric::tpot) || one.variance(statistics::Metric::ttft);
+      if (known && (paired() || !one.paired)) return one;
     }
+    return std::nullopt;
+  }
+
+  double range_s() const {
+    if (samples_.empty()) return 0;
+    const auto [first, last] = std::ranges::minmax_element(samples_, {}, &samples::Sample::dispatched_us);
+    return static_cast<double>(last->dispatched_us - first->dispatched_us) * 1e-6;
+  }
+
+  void find_history_used() {
+    history_ = suitable(options_.histories);
+    // Samples of less than that have no eight hours, and are not looked into.
+    constexpr double least_s = 7 * 3600;
+    if (!history_ && range_s() >= least_s)
+      history_ = suitable(histories_of(couples_of(samples_, names_, options_.warm_up)));
     if (!history_) return;
     const auto hours = [&](statistics::Metric metric) { return history_->hours(metric); };
     result_.history = {std::max(hours(statistics::Metric::ttft), hours(statistics::Metric::tpot)), history_->source};
@@ -216,45 +245,85 @@ class Comparing {
 
   double margin_of(statistics::Metric metric) const {
     const double floor = std::abs(options_.floor[static_cast<std::size_t>(metric)]);
-    const double set = is_tail(metric) ? options_.tail_margin : options_.margin;
+    const double set = set_margin_of(metric);
     return std::isfinite(floor) ? std::max(set, floor) : set;
   }
+  double set_margin_of(statistics::Metric metric) const {
+    if (metric == statistics::Metric::output_tokens_mean) return std::max(options_.margin, options_.mean_margin);
+    return is_share(metric) || is_tail(metric) ? options_.share_margin : options_.margin;
+  }
 
-  /// `whole` are the blocks of the window, and `judged` those until the last look.
-  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& whole,
-           const statistics::BlockValues& judged) {
+  /// A figure of medians: their logarithms are averaged over the blocks.
+  void add_median(statistics::Metric metric, const statistics::SideValues& values) {
+    const auto middle = [](const std::vector<statistics::Point>& points, const statistics::Window& window) {
+      std::vector<double> all;
+      for (const statistics::Point& point : points) {
+        if (window.holds(point.at_us)) all.push_back(point.value);
+      }
+      return statistics::median(std::span(all));
+    };
+    add(metric, values, [&](const statistics::SideValues& of, const statistics::Window& window) {
+      const auto blocks = log_ratios(of, window);
+      return statistics::Ratio{.a = middle(of.a, window),
+                               .b = middle(of.b, window),
+                               .log = statistics::mean_of(blocks),
+                               .estimate = statistics::estimate_of(blocks),
+                               .blocks = blocks};
+    });
+  }
+
+  /// `ratio_of` gives the ratio of the values in a window. The blocks are those of the whole window; estimate and
+  /// interval are those of the last look.
+  template <class RatioOf>
+  void add(statistics::Metric metric, const statistics::SideValues& values, RatioOf ratio_of) {
+    const statistics::Ratio whole = ratio_of(values, result_.window);
     Verdict verdict;
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
     verdict.worse_margin = worse_margin_of(metric);
     verdict.count = std::min(values.a.size(), values.b.size());
     verdict.p = std::numeric_limits<double>::quiet_NaN();
-    for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, whole[i]);
-    verdict.estimate = shown_mean(metric, too_short_ ? whole : judged);
+    std::ranges::transform(whole.blocks, verdict.blocks.begin(), [](double block) { return statistics::shown(block); });
+    set_figures(verdict, whole);
     if (const auto variance = history_ ? history_->variance(metric) : std::nullopt) {
       add_sequence(verdict, values, *variance, whole);
     } else {
-      if (!too_short_) verdict.effect = statistics::estimate_of(judged);
-      if (result_.look) verdict.looks = static_cast<unsigned>(look_seconds.size());
-      if (too_short_ && (result_.look || ended_) && !result_.unfilled) verdict.needs_s = needed_s_;
+      add_look(verdict, result_.look ? ratio_of(values, judged_) : whole);
     }
     if (const statistics::Effect effect = effect_of(verdict); effect.known())
-      verdict.interval = shown(metric, interval_of(effect));
+      verdict.interval = statistics::shown(interval_of(effect));
     result_.verdicts.push_back(std::move(verdict));
+  }
+
+  static void set_figures(Verdict& verdict, const statistics::Ratio& ratio) {
+    const auto known = [](double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; };
+    verdict.value_a = known(ratio.a);
+    verdict.value_b = known(ratio.b);
+    verdict.estimate = statistics::shown_if_known(ratio.log);
+  }
+
+  void add_look(Verdict& verdict, const statistics::Ratio& judged) const {
+    if (result_.look) verdict.looks = static_cast<unsigned>(look_seconds.size());
+    if (!too_short_) {
+      verdict.effect = judged.estimate;
+      set_figures(verdict, judged);
+    } else if ((result_.look || ended_) && !result_.unfilled) {
+      verdict.needs_s = needed_s_;
+    }
   }
 
   /// Sets what the window's whole minutes say that have ended.
   void add_sequence(Verdict& verdict, const statistics::SideValues& values, double variance,
-                    const statistics::BlockValues& blocks) const {
+                    const statistics::Ratio& whole) const {
     statistics::Window ended = result_.window;
     ended.to_us = std::max(ended.from_us, std::min(ended.to_us, complete_us_));
-    const bool long_enough = reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()));
     if (ended.seconds() > longest_s) return;
-    verdict.effect = long_enough ? statistics::estimate_of(blocks) : std::nullopt;
+    if (reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()))) verdict.effect = whole.estimate;
     verdict.sequence = statistics::sequence_of(log_ratios_by_minute(values, ended), variance, verdict.effect);
     if (verdict.sequence) {
-      verdict.estimate = shown(verdict.metric, verdict.sequence->mean);
+      verdict.estimate = statistics::shown(verdict.sequence->mean);
     } else {
+      verdict.effect.reset();
       verdict.needs_s = 60 * static_cast<double>(statistics::least_minutes);
     }
   }
@@ -271,29 +340,31 @@ class Comparing {
   std::optional<double> worse_margin_of(statistics::Metric metric) const {
     if (metric == statistics::Metric::ttft) return options_.margins.ttft;
     if (metric == statistics::Metric::tpot) return options_.margins.tpot;
+    if (metric == statistics::Metric::slo) return options_.margins.misses;
+    if (metric == statistics::Metric::output_tokens_mean) return options_.margins.mean_tokens;
     return std::nullopt;
   }
 
   void give_verdicts() {
-    const auto both = [&](statistics::Metric metric, const statistics::SideValues& values, auto blocks_of) {
-      add(metric, values, blocks_of(values, result_.window), blocks_of(values, judged_));
-    };
-    const auto tails = [](const statistics::SideValues& values, const statistics::Window& window) {
-      return share_differences(above_p95_of_a(values, window), window);
-    };
     if (options_.slo) {
       const pairs::Attained attainment = pairs::attained(*options_.slo, pairing_);
-      result_.slo = attainment.pairs;
-      both(statistics::Metric::slo, attainment.values, statistics::share_differences);
+      result_.slo = attainment.met;
+      add(statistics::Metric::slo, attainment.missed, statistics::share_ratio);
     }
     ttft_ = pairs::values_of(statistics::Metric::ttft, pairing_);
     tpot_ = pairs::values_of(statistics::Metric::tpot, pairing_);
-    both(statistics::Metric::ttft, ttft_, statistics::log_ratios);
-    both(statistics::Metric::tpot, tpot_, statistics::log_ratios);
-    both(statistics::Metric::output_tokens, pairs::values_of(statistics::Metric::output_tokens, pairing_),
-         statistics::log_ratios);
-    both(statistics::Metric::ttft_tail, ttft_, tails);
-    both(statistics::Metric::tpot_tail, tpot_, tails);
+    const statistics::SideValues lengths = pairs::values_of(statistics::Metric::output_tokens, pairing_);
+    add_median(statistics::Metric::ttft, ttft_);
+    add_median(statistics::Metric::tpot, tpot_);
+    add_median(statistics::Metric::output_tokens, lengths);
+    add(statistics::Metric::output_tokens_mean, lengths, statistics::mean_ratio);
+    const auto tail = [](const statistics::SideValues& values, const statistics::Window& window) {
+      return share_ratio(above_p95_of_a(values, window), window);
+    };
+    add(statistics::Metric::ttft_tail, ttft_, tail);
+    add(statistics::Metric::tpot_tail, tpot_, tail);
+    add_median(statistics::Metric::longest_gap, pairs::values_of(statistics::Metric::longest_gap, pairing_));
+    add(statistics::Metric::freezes, pairs::values_of(statistics::Metric::freezes, pairing_), statistics::share_ratio);
     find_state();
     decide_family(false);
     decide_family(true);
@@ -355,7 +426,8 @@ class Comparing {
 
   /// A side that was spared load may look better than it is. So what speaks against that side holds, and nothing else.
   Bar load_bar_of(statistics::Metric metric, statistics::Finding finding) const {
-    if (metric == statistics::Metric::output_tokens) return Bar::none;
+    if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
+      return Bar::none;
     if (!load_.same) return Bar::load_differs;
     const bool for_a = finding == statistics::Finding::worse;
     const bool for_b = finding == statistics::Finding::better || finding == statistics::Finding::not_worse;

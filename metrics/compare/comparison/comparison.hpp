@@ -13,7 +13,9 @@
 #include "metrics/compare/comparison/exploration.hpp"
 #include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/pairs/divergence.hpp"
+#include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
+#include "metrics/compare/pairs/sameness.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/selection.hpp"
 #include "metrics/compare/statistics/blocks.hpp"
@@ -32,11 +34,14 @@ struct Options {
   /// end. Without both it ends with the last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
   std::optional<config::Slo> slo{};
-  double margin = 0.02, tail_margin = 0.20;
+  /// Of medians, of the mean of output tokens, and of shares of requests and tails: shares of a.
+  double margin = 0.02, mean_margin = 0.05, share_margin = 0.20;
+  pairs::FaultMargins fault_margins = pairs::fault_margins;
   Floor floor{};
   statistics::Margins margins{};  ///< For `not_worse`.
-  /// Minutes of A/A. Without them, or with less than eight hours of a metric, those among the samples count.
-  std::optional<History> history{};
+  /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the mode counts; without one, those among
+  /// the samples.
+  std::vector<History> histories{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
@@ -58,10 +63,12 @@ constexpr std::string_view name_of(State state) { return state_names[static_cast
 
 struct Verdict {
   statistics::Metric metric = statistics::Metric::ttft;
-  std::uint64_t count = 0;           ///< Pairs that have the metric; in a split, values of the side with fewer.
-  std::optional<double> estimate{};  ///< b relative to a, as a share of a.
+  std::uint64_t count = 0;  ///< Pairs that have the metric; in a split, values of the side with fewer.
+  /// The figure itself: a share of requests, a mean, or else a median, in seconds or tokens.
+  std::optional<double> value_a{}, value_b{};
+  std::optional<double> estimate{};                ///< b relative to a, as a share of a.
   std::optional<statistics::Interval> interval{};  ///< 95 %, as the estimate.
-  std::optional<statistics::Estimate> effect{};    ///< On its own scale, with its standard error.
+  std::optional<statistics::Estimate> effect{};    ///< Of ln(b/a), with its standard error.
   statistics::BlockValues blocks{};                ///< On the estimate's scale; NaN where a block has no values.
   double margin = 0;
   std::optional<double> worse_margin{};  ///< For `not_worse`, where that can be said.
@@ -124,6 +131,9 @@ struct Comparison {
   std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that the verdicts are about.
   pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.
   pairs::Divergence divergence{};                  ///< 0 in a split.
+  /// Of all pairs since the declared beginning, whether the shadows were warm or not.
+  pairs::Faults faults{};
+  pairs::Sameness sameness{};
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.

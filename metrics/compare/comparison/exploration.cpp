@@ -24,8 +24,8 @@ std::optional<Exploration> at_length_of_a(const pairs::Pairing& pairing, const s
   }
   const auto estimate = statistics::estimate_of(log_ratios(values, window));
   if (!estimate) return std::nullopt;
-  constexpr auto as_time = statistics::Metric::ttft;
-  return Exploration{"e2e_at_length_of_a", shown(as_time, estimate->mean), shown(as_time, interval_of(*estimate))};
+  return Exploration{"e2e_at_length_of_a", statistics::shown(estimate->mean),
+                     statistics::shown(interval_of(*estimate))};
 }
 
 }  // namespace

@@ -1,32 +1,55 @@
 #include "metrics/compare/comparison/gate.hpp"
 
+#include <algorithm>
+
+#include "metrics/compare/comparison/why.hpp"
+
 namespace weir::metrics::compare::comparison {
 namespace {
 
 using statistics::Finding;
 using statistics::Metric;
 
-bool is_guardrail(Metric metric) { return metric == Metric::slo || metric == Metric::ttft || metric == Metric::tpot; }
+bool is_guardrail(Metric metric) {
+  return metric == Metric::slo || metric == Metric::ttft || metric == Metric::tpot ||
+         metric == Metric::output_tokens_mean;
+}
+
+/// These stop b if they are worse, though nobody waits until they are known.
+bool is_watched(Metric metric) { return metric == Metric::longest_gap || metric == Metric::freezes; }
 
 bool is_safe(Finding finding) {
   return finding == Finding::better || finding == Finding::equivalent || finding == Finding::not_worse;
+}
+
+/// Sorts what was found into a result.
+void add(GateResult& result, std::string_view name, Finding finding, bool guardrail, const std::string& sentence) {
+  const std::string text = std::string(name) + ": " + sentence;
+  if (finding == Finding::worse) {
+    result.worse.push_back(text);
+  } else if (guardrail && !is_safe(finding)) {
+    result.unknown.push_back(text);
+  }
 }
 
 }  // namespace
 
 GateResult gate_of(const Comparison& comparison) {
   GateResult result;
-  for (const Verdict& verdict : comparison.verdicts) {
-    const bool counts = is_guardrail(verdict.metric);
-    const std::string sentence = std::string(name_of(verdict.metric)) + ": " + verdict.why;
-    if (verdict.finding == Finding::worse && !is_tail(verdict.metric)) {
-      result.worse.push_back(sentence);
-    } else if (counts && !is_safe(verdict.finding)) {
-      result.unknown.push_back(sentence);
-    }
+  for (const pairs::FaultPairs& fault : comparison.faults) {
+    const bool told = fault.pairs.pairs() > 0;
+    const bool needed = fault.fault == pairs::Fault::failed && comparison.mode != pairs::Mode::split;
+    if (told || needed) add(result, name_of(fault.fault), fault.finding, true, why(fault, comparison));
   }
-  const bool pass = result.worse.empty() && result.unknown.empty() && !comparison.verdicts.empty();
-  result.word = !result.worse.empty() ? Gate::worse : pass ? Gate::pass : Gate::unknown;
+  for (const Verdict& verdict : comparison.verdicts) {
+    if (is_guardrail(verdict.metric) || is_watched(verdict.metric))
+      add(result, name_of(verdict.metric), verdict.finding, is_guardrail(verdict.metric), verdict.why);
+  }
+  if (!result.worse.empty()) {
+    result.word = Gate::worse;
+  } else if (result.unknown.empty() && !comparison.verdicts.empty()) {
+    result.word = Gate::pass;
+  }
   return result;
 }
 

@@ -26,9 +26,11 @@ struct GateResult {
   std::vector<std::string> worse, unknown;
 };
 
-/// Guardrails are errors, empty answers, answers cut by length, tool calls, missed objectives where there is an
-/// objective, TTFT, TPOT, and the mean number of output tokens. A guardrail that no request tells of, such as tool
-/// calls where nobody calls tools, does not count. The result depends on the comparison alone.
+/// Guardrails are failed requests, empty answers, answers cut by length and tool calls, missed objectives where there
+/// is an objective, TTFT, TPOT, and the mean number of output tokens. A kind of fault that no pair tells of, such as
+/// tool calls where nobody calls tools, does not count. The longest gap and freezes stop b if they are worse, but
+/// nobody waits for them; the tails do neither. In a split no answers are paired, so whoever obeys the gate there
+/// counts failures himself. The result depends on the comparison alone.
 GateResult gate_of(const Comparison& comparison);
 
 }  // namespace weir::metrics::compare::comparison

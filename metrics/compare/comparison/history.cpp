@@ -1,12 +1,13 @@
 #include "metrics/compare/comparison/history.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
-#include <set>
+#include <string_view>
 #include <utility>
 
 #include "metrics/compare/pairs/answers.hpp"
-#include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/values.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -16,8 +17,6 @@ using samples::Names;
 using statistics::Metric;
 
 constexpr std::int64_t minute_us = 60'000'000;
-/// Shorter samples are not looked into; long_run_variance() counts exactly.
-constexpr std::int64_t least_us = 7 * 60 * minute_us;
 /// A log whose moments lie farther apart than 60 days holds a mistake, and would take memory for each minute.
 constexpr std::int64_t most_us = 60LL * 24 * 60 * minute_us;
 
@@ -34,18 +33,25 @@ std::optional<statistics::Window> span_of(const statistics::SideValues& values) 
   return statistics::Window{first / minute_us * minute_us, (last / minute_us + 1) * minute_us};
 }
 
-void add_series(History& history, Metric metric, const statistics::SideValues& values) {
+void set_minutes(Couple& couple, Metric metric, const statistics::SideValues& values) {
   const auto window = span_of(values);
-  if (window) history.minutes[static_cast<std::size_t>(metric)].push_back(log_ratios_by_minute(values, *window));
+  if (!window) return;
+  std::int64_t minute = window->from_us / minute_us;
+  for (const double value : log_ratios_by_minute(values, *window)) {
+    if (std::isfinite(value)) couple.minutes[static_cast<std::size_t>(metric)][minute] = value;
+    ++minute;
+  }
 }
 
-void add_pairs(History& history, pairs::Pairing pairing) {
-  if (pairing.mode == pairs::Mode::split) return;
-  std::erase_if(pairing.pairs, [&](const pairs::Pair& pair) { return pair.at_us < *pairing.warm_us; });
-  for (const Metric metric : metrics_of_minutes) add_series(history, metric, values_of(metric, pairing));
+/// Returns all minutes from the first to the last that is known.
+statistics::Minutes series_of(const Couple::Minutes& known) {
+  if (known.empty()) return {};
+  const std::int64_t first = known.begin()->first;
+  statistics::Minutes series(static_cast<std::size_t>(known.rbegin()->first - first + 1),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [minute, value] : known) series[static_cast<std::size_t>(minute - first)] = value;
+  return series;
 }
-
-bool suffices(const History& history) { return history.variance(Metric::tpot) || history.variance(Metric::ttft); }
 
 /// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran.
 std::vector<Names::Name> controls_of(std::span<const samples::Sample> samples) {
@@ -69,46 +75,43 @@ std::vector<Names::Name> controls_of(std::span<const samples::Sample> samples) {
   return controls;
 }
 
-History of_controls(std::span<const samples::Sample> samples, const Names& names, const pairs::WarmUp& warm_up) {
-  History history;
+void add_controls(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names,
+                  const pairs::WarmUp& warm_up) {
+  const sides::Selection primaries{sides::By::role, 0, Role::primary};
   for (const Names::Name shadow : controls_of(samples)) {
-    auto pairing =
-        pair_up(samples, {sides::By::role, 0, Role::primary}, {sides::By::shadow, shadow, Role::shadow}, warm_up);
-    if (!pairs::twins(pairing.pairs)) continue;
-    history.source += (history.source.empty() ? "" : ", ") + std::string(names.text(shadow)) + " against its primary";
-    add_pairs(history, std::move(pairing));
+    Couple couple = couple_of(samples, primaries, {sides::By::shadow, shadow, Role::shadow}, warm_up,
+                              std::string(names.text(shadow)) + " against its primary");
+    if (couple.paired) couples.push_back(std::move(couple));
   }
-  return history;
 }
 
-History of_replicas(std::span<const samples::Sample> samples, const Names& names) {
+void add_replicas(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names) {
   using Key = std::pair<Names::Name, Names::Name>;  // Pool and configuration.
-  std::map<Key, std::set<Names::Name>> replicas;
+  std::map<Key, std::map<std::string_view, std::vector<const samples::Sample*>>> all;
   for (const samples::Sample& sample : samples) {
     if (sample.role == Role::primary && sample.config != 0 && sample.replica != 0)
-      replicas[{sample.pool, sample.config}].insert(sample.replica);
+      all[{sample.pool, sample.config}][names.text(sample.replica)].push_back(&sample);
   }
-  History history;
-  for (const auto& [key, found] : replicas) {
-    std::vector<Names::Name> ordered(found.begin(), found.end());
-    std::ranges::sort(ordered, {}, [&](Names::Name name) { return names.text(name); });
-    for (std::size_t i = 0; i + 1 < ordered.size(); i += 2) {
-      const Names::Name a = ordered[i], b = ordered[i + 1];
+  for (const auto& [key, replicas] : all) {
+    for (auto b = replicas.begin(); b != replicas.end(); ++b) {
+      const auto a = b++;
+      if (b == replicas.end()) break;
+      Couple couple;
+      couple.source = std::string(b->first) + " against " + std::string(a->first);
       for (const Metric metric : metrics_of_minutes) {
         statistics::SideValues values;
-        for (const samples::Sample& sample : samples) {
-          if (sample.role != Role::primary || sample.pool != key.first || sample.config != key.second) continue;
-          if (sample.replica != a && sample.replica != b) continue;
-          if (const auto value = pairs::value_of(metric, sample))
-            (sample.replica == a ? values.a : values.b).push_back({sample.dispatched_us, *value});
-        }
-        add_series(history, metric, values);
+        const auto take = [&](const std::vector<const samples::Sample*>& of, std::vector<statistics::Point>& points) {
+          for (const samples::Sample* const sample : of) {
+            if (const auto value = pairs::value_of(metric, *sample)) points.push_back({sample->dispatched_us, *value});
+          }
+        };
+        take(a->second, values.a);
+        take(b->second, values.b);
+        set_minutes(couple, metric, values);
       }
-      history.source +=
-          (history.source.empty() ? "" : ", ") + std::string(names.text(b)) + " against " + std::string(names.text(a));
+      couples.push_back(std::move(couple));
     }
   }
-  return history;
 }
 
 }  // namespace
@@ -123,24 +126,67 @@ double History::hours(Metric metric) const {
   return static_cast<double>(known) / 60;
 }
 
-History history_between(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                        const pairs::WarmUp& warm_up, std::string source) {
-  History history;
-  history.source = std::move(source);
-  add_pairs(history, pair_up(samples, a, b, warm_up));
-  return history;
+std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const Names& names,
+                               const pairs::WarmUp& warm_up) {
+  std::vector<Couple> couples;
+  add_controls(couples, samples, names, warm_up);
+  add_replicas(couples, samples, names);
+  return couples;
 }
 
-std::optional<History> find_history(std::span<const samples::Sample> samples, const Names& names,
-                                    const pairs::WarmUp& warm_up, bool paired) {
-  if (samples.empty()) return std::nullopt;
-  const auto [first, last] = std::ranges::minmax_element(samples, {}, &samples::Sample::dispatched_us);
-  if (last->dispatched_us - first->dispatched_us < least_us) return std::nullopt;
-  if (paired) {
-    if (History history = of_controls(samples, names, warm_up); suffices(history)) return history;
+Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
+                 const pairs::WarmUp& warm_up, std::string source) {
+  Couple couple;
+  couple.source = std::move(source);
+  auto pairing = pair_up(samples, a, b, warm_up);
+  couple.paired = pairing.mode != pairs::Mode::split && pairs::twins(pairing.pairs);
+  if (!couple.paired) return couple;
+  std::erase_if(pairing.pairs, [&](const pairs::Pair& pair) { return pair.at_us < *pairing.warm_us; });
+  for (const Metric metric : metrics_of_minutes) set_minutes(couple, metric, values_of(metric, pairing));
+  return couple;
+}
+
+std::vector<History> histories_of(std::span<const Couple> couples) {
+  std::vector<History> histories;
+  for (const bool paired : {true, false}) {
+    History history;
+    history.paired = paired;
+    for (const Couple& couple : couples) {
+      if (couple.paired != paired) continue;
+      history.source += (history.source.empty() ? "" : ", ") + couple.source;
+      for (const Metric metric : metrics_of_minutes) {
+        const auto at = static_cast<std::size_t>(metric);
+        history.minutes[at].push_back(series_of(couple.minutes[at]));
+      }
+    }
+    if (history.variance(Metric::tpot) || history.variance(Metric::ttft)) histories.push_back(std::move(history));
   }
-  History history = of_replicas(samples, names);
-  return suffices(history) ? std::optional(std::move(history)) : std::nullopt;
+  return histories;
+}
+
+void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::int64_t to) {
+  for (const Couple& couple : couples) {
+    auto& known = couples_[couple.source];
+    known.source = couple.source;
+    known.paired = couple.paired;
+    for (std::size_t metric = 0; metric < statistics::metric_count; ++metric) {
+      for (const auto& [minute, value] : couple.minutes[metric]) {
+        if (minute >= from && minute < to) known.minutes[metric][minute] = value;
+      }
+    }
+  }
+  for (auto& [source, couple] : couples_) {
+    for (auto& minutes : couple.minutes) minutes.erase(minutes.begin(), minutes.lower_bound(to - most_minutes));
+  }
+  std::erase_if(couples_, [](const auto& one) {
+    return std::ranges::all_of(one.second.minutes, [](const Couple::Minutes& minutes) { return minutes.empty(); });
+  });
+}
+
+std::vector<History> PastCouples::histories() const {
+  std::vector<Couple> couples;
+  for (const auto& [source, couple] : couples_) couples.push_back(couple);
+  return histories_of(couples);
 }
 
 }  // namespace weir::metrics::compare::comparison

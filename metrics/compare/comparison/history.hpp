@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +21,8 @@ namespace weir::metrics::compare::comparison {
 
 /// Minutes of A/A: ln(b/a) of each minute as log_ratios_by_minute() has it, of couples that ran one configuration.
 struct History {
-  std::string source;  ///< "same (shadow) against gpu0"
+  std::string source;   ///< "same against its primary"
+  bool paired = false;  ///< The minutes are of pairs. A split varies more, so that they tell nothing of one.
   /// By metric, a series for each couple; empty for metrics that are not medians.
   std::array<std::vector<statistics::Minutes>, statistics::metric_count> minutes{};
 
@@ -34,15 +36,40 @@ struct History {
 inline constexpr std::array<statistics::Metric, 3> metrics_of_minutes{
     statistics::Metric::ttft, statistics::Metric::tpot, statistics::Metric::output_tokens};
 
-/// Returns the minutes of one couple of sides, from when a shadow among them is warm.
-History history_between(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                        const pairs::WarmUp& warm_up, std::string source);
+/// Two sides that ran one configuration.
+struct Couple {
+  using Minutes = std::map<std::int64_t, double>;  ///< By the minute since 1970.
+  std::string source;
+  bool paired = false;
+  std::array<Minutes, statistics::metric_count> minutes{};
+};
 
-/// Finds the minutes of A/A among samples: for a comparison of pairs those of a primary and a twin of it with its own
-/// `config`; otherwise, or where there are less than eight hours of them, those of replicas of one `config` in one
-/// pool, two by two. Returns nothing where there are less than eight hours of either. Takes time n log n, and hardly
-/// any if the samples are of less than eight hours.
-std::optional<History> find_history(std::span<const samples::Sample> samples, const samples::Names& names,
-                                    const pairs::WarmUp& warm_up, bool paired);
+/// Returns the couples among samples: a primary and a twin of it with its own `config`, from when it is warm; and
+/// replicas of one `config` in one pool, two by two. Takes time n log n.
+std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const samples::Names& names,
+                               const pairs::WarmUp& warm_up);
+
+/// Returns the couple of all pairs of two sides.
+Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
+                 const pairs::WarmUp& warm_up, std::string source);
+
+/// Returns the history of the couples that are of pairs, and that of the others, where there are eight hours of TTFT or
+/// TPOT. That of pairs comes first.
+std::vector<History> histories_of(std::span<const Couple> couples);
+
+/// The couples that were seen in the last days, whose requests may be gone. One thread uses it; a couple takes up to 2
+/// MB.
+class PastCouples {
+ public:
+  static constexpr std::int64_t most_minutes = std::int64_t{7} * 24 * 60;
+
+  /// Takes the minutes `from` to `to` (outside), of which the samples held all that had ended; later ones of the same
+  /// minute count.
+  void add(std::span<const Couple> couples, std::int64_t from, std::int64_t to);
+  std::vector<History> histories() const;
+
+ private:
+  std::map<std::string, Couple> couples_;  ///< By source.
+};
 
 }  // namespace weir::metrics::compare::comparison

@@ -74,9 +74,12 @@ std::vector<StratumEffect> effects_of(const pairs::Pairing& pairing, const stati
   for (const auto metric : {statistics::Metric::ttft, statistics::Metric::tpot}) {
     const auto values = values_of(metric, pairing);
     const auto blocks = log_ratios(values, window);
-    StratumEffect effect{metric, std::min(values.a.size(), values.b.size()), shown_mean(metric, blocks), {}};
+    StratumEffect effect{metric,
+                         std::min(values.a.size(), values.b.size()),
+                         statistics::shown_if_known(statistics::mean_of(blocks)),
+                         {}};
     const auto estimate = window.block_s() < needed_block_s ? std::nullopt : statistics::estimate_of(blocks);
-    if (estimate) effect.interval = shown(metric, interval_of(*estimate));
+    if (estimate) effect.interval = statistics::shown(interval_of(*estimate));
     effects.push_back(effect);
   }
   return effects;

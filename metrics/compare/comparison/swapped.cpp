@@ -42,11 +42,11 @@ std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& 
       const Swapped effects = separate(*one.effect, *two->effect);
       SwappedVerdict verdict;
       verdict.metric = one.metric;
-      verdict.configuration = shown(one.metric, effects.configuration.mean);
-      verdict.gpu = shown(one.metric, effects.gpu.mean);
       const unsigned looks = std::max(one.looks, two->looks);
-      verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration, looks));
-      verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu, looks));
+      verdict.configuration = statistics::shown(effects.configuration.mean);
+      verdict.gpu = statistics::shown(effects.gpu.mean);
+      verdict.configuration_interval = statistics::shown(interval_of(effects.configuration, looks));
+      verdict.gpu_interval = statistics::shown(interval_of(effects.gpu, looks));
       verdict.margin = std::max(one.margin, two->margin);
       verdict.withheld = one.withheld || two->withheld;
       statistics::Effect effect{one.metric, effects.configuration, verdict.margin};

@@ -14,7 +14,7 @@ struct Swapped {
   statistics::Estimate gpu;            ///< The GPU that b had in the first window, relative to the other.
 };
 
-/// Each estimate is of b relative to a, on the effect's own scale. The windows are independent, so the errors add as
+/// Each estimate is of ln(b/a). The windows are independent, so the errors add as
 /// squares, and the degrees of freedom are Welch's.
 Swapped separate(const statistics::Estimate& first, const statistics::Estimate& second);
 

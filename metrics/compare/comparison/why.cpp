@@ -13,7 +13,7 @@ namespace {
 std::string_view figure_of(statistics::Metric metric) {
   switch (metric) {
     case statistics::Metric::slo:
-      return "SLO attainment";
+      return "SLO misses";
     case statistics::Metric::ttft:
     case statistics::Metric::ttft_tail:
       return "TTFT";
@@ -22,8 +22,21 @@ std::string_view figure_of(statistics::Metric metric) {
       return "TPOT";
     case statistics::Metric::output_tokens:
       return "Output length";
+    case statistics::Metric::output_tokens_mean:
+      return "Mean output length";
+    case statistics::Metric::longest_gap:
+      return "Longest gap";
+    case statistics::Metric::freezes:
+      return "Freezes";
   }
   return {};
+}
+
+/// Says of which requests a share is: "missed the objective".
+std::string predicate(statistics::Metric metric, const std::string& a) {
+  if (metric == statistics::Metric::slo) return "missed the objective";
+  if (metric == statistics::Metric::freezes) return "froze";
+  return "was above the p95 " + std::string(figure_of(metric)) + " of " + a;
 }
 
 /// "blocks 3 (07:30:00, +11.0 %) and 7 (07:42:00, +4.9 %) moved it most": those that lie farthest from the mean.
@@ -43,18 +56,18 @@ std::string movers(const Verdict& verdict, const statistics::Window& window) {
   return "blocks " + name(order[0]) + " and " + name(order[1]) + " moved it most";
 }
 
-/// "TPOT of fp8 is 8.1 % above that of fp16", or "fp8 has 8.1 % more requests than fp16 above the p95 TPOT of fp16".
+/// "TPOT of fp8 is 8.1 % above that of fp16", or "fp8 missed the objective in 4.30 % of requests, fp16 in 2.40 %: 79.2
+/// % more".
 std::string statement(const Verdict& verdict, const Comparison& comparison) {
   const std::string figure(figure_of(verdict.metric)), &a = comparison.a, &b = comparison.b;
   const std::string share = format("%.1f %%", 100 * std::abs(verdict.estimate.value_or(0)));
   const bool same = share == "0.0 %", less = verdict.estimate < 0.0;
-  if (is_tail(verdict.metric)) {
-    const std::string end = "above the p95 " + figure + " of " + a;
-    if (!verdict.estimate) return "Requests of " + b + " " + end + " cannot be set against those of " + a;
-    if (same) return b + " has as many requests as " + a + " " + end;
-    return b + " has " + share + (less ? " fewer" : " more") + " requests than " + a + " " + end;
-  }
   if (!verdict.estimate) return figure + " of " + b + " cannot be set against that of " + a;
+  if (is_share(verdict.metric)) {
+    const auto of = [](const std::optional<double>& value) { return format("%.2f %%", 100 * value.value_or(0)); };
+    return b + " " + predicate(verdict.metric, a) + " in " + of(verdict.value_b) + " of requests, " + a + " in " +
+           of(verdict.value_a) + ": " + (same ? "as often" : share + (less ? " less" : " more"));
+  }
   if (same) return figure + " of " + b + " is that of " + a;
   return figure + " of " + b + " is " + share + (less ? " below" : " above") + " that of " + a;
 }
@@ -93,8 +106,7 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
     case Bar::no_values: {
       const auto empty = std::find_if(verdict.blocks.begin(), verdict.blocks.end(),
                                       [](double value) { return !std::isfinite(value); });
-      if (!verdict.estimate && verdict.count == 0) return "no request has a figure that can be compared";
-      if (!verdict.estimate) return "the share of " + comparison.a + " is 0, so nothing can be set against it";
+      if (!verdict.estimate) return "no request has a figure that can be compared";
       const auto block = static_cast<std::size_t>(empty - verdict.blocks.begin());
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
                     time_of_day(comparison.window.begin_of(block)).c_str());
@@ -129,6 +141,65 @@ std::string time_of_day(std::int64_t us) {
   constexpr std::int64_t day = 86400;
   const auto second = static_cast<int>(((us / 1'000'000) % day + day) % day);
   return format("%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60);
+}
+
+std::string why(const pairs::FaultPairs& fault, const Comparison& comparison) {
+  const auto& pairs = fault.pairs;
+  const auto count = [](std::uint64_t number) { return std::to_string(number); };
+  if (pairs.pairs() == 0) return "no pair of answers tells it.";
+  const auto points = [](double share) { return format("%+.2f", 100 * share); };
+  const auto interval = pairs.difference();
+  const double difference =
+      (static_cast<double>(pairs.only_b()) - static_cast<double>(pairs.only_a())) / static_cast<double>(pairs.pairs());
+  std::string text = "of " + count(pairs.pairs()) + " pairs, " + count(pairs.only_b()) + " of " + comparison.b +
+                     " alone, " + count(pairs.only_a()) + " of " + comparison.a + " alone, " + count(pairs.both()) +
+                     " of both: " + points(difference) + " points (" + points(interval.low) + " to " +
+                     points(interval.high) + " at all looks together)";
+  if (fault.finding == statistics::Finding::worse || fault.finding == statistics::Finding::better) {
+    const bool worse = fault.finding == statistics::Finding::worse;
+    const double evidence = worse ? pairs.more_in_b() : pairs.more_in_a();
+    return text + format(", evidence %.3g that ", evidence) + (worse ? comparison.b : comparison.a) +
+           " has more; 80 is enough.";
+  }
+  const std::string margin = format(" the margin of %.2f points.", 100 * fault.margin);
+  return text + (fault.finding == statistics::Finding::not_worse ? ", below" : ", not clearly below") + margin;
+}
+
+std::string why(const pairs::Sameness& found, const Comparison& comparison) {
+  const std::string &a = comparison.a, &b = comparison.b;
+  const auto count = [](std::uint64_t number) { return std::to_string(number); };
+  if (comparison.mode == pairs::Mode::split) return "The sides had different requests.";
+  if (found.compared == 0) {
+    if (found.word == pairs::Alike::differs)
+      return "No greedy request tells, but how answers end or call tools differs.";
+    return "No greedy request was answered by both and compared with the primary's answer; answers that are drawn at "
+           "random differ by themselves.";
+  }
+  std::string text = "Of " + count(found.compared) + " greedy requests, " + b + " left the primary's text first in " +
+                     count(found.first_b);
+  if (found.control) {
+    text += " and " + a + " in " + count(found.first_a);
+    if (const auto ratio = found.hazard_ratio()) text += format(", %.2f times as often", *ratio);
+  }
+  const auto per_thousand = [&](const std::string& side, const pairs::Leaving& leaving) {
+    const auto events = leaving.per_thousand_tokens();
+    return events ? format("%.3g", *events) + " of " + side : "unknown of " + side;
+  };
+  text += "; divergences per 1000 tokens: " + per_thousand(b, found.b);
+  if (found.control) text += ", " + per_thousand(a, found.a);
+  text += ".";
+  if (found.b.at_start > 0) {
+    const auto share = [&](std::uint64_t requests) {
+      return format("%.1f %%", 100 * static_cast<double>(requests) / static_cast<double>(found.compared));
+    };
+    text += " Different within the first 64 bytes: " + share(found.b.at_start) + " of " + b;
+    if (found.control) text += ", " + share(found.a.at_start) + " of " + a;
+    if (found.from_start >= 20) text += " (look at the template, the tokenizer and the model)";
+    text += '.';
+  }
+  if (found.word == pairs::Alike::unknown && !found.control)
+    text += " That cannot tell noise from change: start a control.";
+  return text;
 }
 
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {

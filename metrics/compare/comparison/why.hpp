@@ -11,7 +11,7 @@ namespace weir::metrics::compare::comparison {
 /// The reason why a metric has no verdict, whatever its values are.
 enum class Bar : std::uint8_t {
   none,
-  no_values,     ///< A block has no values, or a's share is 0.
+  no_values,     ///< A block has no values.
   running,       ///< The declared window has not ended.
   cold,          ///< A shadow never prefilled what it holds.
   too_few,       ///< The blocks are too short.
@@ -21,6 +21,12 @@ enum class Bar : std::uint8_t {
 
 /// Says why a verdict is what it is: blocks, interval, margin, and the blocks that moved the estimate most.
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison);
+
+/// Says how often which side has a fault, and what follows: without the fault's name, so it begins in lower case.
+std::string why(const pairs::FaultPairs& fault, const Comparison& comparison);
+
+/// Says how soon answers part, in one sentence or a few.
+std::string why(const pairs::Sameness& found, const Comparison& comparison);
 
 /// "fp8 has prefilled 79000 of the 160000 tokens that its KV cache holds"
 std::string shortfall(const Unfilled& unfilled);

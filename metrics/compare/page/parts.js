@@ -4,7 +4,7 @@ const parts = (() => {
   const page = document.getElementById("page");
   const { element } = plots;
 
-  const words = new Set(["better", "worse", "longer", "shorter", "equivalent"]);
+  const words = new Set(["better", "worse", "longer", "shorter", "equivalent", "not_worse", "same", "differs"]);
 
   function table(parent, { header, rows }) {
     const made = element(element(parent, "div", "", "scroll"), "table");

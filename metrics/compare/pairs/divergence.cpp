@@ -1,25 +1,12 @@
 #include "metrics/compare/pairs/divergence.hpp"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
 
+#include "metrics/compare/pairs/tool_calls.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::pairs {
 namespace {
-
-/// OpenAI says tool_calls, or function_call of old; Anthropic says tool_use.
-bool calls_tools(const samples::Sample& sample, const samples::Names& names) {
-  static constexpr std::array<std::string_view, 3> reasons{"tool_calls", "function_call", "tool_use"};
-  return std::find(reasons.begin(), reasons.end(), names.text(sample.finish_reason)) != reasons.end();
-}
-
-/// Whether this side's calls are valid; -1 is unknown. A primary's shadow says it of its primary.
-int valid_tools(const samples::Sample& side, const samples::Sample& other) {
-  return side.role == Role::shadow ? side.valid_tools : other.primary_valid_tools;
-}
 
 /// Samples of primaries tell nothing of this.
 TextLikeness likeness(std::span<const Pair> pairs, const samples::Sample* Pair::*side) {
@@ -53,8 +40,7 @@ Divergence divergence_of(std::span<const Pair> pairs, const samples::Names& name
       result.finish_reason.add(a.finish_reason == b.finish_reason);
       result.tool_calls.add(calls_tools(a, names), calls_tools(b, names));
     }
-    const int valid_a = valid_tools(a, b), valid_b = valid_tools(b, a);
-    if (valid_a >= 0 && valid_b >= 0) result.valid_tools.add(valid_a == 1, valid_b == 1);
+    if (const auto valid = valid_tools(pair); valid.known()) result.valid_tools.add(valid.a == 1, valid.b == 1);
     const samples::Sample& shadow = b.role == Role::shadow ? b : a;
     if (shadow.same_tools >= 0) result.tools.add(shadow.same_tools == 1);
   }

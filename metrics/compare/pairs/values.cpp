@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "metrics/compare/samples/attainment.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::pairs {
@@ -14,6 +15,22 @@ constexpr std::uint32_t least_tokens_of_tpot = 16;
 std::optional<double> positive(double value) {
   if (std::isfinite(value) && value > 0) return value;
   return std::nullopt;
+}
+
+/// Returns the longest gap in seconds; nothing if there is none.
+std::optional<double> longest_gap(const samples::Sample& sample) {
+  if (!sample.served || sample.gaps.empty()) return std::nullopt;
+  const auto longest = std::ranges::max_element(sample.gaps, {}, &record::GapSketch::Bin::index);
+  return positive(seconds(record::GapSketch::middle_of(longest->index)));
+}
+
+std::optional<double> freezes(const samples::Sample& sample) {
+  constexpr double shortest_s = 0.25, times_the_median = 10;
+  const auto longest = longest_gap(sample);
+  if (!longest || *longest <= shortest_s) return longest ? std::optional(0.0) : std::nullopt;
+  statistics::GapCounts gaps;
+  for (const auto& bin : sample.gaps) gaps[bin.index] += bin.count;
+  return *longest > times_the_median * statistics::quantile_of_gaps(gaps, 0.5) ? 1 : 0;
 }
 
 }  // namespace
@@ -27,8 +44,13 @@ std::optional<double> value_of(statistics::Metric metric, const samples::Sample&
       if (!tokens_known || sample.output_tokens < least_tokens_of_tpot) return std::nullopt;
       return positive(sample.tpot);
     case statistics::Metric::output_tokens:
+    case statistics::Metric::output_tokens_mean:
       if (!tokens_known) return std::nullopt;
       return std::max(sample.output_tokens, 1u);
+    case statistics::Metric::longest_gap:
+      return longest_gap(sample);
+    case statistics::Metric::freezes:
+      return freezes(sample);
     default:
       return std::nullopt;
   }
@@ -73,25 +95,25 @@ double slower_p99_s(const Pairing& pairing, const statistics::Window& window) {
 
 Attained attained(const config::Slo& slo, const Pairing& pairing) {
   Attained result;
-  result.values.paired = pairing.mode != Mode::split;
+  result.missed.paired = pairing.mode != Mode::split;
   const auto judged = [&](const std::vector<Single>& singles, std::vector<statistics::Point>& values) {
     for (const Single& one : singles) {
       const samples::Attainment attainment = judge(slo, *one.sample, samples::Since::arrival);
-      if (attainment == samples::Attainment::met) values.push_back({one.at_us, 1});
-      if (attainment == samples::Attainment::missed) values.push_back({one.at_us, 0});
+      if (attainment == samples::Attainment::met) values.push_back({one.at_us, 0});
+      if (attainment == samples::Attainment::missed) values.push_back({one.at_us, 1});
     }
   };
-  if (!result.values.paired) {
-    judged(pairing.only_a, result.values.a);
-    judged(pairing.only_b, result.values.b);
+  if (!result.missed.paired) {
+    judged(pairing.only_a, result.missed.a);
+    judged(pairing.only_b, result.missed.b);
     return result;
   }
   for (const Pair& pair : pairing.pairs) {
     const auto met = judge_pair(slo, *pair.a, *pair.b);
     if (!met) continue;
-    result.values.a.push_back({pair.at_us, met->a ? 1.0 : 0.0});
-    result.values.b.push_back({pair.at_us, met->b ? 1.0 : 0.0});
-    result.pairs.add(met->a, met->b);
+    result.missed.a.push_back({pair.at_us, met->a ? 0.0 : 1.0});
+    result.missed.b.push_back({pair.at_us, met->b ? 0.0 : 1.0});
+    result.met.add(met->a, met->b);
   }
   return result;
 }

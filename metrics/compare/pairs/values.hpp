@@ -11,22 +11,25 @@
 
 namespace weir::metrics::compare::pairs {
 
-/// Returns one sample's value of ttft, tpot or output_tokens, or nothing if it has none.
+/// Returns one sample's value of ttft, tpot, output_tokens (as of output_tokens_mean), longest_gap or freezes, or
+/// nothing if it has none.
 ///
-/// TPOT and the length of an answer are known at its end alone, so the answer has to be whole; and TPOT is that of an
-/// answer of at least 16 tokens. An answer without any token counts as one token long, so that it has a logarithm.
+/// All but TTFT are known at an answer's end alone, so the answer has to be whole; and TPOT is that of an answer of at
+/// least 16 tokens. An answer without any token counts as one token long, so that it has a logarithm. Gaps are those
+/// of the sample's bins, right to 0.8 %. An answer freezes (1, else 0) if a gap is longer than 250 ms and than ten
+/// times the median of its own gaps.
 std::optional<double> value_of(statistics::Metric metric, const samples::Sample& sample);
 
-/// Returns the values of ttft, tpot or output_tokens: of pairs, where both sides have one.
+/// Returns the same of all requests: of pairs, where both sides have one.
 statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairing);
 
 /// Returns the 99th percentile of the slower side's durations in the window, in seconds; NaN if there are none.
 double slower_p99_s(const Pairing& pairing, const statistics::Window& window);
 
-/// Returns 1 for each request that met the objective, else 0; and for pairs how the two sides met it together.
+/// Returns 1 for each request that missed the objective, else 0; and for pairs how the two sides met it together.
 struct Attained {
-  statistics::SideValues values;
-  TwoByTwo pairs;
+  statistics::SideValues missed;
+  TwoByTwo met;
 };
 Attained attained(const config::Slo& slo, const Pairing& pairing);
 

@@ -1,5 +1,6 @@
 // The report as JSON. Other programs read it: members may be added, and none changes.
 #include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/report/report.hpp"
 #include "metrics/compare/report/side_json.hpp"
@@ -12,6 +13,7 @@ using report::write;
 
 void write(JsonWriter& json, const comparison::Verdict& verdict) {
   json.open('{').key("metric").text(name_of(verdict.metric)).key("count").count(verdict.count);
+  json.key("value_a").decimal(verdict.value_a).key("value_b").decimal(verdict.value_b);
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);
   json.key("margin").decimal(verdict.margin).key("worse_margin").decimal(verdict.worse_margin);
@@ -103,6 +105,46 @@ void write(JsonWriter& json, const pairs::Divergence& divergence) {
   json.key("prompt_tokens_differ").decimal(divergence.prompt_tokens_differ).close('}');
 }
 
+/// Writes the members of an object that is open.
+void write_members(JsonWriter& json, const statistics::Discordance& pairs) {
+  json.key("pairs").count(pairs.pairs()).key("both").count(pairs.both());
+  json.key("only_a").count(pairs.only_a()).key("only_b").count(pairs.only_b()).key("difference");
+  write(json, std::optional(pairs.difference()));
+  json.key("evidence_more_in_a").decimal(pairs.more_in_a()).key("evidence_more_in_b").decimal(pairs.more_in_b());
+}
+
+void write(JsonWriter& json, const comparison::Comparison& comparison, const pairs::FaultPairs& fault) {
+  json.open('{').key("fault").text(name_of(fault.fault)).key("verdict").text(name_of(fault.finding));
+  write_members(json, fault.pairs);
+  json.key("margin").decimal(fault.margin).key("why").text(why(fault, comparison)).close('}');
+}
+
+void write(JsonWriter& json, std::string_view name, const statistics::Discordance& pairs) {
+  json.key(name).open('{');
+  write_members(json, pairs);
+  json.close('}');
+}
+
+void write(JsonWriter& json, std::string_view name, const pairs::Leaving& leaving) {
+  json.key(name).open('{').key("differ").count(leaving.requests).key("from_start").count(leaving.at_start);
+  json.key("per_thousand_tokens").decimal(leaving.per_thousand_tokens()).close('}');
+}
+
+void write_sameness(JsonWriter& json, const comparison::Comparison& comparison) {
+  const auto& found = comparison.sameness;
+  json.key("sameness").open('{').key("answers").text(name_of(found.word)).key("why").text(why(found, comparison));
+  json.key("control").boolean(found.control).key("compared").count(found.compared);
+  json.key("first_a").count(found.first_a).key("first_b").count(found.first_b);
+  json.key("hazard_ratio").decimal(found.hazard_ratio());
+  json.key("evidence_differs").decimal(found.differs).key("evidence_same").decimal(found.alike);
+  json.key("evidence_from_start").decimal(found.from_start);
+  write(json, "a", found.a);
+  write(json, "b", found.b);
+  write(json, "calls", found.calls);
+  write(json, "same_calls", found.same_calls);
+  json.close('}');
+}
+
 void write(JsonWriter& json, const std::optional<Cheapest>& cheapest) {
   json.key("cheapest");
   if (!cheapest) {
@@ -185,6 +227,10 @@ void write(JsonWriter& json, const Report& report) {
   json.close(']').key("verdicts").open('[');
   for (const auto& verdict : comparison.verdicts) write(json, verdict);
   json.close(']');
+  json.key("faults").open('[');
+  for (const auto& fault : comparison.faults) write(json, comparison, fault);
+  json.close(']');
+  write_sameness(json, comparison);
   write_notes(json, report.notes);
   json.key("explorations").open('[');
   for (const auto& one : comparison.explorations) {

@@ -94,6 +94,30 @@ void add_verdicts(Document& document, const Report& report) {
     document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
 }
 
+/// Adds what needs no time to judge: faults and likeness, pair by pair.
+void add_answers(Document& document, const Report& report) {
+  const auto& comparison = report.comparison;
+  if (comparison.mode == pairs::Mode::split) return;
+  document.heading("Answers: " + comparison.b + " against " + comparison.a);
+  Table table{{"answers", "verdict", "pairs", "only " + comparison.a, "only " + comparison.b, "both"}, {}};
+  const auto add = [&](std::string_view name, std::string_view verdict, const statistics::Discordance& pairs) {
+    table.rows.push_back({std::string(name), std::string(verdict), std::to_string(pairs.pairs()),
+                          std::to_string(pairs.only_a()), std::to_string(pairs.only_b()),
+                          std::to_string(pairs.both())});
+  };
+  for (const auto& fault : comparison.faults) {
+    if (fault.pairs.pairs() > 0) add(name_of(fault.fault), name_of(fault.finding), fault.pairs);
+  }
+  const auto& same = comparison.sameness;
+  table.rows.push_back({"leave the primary's text first", std::string(name_of(same.word)),
+                        std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b), ""});
+  document.table(std::move(table));
+  for (const auto& fault : comparison.faults) {
+    if (fault.pairs.pairs() > 0) document.item(std::string(name_of(fault.fault)) + ": " + why(fault, comparison));
+  }
+  document.item("answers: " + why(same, comparison));
+}
+
 void add_notes(Document& document, const Report& report) {
   if (report.notes.empty()) return;
   document.heading("Notes");
@@ -146,6 +170,7 @@ void add_explorations(Document& document, const Report& report) {
 
 void add(Document& document, const Report& report) {
   add_verdicts(document, report);
+  add_answers(document, report);
   add_notes(document, report);
   add_sides(document, report);
   add_strata(document, report, report.by_prompt_size, "By prompt size");

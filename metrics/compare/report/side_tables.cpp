@@ -83,6 +83,10 @@ const Row rows[]{
     {"decode speed, tokens/s", [](const sides::Side& side) { return quantiles(side.decode_speed, 1); }},
     {"prompt tokens", [](const sides::Side& side) { return quantiles(side.prompt_tokens, 1); }},
     {"output tokens", [](const sides::Side& side) { return quantiles(side.output_tokens, 1); }},
+    {"output tokens, total",
+     [](const sides::Side& side) {
+       return side.output_tokens_sum ? std::to_string(side.output_tokens_sum) : unknown_cell;
+     }},
     {"cached share of prompts", [](const sides::Side& side) { return share(side.cached_share); }},
     {"output tokens/s while busy", [](const sides::Side& side) { return short_number(side.output_tokens_per_second); }},
     {"total tokens/s while busy", [](const sides::Side& side) { return short_number(side.total_tokens_per_second); }},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/student_t.hpp"
@@ -30,13 +29,6 @@ std::vector<std::vector<double>> values_by_block(std::span<const Point> points, 
   return values_by(block_count, points, window, [&](std::int64_t at_us) { return window.block_of(at_us); });
 }
 
-double mean(std::span<double> values) {
-  if (values.empty()) return none;
-  // A sum in order of size is the same for every order of the requests.
-  std::sort(values.begin(), values.end());
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 std::size_t Window::block_of(std::int64_t at_us) const {
@@ -55,13 +47,6 @@ BlockValues block_medians(std::span<const Point> points, const Window& window) {
   BlockValues blocks;
   auto values = values_by_block(points, window);
   for (std::size_t i = 0; i < block_count; ++i) blocks[i] = median(std::span(values[i]));
-  return blocks;
-}
-
-BlockValues block_means(std::span<const Point> points, const Window& window) {
-  BlockValues blocks;
-  auto values = values_by_block(points, window);
-  for (std::size_t i = 0; i < block_count; ++i) blocks[i] = mean(values[i]);
   return blocks;
 }
 

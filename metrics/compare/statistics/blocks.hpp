@@ -33,9 +33,8 @@ struct Point {
   double value = 0;
 };
 
-/// Returns each block's median, or mean. Points outside the window and values that are not finite are left out.
+/// Returns each block's median. Points outside the window and values that are not finite are left out.
 BlockValues block_medians(std::span<const Point> points, const Window& window);
-BlockValues block_means(std::span<const Point> points, const Window& window);
 
 /// A mean and how sure it is.
 struct Estimate {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "metrics/compare/statistics/quantile.hpp"
 
@@ -16,17 +15,6 @@ std::vector<Point> ratios_of(const SideValues& values) {
     ratios.push_back({values.a[i].at_us, std::log(values.b[i].value / values.a[i].value)});
   }
   return ratios;
-}
-
-/// Returns the share of ones in the window; NaN if there are no values.
-double share_of(const std::vector<Point>& points, const Window& window) {
-  double count = 0, ones = 0;
-  for (const Point& point : points) {
-    if (!window.holds(point.at_us)) continue;
-    ++count;
-    ones += point.value;
-  }
-  return count > 0 ? ones / count : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -45,16 +33,6 @@ std::vector<double> log_ratios_by_minute(const SideValues& values, const Window&
   const std::vector<double> b = minute_medians(values.b, window);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::log(b[i] / a[i]);
   return a;
-}
-
-BlockValues share_differences(const SideValues& values, const Window& window) {
-  const double whole = share_of(values.a, window);
-  const BlockValues a = block_means(values.a, window), b = block_means(values.b, window);
-  BlockValues differences;
-  for (std::size_t i = 0; i < block_count; ++i) {
-    differences[i] = whole > 0 ? (b[i] - a[i]) / whole : std::numeric_limits<double>::quiet_NaN();
-  }
-  return differences;
 }
 
 SideValues above_p95_of_a(const SideValues& values, const Window& window) {

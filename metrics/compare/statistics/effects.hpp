@@ -19,10 +19,6 @@ BlockValues log_ratios(const SideValues& values, const Window& window);
 /// Returns the same for each minute.
 std::vector<double> log_ratios_by_minute(const SideValues& values, const Window& window);
 
-/// The values are 0 or 1. Returns the difference of the two shares of each block, over a's share in the window; NaN
-/// if that is 0.
-BlockValues share_differences(const SideValues& values, const Window& window);
-
 /// Returns 1 for each value above a's own p95 in the window, else 0.
 SideValues above_p95_of_a(const SideValues& values, const Window& window);
 

@@ -11,9 +11,8 @@ namespace {
 
 constexpr double level = 0.05;
 
-/// The margins on the effect's own scale. They are equal as shares, so that what is shown as inside is inside.
+/// The margins as logarithms. They are equal as shares, so that what is shown as inside is inside.
 Interval margins_of(const Effect& effect) {
-  if (!is_log(effect.metric)) return {-effect.margin, effect.margin};
   const double low = effect.margin < 1 ? std::log1p(-effect.margin) : -std::numeric_limits<double>::infinity();
   return {low, std::log1p(effect.margin)};
 }
@@ -35,21 +34,17 @@ bool is_not_worse(const Effect& effect) {
 Finding direction(Metric metric, double effect) {
   const bool more = effect > 0;
   if (metric == Metric::output_tokens) return more ? Finding::longer : Finding::shorter;
-  if (metric == Metric::slo) return more ? Finding::better : Finding::worse;
   return more ? Finding::worse : Finding::better;
 }
 
 }  // namespace
 
-double shown(Metric metric, double effect) { return is_log(metric) ? std::expm1(effect) : effect; }
+double shown(double effect) { return std::expm1(effect); }
 
-Interval shown(Metric metric, const Interval& interval) {
-  return {shown(metric, interval.low), shown(metric, interval.high)};
-}
+Interval shown(const Interval& interval) { return {shown(interval.low), shown(interval.high)}; }
 
-std::optional<double> shown_mean(Metric metric, const BlockValues& blocks) {
-  const double mean = mean_of(blocks);
-  return std::isfinite(mean) ? std::optional(shown(metric, mean)) : std::nullopt;
+std::optional<double> shown_if_known(double effect) {
+  return std::isfinite(effect) ? std::optional(shown(effect)) : std::nullopt;
 }
 
 Interval interval_of(const Effect& effect) {

@@ -14,23 +14,37 @@
 
 namespace weir::metrics::compare::statistics {
 
-enum class Metric : std::uint8_t { slo, ttft, tpot, output_tokens, ttft_tail, tpot_tail };
-inline constexpr std::size_t metric_count = 6;
-inline constexpr std::array<std::string_view, metric_count> metric_names{"slo",           "ttft",      "tpot",
-                                                                         "output_tokens", "ttft_tail", "tpot_tail"};
+enum class Metric : std::uint8_t {
+  slo,  ///< Requests that missed the objective.
+  ttft,
+  tpot,
+  output_tokens,       ///< Request by request.
+  output_tokens_mean,  ///< Of all requests together, as a GPU's time is.
+  ttft_tail,           ///< Requests above a's own p95.
+  tpot_tail,
+  longest_gap,  ///< The longest gap of an answer.
+  freezes,      ///< Answers that stood still.
+};
+inline constexpr std::size_t metric_count = 9;
+inline constexpr std::array<std::string_view, metric_count> metric_names{
+    "slo", "ttft", "tpot", "output_tokens", "output_tokens_mean", "ttft_tail", "tpot_tail", "longest_gap", "freezes"};
 constexpr std::string_view name_of(Metric metric) { return metric_names[static_cast<std::size_t>(metric)]; }
 
-/// The tails are a family of their own.
-constexpr bool is_tail(Metric metric) { return metric == Metric::ttft_tail || metric == Metric::tpot_tail; }
-/// Effects of these are logarithms of b over a. The others are differences of shares over a's share.
-constexpr bool is_log(Metric metric) {
-  return metric == Metric::ttft || metric == Metric::tpot || metric == Metric::output_tokens;
+/// The tails of times and gaps are a family of their own.
+constexpr bool is_tail(Metric metric) {
+  return metric == Metric::ttft_tail || metric == Metric::tpot_tail || metric == Metric::longest_gap ||
+         metric == Metric::freezes;
+}
+/// These are shares of requests.
+constexpr bool is_share(Metric metric) {
+  return metric == Metric::slo || metric == Metric::ttft_tail || metric == Metric::tpot_tail ||
+         metric == Metric::freezes;
 }
 /// Returns an effect as a share of a: 0.08 if b is 8 % above a.
-double shown(Metric metric, double effect);
-Interval shown(Metric metric, const Interval& interval);
-/// Returns the mean of the blocks as a share of a; nothing if no block has a value.
-std::optional<double> shown_mean(Metric metric, const BlockValues& blocks);
+double shown(double effect);
+Interval shown(const Interval& interval);
+/// Returns the same of one that may be unknown: nothing for NaN.
+std::optional<double> shown_if_known(double effect);
 
 /// `not_worse`: b may be worse than a, but by less than the margin for that (Margins).
 enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, not_worse, inconclusive };
@@ -43,7 +57,7 @@ struct Margins {
   double ttft = 0.10, tpot = 0.05, misses = 0.20, errors = 0.002, mean_tokens = 0.05;
 };
 
-/// The effect on a metric. The estimate is on the effect's own scale.
+/// The effect on a metric. The estimate is of ln(b/a).
 struct Effect {
   Metric metric = Metric::ttft;
   std::optional<Estimate> estimate{};

@@ -141,7 +141,8 @@ class Compare : public ::testing::Test {
 
 TEST_F(Compare, FindsTheDifferenceOfATwin) {
   const auto file = log("twin.jsonl", twin_log(1.1));
-  const auto said = report({file, "--slo", "ttft_client=1,tpot=0.1", "--cost", "fp16=1.2", "--cost", "cand0=0.6"});
+  const auto said =
+      report({file, "--for", "50m", "--slo", "ttft_client=1,tpot=0.1", "--cost", "fp16=1.2", "--cost", "cand0=0.6"});
   EXPECT_EQ(said.at("state"), "final");
   EXPECT_EQ(said.at("a"), "fp16");
   EXPECT_EQ(said.at("b"), "fp8");
@@ -183,7 +184,7 @@ TEST_F(Compare, EachOptionChoosesWhichPairsCount) {
 
 TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
   const auto file = log("twin.jsonl", twin_log(1.1));
-  const auto text = compare({file});
+  const auto text = compare({file, "--for", "50m"});
   EXPECT_EQ(text.exit.code, 0);
   EXPECT_THAT(text.output, AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
                                  ContainsRegex("\ntpot +worse +"), HasSubstr("fp8 (shadow)")));
@@ -225,6 +226,31 @@ TEST_F(Compare, WithAFloorTheMarginIsNotBelowIt) {
   const auto said = report({log("twin.jsonl", twin_log(1.03)), "--floor", floor});
   EXPECT_NEAR(verdict(said, "tpot").at("margin").to_number<double>(), 0.05, 0.01);
   EXPECT_EQ(verdict(said, "tpot").at("verdict"), "equivalent");
+}
+
+TEST_F(Compare, WithoutADeclaredWindowTheLastLookCounts) {
+  const auto said = report({log("twin.jsonl", twin_log(1.1))});
+  EXPECT_EQ(said.at("state"), "running");
+  EXPECT_EQ(said.at("pairs"), 3000);
+  EXPECT_EQ(said.at("look").at("number"), 3);
+  EXPECT_EQ(said.at("look").at("at_s"), 2400);
+  EXPECT_EQ(verdict(said, "tpot").at("verdict"), "worse");
+}
+
+TEST_F(Compare, TheGatesExitStatusSaysWhetherToGoOnAndWhy) {
+  const auto slower = log("slower.jsonl", twin_log(1.1)), same = log("same.jsonl", twin_log(1.0));
+  const auto worse = compare({slower, "--gate"});
+  EXPECT_EQ(worse.exit.code, 3);
+  EXPECT_THAT(worse.output, AllOf(HasSubstr("gate: worse\n"), HasSubstr("worse: tpot: TPOT of fp8 is")));
+  // An hour of no failures is too short for the margin of 0.2 points.
+  const auto unknown = compare({same, "--gate"});
+  EXPECT_EQ(unknown.exit.code, 4);
+  EXPECT_THAT(unknown.output, HasSubstr("not known: failed: "));
+  const auto pass = compare({same, "--gate", "--margins", "errors=5%,tpot=5%"});
+  EXPECT_EQ(pass.exit.code, 0) << pass.output;
+  EXPECT_EQ(compare({same, "--gate", "--fail-if", "worse"}).exit.code, 2);
+  EXPECT_EQ(compare({"/nowhere/requests.jsonl", "--gate"}).exit.code, 1);
+  EXPECT_THAT(compare({slower, "--fail-if", "worse"}).output, HasSubstr("--fail-if worse: so is tpot"));
 }
 
 TEST_F(Compare, TellsTheConfigurationFromTheGpu) {

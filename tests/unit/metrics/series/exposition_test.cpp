@@ -316,8 +316,10 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
 TEST_F(ExpositionTest, ShowsHowShadowsCompareWhileTheyAreOn) {
   std::vector<ComparisonGauges> shadows{{"fp8",
                                          {{"ttft", 0.08, std::pair(0.06, 0.1)}, {"tpot", -0.5, std::nullopt}},
-                                         {{"too_few", false}, {"running", true}}},
-                                        {"new", {}, {{"too_few", true}, {"running", false}}}};
+                                         {{"failed", 9, 1, 15.5}},
+                                         {{"too_few", false}, {"running", true}},
+                                         {{"same", true}, {"unknown", false}}},
+                                        {"new", {}, {}, {{"too_few", true}, {"running", false}}, {}}};
   exposition.comparisons = [&] { return shadows; };
   const auto compared = [&] {
     std::map<std::string, double> found;
@@ -331,6 +333,11 @@ TEST_F(ExpositionTest, ShowsHowShadowsCompareWhileTheyAreOn) {
                   testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="estimate"})", 0.08),
                   testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="high"})", 0.1),
                   testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="low"})", 0.06),
+                  testing::Pair(R"(weir_comparison_fault_evidence{shadow="fp8",fault="failed"})", 15.5),
+                  testing::Pair(R"(weir_comparison_faults{shadow="fp8",fault="failed",only="other"})", 1),
+                  testing::Pair(R"(weir_comparison_faults{shadow="fp8",fault="failed",only="shadow"})", 9),
+                  testing::Pair(R"(weir_comparison_same{shadow="fp8",answers="same"})", 1),
+                  testing::Pair(R"(weir_comparison_same{shadow="fp8",answers="unknown"})", 0),
                   testing::Pair(R"(weir_comparison_state{shadow="fp8",state="running"})", 1),
                   testing::Pair(R"(weir_comparison_state{shadow="fp8",state="too_few"})", 0),
                   testing::Pair(R"(weir_comparison_state{shadow="new",state="running"})", 0),

@@ -35,7 +35,9 @@ TEST(CompareRequest, WithoutOptionsHasTheDefaults) {
   EXPECT_FALSE(request.from || request.to || request.length_us || request.slo || request.prompt_tokens);
   EXPECT_EQ(request.min_block_s, 60);
   EXPECT_EQ(request.warm_up_s, 600);
-  EXPECT_FALSE(request.fail_if_worse || request.fail_if_inconclusive || request.fail_if_too_few);
+  EXPECT_TRUE(request.fail_if.empty());
+  EXPECT_EQ(request.margins.tpot, 0.05);
+  EXPECT_EQ(request.margins.errors, 0.002);
 }
 
 TEST(CompareRequest, TimesAreMomentsOrBeforeTheLastRequest) {
@@ -69,8 +71,23 @@ TEST(CompareRequest, CostsPromptsAndTheGateAreRead) {
   EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
   EXPECT_EQ(request.costs.find("a=b")->second, 2);
   EXPECT_EQ(request.prompt_tokens->high, 4096U);
-  EXPECT_TRUE(request.fail_if_worse && request.fail_if_too_few);
-  EXPECT_FALSE(request.fail_if_inconclusive);
+  EXPECT_EQ(request.fail_if, (FailIf{"too_few", "worse"}));
+}
+
+TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
+  CompareOptions options;
+  options.margins = {"tpot=3%", "ttft=0.2", "misses=x1.5", "errors=0.5%"};
+  const auto margins = read(options).margins;
+  EXPECT_NEAR(margins.tpot, 0.03, 1e-12);
+  EXPECT_NEAR(margins.ttft, 0.2, 1e-12);
+  EXPECT_NEAR(margins.misses, 0.5, 1e-12);
+  EXPECT_NEAR(margins.errors, 0.005, 1e-12);
+  EXPECT_EQ(margins.mean_tokens, 0.05);
+  for (const auto* const wrong : {"tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1", "tpot=x5%", "tpot=nan", "tpot=inf",
+                                  "tpot=11", "itl=5%", "=5%"}) {
+    options.margins = {wrong};
+    EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--margins \"" + std::string(wrong)), HasSubstr("tpot=5%")));
+  }
 }
 
 TEST(CompareRequest, SettingsHaveObjectivesCostsAndWhatShadowsHold) {
@@ -128,7 +145,13 @@ TEST(CompareRequest, WhatIsWrongIsToldWithTheWayOut) {
       {[](auto& options) { options.prompt_tokens = "5-4"; }, "--prompt-tokens \"5-4\"", "0-4096"},
       {[](auto& options) { options.costs = {"0.8"}; }, "--cost \"0.8\"", "gpu0=0.80"},
       {[](auto& options) { options.costs = {"gpu0=inf"}; }, "--cost \"gpu0=inf\"", "gpu0=0.80"},
-      {[](auto& options) { options.fail_if = {"better"}; }, "--fail-if \"better\"", "worse, inconclusive and too_few"},
+      {[](auto& options) { options.fail_if = {"better"}; }, "--fail-if \"better\"",
+       "worse, longer, shorter, inconclusive and too_few"},
+      {[](auto& options) {
+         options.gate = true;
+         options.fail_if = {"worse"};
+       },
+       "--gate", "leave out --fail-if"},
       {[](auto& options) {
          options.swapped = true;
          options.logs = {"one"};

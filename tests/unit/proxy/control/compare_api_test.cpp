@@ -31,7 +31,7 @@ TEST_F(CompareApi, ComparesTheTwoSidesThatThereAre) {
   const auto made = report("");
   EXPECT_EQ(made.at("a"), "fp16");
   EXPECT_EQ(made.at("b"), "fp8");
-  EXPECT_EQ(made.at("state"), "final");
+  EXPECT_EQ(made.at("state"), "running");
   EXPECT_GT(made.at("pairs").to_number<int>(), 800);
   bool seen = false;
   for (const auto& verdict : made.at("verdicts").as_array()) {
@@ -52,13 +52,23 @@ TEST_F(CompareApi, ChoosesByTheQuery) {
   EXPECT_EQ(report("slo=ttft%3D0.5").at("verdicts").as_array().at(0).at("metric"), "slo");
 }
 
-TEST_F(CompareApi, IsRunningWhileAShadowIsOnAndNoWindowIsDeclared) {
+TEST_F(CompareApi, IsFinalOnlyForADeclaredWindow) {
   const auto shadow = twin("candidate", "cand0");
   set_shadows({shadow});
-  EXPECT_EQ(report("").at("state"), "running");
-  EXPECT_EQ(report("window=20m&warm_up=0s").at("state"), "final");
-  shadow->state->on = false;
-  EXPECT_EQ(report("").at("state"), "final");
+  for (const bool on : {true, false}) {
+    shadow->state->on = on;
+    EXPECT_EQ(report("").at("state"), "running");
+    EXPECT_EQ(report("window=20m&warm_up=0s").at("state"), "running") << "the next moment has another such window";
+    EXPECT_EQ(report("window=20m&warm_up=0s&to=0s").at("state"), "final");
+    EXPECT_EQ(report("for=15m").at("state"), "final");
+    EXPECT_EQ(report("for=2h").at("state"), "running") << "it has not ended";
+  }
+}
+
+TEST_F(CompareApi, TakesMarginsAndHasTheGate) {
+  const auto gate = report("margins=ttft%3D30%25,tpot%3D5%25").at("gate").as_object();
+  EXPECT_EQ(gate.at("word"), "worse") << "TTFT is worse than by the margin for equivalence";
+  EXPECT_EQ(ask("margins=itl%3D5%25").status, 400u);
 }
 
 TEST_F(CompareApi, SaysWhatIsWrongWithAQuery) {

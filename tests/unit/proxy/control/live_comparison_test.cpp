@@ -80,8 +80,8 @@ TEST_F(Live, SaysWhatTheApiSays) {
     EXPECT_NEAR(effect->second.interval->second, verdict.at("interval").at(1).to_number<double>(), 1e-6) << metric;
   }
   EXPECT_EQ(compared, found.size());
-  // Times that repeat themselves have no tail.
-  EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "ttft", "tpot", "output_tokens"));
+  EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "ttft", "tpot", "output_tokens", "output_tokens_mean",
+                                                 "ttft_tail", "tpot_tail"));
   const auto& ttft = found.at("ttft");
   EXPECT_NEAR(ttft.estimate, 0.18, 0.03);
   EXPECT_LT(ttft.interval->first, ttft.estimate);
@@ -93,6 +93,34 @@ TEST_F(Live, HasAttainmentWithAnObjectiveOfThePoolAlone) {
   look();
   EXPECT_FALSE(effects().contains("slo"));
   EXPECT_TRUE(effects().contains("ttft"));
+}
+
+TEST_F(Live, SaysWhatIsWrongWithAnswersAndWhetherTheyAreTheSame) {
+  const auto gauges = [&] { return live.gauges(*snapshot).at(0); };
+  const auto word = [&] {
+    std::string is;
+    for (const auto& [name, is_it] : gauges().answers)
+      if (is_it) is += name;
+    return is;
+  };
+  EXPECT_EQ(word(), "unknown");
+  EXPECT_TRUE(gauges().faults.empty());
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
+  for (int i = requests; i < requests + 9; ++i) add(i);
+  change = [](auto& primary, auto&) { primary.answer.finish_reason = "length"; };
+  for (int i = requests + 9; i < requests + 29; ++i) add(i);
+  look(seconds(requests + 29));
+  std::map<std::string_view, metrics::series::ComparisonGauges::Fault> faults;
+  for (const auto& fault : gauges().faults) faults[fault.fault] = fault;
+  EXPECT_EQ(faults.at("failed").shadow, 9u);
+  EXPECT_EQ(faults.at("failed").other, 0u);
+  EXPECT_GE(faults.at("failed").evidence, 80);
+  EXPECT_EQ(faults.at("length").other, 20u);
+  EXPECT_EQ(faults.at("length").evidence, 1);
+  EXPECT_FALSE(faults.contains("tools"));
+  EXPECT_EQ(word(), "differs") << "the primary's answers end otherwise";
+  candidate->state->began = metrics::Moment::max();
+  EXPECT_EQ(word(), "unknown") << "switched on, it begins anew";
 }
 
 class LiveNineMinutes : public Live {
@@ -171,7 +199,7 @@ TEST_F(Live, OfASampleShowsTheLengthOfAnswersAlone) {
   candidate->settings.twin.clear();
   candidate->settings.sample = 1;
   look();
-  EXPECT_THAT(metrics_of(), ElementsAre("output_tokens"));
+  EXPECT_THAT(metrics_of(), ElementsAre("output_tokens", "output_tokens_mean"));
   EXPECT_EQ(state(), "running");
 }
 
@@ -180,13 +208,14 @@ TEST_F(Live, ShowsNoLatencyOfAShadowThatWasSparedLoad) {
   for (int i = requests; i < requests + 20; ++i) add(i);
   look(seconds(requests + 20));
   // Answers that did not finish missed the objective: the shadow is worse in this, sure or not.
-  EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "output_tokens"));
-  EXPECT_LT(effects().at("slo").estimate, 0);
-  EXPECT_GT(effects().at("slo").interval->second, 0) << "it is not sure";
+  EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "output_tokens", "output_tokens_mean"));
+  EXPECT_GT(effects().at("slo").estimate, 0);
+  EXPECT_LT(effects().at("slo").interval->first, 0) << "it is not sure";
   change = [](auto& primary, auto&) { primary.answer.first_token = primary.received + seconds(2); };
   for (int i = requests + 20; i < requests + 50; ++i) add(i);
   look(seconds(requests + 50));
-  EXPECT_THAT(metrics_of(), ElementsAre("output_tokens")) << "that it is better may be the load that it was spared";
+  EXPECT_THAT(metrics_of(), ElementsAre("output_tokens", "output_tokens_mean"))
+      << "that it is better may be the load that it was spared";
 }
 
 TEST_F(Live, IsComputedNowAndThenAndOnlyWhileAShadowIsOn) {

@@ -297,12 +297,12 @@ TEST_F(PairingOfTwins, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfte
 
 TEST_F(PairingOfTwins, OfTwoShadowsBothHaveToBeWarm) {
   for (int i = 0; i < 10; ++i) {
-    const samples::Sample& primary = samples.primary(i * second);
+    const samples::Sample& primary = samples.primary(10 * i * second);
     samples.shadow(primary, "control0", "fp16", "same");
-    if (i >= 3) samples.shadow(primary);
+    if (i >= 7) samples.shadow(primary);
   }
-  EXPECT_EQ(warmed({.seconds = 5}).warm_us, 8 * second);
-  EXPECT_EQ(paired(b, a, {.seconds = 5}).warm_us, 8 * second);
+  EXPECT_EQ(warmed({.seconds = 20}).warm_us, 90 * second);
+  EXPECT_EQ(paired(b, a, {.seconds = 20}).warm_us, 90 * second);
 }
 
 TEST_F(PairingOfTwins, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {

@@ -32,12 +32,10 @@ TEST(Blocks, TakeMediansAndMeansAndLeaveOutWhatIsNoNumber) {
   const std::vector<Point> points{{3, 5},      {1, 1},     {9, 2},
                                   {10, 4},     {19, 8},    {-1, 1000},
                                   {100, 1000}, {12, none}, {15, std::numeric_limits<double>::infinity()}};
-  const BlockValues medians = block_medians(points, window), means = block_means(points, window);
+  const BlockValues medians = block_medians(points, window);
   EXPECT_EQ(medians[0], 2);
   EXPECT_EQ(medians[1], 6);
-  EXPECT_DOUBLE_EQ(means[0], 8.0 / 3);
-  EXPECT_EQ(means[1], 6);
-  for (std::size_t i = 2; i < block_count; ++i) EXPECT_TRUE(std::isnan(medians[i]) && std::isnan(means[i]));
+  for (std::size_t i = 2; i < block_count; ++i) EXPECT_TRUE(std::isnan(medians[i]));
 }
 
 TEST(Blocks, AreNeverMergedSoAnEmptyOneLeavesNoInterval) {

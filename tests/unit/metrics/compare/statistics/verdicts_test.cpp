@@ -12,7 +12,7 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// An effect with 9 degrees of freedom, of which `reach` is half the 95 % interval. Both are on the effect's own scale.
+/// An effect with 9 degrees of freedom, of which `reach` is half the 95 % interval. Both are logarithms.
 Effect effect(Metric metric, double mean, double reach, double margin = 0.02) {
   return {metric, Estimate{mean, reach / 2.262157162798205, 9}, margin};
 }
@@ -38,9 +38,9 @@ TEST(Verdicts, HolmRejectsStepByStep) {
 TEST(Verdicts, PIsTwiceTheChanceBeyondTheNearerMargin) {
   const double se = 0.002695675549220764;
   EXPECT_NEAR(p_value({Metric::ttft, Estimate{0.024, se, 9}, 0.02}), 0.15387845168041905, 1e-10);
-  EXPECT_NEAR(p_value({Metric::slo, Estimate{0.024, se, 9}, 0.02}), 0.17199997822163596, 1e-10);
-  EXPECT_NEAR(p_value({Metric::slo, Estimate{-0.024, se, 9}, 0.02}), 0.17199997822163596, 1e-10);
-  EXPECT_EQ(p_value({Metric::slo, Estimate{0.02, se, 9}, 0.02}), 1);
+  EXPECT_NEAR(p_value({Metric::slo, Estimate{std::log1p(-0.02) - (0.024 - std::log1p(0.02)), se, 9}, 0.02}),
+              0.15387845168041905, 1e-10);
+  EXPECT_EQ(p_value({Metric::slo, Estimate{std::log1p(0.02), se, 9}, 0.02}), 1);
   EXPECT_EQ(p_value({Metric::slo, Estimate{0, se, 9}, 0.02}), 1);
   EXPECT_TRUE(std::isnan(p_value({Metric::slo, std::nullopt, 0.02})));
 }
@@ -56,8 +56,12 @@ TEST(Verdicts, OneMetricAlone) {
            {"slower", effect(Metric::ttft, up + 0.010, 0.0099), Finding::worse},
            {"the interval touches the margin", effect(Metric::ttft, up + 0.010, 0.0101), Finding::inconclusive},
            {"faster", effect(Metric::tpot, down - 0.010, 0.0099), Finding::better},
-           {"attainment lower", effect(Metric::slo, -0.05, 0.01), Finding::worse},
-           {"attainment higher", effect(Metric::slo, 0.05, 0.01), Finding::better},
+           {"more misses", effect(Metric::slo, 0.5, 0.1, 0.2), Finding::worse},
+           {"fewer misses", effect(Metric::slo, -0.5, 0.1, 0.2), Finding::better},
+           {"more tokens in all", effect(Metric::output_tokens_mean, 0.1, 0.01, 0.05), Finding::worse},
+           {"fewer tokens in all", effect(Metric::output_tokens_mean, -0.1, 0.01, 0.05), Finding::better},
+           {"longer gaps", effect(Metric::longest_gap, 0.5, 0.1, 0.2), Finding::worse},
+           {"fewer freezes", effect(Metric::freezes, -1, 0.1, 0.2), Finding::better},
            {"longer", effect(Metric::output_tokens, 0.05, 0.01), Finding::longer},
            {"shorter", effect(Metric::output_tokens, -0.05, 0.01), Finding::shorter},
            {"tail heavier", effect(Metric::ttft_tail, 0.5, 0.2, 0.2), Finding::worse},
@@ -72,7 +76,7 @@ TEST(Verdicts, OneMetricAlone) {
            {"no spread at all, inside", effect(Metric::ttft, 0.01, 0), Finding::equivalent},
            {"no spread at all, nothing differs", effect(Metric::slo, 0, 0), Finding::equivalent},
            {"no spread at all, outside", effect(Metric::ttft, 0.03, 0), Finding::worse},
-           {"no spread at all, on the margin", effect(Metric::slo, 0.02, 0), Finding::equivalent},
+           {"no spread at all, on the margin", effect(Metric::slo, std::log1p(0.02), 0), Finding::equivalent},
            {"a margin above everything", effect(Metric::ttft, -3, 0.1, 1.5), Finding::equivalent},
            {"no interval", Effect{Metric::ttft, std::nullopt, 0.02}, Finding::inconclusive},
        }) {
@@ -111,7 +115,7 @@ TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
     const std::vector<Decision> decisions = decide(family);
     for (std::size_t k = 0; k < family.size(); ++k) {
       const Interval interval = interval_of(*family[k].estimate);
-      const double low = shown(family[k].metric, interval.low), high = shown(family[k].metric, interval.high);
+      const double low = shown(interval.low), high = shown(interval.high);
       const bool inside = low >= -0.02 && high <= 0.02, outside = low > 0.02 || high < -0.02;
       if (decisions[k].finding == Finding::equivalent) {
         EXPECT_TRUE(inside);

@@ -1,0 +1,115 @@
+#include "metrics/compare/statistics/share_ratio.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace weir::metrics::compare::statistics {
+namespace {
+
+constexpr Window ten_blocks{1000, 2000};
+
+/// Values of 0 or 1, or of 1 to 500, at random moments; of pairs or not.
+SideValues any_values(std::mt19937_64& random, bool paired, bool shares) {
+  SideValues values;
+  values.paired = paired;
+  const std::size_t n = 300 + random() % 400, ones = 1 + random() % 12;
+  const auto moment = [&] { return 900 + static_cast<std::int64_t>(random() % 1200); };
+  const auto value = [&] {
+    return shares ? (random() % ones == 0 ? 1.0 : 0.0) : 1.0 + static_cast<double>(random() % 500);
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int64_t at = moment();
+    values.a.push_back({at, value()});
+    if (paired || random() % 3) values.b.push_back({paired ? at : moment(), value()});
+  }
+  return values;
+}
+
+/// Computes anew what is there without a block; 10 is none.
+double log_ratio(const SideValues& values, std::size_t without, double more) {
+  const auto mean = [&](const std::vector<Point>& points) {
+    double sum = more, count = 0;
+    for (const Point& point : points) {
+      if (point.at_us < 1000 || point.at_us >= 2000) continue;
+      if (static_cast<std::size_t>((point.at_us - 1000) / 100) == without) continue;
+      sum += point.value;
+      ++count;
+    }
+    return sum / count;
+  };
+  return std::log(mean(values.b) / mean(values.a));
+}
+
+TEST(ShareRatio, IsANaiveJackknife) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200; ++i) {
+    SCOPED_TRACE(i);
+    const bool shares = i % 2;
+    const SideValues values = any_values(random, i % 4 < 2, shares);
+    const double more = shares ? 0.5 : 0;
+    const Ratio ratio = shares ? share_ratio(values, ten_blocks) : mean_ratio(values, ten_blocks);
+    const double whole = log_ratio(values, 10, more);
+    EXPECT_NEAR(ratio.log, whole, 1e-12);
+    double sum = 0, squares = 0;
+    for (std::size_t block = 0; block < 10; ++block) sum += log_ratio(values, block, more) / 10;
+    for (std::size_t block = 0; block < 10; ++block) {
+      const double without = log_ratio(values, block, more);
+      squares += (without - sum) * (without - sum);
+      EXPECT_NEAR(ratio.blocks[block], 10 * whole - 9 * without, 1e-9);
+    }
+    ASSERT_TRUE(ratio.estimate);
+    EXPECT_EQ(ratio.estimate->mean, ratio.log);
+    EXPECT_EQ(ratio.estimate->degrees, 9);
+    EXPECT_NEAR(ratio.estimate->standard_error, std::sqrt(0.9 * squares), 1e-9);
+  }
+}
+
+TEST(ShareRatio, OfPairsSwapsItsSign) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 50; ++i) {
+    SideValues values = any_values(random, true, i % 2);
+    const auto of = [&] { return i % 2 ? share_ratio(values, ten_blocks) : mean_ratio(values, ten_blocks); };
+    const Ratio forth = of();
+    std::swap(values.a, values.b);
+    const Ratio back = of();
+    EXPECT_NEAR(forth.log, -back.log, 1e-12);
+    EXPECT_NEAR(forth.estimate->standard_error, back.estimate->standard_error, 1e-12);
+    EXPECT_EQ(forth.a, back.b);
+    EXPECT_EQ(forth.b, back.a);
+  }
+}
+
+TEST(ShareRatio, CountsHalfACaseMoreSoThatNoneIsARatioToo) {
+  SideValues values;
+  values.paired = true;
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    values.a.push_back({1000 + i, 0});
+    values.b.push_back({1000 + i, i % 100 == 7 ? 1.0 : 0.0});
+  }
+  const Ratio ratio = share_ratio(values, ten_blocks);
+  EXPECT_NEAR(ratio.log, std::log(10.5 / 0.5), 1e-12);
+  EXPECT_EQ(ratio.a, 0);
+  EXPECT_EQ(ratio.b, 0.01);
+  EXPECT_NEAR(ratio.estimate->standard_error, 0, 1e-9) << "each block has one case";
+  values.b = values.a;
+  EXPECT_EQ(share_ratio(values, ten_blocks).log, 0);
+}
+
+TEST(ShareRatio, NeedsValuesInEveryBlock) {
+  std::mt19937_64 random(3);
+  SideValues values = any_values(random, false, true);
+  std::erase_if(values.b, [](const Point& point) { return point.at_us / 100 == 13; });
+  const Ratio ratio = share_ratio(values, ten_blocks);
+  EXPECT_FALSE(ratio.estimate);
+  EXPECT_TRUE(std::isfinite(ratio.log));
+  for (std::size_t block = 0; block < 10; ++block) EXPECT_EQ(std::isnan(ratio.blocks[block]), block == 3);
+  values.b.clear();
+  EXPECT_TRUE(std::isnan(share_ratio(values, ten_blocks).log));
+  EXPECT_TRUE(std::isnan(mean_ratio(values, ten_blocks).b));
+  EXPECT_FALSE(mean_ratio(SideValues{}, ten_blocks).estimate);
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::statistics

@@ -1,0 +1,69 @@
+// The minutes in which two replicas of one configuration ran side by side are remembered.
+#include "proxy/control/couple_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "tests/unit/proxy/control/mirrored_history.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using std::chrono::seconds;
+
+class Watch : public MirroredHistory {
+ protected:
+  Watch() : MirroredHistory(0) {}
+
+  /// Lets two replicas have a request each every 20 s, for so long.
+  void run_for(int minutes) {
+    for (const int end = at_s + 60 * minutes; at_s < end; at_s += 20) {
+      for (const char* const replica : {"gpu0", "gpu1"}) {
+        auto record = primary_of(at_s);
+        record.id[0] = replica[3];
+        record.replica = replica;
+        record.shadows = 0;
+        finished.put(std::move(record));
+      }
+      history.take(finished, start + seconds(at_s + 1));
+      watch.tick(start + seconds(at_s + 1));
+      while (slow.under_way() > 0) context.run_one();
+    }
+  }
+
+  int at_s = 0;
+  boost::asio::io_context context;
+  const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stays{context.get_executor()};
+  SlowAnswers slow{context};
+  History history{log, 100};  ///< Those of a few minutes.
+  CoupleWatch watch{history, slow};
+};
+
+TEST_F(Watch, RemembersEightHoursOfWhichTheRequestsAreGone) {
+  run_for(8 * 60 - 5);
+  EXPECT_TRUE(history.noise().empty());
+  run_for(10);
+  ASSERT_EQ(history.noise().size(), 1u);
+  const auto noise = history.noise().front();
+  EXPECT_EQ(noise.source, "gpu1 against gpu0");
+  EXPECT_FALSE(noise.paired);
+  EXPECT_NEAR(noise.hours(metrics::compare::statistics::Metric::ttft), 8, 0.2);
+  EXPECT_EQ(noise.variance(metrics::compare::statistics::Metric::ttft), 0) << "both answered alike";
+  EXPECT_EQ(history.samples().size(), 100u);
+}
+
+TEST_F(Watch, LooksOnceAMinuteAndNotAtNothing) {
+  watch.tick(start);
+  EXPECT_EQ(slow.under_way(), 0u);
+  run_for(2);
+  watch.tick(start + seconds(at_s));
+  const auto first = slow.under_way();
+  watch.tick(start + seconds(at_s + 1));
+  EXPECT_EQ(slow.under_way(), first);
+  while (slow.under_way() > 0) context.run_one();
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
