@@ -65,14 +65,16 @@ class Tally {
   double share(Metric metric, Finding finding) const { return share(found(metric, finding)); }
   /// The mean over the windows, in %.
   double estimate(Metric metric) const {
-    return 100 * metrics::compare::statistics::shown(metric, value(sum_, metric) / static_cast<double>(windows_));
+    return 100 * metrics::compare::statistics::shown(value(sum_, metric) / static_cast<double>(windows_));
   }
   double reach(Metric metric) const { return 100 * value(reach_, metric) / static_cast<double>(windows_); }
   double met() const { return 100 * met_ / static_cast<double>(windows_); }
   double pairs() const { return pairs_ / static_cast<double>(windows_); }
 
  private:
-  static bool differs(Finding finding) { return finding != Finding::equivalent && finding != Finding::inconclusive; }
+  static bool differs(Finding finding) {
+    return finding != Finding::equivalent && finding != Finding::not_worse && finding != Finding::inconclusive;
+  }
   template <class Map>
   static typename Map::mapped_type value(const Map& map, const typename Map::key_type& key) {
     const auto found = map.find(key);

@@ -1,4 +1,5 @@
 // The report as JSON. Other programs read it: members may be added, and none changes.
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/json_writer.hpp"
@@ -221,7 +222,9 @@ void write(JsonWriter& json, const Report& report) {
   json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
   write(json, comparison.history);
   write(json, comparison.look);
-  write(json, gate_of(comparison));
+  const auto gate = gate_of(comparison);
+  json.key("conclusion").text(conclusion_of(comparison, gate));
+  write(json, gate);
   json.key("sides").open('[');
   for (const auto& side : report.sides) write(json, side);
   json.close(']').key("verdicts").open('[');

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/cells.hpp"
@@ -79,6 +80,8 @@ std::string state_sentence(const comparison::Comparison& comparison) {
 
 void add_verdicts(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
+  const auto gate = gate_of(comparison);
+  document.paragraph(conclusion_of(comparison, gate));
   document.heading("Verdicts: " + comparison.b + " against " + comparison.a, "verdicts");
   document.paragraph(state_sentence(comparison));
   Table table{{"metric", "verdict", "change", "95 % interval", "margin", "values"}, {}};
@@ -89,7 +92,7 @@ void add_verdicts(Document& document, const Report& report) {
                           std::to_string(verdict.count)});
   }
   document.table(std::move(table));
-  document.item("gate: " + std::string(name_of(gate_of(comparison).word)));
+  document.item("gate: " + std::string(name_of(gate.word)));
   for (const auto& verdict : comparison.verdicts)
     document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
 }
