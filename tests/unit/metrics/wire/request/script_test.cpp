@@ -151,7 +151,7 @@ TEST(ScriptCounter, CountsWrittenTextAsFarAsItIsAsciiWithEscapesOfOneLetter) {
       if (kind < 6) {
         text += {'\\', "\"\\/bfnrt"[random() % 8]};
       } else if (kind == 6 && random() % 8 == 0) {
-        text += std::string_view("\"\\\x01\x1F\x80\xFF\x00\\u", 9).substr(random() % 8, 2);
+        text += std::string_view("\"\\\n\x01\x1F\x80\xFF\x00\\u", 10).substr(random() % 9, 2);
       } else {
         text += static_cast<char>(' ' + random() % 0x60);
         if (text.back() == '"' || text.back() == '\\') text.back() = '7';
