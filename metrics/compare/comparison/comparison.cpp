@@ -399,6 +399,7 @@ class Comparing {
       verdict.p = decisions[i].p;
       verdict.load_forbids = load_bar_of(verdict.metric, sign_of(verdict)) != Bar::none;
       const Bar bar = bar_of(verdict);
+      if (bar != Bar::too_few) verdict.needs_s.reset();
       if (bar != Bar::none) {
         verdict.withheld = true;
         verdict.finding = statistics::Finding::inconclusive;

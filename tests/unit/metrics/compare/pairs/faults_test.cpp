@@ -142,7 +142,7 @@ TEST_F(FaultsTest, CountFromTheFirstPairButNotOutsideTheDeclaredWindow) {
   options.from_us = 6 * second;
   options.to_us = 14 * second;
   EXPECT_EQ(compare(samples, options).faults[0].pairs.only_b(), 8u);
-  options = options_of(samples);
+  options = open_options_of(samples);
   options.length_us = 5 * second;
   EXPECT_EQ(compare(samples, options).faults[0].pairs.only_b(), 5u);
 }
