@@ -60,15 +60,7 @@ class Command {
     mc::report::Report report;
     if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
-    if (options_.gate) {
-      auto gate = mc::comparison::gate_of(report.comparison);
-      if (report.comparison.mode == mc::pairs::Mode::split) {
-        gate.unknown.emplace_back(
-            "failed: the sides had different requests, and faults are compared pair by pair alone");
-        if (gate.word == mc::comparison::Gate::pass) gate.word = mc::comparison::Gate::unknown;
-      }
-      return status_of(gate);
-    }
+    if (options_.gate) return status_of(mc::comparison::gate_of(report.comparison));
     return status_of(report.comparison.state, judgements_of(report.comparison));
   }
 

@@ -27,7 +27,7 @@ std::function<Judged()> judging(std::shared_ptr<Names> names, std::vector<Sample
     options.warm_up.kv_tokens = kv_tokens;
     Judged judged;
     judged.comparison = mc::comparison::compare(samples, *names, options);
-    judged.gate = mc::comparison::gate_of(judged.comparison);
+    judged.gate = mc::comparison::gate_of(judged.comparison, mc::comparison::SplitFaults::counted_elsewhere);
     return judged;
   };
 }

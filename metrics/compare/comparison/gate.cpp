@@ -34,13 +34,15 @@ void add(GateResult& result, std::string_view name, Finding finding, bool guardr
 
 }  // namespace
 
-GateResult gate_of(const Comparison& comparison) {
+GateResult gate_of(const Comparison& comparison, SplitFaults split) {
   GateResult result;
   for (const pairs::FaultPairs& fault : comparison.faults) {
     const bool told = fault.pairs.pairs() > 0;
     const bool needed = fault.fault == pairs::Fault::failed && comparison.mode != pairs::Mode::split;
     if (told || needed) add(result, name_of(fault.fault), fault.finding, true, why(fault, comparison));
   }
+  if (comparison.mode == pairs::Mode::split && split == SplitFaults::unknown)
+    result.unknown.emplace_back("failed: the sides had different requests, and faults are compared pair by pair alone");
   for (const Verdict& verdict : comparison.verdicts) {
     if (is_guardrail(verdict.metric) || is_watched(verdict.metric))
       add(result, name_of(verdict.metric), verdict.finding, is_guardrail(verdict.metric), verdict.why);

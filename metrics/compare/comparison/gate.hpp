@@ -19,6 +19,12 @@ enum class Gate : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> gate_names{"pass", "worse", "unknown"};
 constexpr std::string_view name_of(Gate gate) { return gate_names[static_cast<std::size_t>(gate)]; }
 
+/// In a split no answers are paired, so a comparison tells nothing of faults there.
+enum class SplitFaults : std::uint8_t {
+  unknown,            ///< So a split cannot pass.
+  counted_elsewhere,  ///< As a rollout does, whose gate is about the other guardrails.
+};
+
 struct GateResult {
   Gate word = Gate::unknown;
   /// A sentence for each metric that is worse, and for each guardrail that is not known; each begins with the metric's
@@ -29,8 +35,7 @@ struct GateResult {
 /// Guardrails are failed requests, empty answers, answers cut by length and tool calls, missed objectives where there
 /// is an objective, TTFT, TPOT, and the mean number of output tokens. A kind of fault that no pair tells of, such as
 /// tool calls where nobody calls tools, does not count. The longest gap and freezes stop b if they are worse, but
-/// nobody waits for them; the tails do neither. In a split no answers are paired, so whoever obeys the gate there
-/// counts failures himself. The result depends on the comparison alone.
-GateResult gate_of(const Comparison& comparison);
+/// nobody waits for them; the tails do neither. The result depends on the arguments alone.
+GateResult gate_of(const Comparison& comparison, SplitFaults split = SplitFaults::unknown);
 
 }  // namespace weir::metrics::compare::comparison
