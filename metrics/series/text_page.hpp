@@ -1,7 +1,7 @@
 // Writes a page in the text format of Prometheus (version 0.0.4): families, each with HELP and TYPE, and their samples.
 //
-// One thread writes a page. A sample costs some tens of nanoseconds (docs/benchmarks.md), because its labels are text
-// when they come.
+// A page is written by one thread. A sample costs some tens of nanoseconds (docs/benchmarks.md), because its labels are
+// text when they come.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ namespace weir::proxy::compare {
 /// Returns which samples are asked for. Times before the last request are not among them: see report_on().
 Filter filter_of(const Request& request, const std::string& model);
 
-/// What a configuration was seen to differ by from itself: see metrics::compare::comparison::Options.
+/// Differences of a configuration from itself: see metrics::compare::comparison::Options.
 struct Noise {
   metrics::compare::comparison::Floor floor{};
   std::vector<metrics::compare::comparison::History> histories{};

@@ -417,7 +417,7 @@ class Comparing {
     return verdict.needs_s ? Bar::too_few : Bar::no_values;
   }
 
-  /// What the estimate says, however sure it is.
+  /// The estimate's word, however sure it is.
   static statistics::Finding sign_of(const Verdict& verdict) {
     const double estimate = verdict.estimate.value_or(0);
     return estimate > 0   ? statistics::Finding::worse

@@ -34,7 +34,7 @@ struct Options {
   /// end. Without both it ends with the last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
   std::optional<config::Slo> slo{};
-  /// Of medians, of the mean of output tokens, and of shares of requests and tails: shares of a.
+  /// Margins of medians, of the mean of output tokens, and of shares of requests and tails: shares of a.
   double margin = 0.02, mean_margin = 0.05, share_margin = 0.20;
   pairs::FaultMargins fault_margins = pairs::fault_margins;
   Floor floor{};
@@ -88,7 +88,7 @@ struct Unfilled {
   std::uint64_t kv_tokens = 0, prefilled = 0;
 };
 
-/// What two sides of one configuration were seen to differ by.
+/// The history of one configuration on both sides that a comparison used.
 struct HistoryUsed {
   double hours = 0;
   std::string source;
@@ -131,7 +131,7 @@ struct Comparison {
   std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that the verdicts are about.
   pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.
   pairs::Divergence divergence{};                  ///< 0 in a split.
-  /// Of all pairs since the declared beginning, whether the shadows were warm or not.
+  /// Faults and sameness of all pairs since the declared beginning, whether the shadows were warm or not.
   pairs::Faults faults{};
   pairs::Sameness sameness{};
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.

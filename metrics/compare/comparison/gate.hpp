@@ -1,4 +1,4 @@
-// One word about a comparison, which a rollout or continuous integration can obey.
+// The gate: a word about a comparison, which a rollout or continuous integration can obey.
 #pragma once
 
 #include <array>

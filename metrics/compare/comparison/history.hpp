@@ -1,4 +1,4 @@
-// What two sides of one configuration differed by, minute by minute: the noise that a comparison has to be judged by.
+// The differences of two sides of one configuration, minute by minute: the noise that a comparison is judged by.
 // weir sees such minutes for nothing: a control beside its primary, and replicas of one configuration in one pool.
 #pragma once
 

@@ -27,7 +27,7 @@ constexpr std::string_view name_of(Fault fault) { return fault_names[static_cast
 using FaultMargins = std::array<double, fault_count>;
 inline constexpr FaultMargins fault_margins{0.002, 0.002, 0.01, 0.02};
 
-/// One kind of fault.
+/// The pairs that tell a kind of fault.
 struct FaultPairs {
   Fault fault = Fault::failed;
   statistics::Discordance pairs;  ///< Those that tell this fault; none in a split.

@@ -1,4 +1,4 @@
-// What the samples of a pair tell of the tools that its answers call.
+// The tools that the answers of a pair call, as its samples tell.
 #pragma once
 
 #include <algorithm>

@@ -17,7 +17,7 @@ struct Ratio {
   /// The logarithm with its standard error and 9 degrees of freedom; nothing unless every block has values on both
   /// sides.
   std::optional<Estimate> estimate{};
-  /// What each block alone would make of the logarithm: ten times that of the window less nine times that of the window
+  /// The logarithm that each block alone would give: ten times that of the window less nine times that of the window
   /// without the block. NaN where the block has no values.
   BlockValues blocks{};
 };
