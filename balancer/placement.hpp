@@ -13,6 +13,7 @@
 #include "balancer/lease.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::balancer {
 
@@ -20,6 +21,8 @@ struct PlacementRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   /// The replicas that already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
+  /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
   double share = 1;            ///< The key's share of the turns, relative to other keys'. Above 0.
   std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.
