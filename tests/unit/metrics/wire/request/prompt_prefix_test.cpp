@@ -664,7 +664,7 @@ TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
   std::set<std::uint64_t> keys;
   std::size_t anchors_there = 0;
   for (const auto& body : bodies) {
-    for (const std::uint64_t seed : {0, 1}) {
+    for (const std::uint64_t seed : {0U, 1U}) {
       const Anchors all = anchors(chat, body, seed);
       anchors_there += all.size();
       keys.merge(keys_of(all));
