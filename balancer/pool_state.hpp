@@ -7,6 +7,7 @@
 
 #include "balancer/finished_tokens.hpp"
 #include "balancer/placement.hpp"
+#include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
 #include "balancer/split.hpp"
 #include "balancer/tokens.hpp"
@@ -20,6 +21,12 @@ struct PoolState {
   ReplicaSet replicas;
   WaitingQueue waiting;
   FinishedTokens finished;
+  config::Policy policy = config::Policy::least_queued_tokens;
+  double decode_weight = 0;
+  bool prefix_aware = false;
+  double kappa = 1;
+  PrefixIndex prefixes;
+  bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
   Split split;
   std::uint32_t in_flight = 0;
   std::optional<WaitTicket> reserved_for;  ///< No replica takes anything else: the pool's own limit stands against it.
