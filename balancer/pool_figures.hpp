@@ -22,6 +22,7 @@ struct ReplicaLoad {
   double oldest_unanswered_seconds = 0;
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
   double speed = 1;
+  bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
   PrefixSums prefix;
   double prefix_believed = 1;   ///< The share of what is predicted that comes true.
   Tokens prefix_held = 0;       ///< What the replica's prefix cache is believed to hold,
