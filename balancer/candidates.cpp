@@ -24,11 +24,10 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
   found_ = views_;
   const bool split = pool_.split.is_on();
   const bool to_candidate = split && pool_.split.gives_candidate(request);
-  const bool prefix = request.prefix != nullptr && pool_.counts_cached;
-  if (prefix) pool_.prefixes.look(*request.prefix, request.prompt);
+  const bool prefix = pool_.look_up(request);
   for (ReplicaView& view : found_) {
     const PoolReplica& replica = pool_.replicas[view.index];
-    if (prefix) view.cached = pool_.prefixes.cached(view.index, request.prompt);
+    if (prefix) view.cached = pool_.cached(request, view.index);
     view.tried = std::ranges::binary_search(request.tried, replica.key.serial);
     if (view.tried && pool_.latest < replica.rests_until) view.full = true;
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;

@@ -50,19 +50,17 @@ void LeaseBook::estimate(WaitingRequest& request) const {
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
   request.sequence = prompt_of_sequence(*request.facts, prompt);
-  if (request.prefix && prompt.known) note_cached(request);
+  if (prompt.known) note_cached(request);
   request.context = sum_of(request.sequence, request.facts->max_tokens.value_or(0));
 }
 
 /// Where the end of a beginning of the prompt is known, so are its tokens; and what some replica holds of it is not to
 /// be computed.
 void LeaseBook::note_cached(WaitingRequest& request) const {
-  request.prompt = pool_.prefixes.refine(*request.prefix, request.prompt);
-  pool_.prefixes.look(*request.prefix, request.prompt);
-  Tokens most = 0;
+  if (request.prefix) request.prompt = pool_.prefixes.refine(*request.prefix, request.prompt);
+  if (!pool_.look_up(request)) return;
   for (const PoolReplica& replica : pool_.replicas.named())
-    if (replica.is_in()) most = std::max(most, pool_.prefixes.cached(replica.key.index, request.prompt));
-  request.cached = most;
+    if (replica.is_in()) request.cached = std::max(request.cached, pool_.cached(request, replica.key.index));
 }
 
 Tokens LeaseBook::output_cost(const RequestFacts& facts) const {

@@ -50,6 +50,10 @@ SplitFigures Pool::split() {
   return core_.locked([](PoolParts& parts) -> SplitFigures { return parts.state.split; });
 }
 
+void Pool::set_prefix_oracle(PrefixOracle oracle) {
+  core_.locked([&](PoolParts& parts) { parts.state.oracle = std::move(oracle); });
+}
+
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
