@@ -156,6 +156,15 @@ TEST_F(Prefixes, AMillionPromptsTakeNoMoreMemoryThanIsSaid) {
   for (ReplicaIndex i = 0; i < 4; ++i) EXPECT_LE(index.of(i).holdings().held(), 400'000u);
 }
 
+TEST_F(Prefixes, WhatTheTableForgetsIsHeldNoMore) {
+  places(1, 1'000'000'000);
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 60'000; ++i) send(prompt_of({random(), random(), random(), random()}), 0);
+  const std::size_t lines = index.bytes() / (16 + 8 + 4 * index.places());
+  EXPECT_LE(index.of(0).holdings().held(), lines * tokens_a_part);
+  EXPECT_GE(index.of(0).holdings().held(), lines * tokens_a_part * 9 / 10);
+}
+
 TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   places(1);
   const auto turn = prompt_of({1, 2, 3});
