@@ -24,7 +24,8 @@ Settings read_settings(const toml::table& root, Report& report) {
   const auto listeners = read_sections(file, settings, report);
   ReplicaReading replicas(listeners, settings, report);
   const Defaults defaults{read_health({"[health]", file.table("health"), report}, {}),
-                          read_engine(file.table("engine"), report, settings.engine_names)};
+                          read_engine(file.table("engine"), report, settings.engine_names),
+                          !settings.server.api_keys.empty()};
   settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {

@@ -1,4 +1,4 @@
-// The word for each policy, in the settings file, in what is listed of it, and in weir's log.
+// The words for a pool's policy and its isolation, in the settings file, in what is listed of it, and in weir's log.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,13 @@ inline constexpr std::array<std::pair<std::string_view, Policy>, 5> policy_words
      {"random", Policy::random},
      {"least_requests", Policy::least_requests},
      {"power_of_two", Policy::power_of_two}}};
+
+inline constexpr std::array<std::pair<std::string_view, PrefixIsolation>, 2> prefix_isolation_words{
+    {{"none", PrefixIsolation::none}, {"key", PrefixIsolation::key}}};
+
+constexpr std::string_view name_of(PrefixIsolation isolation) {
+  return isolation == PrefixIsolation::key ? "key" : "none";
+}
 
 constexpr std::string_view name_of(Policy policy) {
   return std::ranges::find(policy_words, policy, &std::pair<std::string_view, Policy>::second)->first;

@@ -33,6 +33,7 @@ class PoolReading {
 
  private:
   void read_models(TableReader& table, const toml::table& source, Pool& pool);
+  void read_prefix(TableReader& table, Pool& pool) const;
 
   ReplicaReading& replicas_;
   const Defaults& defaults_;
@@ -51,6 +52,7 @@ Pool PoolReading::pool(const toml::table& source) {
   read_models(table, source, pool);
   table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words});
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
+  read_prefix(table, pool);
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   read_queue(table, pool.queue);
@@ -66,6 +68,17 @@ Pool PoolReading::pool(const toml::table& source) {
   }
   table.refuse_the_rest();
   return pool;
+}
+
+void PoolReading::read_prefix(TableReader& table, Pool& pool) const {
+  table.read("prefix_aware", pool.prefix_aware, &flag);
+  pool.prefix_isolation = defaults_.clients_have_keys ? PrefixIsolation::key : PrefixIsolation::none;
+  const auto* const node =
+      table.read("prefix_isolation", pool.prefix_isolation,
+                 OneOf<PrefixIsolation, prefix_isolation_words.size()>{prefix_isolation_words});
+  if (node == nullptr || pool.prefix_isolation != PrefixIsolation::key || defaults_.clients_have_keys) return;
+  table.blame("prefix_isolation", *node,
+              "clients have no keys by which to keep them apart; set server.api_keys, or \"none\"");
 }
 
 void PoolReading::read_models(TableReader& table, const toml::table& source, Pool& pool) {

@@ -13,6 +13,7 @@ namespace weir::config {
 struct Defaults {
   Health health;
   EngineReading engine;
+  bool clients_have_keys = false;
 };
 
 /// Reads all pools and checks their rules. Names are unique in the file. Pools are tried in order, so it is an error if

@@ -253,11 +253,19 @@ struct EngineReading {
   bool operator==(const EngineReading&) const = default;
 };
 
+/// Whose requests are steered to a replica by what it has computed for others.
+enum class PrefixIsolation {
+  none,  ///< Everybody's, by each other's prompts.
+  key    ///< A client's, by the prompts of its own key alone.
+};
+
 struct Pool {
   std::string name;                 ///< Unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
   double decode_weight = 0.05;  ///< An output token still to come costs so many prompt tokens.
+  bool prefix_aware = true;     ///< With least_queued_tokens, what a replica has computed before costs nothing.
+  PrefixIsolation prefix_isolation = PrefixIsolation::none;  ///< Unless the file says: `key` where clients have keys.
   std::vector<Replica> replicas;
   Health health{};
   std::optional<std::uint32_t> max_in_flight{};      ///< The replicas together have so many requests at a time.

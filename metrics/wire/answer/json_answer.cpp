@@ -55,7 +55,7 @@ class Reader : public Walker<Reader, AnswerMember> {
     if (place == Place::calls || place == Place::arguments) output();
     return begin_arguments(place) ? Place::ignored : place;
   }
-  void end_object(Place place, bool, std::size_t) {
+  void end_object(Place place, std::size_t) {
     end_arguments();
     const bool call = place == Place::calls || place == Place::part || place == Place::item;
     if (call && listener_ != nullptr) listener_->end_call();

@@ -117,6 +117,8 @@ constexpr RequestMember request[] = {
     {In::part, "name", In::text},
     {In::part, "input", In::text_tree},
     {In::part, "content", In::content},
+    {In::part, "id", In::label},
+    {In::part, "tool_use_id", In::label},
 };
 
 using Place = AnswerPlace;

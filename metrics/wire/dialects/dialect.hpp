@@ -49,6 +49,8 @@ struct Dialect {
   Api (*told_by_sources)(RequestSources there) = nullptr;
   RequestSources foreign_sources = 0;  ///< Members of another dialect on the same route, which do not count.
   bool has_sampling_params = false;    ///< The request says in `sampling_params` how to sample.
+  bool continues_prompt = true;        ///< The answer continues the prompt, so an engine may reuse a prefix of it.
+  bool renders_prompt = false;         ///< A prompt of text goes through a template too.
   bool takes_stream_options = false;   ///< A stream reports usage and timings if the request asks for them
                                        ///< (request/edits.hpp).
 

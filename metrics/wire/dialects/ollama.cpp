@@ -77,6 +77,8 @@ constexpr RequestMember chat_request[] = {
     {In::options, "temperature", In::temperature},
     {In::message, "thinking", In::text},
     {In::message, "images", In::images},
+    {In::message, "tool_name", In::label},
+    {In::root, "think", In::seed_tree},
 };
 constexpr Route generate_routes[] = {{"/api/generate", Streams::unless_declined}};
 constexpr RequestMember generate_request[] = {
@@ -85,6 +87,9 @@ constexpr RequestMember generate_request[] = {
     {In::root, "suffix", In::text, RequestSource::suffix},
     {In::root, "context", In::token_ids, RequestSource::context},
     {In::root, "images", In::images, RequestSource::images},
+    {In::root, "template", In::seed_tree},
+    {In::root, "raw", In::seed_tree},
+    {In::root, "think", In::seed_tree},
     {In::root, "options", In::options},
     {In::options, "num_predict", In::max_tokens},
     {In::options, "temperature", In::temperature},
@@ -129,6 +134,7 @@ constinit const Dialect dialects::ollama_generate{
     .api = Api::ollama_generate,
     .routes = generate_routes,
     .request_members = generate_request,
+    .renders_prompt = true,
     .framing = Framing::lines,
     .read_event = read_event,
     .answer_members = answer,

@@ -20,6 +20,17 @@ constexpr RequestMember common[] = {
     {Place::message, "content", Place::content},
     {Place::message, "role", Place::role},
     {Place::message, "tool_calls", Place::text_tree},
+    {Place::message, "name", Place::label},
+    {Place::message, "tool_call_id", Place::label},
+    {Place::root, "cache_salt", Place::seed_tree},  // vLLM's and SGLang's.
+    {Place::root, "extra_key", Place::seed_tree},   // SGLang's.
+    {Place::root, "lora_path", Place::seed_tree},   // SGLang's.
+    {Place::root, "lora", Place::seed_tree},        // llama.cpp's.
+    {Place::root, "chat_template", Place::seed_tree},
+    {Place::root, "chat_template_kwargs", Place::seed_tree},
+    {Place::root, "documents", Place::seed_tree},
+    {Place::root, "reasoning_effort", Place::seed_tree},
+    {Place::root, "add_special_tokens", Place::seed_tree},  // The prompt begins with them.
 };
 
 RequestMembers members_of(const Dialect& dialect) {

@@ -38,7 +38,6 @@ enum class RequestPlace : std::uint8_t {
   typical_p,
   // Content.
   text,            ///< A string.
-  text_tree,       ///< Every string and key below it is text.
   content,         ///< A string or a list of parts.
   system,          ///< The same, and a message by itself.
   part,            ///< An element of content.
@@ -53,8 +52,16 @@ enum class RequestPlace : std::uint8_t {
   images,          ///< A string, or a list of them.
   image,           //
   tools,           //
-  tool_tree,       //
+  // Only PrefixChain reads these; without it they are ignored.
+  label,  ///< A short string that tells messages or parts apart.
+  // Trees, with keys, strings, numbers and brackets. Below them every member leads to the same place.
+  tool_tree,  //
+  text_tree,  ///< Every string and key is text.
+  seed_tree,  ///< A template renders it before the messages, or it keeps caches apart. For PrefixChain only.
+  data_tree,  ///< A part's member that is no text. For PrefixChain only; no table names it.
 };
+
+constexpr bool is_tree(RequestPlace place) { return place >= RequestPlace::tool_tree; }
 
 /// The outermost members that bring text. Each is summed by itself, because the last of duplicate members counts.
 enum class RequestSource : std::uint8_t {
@@ -91,7 +98,7 @@ struct Sampling {
   bool do_sample = false, top_k = false, top_p = false, typical_p = false;
 };
 
-using RequestMembers = MemberIndex<RequestMember, RequestPlace::tool_tree>;
+using RequestMembers = MemberIndex<RequestMember, RequestPlace::data_tree>;
 
 /// Returns what the members of a request to a route of `api` mean: the dialect's own members, and those that all
 /// dialects have.

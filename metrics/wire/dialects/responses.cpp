@@ -127,6 +127,8 @@ constexpr RequestMember request[] = {
     {In::message, "arguments", In::text},
     {In::message, "output", In::content},
     {In::message, "summary", In::content},
+    {In::message, "call_id", In::label},
+    {In::root, "reasoning", In::seed_tree},
 };
 
 using Place = AnswerPlace;

@@ -1,14 +1,14 @@
 // Walks JSON that comes in pieces, and knows at each value where it stands: the keys that lead to it name its place.
 //
 // One walker serves requests and whole answers. Each has places of its own, and a table of members that leads from one
-// place to the next. The state is three bytes a level of nesting.
+// place to the next. The state is two bytes a level of nesting.
 //
 // `Reader` derives from this class, hides the functions of Sax that it needs, and has:
 //   const Member* find(Place in, std::string_view key) const   the member of that name; null if it means nothing
 //   void begin_member(Place in, const Member&)                  its key has come, and its value follows
 //   Place begin_object(Place)                                   an object begins: returns the place of its members
 //   Place begin_array(Place)                                    an array begins: returns the place of its elements
-//   void end_object(Place, bool known, std::size_t size)        known: one of its members was found
+//   void end_object(Place, std::size_t size)
 //   void end_array(Place of_elements, std::size_t size)
 // `Place` has the values `root`, for the whole document, and `ignored`, for all that means nothing.
 #pragma once
@@ -27,24 +27,22 @@ class Walker : public Sax {
  public:
   using Place = decltype(Member::place);
 
-  void object_begin() { open_.push_back({reader().begin_object(value_place()), false, false}); }
+  void object_begin() { open_.push_back({reader().begin_object(value_place()), false}); }
   void object_end(std::size_t size) {
-    const Container closed = open_.back();
+    const Place place = open_.back().place;
     open_.pop_back();
-    reader().end_object(closed.place, closed.known, size);
+    reader().end_object(place, size);
   }
-  void array_begin() { open_.push_back({reader().begin_array(value_place()), true, false}); }
+  void array_begin() { open_.push_back({reader().begin_array(value_place()), true}); }
   void array_end(std::size_t size) {
     const Place place = open_.back().place;
     open_.pop_back();
     reader().end_array(place, size);
   }
   void key(std::string_view name) {
-    Container& object = open_.back();
-    member_ = reader().find(object.place, name);
-    if (member_ == nullptr) return;
-    object.known = true;
-    reader().begin_member(object.place, *member_);
+    const Place place = open_.back().place;
+    member_ = reader().find(place, name);
+    if (member_ != nullptr) reader().begin_member(place, *member_);
   }
 
  protected:
@@ -65,7 +63,6 @@ class Walker : public Sax {
     Place place;  // An object's own place, by which its members are found; for an array the place of its
                   // elements.
     bool array;
-    bool known;  // A member of it was found.
   };
 
   Reader& reader() { return static_cast<Reader&>(*this); }

@@ -22,11 +22,12 @@ struct RequestInspector::State : Recycled<State> {
 };
 
 RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
-                                   const std::optional<SipKey>& conversation_key)
+                                   const std::optional<SipKey>& conversation_key,
+                                   const std::optional<SipKey>& prefix_key)
     : state_(std::make_unique_for_overwrite<State>()) {
   state_->api = api;
   state_->gives_work = method == "POST";
-  state_->json.reader().begin(api, path, conversation_key);
+  state_->json.reader().begin(api, path, conversation_key, prefix_key);
 }
 RequestInspector::~RequestInspector() = default;
 RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;
@@ -56,6 +57,11 @@ RequestFacts RequestInspector::finish() {
   facts.first_member_at = state_->blanks + 1;
   state_->json.reader().fill(facts);
   return facts;
+}
+
+std::shared_ptr<const PromptPrefix> RequestInspector::take_prefix(std::uint64_t seed) {
+  const bool whole = state_->begin == State::Begin::object && state_->json.whole();
+  return whole ? state_->json.reader().take_prefix(seed) : nullptr;
 }
 
 }  // namespace weir::metrics::wire

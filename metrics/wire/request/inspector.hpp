@@ -10,6 +10,7 @@
 #include "metrics/sip_hash.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::metrics::wire {
 
@@ -18,9 +19,11 @@ namespace weir::metrics::wire {
 class RequestInspector {
  public:
   /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says. With `conversation_key`
-  /// the facts tell the conversation; hashing what opens it costs about half a nanosecond a byte more.
+  /// the facts tell the conversation; hashing what opens it costs about half a nanosecond a byte more. With
+  /// `prefix_key` take_prefix() gives the anchors of the prompt; hashing the prompt costs as much.
   RequestInspector(Api api, std::string_view method, std::string_view path,
-                   const std::optional<SipKey>& conversation_key = std::nullopt);
+                   const std::optional<SipKey>& conversation_key = std::nullopt,
+                   const std::optional<SipKey>& prefix_key = std::nullopt);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;
   RequestInspector& operator=(RequestInspector&&) noexcept;
@@ -28,6 +31,12 @@ class RequestInspector {
   void feed(std::span<const char> piece);
   /// Returns the facts. Call it once, when the body has ended.
   RequestFacts finish();
+  /// Returns the anchors of the prompt (request/prefix_chain.hpp): hashes, under the prefix key, of its beginnings and
+  /// of all that a template renders before them or that keeps caches apart: model, adapter, salt, tools, template,
+  /// system text outside messages. Only prompts with equal `seed` share keys. Call it once, after finish(). Null
+  /// without a prefix key, and where there is not one prompt that is known: the body is no whole JSON or has a list of
+  /// prompts, the engine keeps context, or token ids are mixed with text.
+  std::shared_ptr<const PromptPrefix> take_prefix(std::uint64_t seed = 0);
 
  private:
   struct State;

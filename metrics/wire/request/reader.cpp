@@ -8,25 +8,36 @@ constexpr std::size_t longest_role = 32;
 
 }  // namespace
 
-void RequestReader::begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key) {
+void RequestReader::begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key,
+                          const std::optional<SipKey>& prefix_key) {
+  if (prefix_key && dialect_of(api).continues_prompt) prefix_.emplace(*prefix_key);
   opening_.set_key(conversation_key);
   api_ = api;
   route_ = dialect_of(api).route(path);
   members_ = &request_members(api);
 }
 
-const RequestMember* RequestReader::find(Place in, std::string_view key) const {
+const RequestMember* RequestReader::find(Place in, std::string_view key) {
   // Below these places every member leads to the same place.
   static constexpr RequestMember of_text{Place::text_tree, "", Place::text_tree};
   static constexpr RequestMember of_tools{Place::tool_tree, "", Place::tool_tree};
+  static constexpr RequestMember of_seed{Place::seed_tree, "", Place::seed_tree};
+  static constexpr RequestMember of_data{Place::data_tree, "", Place::data_tree};
   if (in == Place::text_tree) return &of_text;
   if (in == Place::tool_tree) return &of_tools;
-  return members_->find(in, key);
+  if (in == Place::seed_tree) return &of_seed;
+  if (in == Place::data_tree) return &of_data;
+  const RequestMember* const member = members_->find(in, key);
+  if (member != nullptr || !prefix_ || in != Place::part || key == "cache_control") return member;
+  prefix_->begin_part_data(key);
+  return &of_data;
 }
 
 void RequestReader::begin_member(Place in, const RequestMember& member) {
   if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
-  if (in == Place::tool_tree || in == Place::text_tree) return;
+  if (in == Place::part && member.place != Place::data_tree && member.place != Place::label) part_has_text_ = true;
+  if (prefix_) begin_in_prefix(in, member);
+  if (is_tree(in)) return;
   if (in == Place::root) {
     begin_outermost(member);
   } else {
@@ -34,11 +45,22 @@ void RequestReader::begin_member(Place in, const RequestMember& member) {
   }
 }
 
+void RequestReader::begin_in_prefix(Place in, const RequestMember& member) {
+  if (is_tree(in)) return prefix_->add_structure(":", 3);
+  if (member.place == Place::seed_tree) return prefix_->begin_seed(&member, member.key);
+  if (in == Place::part && member.place != Place::data_tree) return prefix_->begin_part_member(member.key);
+  if (in != Place::message) return;
+  if (member.place == Place::text || member.place == Place::content || member.place == Place::text_tree)
+    prefix_->begin_member(member.key);
+}
+
 /// A key of the outermost object may come again; its earlier value is then void.
 void RequestReader::begin_outermost(const RequestMember& member) {
   switch (member.place) {
     case Place::options:
       sampling_ = {};
+      if (const auto* const adapter = members_->find(Place::options, "adapter_id"); prefix_ && adapter != nullptr)
+        prefix_->forget_seed(adapter);
       return;
     case Place::sampling_params:
       nested_sampling_ = {};
@@ -76,6 +98,10 @@ void RequestReader::begin_source(const RequestMember& member) {
   const bool asks = from_ == From::prompt || from_ == From::text;
   const bool messages = member.place == Place::messages || member.place == Place::input;
   if ((asks && !messages) || from_ == From::input_ids) source().user_messages = 1;
+  if (prefix_ && (asks || from_ == From::input_ids))
+    prefix_->begin_chain(&member, messages ? PrefixChain::Of::messages : PrefixChain::Of::text);
+  else if (prefix_)
+    prefix_->begin_seed(&member, member.key);
   opening_.begin(asks && messages                ? Opening::Of::messages
                  : asks || from_ == From::system ? Opening::Of::text
                                                  : Opening::Of::nothing);
@@ -84,11 +110,13 @@ void RequestReader::begin_source(const RequestMember& member) {
 void RequestReader::read(std::string_view text) {
   source().scripts.add(text);
   opening_.add(text);
+  if (prefix_) prefix_->add(text);
 }
 
 void RequestReader::read_key(Place in, std::string_view piece) {
   if (in == Place::tool_tree) tool_bytes_ += piece.size();
-  read(piece);
+  if (in == Place::tool_tree || in == Place::text_tree) return read(piece);
+  if (prefix_) prefix_->add(piece);
 }
 
 /// A key may come again. Its earlier value is void, whatever the new one is.
@@ -140,10 +168,19 @@ RequestReader::Place RequestReader::begin_object(Place place) {
     case Place::stored_context:
       stored_context_ = true;
       return Place::ignored;
-    case Place::part:
-    case Place::prompt:
+    case Place::seed_tree:
+      if (!prefix_) return Place::ignored;
+      [[fallthrough]];
     case Place::tool_tree:
     case Place::text_tree:
+    case Place::data_tree:
+      if (prefix_) prefix_->add_structure("{", 1);
+      return place;
+    case Place::part:
+      part_has_text_ = false;
+      if (prefix_) prefix_->begin_part();
+      return place;
+    case Place::prompt:
     case Place::stream_options:
     case Place::options:
     case Place::sampling_params:
@@ -154,19 +191,35 @@ RequestReader::Place RequestReader::begin_object(Place place) {
   }
 }
 
-void RequestReader::end_object(Place place, bool known, std::size_t size) {
-  if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
-  if (place == Place::part && !known) ++source().images;  // A part without text.
+void RequestReader::end_object(Place place, std::size_t size) {
+  const std::size_t commas = size > 0 ? size - 1 : 0;
+  if (place == Place::tool_tree) tool_bytes_ += 2 + commas;
+  if (prefix_ && is_tree(place)) prefix_->add_structure("}", 1 + commas);
+  if (place == Place::part) {
+    if (!part_has_text_) ++source().images;
+    if (prefix_) prefix_->end_part(!part_has_text_);
+    part_has_text_ = true;  // A part around this one has it in a member of text.
+  }
   if (place == Place::message) {
     if (role_ == Opening::user) ++source().user_messages;
     opening_.end_message(role_);
+    if (prefix_) prefix_->end_message();
   }
   if (depth() == 0) empty_ = size == 0;
 }
 
 RequestReader::Place RequestReader::begin_array(Place place) {
   switch (place) {
+    case Place::seed_tree:
+      if (!prefix_) return Place::ignored;
+      [[fallthrough]];
+    case Place::tool_tree:
+    case Place::text_tree:
+    case Place::data_tree:
+      if (prefix_) prefix_->add_structure("[", 1);
+      return place;
     case Place::tools:
+      if (prefix_) prefix_->add_structure("[", 1);
       return Place::tool_tree;
     case Place::system:
       ++source().messages;
@@ -185,17 +238,17 @@ RequestReader::Place RequestReader::begin_array(Place place) {
       return Place::token_of_list;
     case Place::images:
       return Place::image;
-    case Place::tool_tree:
-    case Place::text_tree:
-      return place;
     default:
       return Place::ignored;
   }
 }
 
 void RequestReader::end_array(Place place, std::size_t size) {
+  if (!is_tree(place)) return;
+  const std::size_t commas = size > 0 ? size - 1 : 0;
+  if (prefix_) prefix_->add_structure("]", 1 + commas);
   if (place != Place::tool_tree) return;
-  tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
+  tool_bytes_ += 2 + commas;
   tools_ |= depth() == 1 && size > 0;
 }
 
@@ -225,6 +278,7 @@ void RequestReader::string(std::string_view piece, bool last) {
       return;
     case Place::role:
       role_.append(piece.substr(0, longest_role - role_.size()));
+      if (prefix_) prefix_->add_label(member().key, piece, last);
       return;
     case Place::stored_context:
       stored_context_ = true;
@@ -232,6 +286,12 @@ void RequestReader::string(std::string_view piece, bool last) {
     case Place::images:
     case Place::image:
       if (last) ++source().images;
+      if (prefix_) prefix_->add_picture(piece, last);
+      return;
+    case Place::label:
+    case Place::seed_tree:
+    case Place::data_tree:
+      if (prefix_) read_in_prefix(place, piece, last);
       return;
     case Place::input:
     case Place::system:
@@ -248,10 +308,27 @@ void RequestReader::string(std::string_view piece, bool last) {
   }
   read(piece);
   if (!last) return;
+  if (prefix_ && is_tree(place)) prefix_->add_structure("\"", 2);
+  if (prefix_ && !is_tree(place)) prefix_->end_text();
   if (place == Place::prompt_of_list) opening_.end_text();
   if (place != Place::input) return;
   ++source().user_messages;
   opening_.end_message(Opening::user);
+  if (!prefix_) return;
+  prefix_->add_label("role", Opening::user, true);
+  prefix_->end_message();
+}
+
+void RequestReader::read_in_prefix(Place place, std::string_view piece, bool last) {
+  if (place != Place::label) {
+    prefix_->add(piece);
+    if (last) prefix_->add_structure("\"", 2);
+  } else if (open_place() == Place::part) {
+    prefix_->add_id(piece);
+    if (last) prefix_->end_text();
+  } else {
+    prefix_->add_label(member().key, piece, last);
+  }
 }
 
 void RequestReader::number(double value, std::size_t bytes) {
@@ -282,9 +359,15 @@ void RequestReader::number(double value, std::size_t bytes) {
       [[fallthrough]];
     case Place::token_of_list:
       ++source().token_ids;
+      if (prefix_) prefix_->token_id(value);
       break;
     case Place::tool_tree:
       tool_bytes_ += bytes;
+      [[fallthrough]];
+    case Place::text_tree:
+    case Place::seed_tree:
+    case Place::data_tree:
+      if (prefix_) prefix_->number(value, bytes);
       break;
     default:
       break;
@@ -304,6 +387,11 @@ void RequestReader::boolean(bool value) {
       break;
     case Place::tool_tree:
       tool_bytes_ += value ? 4 : 5;
+      [[fallthrough]];
+    case Place::text_tree:
+    case Place::seed_tree:
+    case Place::data_tree:
+      if (prefix_) prefix_->add_structure(value ? "t" : "f", value ? 4 : 5);
       break;
     default:
       break;
@@ -311,7 +399,14 @@ void RequestReader::boolean(bool value) {
 }
 
 void RequestReader::null() {
-  if (value_place() == Place::tool_tree) tool_bytes_ += 4;
+  const Place place = value_place();
+  if (place == Place::tool_tree) tool_bytes_ += 4;
+  if (!prefix_ || place == Place::ignored) return;
+  if (is_tree(open_place()) || place == Place::data_tree || place == Place::text_tree) {
+    prefix_->add_structure("n", 4);
+  } else if (depth() == 1 || open_place() == Place::options) {
+    prefix_->forget_seed(&member());  // As if it were not there.
+  }
 }
 
 }  // namespace weir::metrics::wire

@@ -1,14 +1,15 @@
 // Walks a request's JSON and gathers what RequestFacts hold: it is the part of RequestInspector that sees the body.
 //
 // A value's meaning is its place (json/walker.hpp), by the members that the route's dialect names. State is bounded:
-// three bytes a level of nesting, sums, and the model's name. The last of duplicate members of the outermost object
-// counts, so text is summed per member.
+// two bytes a level of nesting, sums, the model's name, and with a prefix key the anchors of PrefixChain. The last of
+// duplicate members of the outermost object counts, so text is summed per member.
 //
 // TGI and SGLang share a path. The members of both are read, and `fill` decides whose the request is.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "metrics/wire/request/facts.hpp"
 #include "metrics/wire/request/model_name.hpp"
 #include "metrics/wire/request/opening.hpp"
+#include "metrics/wire/request/prefix_chain.hpp"
 #include "metrics/wire/request/script.hpp"
 
 namespace weir::metrics::wire {
@@ -25,10 +27,13 @@ namespace weir::metrics::wire {
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
   /// Begins a request. Call it before the body comes.
-  void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
+  void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key,
+             const std::optional<SipKey>& prefix_key);
   /// True if the route streams whatever the body says.
   bool always_streams() const { return route_.streams == Streams::always; }
   void fill(RequestFacts& facts) const;
+  /// See RequestInspector::take_prefix. Call it last, and only for a whole document.
+  std::shared_ptr<const PromptPrefix> take_prefix(std::uint64_t seed);
 
   // Hides the name of Walker's.
   void key(std::string_view name) {
@@ -37,21 +42,21 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   }
 
   // Walker calls these.
-  const RequestMember* find(Place in, std::string_view key) const;
+  const RequestMember* find(Place in, std::string_view key);
   void begin_member(Place in, const RequestMember& member);
   Place begin_object(Place place);
   Place begin_array(Place place);
-  void end_object(Place place, bool known, std::size_t size);
+  void end_object(Place place, std::size_t size);
   void end_array(Place place, std::size_t size);
 
   // The parser calls these.
   [[gnu::always_inline]] void key_text(std::string_view piece) {
     const Place in = open_place();
-    if (in == Place::tool_tree || in == Place::text_tree) read_key(in, piece);
+    if (is_tree(in)) read_key(in, piece);
   }
   /// Text of which only the scripts count is counted as it is written.
   const char* skim(const char* at, const char* end) {
-    return opening_.takes_text() || !is_text(value_place()) ? at : source().scripts.add_written(at, end);
+    return prefix_ || opening_.takes_text() || !is_text(value_place()) ? at : source().scripts.add_written(at, end);
   }
   void string(std::string_view piece, bool last);
   void number(double value, std::size_t bytes);
@@ -78,6 +83,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
 
   static bool is_text(Place place);
   void begin_outermost(const RequestMember& member);
+  void begin_in_prefix(Place in, const RequestMember& member);
+  void read_in_prefix(Place place, std::string_view piece, bool last);
   void begin_source(const RequestMember& member);
   void forget(Place place);
   void read(std::string_view text);
@@ -93,6 +100,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   From from_ = From::prompt;  // The current text belongs there.
   Opening opening_;           // That of the same member.
   std::string role_;          // The open message's.
+  bool part_has_text_ = false;  // A member of the open part is text.
+  std::optional<PrefixChain> prefix_;
 
   std::string model_;
   std::uint32_t models_named_ = 0;  // Counts the members that some reader could take for it.

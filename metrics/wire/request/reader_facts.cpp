@@ -32,6 +32,20 @@ void RequestReader::tell_conversation(RequestFacts& facts) const {
   facts.conversation = all.value();
 }
 
+std::shared_ptr<const PromptPrefix> RequestReader::take_prefix(std::uint64_t seed) {
+  if (!prefix_ || prefix_->chain_member() == nullptr) return nullptr;
+  if (stored_context_ || sources_[static_cast<std::size_t>(From::context)].token_ids > 0) return nullptr;
+  const Dialect& dialect = dialect_of(api_by_members());
+  const auto prompt = static_cast<const RequestMember*>(prefix_->chain_member())->from;
+  if (contains(dialect.foreign_sources, prompt)) return nullptr;
+  if (sources_[static_cast<std::size_t>(prompt)].prompts() > 1) return nullptr;
+  SipHash all(prefix_->key());
+  all.add(model_);
+  all.add(dialect.renders_prompt ? "\xFF" : "\xFE");  // No UTF-8 has these bytes.
+  all.add(seed);
+  return prefix_->take(all);
+}
+
 void RequestReader::fill(RequestFacts& facts) const {
   facts.api = api_by_members();
   const Dialect& dialect = dialect_of(facts.api);

@@ -257,7 +257,7 @@ TEST(SettingsErrors, ValuesOfReplicas) {
   for (const auto& [line, error] : table) EXPECT_EQ(replica_line(line), error);
 }
 
-TEST(SettingsErrors, OfAPoolsQueue) {
+TEST(SettingsErrors, OfAPool) {
   const std::string fair =
       ": must be \"key\" for the client's key, \"address\" for its address, or \"header:NAME\" for a header of "
       "its "
@@ -269,6 +269,12 @@ TEST(SettingsErrors, OfAPoolsQueue) {
       {"fair_by = 'header:x y'", "11: [[pool]] fair_by = \"header:x y\"" + fair},
       {"fair_by = 'header:x_y'", "11: [[pool]] fair_by = \"header:x_y\"" + fair},
       {"fair_by = 'address '", "11: [[pool]] fair_by = \"address \"" + fair},
+      {"prefix_aware = 1", "16: [[pool]] prefix_aware = 1: must be true or false, without quotes"},
+      {"prefix_isolation = 'keys'",
+       "20: [[pool]] prefix_isolation = \"keys\": must be one of \"none\", \"key\"; did you mean \"key\"?"},
+      {"prefix_isolation = 'key'",
+       "20: [[pool]] prefix_isolation = \"key\": clients have no keys by which to keep them apart; set "
+       "server.api_keys, or \"none\""},
       {"queue_byte = 1", "1: [[pool]] queue_byte: unknown key; did you mean queue_bytes?"},
   };
   for (const auto& [line, error] : rows) {

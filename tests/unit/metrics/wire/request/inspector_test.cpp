@@ -3,6 +3,8 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "metrics/wire/request/inspector.hpp"
 #include "tests/unit/metrics/wire/request/request_facts.hpp"
@@ -94,6 +96,26 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
   RequestInspector bytes = inspector_at(path_of(api));
   for (const char& byte : body) bytes.feed({&byte, 1});
   EXPECT_EQ(words(bytes.finish()), wanted);
+}
+
+/// Hashing the prompt's beginnings leaves the facts as they are.
+TEST_P(RequestBodies, HaveTheSameAnchorsHoweverTheyAreSplit) {
+  const std::string_view body = GetParam().text;
+  const Api api = GetParam().api;
+  const std::string wanted = words(facts_of(api, body));
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> whole;
+  for (std::size_t cut = 0; cut <= body.size(); ++cut) {
+    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api), conversation_key, SipKey{7, 8});
+    split.feed(body.substr(0, cut));
+    split.feed(body.substr(cut));
+    ASSERT_EQ(words(split.finish()), wanted) << cut;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> anchors;
+    if (const auto prefix = split.take_prefix()) {
+      for (const auto& anchor : prefix->anchors) anchors.emplace_back(anchor.position, anchor.key);
+    }
+    if (cut == 0) whole = anchors;
+    ASSERT_EQ(anchors, whole) << cut;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Apis, RequestBodies, testing::ValuesIn(bodies));

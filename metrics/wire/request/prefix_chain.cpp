@@ -1,0 +1,254 @@
+#include "metrics/wire/request/prefix_chain.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+
+namespace weir::metrics::wire {
+
+namespace {
+
+/// Mixes all bits of a number into all others (MurmurHash3's finaliser). Different numbers stay different.
+std::uint64_t mixed(std::uint64_t number) {
+  number = (number ^ number >> 33) * 0xff51afd7ed558ccd;
+  number = (number ^ number >> 33) * 0xc4ceb9fe1a85ec53;
+  return number ^ number >> 33;
+}
+
+}  // namespace
+
+void PrefixChain::begin_chain(const void* member, Of of) {
+  end_seed();
+  ambiguous_ |= chain_member_ != nullptr && chain_member_ != member;
+  chain_member_ = member;
+  of_ = of;
+  in_chain_ = true;
+  member_begun_ = token_ids_ = mixed_ = false;
+  labels_ = 0;
+  chain_ = SipHash(key_);
+  position_ = ends_ = 0;
+  rung_ = rung_behind(0, false);
+  kept_.clear();
+}
+
+void PrefixChain::begin_seed(const void* member, std::string_view name) {
+  end_seed();
+  in_chain_ = false;
+  seed_ = SipHash(key_);
+  seed_bytes_ = 0;
+  seed_member_ = member;
+  mark(name);
+}
+
+void PrefixChain::end_seed() {
+  if (seed_member_ == nullptr) return;
+  const SeedMember ended{seed_member_, seed_.value(), seed_bytes_};
+  forget_seed(seed_member_);
+  seed_members_.push_back(ended);
+}
+
+void PrefixChain::forget_seed(const void* member) {
+  if (seed_member_ == member) seed_member_ = nullptr;
+  const auto same = [member](const SeedMember& one) { return one.member == member; };
+  seed_members_.erase(std::remove_if(seed_members_.begin(), seed_members_.end(), same), seed_members_.end());
+}
+
+void PrefixChain::mark(std::string_view name) {
+  std::array<char, 40> bytes;
+  const std::size_t size = std::min(name.size(), bytes.size() - 2);
+  bytes[0] = '\xFF';
+  std::memcpy(bytes.data() + 1, name.data(), size);
+  bytes[size + 1] = '\xFE';
+  hash().add({bytes.data(), size + 2});
+}
+
+void PrefixChain::keep() {
+  if (kept_.empty()) kept_.reserve(64);
+  kept_.push_back({chain_.value(), position_});
+}
+
+/// Rungs within something that moves the position at once have no anchor.
+void PrefixChain::pass_rungs() {
+  while (rung_ <= position_) rung_ = rung_behind(rung_, token_ids_);
+}
+
+void PrefixChain::move_on(std::uint64_t bytes) {
+  if (!in_chain_) {
+    seed_bytes_ += bytes;
+    return;
+  }
+  position_ += bytes;
+  pass_rungs();
+}
+
+void PrefixChain::add(std::string_view text) {
+  if (in_data_ || !in_chain_) {
+    hash().add(text);
+    if (!in_data_) seed_bytes_ += text.size();
+    return;
+  }
+  mixed_ |= token_ids_ && !text.empty();
+  while (text.size() >= rung_ - position_) {
+    const std::size_t size = rung_ - position_;
+    chain_.add(text.substr(0, size));
+    text.remove_prefix(size);
+    position_ = rung_;
+    keep();
+    pass_rungs();
+  }
+  chain_.add(text);
+  position_ += text.size();
+}
+
+/// A prompt that is one text has no mark at its end, so that it is a beginning of longer ones.
+void PrefixChain::end_text() {
+  if (!in_chain_ || of_ == Of::messages) mark("");
+}
+
+/// Ids among text are counted by no common unit, so such a prompt has no anchors.
+void PrefixChain::token_id(double id) {
+  if (!in_chain_) return;
+  if (!token_ids_) {
+    mixed_ |= position_ > 0;
+    token_ids_ = true;
+    rung_ = rung_behind(0, true);
+  }
+  chain_.add(std::bit_cast<std::uint64_t>(id));
+  if (++position_ < rung_) return;
+  keep();
+  pass_rungs();
+}
+
+void PrefixChain::add_structure(std::string_view name, std::size_t bytes) {
+  mark(name);
+  if (!in_data_ && !in_chain_) seed_bytes_ += bytes;
+}
+
+void PrefixChain::number(double value, std::size_t bytes) {
+  add_structure("#", bytes);
+  hash().add(std::bit_cast<std::uint64_t>(value));
+  hash().add(std::uint64_t{bytes});
+}
+
+void PrefixChain::begin_member(std::string_view name) {
+  if (member_begun_ || name != "content") mark(name);
+  member_begun_ = true;
+}
+
+void PrefixChain::begin_part() {
+  in_data_ = false;
+  data_ = 0;
+  part_state_ = Part::empty;
+}
+
+void PrefixChain::begin_part_member(std::string_view name) {
+  end_data();
+  if (part_state_ == Part::empty && name == "text") {
+    part_state_ = Part::text;
+    return;
+  }
+  if (part_state_ == Part::empty) mark("(");
+  part_state_ = Part::more;
+  mark("+");
+  mark(name);
+}
+
+void PrefixChain::begin_part_data(std::string_view name) {
+  end_data();
+  in_data_ = true;
+  part_ = SipHash(key_);
+  mark(name);
+}
+
+void PrefixChain::end_data() {
+  if (in_data_) data_ += part_.value();
+  in_data_ = false;
+}
+
+/// Parts lie within parts only in their members of text, so what is around a part has more than one text.
+void PrefixChain::end_part(bool picture) {
+  end_data();
+  if (picture) end_picture();
+  if (part_state_ == Part::more) mark(")");
+  part_state_ = Part::more;
+}
+
+void PrefixChain::add_picture(std::string_view piece, bool last) {
+  if (!in_data_) begin_part_data("");
+  add(piece);
+  if (!last) return;
+  end_data();
+  end_picture();
+}
+
+void PrefixChain::end_picture() {
+  mark("@");
+  hash().add(data_);
+  data_ = 0;
+  mixed_ |= in_chain_ && token_ids_;
+  move_on(picture_bytes);
+}
+
+void PrefixChain::add_label(std::string_view name, std::string_view piece, bool last) {
+  if (!label_begun_) {
+    label_begun_ = true;
+    part_ = SipHash(key_);
+    part_.add(name);
+    part_.add("\xFF");
+  }
+  part_.add(piece);
+  if (!last) return;
+  labels_ += part_.value();
+  label_begun_ = false;
+}
+
+void PrefixChain::end_message() {
+  mark("m");
+  hash().add(labels_);
+  labels_ = 0;
+  member_begun_ = false;
+  if (!in_chain_) return;
+  move_on(message_bytes);
+  const Anchor end{chain_.value(), position_};
+  ring_[ends_++ % last_ends] = end;
+  if (position_ - (kept_.empty() ? 0 : kept_.back().position) < end_distance(position_)) return;
+  if (kept_.empty()) kept_.reserve(64);
+  kept_.push_back(end);
+}
+
+std::shared_ptr<const PromptPrefix> PrefixChain::take(const SipHash& more) {
+  end_seed();
+  if (ambiguous_ || mixed_ || position_ == 0) return nullptr;
+  if (of_ == Of::text && (kept_.empty() || kept_.back().position < position_)) keep();
+
+  SipHash seed = more;
+  seed.add(token_ids_ ? "i" : of_ == Of::text ? "t" : "m");
+  std::uint64_t sum = 0, base = 0;
+  for (const SeedMember& one : seed_members_) {
+    sum += one.hash;
+    base += one.bytes;
+  }
+  seed.add(sum);
+  if (token_ids_) base = 0;
+  const auto keyed = [seed = seed.value(), base](const Anchor& anchor) {
+    const std::uint64_t key = mixed(anchor.key ^ seed);
+    return Anchor{key == 0 ? 1 : key, anchor.position + base};
+  };
+
+  auto prefix = std::make_shared<PromptPrefix>();
+  prefix->token_ids = token_ids_;
+  auto& anchors = prefix->anchors;
+  const std::uint64_t in_ring = std::min<std::uint64_t>(ends_, last_ends);
+  anchors.reserve(kept_.size() + in_ring + 1);
+  if (base >= least_base) anchors.push_back(keyed({SipHash(key_).value(), 0}));
+  std::array<Anchor, last_ends> last;
+  for (std::uint64_t i = 0; i < in_ring; ++i) last[i] = ring_[(ends_ - in_ring + i) % last_ends];
+  const auto first = static_cast<std::ptrdiff_t>(anchors.size());
+  std::set_union(kept_.begin(), kept_.end(), last.begin(), last.begin() + static_cast<std::ptrdiff_t>(in_ring),
+                 std::back_inserter(anchors), [](const Anchor& a, const Anchor& b) { return a.position < b.position; });
+  std::transform(anchors.begin() + first, anchors.end(), anchors.begin() + first, keyed);
+  return prefix;
+}
+
+}  // namespace weir::metrics::wire

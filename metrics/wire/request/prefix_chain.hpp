@@ -1,0 +1,143 @@
+// Hashes a prompt's beginnings while its request is read: the chain of its messages or its text, and a seed of all that
+// a template renders before them or that keeps caches apart.
+//
+// A hashed prompt is a sequence of texts and marks. Text is UTF-8, which has neither 0xFF nor 0xFE; a mark is 0xFF, a
+// name and 0xFE, and after some marks come numbers of eight bytes each. So the bytes that are hashed can be read in one
+// way only, and two different prompts never hash the same bytes. A message is
+//
+//   members of text: the fields of each member but a leading `content` begin with a mark of its name. A field is a
+//     text and a mark without a name; a tree is its keys, strings, numbers and brackets, with a mark behind each
+//   parts: a part of nothing but `text` is one field, as a `content` without parts is. Others have brackets, and each
+//     member of text begins with `+` and its name
+//   pictures, which stand for parts that are no text: a mark and a hash of their members
+//   its end: a mark, and the sum of the keyed hashes of its short members (`role`, `name`, ids), in whatever order
+//     they come
+//
+// Numbers count as the nearest double and by their written length. The order of the members of a message counts, but
+// for the short ones; the order of the outermost members does not.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "metrics/sip_hash.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
+
+namespace weir::metrics::wire {
+
+/// Used by one thread. Hashing costs about half a nanosecond a byte, an anchor some 15 ns. No text is kept, and 16 bytes
+/// for each anchor: at most some 50 anchors for 4 KiB of a body, 500 for 4 MiB.
+class PrefixChain {
+ public:
+  enum class Of : std::uint8_t { messages, text };
+
+  static constexpr std::uint64_t picture_bytes = 4000;  ///< A part that is no text moves the position so far.
+  /// A message moves the position so far, for what a template puts around it. So positions of messages always rise.
+  static constexpr std::uint64_t message_bytes = 16;
+  static constexpr std::uint64_t least_base = 256;  ///< From this length on, the seed's text has an anchor.
+  static constexpr std::size_t last_ends = 32;      ///< So many last ends of messages are anchors always.
+
+  /// Position of the rung of the ladder behind the rung at `position`. Positions count bytes, or token ids.
+  static constexpr std::uint64_t rung_behind(std::uint64_t position, bool token_ids) {
+    return position + (token_ids ? std::max<std::uint64_t>(16, position / 16 / 16 * 16)
+                                 : std::max<std::uint64_t>(256, position / 16));
+  }
+  /// An end of a message is kept if it lies so far behind the last anchor.
+  static constexpr std::uint64_t end_distance(std::uint64_t position) {
+    return std::max<std::uint64_t>(256, position / 64);
+  }
+
+  explicit PrefixChain(const SipKey& key) : key_(key), chain_(key), seed_(key), part_(key) {}
+
+  /// An outermost member begins that is the prompt. The last one counts; a prompt in two members of different names has
+  /// no anchors. `member` tells members apart, by address.
+  void begin_chain(const void* member, Of of);
+  /// A member of the seed begins. The last of one name counts.
+  void begin_seed(const void* member, std::string_view name);
+  /// The member is null, which is as if it were not there.
+  void forget_seed(const void* member);
+
+  /// Text that is rendered.
+  void add(std::string_view text);
+  /// Text is rendered only as an id, which moves no position.
+  void add_id(std::string_view text) { hash().add(text); }
+  void end_text();
+  void token_id(double id);
+
+  /// Tree: a bracket, or the end of a key, a string or a literal. In the seed it counts as so many bytes.
+  void add_structure(std::string_view name, std::size_t bytes);
+  void number(double value, std::size_t bytes);
+
+  // Messages and their parts.
+  void begin_member(std::string_view name);
+  void begin_part();
+  void begin_part_member(std::string_view name);
+  /// A member of a part begins that is no text. It counts only if the part is a picture.
+  void begin_part_data(std::string_view name);
+  void end_part(bool picture);
+  /// A picture by itself, as a string.
+  void add_picture(std::string_view piece, bool last);
+  /// A short member.
+  void add_label(std::string_view name, std::string_view piece, bool last);
+  void end_message();
+
+  /// Returns null if nothing is known of the prompt. Nothing may be called afterwards. `more` is mixed into the seed:
+  /// the model, and who may share.
+  std::shared_ptr<const PromptPrefix> take(const SipHash& more);
+  /// The member that is the prompt; null if there is none.
+  const void* chain_member() const { return chain_member_; }
+  const SipKey& key() const { return key_; }
+
+ private:
+  using Anchor = PromptPrefix::Anchor;
+
+  struct SeedMember {
+    const void* member;
+    std::uint64_t hash;
+    std::uint64_t bytes;
+  };
+  enum class Part : std::uint8_t { empty, text, more };
+
+  SipHash& hash() { return in_data_ ? part_ : in_chain_ ? chain_ : seed_; }
+  void mark(std::string_view name);
+  void keep();
+  void pass_rungs();
+  void move_on(std::uint64_t bytes);
+  void end_data();
+  void end_picture();
+  void end_seed();
+
+  const SipKey key_;
+  SipHash chain_, seed_, part_;  // The last is for a member of a part that is no text, and for a label.
+  bool in_chain_ = false;
+  bool in_data_ = false;
+  bool label_begun_ = false;
+  bool member_begun_ = false;  // The message has had a member of text.
+  Part part_state_ = Part::empty;
+  std::uint64_t data_ = 0;    // The sum of the hashes of the open part's members that are no text.
+  std::uint64_t labels_ = 0;  // The sum of the hashes of the open message's labels.
+
+  const void* chain_member_ = nullptr;
+  Of of_ = Of::text;
+  bool ambiguous_ = false;  // The prompt is in two members.
+  bool mixed_ = false;      // The prompt has token ids, and text or pictures.
+  bool token_ids_ = false;
+  std::uint64_t position_ = 0;
+  std::uint64_t rung_ = 0;
+  std::vector<Anchor> kept_;
+  std::uint64_t ends_ = 0;  // Counts the ends of messages.
+  std::array<Anchor, last_ends> ring_;
+
+  const void* seed_member_ = nullptr;
+  std::uint64_t seed_bytes_ = 0;
+  boost::container::small_vector<SeedMember, 8> seed_members_;
+};
+
+}  // namespace weir::metrics::wire
