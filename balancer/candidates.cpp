@@ -24,8 +24,10 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
   found_ = views_;
   const bool split = pool_.split.is_on();
   const bool to_candidate = split && pool_.split.gives_candidate(request);
+  const bool prefix = pool_.look_up(request);
   for (ReplicaView& view : found_) {
     const PoolReplica& replica = pool_.replicas[view.index];
+    if (prefix) view.cached = pool_.cached(request, view.index);
     view.tried = std::ranges::binary_search(request.tried, replica.key.serial);
     if (view.tried && pool_.latest < replica.rests_until) view.full = true;
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;
@@ -43,7 +45,7 @@ Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool
   const Narrowed narrowed = narrow_found(request, can_wait);
   if (!takes(narrowed)) return narrowed;
   const bool reserved_for_another = pool_.reserved_for && *pool_.reserved_for != ticket;
-  if (reserved_for_another || !pool_has_room(request.prompt)) return {Eligibility::busy};
+  if (reserved_for_another || !pool_has_room(request.uncached())) return {Eligibility::busy};
   return narrowed;
 }
 

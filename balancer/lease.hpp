@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -38,7 +39,9 @@ struct LedgerEntry {
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
-  Tokens prompt = 0;
+  Tokens prompt = 0, uncached = 0;
+  PrefixPrediction prefix{};
+  Tokens prefix_best = 0;  ///< What the candidate that held most of the prompt held of it.
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
@@ -81,6 +84,15 @@ class Lease {
   /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return entry_.subject; }
   Tokens prompt_estimate() const { return entry_.prompt; }
+  /// What the replica is believed to hold of the prompt, and what the candidate that holds most of it does. Nothing if
+  /// nothing is known of the prompt.
+  struct PrefixTokens {
+    Tokens predicted = 0, best = 0;
+  };
+  std::optional<PrefixTokens> prefix_tokens() const {
+    if (entry_.prefix.tail == 0) return std::nullopt;
+    return PrefixTokens{entry_.prefix.cached, entry_.prefix_best};
+  }
   /// True if the replica lately answered with 4xx where its peers do not: another one is to be asked about a 4xx.
   bool doubted() const { return entry_.doubted; }
 

@@ -40,8 +40,8 @@ Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optiona
 
 }  // namespace
 
-void LeaseBook::set_policy(config::Policy policy, double decode_weight) {
-  policy_ = policy::make(policy, decode_weight);
+void LeaseBook::set_policy(config::Policy policy, double decode_weight, double kappa) {
+  policy_ = policy::make(policy, decode_weight, kappa);
   decode_weight_ = decode_weight;
 }
 
@@ -50,7 +50,17 @@ void LeaseBook::estimate(WaitingRequest& request) const {
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
   request.sequence = prompt_of_sequence(*request.facts, prompt);
+  if (prompt.known) note_cached(request);
   request.context = sum_of(request.sequence, request.facts->max_tokens.value_or(0));
+}
+
+/// Where the end of a beginning of the prompt is known, so are its tokens; and what some replica holds of it is not to
+/// be computed.
+void LeaseBook::note_cached(WaitingRequest& request) const {
+  if (request.prefix) request.prompt = pool_.prefixes.refine(*request.prefix, request.prompt);
+  if (!pool_.look_up(request)) return;
+  for (const PoolReplica& replica : pool_.replicas.named())
+    if (replica.is_in()) request.cached = std::max(request.cached, pool_.cached(request, replica.key.index));
 }
 
 Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
@@ -69,7 +79,10 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
-  replica.ledger.open(++tickets_, {request.prompt, output, shows, longest}, pool_.latest);
+  PrefixPrediction prefix;
+  if (request.prefix && pool_.counts_cached)
+    prefix = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
+  replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
   if (shows) replica.rates.prompt_began(tickets_);
   ++pool_.in_flight;
 
@@ -80,6 +93,10 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   entry.ticket = tickets_;
   entry.key = replica.key;
   entry.prompt = request.prompt;
+  entry.uncached = request.prompt - chosen.cached;
+  entry.prefix = prefix;
+  entry.prefix_best = std::ranges::max(candidates, {}, &ReplicaView::cached).cached;
+  if (prefix.tail != 0) pool_.prefixes.count(prefix, chosen.index, entry.prefix_best);
   entry.since = pool_.latest;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
@@ -90,7 +107,7 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   PoolReplica& replica = pool_.replicas[entry.key.index];
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   if (!output) return 0;
-  prompt_finished(replica, entry.prompt);
+  prompt_finished(replica, entry.uncached);
   if (shows_tokens(*entry.facts)) {
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
     speeds_.update();
@@ -115,6 +132,13 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
         replica.health.failures() >= failures_before_rest || !replica.failed_clients.answered_lately(pool_.latest);
   }
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
+  if (entry.prefix.tail != 0) {
+    if (end.cause == EndCause::answered) {
+      pool_.prefixes.answered(entry.prefix, entry.key.index, {end.prompt_tokens, end.cached_tokens, end.output_tokens});
+    } else if (!closed.first_token) {
+      pool_.prefixes.failed(entry.prefix, entry.key.index);
+    }
+  }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
     learn(replica, entry, end, closed);
@@ -129,19 +153,19 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   const RequestFacts& facts = *entry.facts;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
-  if (!closed.first_token) return prompt_finished(replica, closed.prompt);
+  if (!closed.first_token) return prompt_finished(replica, closed.uncached);
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
-  const Tokens cached = std::min(end.cached_tokens.value_or(0), prompt);
+  const Tokens cached = std::min(end.cached_tokens.value_or(entry.prefix.cached), prompt);
   replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, pool_.latest);
   if (end.output_tokens)
     replica.rates.answer_finished(*end.output_tokens, metrics::seconds(pool_.latest - *closed.first_token));
   speeds_.update();
 }
 
-void LeaseBook::prompt_finished(PoolReplica& replica, Tokens prompt) {
-  pool_.finished.add(prompt, pool_.latest);
-  replica.health.prompt_finished(prompt);
+void LeaseBook::prompt_finished(PoolReplica& replica, Tokens uncached) {
+  pool_.finished.add(uncached, pool_.latest);
+  replica.health.prompt_finished(uncached);
   starts_.end_finished();
 }
 

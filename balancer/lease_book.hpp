@@ -34,7 +34,7 @@ class LeaseBook {
             std::uint64_t seed)
       : pool_(pool), speeds_(speeds), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
 
-  void set_policy(config::Policy policy, double decode_weight);
+  void set_policy(config::Policy policy, double decode_weight, double kappa);
 
   /// Sets the prompt of a request, and what it may come to, as estimated from its facts.
   void estimate(WaitingRequest& request) const;
@@ -49,7 +49,8 @@ class LeaseBook {
   Concurrency end(const LedgerEntry& entry, const LeaseEnd& end);
 
  private:
-  void prompt_finished(PoolReplica& replica, Tokens prompt);
+  void note_cached(WaitingRequest& request) const;
+  void prompt_finished(PoolReplica& replica, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
 
   PoolState& pool_;

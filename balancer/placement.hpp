@@ -21,8 +21,6 @@ struct PlacementRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   /// The replicas that already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
-  /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
-  std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
   double share = 1;            ///< The key's share of the turns, relative to other keys'. Above 0.
   std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.
@@ -31,6 +29,8 @@ struct PlacementRequest {
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
   std::uint64_t lot = 0;  ///< Decides the side of a split, where the request has no conversation.
+  /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
 };
 
 using WaitTicket = std::uint64_t;

@@ -23,7 +23,19 @@ void Pool::set_limits(const PoolLimits& limits, Moment now) {
 }
 
 void Pool::set_policy(config::Policy policy, double decode_weight) {
-  core_.locked([&](PoolParts& parts) { parts.leases.set_policy(policy, decode_weight); });
+  core_.locked([&](PoolParts& parts) {
+    parts.state.policy = policy;
+    parts.state.decode_weight = decode_weight;
+    parts.apply_policy();
+  });
+}
+
+void Pool::set_prefix_aware(bool aware, double kappa) {
+  core_.locked([&](PoolParts& parts) {
+    parts.state.prefix_aware = aware;
+    parts.state.kappa = kappa;
+    parts.apply_policy();
+  });
 }
 
 void Pool::set_split(std::optional<double> share, Moment now) {
@@ -38,10 +50,16 @@ SplitFigures Pool::split() {
   return core_.locked([](PoolParts& parts) -> SplitFigures { return parts.state.split; });
 }
 
+void Pool::set_prefix_oracle(PrefixOracle oracle) {
+  core_.locked([&](PoolParts& parts) { parts.state.oracle = std::move(oracle); });
+}
+
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
     parts.state.close_candidates();
+    for (const PoolReplica& replica : parts.state.replicas.named())
+      parts.state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
     parts.queue.note_contexts();
     parts.speeds.update();
     return indices;
@@ -60,6 +78,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) -> Offered {
     const PoolState& pool = parts.state;
     parts.speeds.forget_untested();
+    if (pool.counts_cached) request.prefix = placement.prefix;
     parts.leases.estimate(request);
     request.tried.assign(placement.tried.begin(), placement.tried.end());
     std::ranges::sort(request.tried);

@@ -37,6 +37,12 @@ class Pool final : public LeaseOwner {
 
   /// Chooses in another way from now on. The books stay.
   void set_policy(config::Policy policy, double decode_weight);
+  /// Counts what replicas hold of prompts from now on, or not. `kappa` is the price of computing what another replica
+  /// holds (policy/least_queued_tokens.hpp). The other policies do not look at it, so it is off for them.
+  void set_prefix_aware(bool aware, double kappa = default_kappa);
+  static constexpr double default_kappa = 1;
+  /// For simulations: what replicas really hold counts, in place of what is believed.
+  void set_prefix_oracle(PrefixOracle oracle);
 
   /// Splits the requests between the candidate's replicas and the others from now on, or gives them to all of them
   /// alike for nothing. With a share of 0 the candidate's replicas get no request, even while no other is up. Its

@@ -20,6 +20,11 @@ namespace weir::balancer {
 struct PoolParts {
   PoolParts(LeaseOwner& owner, std::uint64_t seed) : leases(state, speeds, starts, retry_after, owner, seed) {}
 
+  void apply_policy() {
+    state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
+    leases.set_policy(state.policy, state.decode_weight, state.kappa);
+  }
+
   PoolState state;
   Speeds speeds{state};
   Starts starts{state};

@@ -5,7 +5,8 @@
 namespace weir::balancer {
 namespace {
 
-ReplicaLoad load_of(PoolReplica& replica, Moment now) {
+ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
+  const Moment now = pool.latest;
   TokenLedger& ledger = replica.ledger;
   ledger.advance(now);
   ReplicaLoad load;
@@ -20,6 +21,13 @@ ReplicaLoad load_of(PoolReplica& replica, Moment now) {
   load.prefill_seconds = ledger.prefill_seconds();
   load.decode_seconds = ledger.decode_seconds();
   load.speed = replica.speed;
+  load.prefix_aware = pool.counts_cached;
+  const ReplicaPrefixes& prefix = pool.prefixes.of(replica.key.index);
+  load.prefix = prefix.sums();
+  load.prefix_believed = prefix.believed();
+  load.prefix_held = prefix.holdings().held();
+  load.prefix_capacity = prefix.holdings().capacity();
+  load.prefix_reports = prefix.reports();
   load.fallbacks = {
       {"kv_full", replica.kv_full}, {"unknown_prompt", replica.unknown_prompt}, {"panic", replica.panic}};
   return load;
@@ -42,7 +50,7 @@ PoolLoad PoolFigures::load(Moment now) {
     PoolState& pool = parts.state;
     pool.pass(now);
     PoolLoad load{pool.in_flight, figures_of(pool.waiting, pool.latest), {}};
-    for (PoolReplica& replica : pool.replicas.all()) load.replicas.push_back(load_of(replica, pool.latest));
+    for (PoolReplica& replica : pool.replicas.all()) load.replicas.push_back(load_of(replica, pool));
     return load;
   });
 }
@@ -68,7 +76,9 @@ std::uint32_t PoolFigures::in_flight(const ReplicaKey& key) const {
 ReplicaLoad PoolFigures::load(const ReplicaKey& key, Moment now) {
   return core_.locked([&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);
-    return replica == nullptr ? ReplicaLoad() : load_of(*replica, parts.state.pass(now));
+    if (replica == nullptr) return ReplicaLoad();
+    parts.state.pass(now);
+    return load_of(*replica, parts.state);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "balancer/pool_core.hpp"
+#include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
@@ -21,6 +22,12 @@ struct ReplicaLoad {
   double oldest_unanswered_seconds = 0;
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
   double speed = 1;
+  bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
+  PrefixSums prefix;
+  double prefix_believed = 1;   ///< The share of what is predicted that comes true.
+  Tokens prefix_held = 0;       ///< What the replica's prefix cache is believed to hold,
+  Tokens prefix_capacity = 0;   ///< and to hold at most.
+  bool prefix_reports = false;  ///< The replica says how much of a prompt it had.
   /// Counts by reason the choices that lacked something the policy needs. Every reason is listed, at 0 too.
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };

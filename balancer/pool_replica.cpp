@@ -29,7 +29,7 @@ ReplicaView PoolReplica::view(Moment now) const {
   view.full = health.is_full(now);
   view.starting = health.state() == ReplicaState::starting;
   if (view.starting) view.allowance = allowance();
-  view.kv_tokens = spec.kv_tokens ? spec.kv_tokens : told.kv_tokens;
+  view.kv_tokens = kv_tokens();
   view.max_context = context();
   view.longest_prompt = longest_prompt();
   view.max_in_flight = spec.max_in_flight;

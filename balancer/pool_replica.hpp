@@ -27,6 +27,7 @@ struct PoolReplica {
   /// True if requests that come may go to it, as far as its health says, too.
   bool is_in() const { return takes_new() && !health.out(); }
 
+  std::optional<Tokens> kv_tokens() const { return spec.kv_tokens ? spec.kv_tokens : told.kv_tokens; }
   std::optional<Tokens> context() const { return spec.max_context ? spec.max_context : told.max_context; }
   /// Returns the longest prompt that goes there; nothing where the engine is to judge.
   std::optional<Tokens> longest_prompt() const;

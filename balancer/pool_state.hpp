@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "balancer/finished_tokens.hpp"
 #include "balancer/placement.hpp"
+#include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
 #include "balancer/split.hpp"
 #include "balancer/tokens.hpp"
@@ -14,12 +16,22 @@
 
 namespace weir::balancer {
 
+/// Tells how many tokens of a request's prompt a replica really holds, in place of what the index believes.
+using PrefixOracle = std::function<Tokens(const metrics::wire::RequestFacts&, ReplicaIndex)>;
+
 struct PoolState {
   PoolLimits limits;
   Moment latest = Moment::min();  ///< The latest time that any call gave. Calls may bring theirs out of order.
   ReplicaSet replicas;
   WaitingQueue waiting;
   FinishedTokens finished;
+  config::Policy policy = config::Policy::least_queued_tokens;
+  double decode_weight = 0;
+  bool prefix_aware = false;
+  double kappa = 1;
+  PrefixIndex prefixes;
+  bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
+  PrefixOracle oracle;         ///< Set by simulations alone.
   Split split;
   std::uint32_t in_flight = 0;
   std::optional<WaitTicket> reserved_for;  ///< No replica takes anything else: the pool's own limit stands against it.
@@ -27,6 +39,18 @@ struct PoolState {
   /// Notes which replicas get no request, after the split or the replicas have changed.
   void close_candidates() {
     for (PoolReplica& replica : replicas.all()) replica.closed = split.closes_candidate() && replica.spec.candidate;
+  }
+
+  /// Looks what the replicas hold of a request's prompt. Returns false if nothing is known of it.
+  bool look_up(const WaitingRequest& request) {
+    if (!counts_cached || (!request.prefix && !oracle)) return false;
+    if (request.prefix) prefixes.look(*request.prefix, request.prompt);
+    return true;
+  }
+  /// Returns how much of the prompt that was looked up last the replica need not compute. Below the prompt.
+  Tokens cached(const WaitingRequest& request, ReplicaIndex replica) const {
+    if (!oracle) return prefixes.cached(replica, request.prompt);
+    return std::min(oracle(*request.facts, replica), request.prompt > 0 ? request.prompt - 1 : 0);
   }
 
   /// Lets time pass. Returns the latest time.

@@ -12,6 +12,7 @@ struct ReplicaView {
   ReplicaIndex index = 0;
   double weight = 1, speed = 1;
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
+  Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
   bool tried = false;                 ///< The replica already had the request.
@@ -30,13 +31,17 @@ struct ReplicaView {
   std::optional<std::uint32_t> max_in_flight;
   std::optional<Tokens> max_queued_tokens;
 
+  /// Returns how many tokens of a prompt the replica has to compute.
+  Tokens uncached(Tokens prompt) const { return prompt > cached ? prompt - cached : 0; }
   /// A prompt longer than the limit may go where nothing is queued.
   bool at_limit(Tokens prompt) const {
     if (reserved || (max_in_flight && in_flight >= *max_in_flight)) return true;
-    return max_queued_tokens && prefill_left > 0 && prefill_left + prompt > *max_queued_tokens;
+    return max_queued_tokens && prefill_left > 0 && prefill_left + uncached(prompt) > *max_queued_tokens;
   }
   /// A replica that starts may hold one request of any size.
-  bool may_hold(Tokens prompt) const { return !starting || in_flight == 0 || prefill_left + prompt <= allowance; }
+  bool may_hold(Tokens prompt) const {
+    return !starting || in_flight == 0 || prefill_left + uncached(prompt) <= allowance;
+  }
 
   /// For policies that count requests. A replica that fails fast has little in flight, so its failures count.
   double requests_by_weight() const { return (in_flight + recent_failures) / weight; }

@@ -34,7 +34,7 @@ void Reservations::reserve() {
     if (pool_.latest - since < reserve_after || reserved >= most) return;
     const WaitingRequest& request = *pool_.waiting.find(ticket);
     if (!candidates_.find_reservable(request, ticket)) continue;
-    if (!candidates_.pool_has_room(request.prompt)) {
+    if (!candidates_.pool_has_room(request.uncached())) {
       if (!pool_.reserved_for) pool_.reserved_for = ticket;
       continue;
     }

@@ -17,11 +17,11 @@ Refused RetryAfter::refuse(Refused::Reason reason, const WaitingRequest& request
   constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25, most_spread = 1.5, on_its_way = 2;
   const auto who = identity_of(request);
   returns_.pass(pool_.latest);
-  const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who)), 1.0, longest);
+  const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who.key, request.uncached())), 1.0, longest);
   const auto in = [this](double seconds) {
     return pool_.latest + std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
   };
-  returns_.told(who, {in(told), in(told * mean_spread), in(told * most_spread + on_its_way)});
+  returns_.told(who, request.uncached(), {in(told), in(told * mean_spread), in(told * most_spread + on_its_way)});
   return {reason, static_cast<unsigned>(told)};
 }
 
@@ -70,16 +70,16 @@ std::optional<std::uint64_t> RetryAfter::places() const {
   return std::min<std::uint64_t>(*limit, sum.value_or(*limit));
 }
 
-double RetryAfter::seconds_until_done(const Returns::Identity& who) const {
+double RetryAfter::seconds_until_done(std::uint64_t key, Tokens uncached) const {
   constexpr double least_assumed = 5, assumed_prefill_rate = 4000, assumed_to_last = 2;
   constexpr Work turn{WaitingQueue::quantum / WaitingQueue::least_cost, WaitingQueue::quantum};
-  Work before{1, who.prompt};
-  before.add(returns_.of(who.key));
-  before.add(pool_.waiting.of(who.key));
+  Work before{1, uncached};
+  before.add(returns_.of(key));
+  before.add(pool_.waiting.of(key));
   Work fair = before;
   fair.add(turn);
-  before.add(returns_.of_others(who.key, fair));
-  before.add(pool_.waiting.of_others(who.key, fair));
+  before.add(returns_.of_others(key, fair));
+  before.add(pool_.waiting.of_others(key, fair));
   double tokens = static_cast<double>(before.tokens), assumed_rate = 0;
   for (const PoolReplica& replica : pool_.replicas.named()) {
     tokens += static_cast<double>(replica.ledger.prefill_left());

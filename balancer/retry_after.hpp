@@ -33,7 +33,7 @@ class RetryAfter {
  private:
   std::optional<double> capacity() const;
   std::optional<std::uint64_t> places() const;
-  double seconds_until_done(const Returns::Identity& who) const;
+  double seconds_until_done(std::uint64_t key, Tokens uncached) const;
 
   PoolState& pool_;
   Returns returns_;

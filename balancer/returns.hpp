@@ -38,14 +38,15 @@ class Returns {
     Moment from, mean, last;
   };
 
-  void told(const Identity& who, const Due& due) {
+  /// `tokens`: what is to be computed of its prompt.
+  void told(const Identity& who, Tokens tokens, const Due& due) {
     came_back(who, Moment::min());
     if (due_.size() >= most) return;
-    due_.emplace(who, Told{due});
+    due_.emplace(who, Told{due, tokens});
     by_time_.emplace(due.mean, who);
     Work& work = of_key_[who.key];
     all_.remove(work);
-    work.add({1, who.prompt});
+    work.add({1, tokens});
     all_.add(work);
   }
   /// Returns whether the request comes back, and no sooner than it was told.
@@ -55,7 +56,7 @@ class Returns {
     const Told told = found->second;
     by_time_.erase({told.counts ? told.due.mean : told.due.last, who});
     due_.erase(found);
-    if (told.counts) count_no_more(who);
+    if (told.counts) count_no_more(who, told.tokens);
     return now >= told.due.from;
   }
   /// Lets time pass: those that should have come by now count no more, and those that may come no more are forgotten.
@@ -65,7 +66,7 @@ class Returns {
       by_time_.erase(by_time_.begin());
       const auto found = due_.find(who);
       if (std::exchange(found->second.counts, false)) {
-        count_no_more(who);
+        count_no_more(who, found->second.tokens);
         by_time_.emplace(found->second.due.last, who);
       } else {
         due_.erase(found);
@@ -83,13 +84,14 @@ class Returns {
  private:
   struct Told {
     Due due;
+    Tokens tokens = 0;
     bool counts = true;
   };
 
-  void count_no_more(const Identity& who) {
+  void count_no_more(const Identity& who, Tokens tokens) {
     const auto of = of_key_.find(who.key);
     all_.remove(of->second);
-    of->second.tokens -= who.prompt;
+    of->second.tokens -= tokens;
     if (--of->second.requests == 0) {
       of_key_.erase(of);
     } else {

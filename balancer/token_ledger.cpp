@@ -16,7 +16,7 @@ Tokens counted(double tokens) { return static_cast<Tokens>(std::ceil(tokens)); }
 
 Tokens TokenLedger::queued(const Entry& entry) {
   if (entry.first_token) return 0;
-  return entry.silent ? counted(entry.work) : entry.prompt;
+  return entry.silent ? counted(entry.work) : entry.uncached;
 }
 
 void TokenLedger::advance(Moment now) {
@@ -69,6 +69,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   Entry entry;
   entry.since = updated_;
   entry.prompt = work.prompt;
+  entry.uncached = work.uncached();
   entry.output = work.output;
   entry.longest_output = work.longest_output;
   entry.silent = !work.stream;
@@ -80,7 +81,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
         if (other.silent) entry.silent_ahead += counted(other.work);
     }
   }
-  entry.work = static_cast<double>(work.prompt);
+  entry.work = static_cast<double>(entry.uncached);
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
   entry.in_flight_at_start = in_flight();
   entry.in_flight_seconds_at_start = prefill_seconds_ + decode_seconds_;
@@ -88,7 +89,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
 
   ++(entry.silent ? silent_ : pending_);
   prompts_ += work.prompt;
-  prefill_left_ += work.prompt;
+  prefill_left_ += work.uncached();
   streamed_.decode_left.fetch_add(work.output, std::memory_order_relaxed);
 }
 
@@ -122,6 +123,7 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
 
   Closed closed;
   closed.prompt = entry.prompt;
+  closed.uncached = entry.uncached;
   closed.first_token = entry.first_token;
   closed.concurrency.in_flight_at_start = entry.in_flight_at_start;
   // A request that took no time ran beside those that are here now.
@@ -231,7 +233,7 @@ Tokens TokenLedger::finished_unseen(Moment since) const {
   Tokens finished = 0;
   for (const auto& [ticket, entry] : entries_) {
     const bool done = entry.work <= 0 || updated_ - entry.since >= silent_prompt_takes;
-    if (entry.silent && entry.since >= since && done) finished += entry.prompt;
+    if (entry.silent && entry.since >= since && done) finished += entry.uncached;
   }
   return finished;
 }

@@ -3,7 +3,7 @@
 // A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call costs
 // O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
 //
-// A request's prompt is in prefill_left from the choice to its first token. Its expected output is in decode_left from
+// What is to be computed of a request's prompt is in prefill_left from the choice to its first token. Its expected output is in decode_left from
 // the choice until it was streamed. Whatever the request's end, what is left of both goes: at idle every gauge is
 // exactly zero. There is one exception, for 1 s: see `failure_memory`.
 #pragma once
@@ -61,6 +61,8 @@ class TokenLedger {
     bool stream = true;  ///< Token events will come, so nothing has to be estimated in the meantime.
     /// Without token events: an answer surely has no more.
     Tokens longest_output = unbounded;
+    Tokens cached = 0;  ///< Of the prompt, so much is believed not to be computed. At most the prompt.
+    Tokens uncached() const { return prompt - cached; }
   };
 
   /// Requests without token events are assumed to advance at these rates, in tokens per second. A rate of 0 is unknown:
@@ -73,7 +75,7 @@ class TokenLedger {
   /// The pool learns from this when a request has ended.
   struct Closed {
     Concurrency concurrency;
-    Tokens prompt = 0;
+    Tokens prompt = 0, uncached = 0;
     std::optional<Moment> first_token;
   };
 
@@ -118,7 +120,7 @@ class TokenLedger {
   /// tokens; 0 if none is. Tokens are seen as of each call, so call this often.
   double silent_seconds(Moment now);
   /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
-  /// included; 0 if all have got some.
+  /// included; 0 if all have got some. Here whole prompts count: what a replica is believed to hold may be gone.
   Tokens due_to_first_token() const;
   /// Returns the prompt tokens of all requests that have shown nothing yet. An engine that prefills them may stop the
   /// streams that it decodes.
@@ -154,7 +156,7 @@ class TokenLedger {
  private:
   struct Entry {
     Moment since;
-    Tokens prompt = 0;
+    Tokens prompt = 0, uncached = 0;
     Tokens output = 0;  ///< The output that was expected.
     Tokens longest_output = 0;
     bool shows = false;       ///< Opened as a stream whose tokens are seen.

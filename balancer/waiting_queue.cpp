@@ -6,13 +6,13 @@
 namespace weir::balancer {
 
 Tokens WaitingQueue::cost(const WaitingRequest& request) {
-  return std::max(least_cost, request.prompt + request.output_cost);
+  return std::max(least_cost, request.uncached() + request.output_cost);
 }
 
 std::int64_t WaitingQueue::cost(const Entry& entry) { return static_cast<std::int64_t>(cost(entry.request)); }
 
 WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
-  return {request.tried, request.fit, std::bit_width(request.prompt)};
+  return {request.tried, request.fit, std::bit_width(request.uncached())};
 }
 
 WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
@@ -34,13 +34,13 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
       forget_measure(flow);
     }
   }
-  tokens_ += request.prompt;
+  tokens_ += request.uncached();
   bytes_ += request.bytes;
-  flow.tokens += request.prompt;
+  flow.tokens += request.uncached();
   flow.cost += cost(request);
   flow.bytes += request.bytes;
   if (&flow != &beyond_ && &flow != &front_of_queue_) flow.share = request.share;
-  prompts_.insert(request.prompt);
+  prompts_.insert(request.uncached());
 
   auto entry = std::make_unique<Entry>();
   entry->ticket = ++tickets_;
@@ -56,14 +56,14 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
 void WaitingQueue::add_to_group(Entry& entry) {
   Group& group = entry.flow->groups[group_of(entry.request)];
   group.by_age.emplace(entry.ticket, &entry);
-  group.by_prompt.emplace(std::pair(entry.request.prompt, entry.ticket), &entry);
+  group.by_prompt.emplace(std::pair(entry.request.uncached(), entry.ticket), &entry);
 }
 
 void WaitingQueue::take_from_group(const Entry& entry) {
   const auto found = entry.flow->groups.find(group_of(entry.request));
   Group& group = found->second;
   group.by_age.erase(entry.ticket);
-  group.by_prompt.erase({entry.request.prompt, entry.ticket});
+  group.by_prompt.erase({entry.request.uncached(), entry.ticket});
   if (group.by_age.empty()) entry.flow->groups.erase(found);
 }
 
@@ -98,12 +98,12 @@ WaitingRequest WaitingQueue::take_out(Entry& entry) {
   if (&flow != &front_of_queue_) forget_measure(flow);
   take_from_group(entry);
   WaitingRequest request = std::move(entry.request);
-  tokens_ -= request.prompt;
+  tokens_ -= request.uncached();
   bytes_ -= request.bytes;
-  flow.tokens -= request.prompt;
+  flow.tokens -= request.uncached();
   flow.cost -= cost(request);
   flow.bytes -= request.bytes;
-  prompts_.erase(prompts_.find(request.prompt));
+  prompts_.erase(prompts_.find(request.uncached()));
   if (entry.passed) passed_.erase(*entry.passed);
   flow.entries.erase(entry.in_flow);
   entries_.erase(entries_.find(entry.ticket));

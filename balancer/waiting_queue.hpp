@@ -1,8 +1,8 @@
 // The requests that wait for a replica, and whose turn it is.
 //
 // The queue is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in tokens: each key has a flow,
-// flows take turns, and in its turn a flow may send what it has credit for. A request costs its prompt and a share of
-// its expected output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum`
+// flows take turns, and in its turn a flow may send what it has credit for. A request costs what is to be computed of
+// its prompt and a share of its expected output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum`
 // tokens: 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens
 // waits for 49. A key with a share of s earns s quanta a turn. Credit is kept only for what waits, and short requests
 // cannot spend credit that was saved for a longer one. Between the push of a request of a key with share s and its
@@ -50,6 +50,7 @@
 #include "balancer/placement.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::balancer {
 
@@ -57,6 +58,8 @@ struct WaitingRequest {
   std::uint64_t key = 0;
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
+  Tokens cached = 0;       ///< What the replica that held most of it then did. At most the prompt.
+  Tokens uncached() const { return prompt - cached; }
   Tokens output_cost = 0;  ///< The expected output counts so much beside the prompt.
   bool prompt_known = true;
   Tokens context = 0;   ///< See Demand.
@@ -74,6 +77,7 @@ struct WaitingRequest {
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix;  ///< Null: nothing is known of what replicas hold.
   std::shared_ptr<void> waiter;
 };
 

@@ -1,7 +1,11 @@
 #include "config/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <regex>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -69,6 +73,48 @@ std::string sentence(const WrongWord& wrong, const std::string& path) {
   return told + "is no option; " + did_you_mean(name, options_of(*app));
 }
 
+/// Returns the command whose words were read last, with those that lead to it.
+std::string path_of(const CLI::App& app) {
+  std::string path = app.get_name();
+  for (auto given = app.get_subcommands(); !given.empty(); given = given.front()->get_subcommands())
+    path += ' ' + given.front()->get_name();
+  return path;
+}
+
+/// Returns a number as people write it.
+std::string as_written(const std::string& number) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error != std::errc() || end != number.data() + number.size()) return number;
+  char text[32];
+  const auto written = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::general);
+  return {std::begin(text), written.ptr};
+}
+
+/// CLI11 writes the ends of a range with six digits behind the point, and the greatest number with 309 before it.
+std::string with_plain_range(const std::string& told) {
+  static const std::regex range(R"(^(.*): Value (.*) not in range (\S+) to (\S+)$)");
+  std::smatch part;
+  if (!std::regex_match(told, part, range)) return told;
+  constexpr std::size_t longest = 40;
+  const auto least = as_written(part[3]);
+  const bool endless = part[4].length() > static_cast<std::ptrdiff_t>(longest);
+  const auto allowed = endless ? "a number of at least " + least : "from " + least + " to " + as_written(part[4]);
+  return part[1].str() + ": \"" + one_line(part[2].str()) + "\" is not " + allowed;
+}
+
+/// Reads `help [COMMAND...]`, `version` and `-V`, which people type as well. Returns the words that they stand for.
+std::vector<std::string> usual_words(std::span<const char* const> words) {
+  std::vector<std::string> usual(words.begin(), words.end());
+  if (usual.empty()) return {"--help"};
+  if (usual.size() == 1 && (usual[0] == "version" || usual[0] == "-V")) return {"--version"};
+  if (usual[0] == "help") {
+    usual.erase(usual.begin());
+    usual.emplace_back("--help");
+  }
+  return usual;
+}
+
 }  // namespace
 
 std::string wrong_word(const CLI::App& app) {
@@ -88,15 +134,18 @@ std::string wrong_word(const CLI::App& app) {
 }
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
+  auto words = usual_words(std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+  std::ranges::reverse(words);  // CLI11 takes the first word from the back.
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     // A required option may be missed only because its name is the wrong word.
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
-    const auto told = by_words ? wrong_word(app) : std::string();
-    if (told.empty()) return app.exit(error) == 0 ? 0 : wrong_usage;
+    auto told = by_words ? wrong_word(app) : std::string();
+    if (kind == CLI::ExitCodes::Success) return app.exit(error);
+    if (told.empty()) told = path_of(app) + ": " + with_plain_range(error.what());
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
     return wrong_usage;
   }

@@ -38,6 +38,7 @@ Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
+  prefix_ = lease.prefix_tokens();
   const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
   begin(to, std::move(lease), now);
   return Command::connect;
@@ -276,6 +277,10 @@ Command Story::done(Told told, Moment now) {
 void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   auto& over = *last_;
   record.prompt_tokens_estimate = prompt_estimate_;
+  if (prefix_) {
+    record.prefix_predicted = prefix_->predicted;
+    record.prefix_best = prefix_->best;
+  }
   record.attempt = made_;
   record.suspect = is_poison();
   record.connect = connect_;

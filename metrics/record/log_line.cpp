@@ -88,6 +88,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.key("tools").boolean(facts.tools).key("images").count(facts.images);
   line.key("prompt_tokens").count(answer.prompt_tokens).key("cached_tokens").count(answer.cached_tokens);
   line.key("prompt_tokens_estimate").count(record.prompt_tokens_estimate);
+  line.key("prefix_predicted").count(record.prefix_predicted).key("prefix_best").count(record.prefix_best);
   // The log adds up to weir_output_tokens_total.
   const bool counted = answer.only_counted();
   line.key("output_tokens").count(counted ? std::optional{answer.counted_tokens} : answer.output_tokens);

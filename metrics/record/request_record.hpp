@@ -41,6 +41,8 @@ struct RequestRecord {
   std::uint32_t shadows = 0;  ///< The number of shadows that got a copy.
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
+  /// So many tokens of the prompt the replica was believed to hold, and the one that held most could.
+  std::optional<std::uint64_t> prefix_predicted, prefix_best;
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   Outcome outcome = Outcome::bad_request;

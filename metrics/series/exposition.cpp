@@ -183,6 +183,7 @@ class Gathering {
     for (const auto& replica : replicas) {
       if (replica.gauges) add_words(replica.labels(), "reason", replica.gauges->balancer_fallbacks);
     }
+    prefixes(replicas);
     page_.begin(replica_state_series, gauge);
     for (const auto& replica : replicas) {
       if (!replica.gauges) continue;
@@ -199,6 +200,25 @@ class Gathering {
     for (const auto& replica : replicas) {
       if (replica.gauges && replica.gauges->kv_tokens) page_.add(replica.labels(), *replica.gauges->kv_tokens);
     }
+  }
+
+  void prefixes(Replicas replicas) {
+    const auto each = [&](auto add) {
+      for (const auto& replica : replicas)
+        if (replica.gauges && replica.gauges->prefix) add(replica.labels(), *replica.gauges->prefix);
+    };
+    page_.begin(prefix_tokens_series, counter);
+    each([&](const auto& labels, const PrefixGauges& prefix) { add_words(labels, "kind", prefix.tokens); });
+    page_.begin(prefix_error_series, counter);
+    each([&](const auto& labels, const PrefixGauges& prefix) { add_words(labels, "direction", prefix.errors); });
+    page_.begin(prefix_wipes_series, counter);
+    each([&](const auto& labels, const PrefixGauges& prefix) { add_words(labels, "reason", prefix.wipes); });
+    page_.begin(prefix_held_series, gauge);
+    each([&](const auto& labels, const PrefixGauges& prefix) { page_.add(labels, prefix.held); });
+    page_.begin(prefix_capacity_series, gauge);
+    each([&](const auto& labels, const PrefixGauges& prefix) { page_.add(labels, prefix.capacity); });
+    page_.begin(prefix_believed_series, gauge);
+    each([&](const auto& labels, const PrefixGauges& prefix) { page_.add(labels, prefix.believed); });
   }
 
   void queues(Replicas pools) {

@@ -28,6 +28,15 @@ struct ReplicaLabels {
   bool operator==(const ReplicaLabels&) const = default;
 };
 
+/// What a replica's prefix cache is believed to hold, and what became of such beliefs.
+struct PrefixGauges {
+  std::vector<std::pair<std::string_view, std::uint64_t>> tokens;  ///< Each pair is a kind and its count.
+  std::vector<std::pair<std::string_view, std::uint64_t>> errors;  ///< The same for directions,
+  std::vector<std::pair<std::string_view, std::uint64_t>> wipes;   ///< and for reasons.
+  std::uint64_t held = 0, capacity = 0;                            ///< In tokens.
+  double believed = 1;                                             ///< 0 to 1.
+};
+
 /// A replica's present state as plain values, read at each scrape.
 struct ReplicaGauges {
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
@@ -47,6 +56,7 @@ struct ReplicaGauges {
   std::optional<double> ledger_divergence;
   std::optional<double> engine_scrape_seconds;
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
+  std::optional<PrefixGauges> prefix;  ///< Absent where the pool does not look at prefixes.
 };
 
 /// How many requests have been counted, and how many of them ended well (ok, ok_empty).

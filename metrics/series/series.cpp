@@ -243,6 +243,29 @@ constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
 constinit const SeriesText balancer_fallbacks_series{
     "weir_balancer_fallbacks_total",
     "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
+constinit const SeriesText prefix_tokens_series{
+    "weir_prefix_tokens_total",
+    "Prompt tokens of requests sent to the replica, by what was known of their beginnings. looked_up: all of them. "
+    "best: held by the replica that held most and could have taken the request. predicted: held by this one, to which "
+    "the request went. moved_away: best less predicted, given up for load. reported: found in its cache by this one's "
+    "own word."};
+constinit const SeriesText prefix_error_series{
+    "weir_prefix_error_tokens_total",
+    "Prompt tokens that were predicted to be in the replica's prefix cache and were not, by its own word (over), or were "
+    "there unpredicted (under)."};
+constinit const SeriesText prefix_wipes_series{
+    "weir_prefix_wipes_total",
+    "How often the replica's prefix cache was taken to be empty from then on. missed: of three large predictions in a "
+    "row nothing came true. down: connections were refused. restarted: the engine's process is another one. woken: the "
+    "engine had slept."};
+constinit const SeriesText prefix_held_series{"weir_prefix_held_tokens",
+                                              "Tokens that the replica's prefix cache is believed to hold."};
+constinit const SeriesText prefix_capacity_series{
+    "weir_prefix_capacity_tokens",
+    "Tokens that the replica's prefix cache is believed to hold at most: what its engine tells, corrected by what it "
+    "reports."};
+constinit const SeriesText prefix_believed_series{
+    "weir_prefix_believed_ratio", "The share of the predicted tokens that comes true, by which predictions are cut."};
 constinit const SeriesText requests_waiting_series{
     "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up."};
 constinit const SeriesText comparison_effect_series{

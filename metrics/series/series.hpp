@@ -73,7 +73,8 @@ extern const std::span<const EngineSeries> engine_series;
 
 // Series that each have a shape of their own.
 extern const SeriesText request_duration_series, requests_series, api_requests_series, unparsed_series,
-    kv_tokens_series, balancer_fallbacks_series, slo_requests_series, replica_info_series, replica_state_series,
+    kv_tokens_series, balancer_fallbacks_series, prefix_tokens_series, prefix_error_series, prefix_wipes_series,
+    prefix_held_series, prefix_capacity_series, prefix_believed_series, slo_requests_series, replica_info_series, replica_state_series,
     engine_requests_series, comparison_effect_series, comparison_state_series, comparison_same_series,
     comparison_faults_series, comparison_fault_evidence_series, rollout_share_series, rollout_state_series,
     rollout_moves_series, rollout_crossed_series, limit_hits_series, denied_series, dropped_fields_series,

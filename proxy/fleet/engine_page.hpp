@@ -18,6 +18,7 @@ struct EnginePage {
   Engine engine = Engine::unknown;
   std::optional<std::uint64_t> kv_tokens;
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
+  std::optional<double> started;       ///< When its process began, in seconds of the Unix clock.
   EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };
 

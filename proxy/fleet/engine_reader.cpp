@@ -195,6 +195,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const auto known = replica.state->engine.get();
     auto figures = known;
     take_page(plan, reading, one, figures, now);
+    if (reading.metrics && reading.metrics->started) figures.started = reading.metrics->started;
     testify(plan, reading, one, now);
     // An engine that did not tell what it is is asked again with the next page.
     if (reading.identified) {
@@ -213,7 +214,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
         spdlog::warn("replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
                      figures.model);
     }
-    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context});
+    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context, figures.started});
     replica.state->engine.set(std::move(figures));
   }
 

@@ -12,6 +12,23 @@
 namespace weir::proxy::fleet {
 namespace {
 
+metrics::series::PrefixGauges prefix_gauges_of(const balancer::ReplicaLoad& load) {
+  const balancer::PrefixSums& sums = load.prefix;
+  metrics::series::PrefixGauges gauges;
+  gauges.tokens = {{"looked_up", sums.looked_up},
+                   {"best", sums.best},
+                   {"predicted", sums.predicted},
+                   {"moved_away", sums.best - sums.predicted},
+                   {"reported", sums.reported}};
+  gauges.errors = {{"over", sums.over}, {"under", sums.under}};
+  for (std::size_t i = 0; i < sums.wipes.size(); ++i)
+    gauges.wipes.emplace_back(balancer::prefix_wipe_names[i], sums.wipes[i]);
+  gauges.held = load.prefix_held;
+  gauges.capacity = load.prefix_capacity;
+  gauges.believed = load.prefix_believed;
+  return gauges;
+}
+
 /// Members of one name have the same authority, and an address each.
 std::string place_of(const config::ReplicaUrl& url) {
   return url.host + ' ' + url.authority + url.prefix + (url.tls ? " tls" : "") + url.unix_path;
@@ -47,6 +64,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.state = pool.health().of(key, now).state;
   gauges.gpu = settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
+  if (load.prefix_aware && load.prefix.looked_up > 0) gauges.prefix = prefix_gauges_of(load);
   return gauges;
 }
 

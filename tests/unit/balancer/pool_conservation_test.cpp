@@ -10,6 +10,7 @@
 #include <random>
 
 #include "balancer/pool.hpp"
+#include "prompts.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -20,6 +21,7 @@ class Conservation {
   Conservation(std::uint64_t seed, bool pool_limits)
       : random_(seed), pool_limits_(pool_limits), one_drains_(seed % 4 > 1) {
     pool_ = Pool::make(config::Policy::least_queued_tokens, 0.05, seed, &sink_);
+    pool_->set_prefix_aware(seed % 3 != 0);
     specs_.resize(3 + below(2));
     known_.resize(specs_.size());
     change_limits();
@@ -80,6 +82,7 @@ class Conservation {
     PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(3), .bytes = below(100)};
     placement.front_of_queue = below(12) == 0;
     placement.waiter = std::make_shared<std::uint64_t>(id);
+    if (below(2)) placement.prefix = prefix_of(below(10), prompt);
     auto offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) held_.push_back(std::move(admitted->lease));
     if (const auto* waits = std::get_if<Waiting>(&offered)) {

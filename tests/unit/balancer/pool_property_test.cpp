@@ -5,6 +5,7 @@
 #include <random>
 
 #include "balancer/pool.hpp"
+#include "prompts.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -13,7 +14,7 @@ namespace {
 // The test's own account of a lease.
 struct Held {
   Lease lease;
-  Tokens prompt = 0, expected = 0, streamed = 0;
+  Tokens prompt = 0, uncached = 0, expected = 0, streamed = 0;
   bool first_token = false;
 };
 
@@ -25,6 +26,7 @@ class Storm {
     specs[1].kv_tokens = 20'000;
     specs[2].max_in_flight = 5;
     pool_ = Pool::make(policy, 0.05, seed);
+    pool_->set_prefix_aware(seed % 3 != 0);
     pool_->set_replicas(specs, at(0));
     specs_ = specs;
   }
@@ -40,6 +42,8 @@ class Storm {
     while (!held_.empty()) finish(below(held_.size()));
     expect_idle(*pool_, replicas, at(now_ + 1));
   }
+  /// What was predicted to be cached, of all requests.
+  Tokens cached() const { return cached_; }
 
  private:
   static constexpr std::size_t replicas = 4;
@@ -71,11 +75,18 @@ class Storm {
     facts.model = "never answered";  // Only the request's own limit is expected.
     std::vector<Serial> tried;
     if (below(10) == 0) tried.push_back(pool_->figures().key(static_cast<ReplicaIndex>(below(replicas))).serial);
-    Offered offered = pool_->offer(facts, at(now_), tried);
+    PlacementRequest placement{shared(facts), tried};
+    if (prompt > 0 && below(3) > 0) placement.prefix = prefix_of(below(20), prompt);
+    Offered offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) {
       Held held;
       held.lease = std::move(admitted->lease);
       held.prompt = prompt;
+      const auto prefix = held.lease.prefix_tokens().value_or(Lease::PrefixTokens{});
+      EXPECT_LE(prefix.predicted, prefix.best);
+      EXPECT_LE(prefix.best, prompt);
+      cached_ += prefix.predicted;
+      held.uncached = prompt - prefix.predicted;
       held.expected = expected;
       held_.push_back(std::move(held));
     }
@@ -92,6 +103,7 @@ class Storm {
     if (how == std::size(causes)) return;  // The lease's destructor ends it.
     LeaseEnd end(causes[how]);
     end.prompt_tokens = held.prompt;
+    if (below(2)) end.cached_tokens = below(held.prompt + 1);
     const Concurrency concurrency = held.lease.end(end, at(now_));
     EXPECT_GE(concurrency.in_flight_mean, 1 - 1e-6);
     EXPECT_FALSE(held.lease);
@@ -107,7 +119,7 @@ class Storm {
     std::map<ReplicaIndex, ReplicaLoad> account;
     for (const Held& held : held_) {
       ReplicaLoad& load = account[held.lease.replica()];
-      if (!held.first_token) load.prefill_left += held.prompt;
+      if (!held.first_token) load.prefill_left += held.uncached;
       load.decode_left += held.expected - std::min(held.expected, held.streamed);
       load.resident += held.prompt + held.streamed;
       ++load.in_flight;
@@ -130,12 +142,15 @@ class Storm {
   std::vector<ReplicaSpec> specs_;
   std::vector<Held> held_;
   double now_ = 0, failed_ = -10;
+  Tokens cached_ = 0;
 };
 
 TEST(PoolProperty, GaugesAreTheSumOfTheLeases) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Storm(config::Policy::least_queued_tokens, seed).run(2000);
+    Storm storm(config::Policy::least_queued_tokens, seed);
+    storm.run(2000);
+    EXPECT_EQ(storm.cached() > 1000, seed % 3 != 0);
   }
 }
 

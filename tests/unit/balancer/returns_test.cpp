@@ -29,7 +29,7 @@ TEST(Returns, AreThoseOfAPlainList) {
       switch (any(3)) {
         case 0:
           list[who] = {now, static_cast<double>(any(20))};
-          returns.told(who, {at(list[who].from()), at(list[who].mean()), at(list[who].last())});
+          returns.told(who, who.prompt, {at(list[who].from()), at(list[who].mean()), at(list[who].last())});
           break;
         case 1:
           EXPECT_EQ(returns.came_back(who, at(now)), list.contains(who) && now >= list[who].from());
@@ -61,7 +61,7 @@ TEST(Returns, AreThoseOfAPlainList) {
 
 TEST(Returns, AreBoundedInNumber) {
   Returns returns;
-  for (std::uint64_t i = 0; i < 2 * Returns::most; ++i) returns.told({.key = 1, .conversation = i}, {at(10), at(11), at(12)});
+  for (std::uint64_t i = 0; i < 2 * Returns::most; ++i) returns.told({.key = 1, .conversation = i}, 0, {at(10), at(11), at(12)});
   EXPECT_EQ(returns.of(1).requests, Returns::most);
   returns.pass(at(11));
   EXPECT_EQ(returns.of(1).requests, 0u);

@@ -19,7 +19,9 @@ struct Program {
     app.set_version_flag("--version", "weir 1");
     for (const auto* name : {"serve", "check"}) app.add_subcommand(name)->add_option("-c,--config", file)->required();
     app.get_subcommand("check")->add_flag("--probe");
-    app.get_subcommand("check")->add_option("--timeout", timeout);
+    app.get_subcommand("check")->add_option("--timeout", timeout)->check(CLI::Range(0.1, 3600.0));
+    app.get_subcommand("check")->add_option("--rate", timeout)->check(CLI::NonNegativeNumber);
+    app.get_subcommand("check")->add_option("--least", timeout)->check(CLI::Range(0.5, 1.7e308));
   }
 
   std::optional<int> parse(std::vector<const char*> words) {
@@ -52,10 +54,10 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
       {{"serve", "-c", "x", "--prbe"}, "weir serve: \"--prbe\" is no option; known here are --help, --config"},
       {{"check", "-c", "x", "--prbe"}, "weir check: \"--prbe\" is no option; did you mean --probe?"},
       {{"check", "-c", "x", "-p"},
-       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout"},
+       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least"},
       {{"check", "x.toml"}, "weir check: \"x.toml\" belongs to no option; did you mean --config x.toml?"},
       {{"check", "-c", "x", "y"},
-       "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout"},
+       "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout, --rate, --least"},
       {{"serve", "--a\nb"}, "weir serve: \"--a\\u000Ab\" is no option; known here are --help, --config"}};
   for (const auto& [words, told] : table) {
     Program program;
@@ -65,12 +67,13 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
   }
 }
 
-/// CLI11 words all other errors.
-TEST(CommandLine, OtherErrorsKeepTheirWords) {
+TEST(CommandLine, OtherErrorsNameTheCommandAndARangeAsPeopleWriteIt) {
   const std::pair<std::vector<const char*>, std::string> table[] = {
-      {{}, "A subcommand is required"},
-      {{"serve"}, "--config is required"},
-      {{"check", "-c", "x", "--timeout", "soon"}, "Could not convert: --timeout = soon"}};
+      {{"serve"}, "weir serve: --config is required"},
+      {{"check", "-c", "x", "--timeout", "9999"}, "weir check: --timeout: \"9999\" is not from 0.1 to 3600\n"},
+      {{"check", "-c", "x", "--timeout", "soon"}, "weir check: --timeout: \"soon\" is not from 0.1 to 3600\n"},
+      {{"check", "-c", "x", "--rate", "-1"}, "weir check: --rate: "},
+      {{"check", "-c", "x", "--least", "0"}, "weir check: --least: \"0\" is not a number of at least 0.5\n"}};
   for (const auto& [words, told] : table) {
     Program program;
     testing::internal::CaptureStderr();
@@ -80,11 +83,14 @@ TEST(CommandLine, OtherErrorsKeepTheirWords) {
 }
 
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
-  for (const auto* word : {"--help", "--version"}) {
+  const std::vector<const char*> table[] = {{}, {"--help"}, {"--version"}, {"help"}, {"help", "check"}, {"version"}, {"-V"}};
+  for (const auto& words : table) {
     Program program;
     testing::internal::CaptureStdout();
-    EXPECT_EQ(program.parse({word}), 0);
-    EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::HasSubstr("weir"));
+    EXPECT_EQ(program.parse(words), 0);
+    const auto said = testing::internal::GetCapturedStdout();
+    EXPECT_THAT(said, testing::HasSubstr("weir"));
+    if (words.size() == 2) EXPECT_THAT(said, testing::HasSubstr("--timeout"));
   }
 }
 

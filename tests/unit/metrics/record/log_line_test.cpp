@@ -30,7 +30,7 @@ double number(const json::object& line, const char* key) { return line.at(key).t
 constexpr const char* fields =
     "v time id client_id? pair? group? key? instance role pool? replica? config? api model? stream status? "
     "outcome phase? finish_reason? attempt max_tokens? n greedy tools images prompt_tokens? cached_tokens? "
-    "prompt_tokens_estimate? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
+    "prompt_tokens_estimate? prefix_predicted? prefix_best? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
     "ttft_client_s? ttfot_s? tpot_s? ntpot_s? e2e_s? k_source? gap_bins? complete? wait_s connect_s? paused_s "
     "overhead_max_s? in_flight_at_start? in_flight_mean? prompt_chars? output_chars? bytes_in bytes_out "
     "engine_queue_s? engine_prefill_s? engine_ttft_s? engine_decode_s? engine_total_s? engine_time_per_token_s? "
@@ -82,6 +82,8 @@ TEST(LogLine, SaysWhatTheRecordSays) {
                            {"prompt_tokens", 550},
                            {"cached_tokens", 50},
                            {"prompt_tokens_estimate", 531},
+                           {"prefix_predicted", 512},
+                           {"prefix_best", 528},
                            {"output_tokens", 101},
                            {"tokens_source", "usage"},
                            {"events", 104},

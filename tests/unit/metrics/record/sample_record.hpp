@@ -37,6 +37,8 @@ inline RequestRecord streamed() {
   record.facts.whole_json = true;
   record.facts.text.code_points[0] = 2100;
   record.prompt_tokens_estimate = 531;
+  record.prefix_predicted = 512;
+  record.prefix_best = 528;
   record.status = 200;
   record.outcome = Outcome::ok;
   record.attempt = 1;

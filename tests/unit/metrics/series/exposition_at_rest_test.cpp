@@ -82,6 +82,11 @@ TEST_F(ExpositionTest, HasNothingElseOfAReplicaAtRest) {
 
 TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   gauges.balancer_fallbacks = {{"unknown_prompt", 0}, {"kv_full", 2}};
+  gauges.prefix = PrefixGauges{.tokens = {{"looked_up", 10}, {"best", 0}},
+                               .errors = {{"over", 1}},
+                               .wipes = {{"missed", 1}},
+                               .held = 5,
+                               .capacity = 9};
   gauges.busy_seconds = 1.5;
   gauges.in_flight_seconds = {0.5, 0};
   auto& shard = replica.shard(1);
@@ -129,6 +134,13 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
     EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="kv_full")"), 2);
     EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 0)
         << "all reasons with the first";
+    EXPECT_EQ(now.gpu0("weir_prefix_tokens_total", R"(kind="looked_up")"), 10);
+    EXPECT_EQ(now.gpu0("weir_prefix_tokens_total", R"(kind="best")"), 0);
+    EXPECT_EQ(now.gpu0("weir_prefix_error_tokens_total", R"(direction="over")"), 1);
+    EXPECT_EQ(now.gpu0("weir_prefix_wipes_total", R"(reason="missed")"), 1);
+    EXPECT_EQ(now.gpu0("weir_prefix_held_tokens"), 5);
+    EXPECT_EQ(now.gpu0("weir_prefix_capacity_tokens"), 9);
+    EXPECT_EQ(now.gpu0("weir_prefix_believed_ratio"), 1);
     EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 0.5);
     EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), std::nullopt);
   }

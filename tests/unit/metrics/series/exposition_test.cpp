@@ -54,6 +54,7 @@ std::map<std::string, std::string> documented() {
 TEST_F(ExpositionTest, ExportsExactlyTheSeriesOfTheDefinition) {
   gauges.kv_tokens = 100'000;
   gauges.balancer_fallbacks = {{"unknown_prompt", 0}};
+  gauges.prefix.emplace();
   EXPECT_EQ(scrape().types, documented());
 }
 

@@ -1,0 +1,269 @@
+#include "balancer/prefix/index.hpp"
+
+#include <algorithm>
+
+namespace weir::balancer {
+
+namespace {
+
+constexpr std::uint32_t most_answer = 0x7fffffff;
+
+Tokens share_of(Tokens tokens, std::uint64_t part, std::uint64_t whole) {
+  if (part >= whole) return tokens;
+  return static_cast<Tokens>(static_cast<double>(tokens) * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+/// Room for replicas that come is made in steps, so that the table is not made anew for each of them.
+std::size_t rounded(std::size_t places) { return (places + 3) / 4 * 4; }
+
+}  // namespace
+
+PrefixIndex::Table::Table(std::size_t of_places)
+    : places(of_places),
+      heads(bytes_per_replica * of_places / (sizeof(Line) + sizeof(Detail) + sizeof(Epoch) * of_places) / ways * ways),
+      details(heads.size()),
+      epochs(heads.size() * of_places) {}
+
+std::size_t PrefixIndex::Table::set_of(std::uint64_t key) const {
+  const std::uint64_t sets = heads.size() / ways;
+  return static_cast<std::size_t>(((key >> 32) * sets) >> 32) * ways;
+}
+
+std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
+  const std::size_t set = set_of(key);
+  for (std::size_t line = set; line < set + ways; ++line)
+    if (heads[line].key == key) return line;
+  return no_line;
+}
+
+void PrefixIndex::set_places(std::size_t replicas) {
+  if (replicas <= replicas_.size()) return;
+  replicas_.resize(rounded(replicas));
+  serials_.resize(replicas_.size());
+  found_.resize(replicas_.size());
+  if (!table_) return;
+  const auto old = std::exchange(table_, std::make_unique<Table>(replicas_.size()));
+  for (std::size_t line = 0; line < old->lines(); ++line) {
+    const Line& head = old->heads[line];
+    if (head.key == 0) continue;
+    const std::size_t place = claim(head.key);
+    if (place == no_line) continue;
+    table_->heads[place] = head;
+    table_->details[place] = old->details[line];
+    for (ReplicaIndex replica = 0; replica < old->places; ++replica)
+      table_->epoch(place, replica) = old->epoch(line, replica);
+  }
+}
+
+void PrefixIndex::place(const ReplicaKey& replica, Tokens capacity) {
+  set_places(replica.index + std::size_t{1});
+  if (serials_[replica.index] == replica.serial) return replicas_[replica.index].told(capacity);
+  serials_[replica.index] = replica.serial;
+  // The epochs in the table are those of the replica that had the place before.
+  forget(replica.index);
+  PrefixHoldings emptied = replicas_[replica.index].holdings();
+  replicas_[replica.index] = ReplicaPrefixes(capacity);
+  emptied.set_capacity(replicas_[replica.index].holdings().capacity());
+  replicas_[replica.index].holdings() = emptied;
+}
+
+void PrefixIndex::wipe(ReplicaIndex replica, PrefixWipe why) {
+  if (replica >= replicas_.size()) return;
+  forget(replica);
+  replicas_[replica].wiped(why);
+}
+
+void PrefixIndex::forget(ReplicaIndex replica) {
+  PrefixHoldings& holdings = replicas_[replica].holdings();
+  if (holdings.exhausted() && table_) {
+    for (std::size_t line = 0; line < table_->lines(); ++line) table_->epoch(line, replica) = 0;
+  }
+  holdings.wipe();
+}
+
+void PrefixIndex::find_lines(const PromptPrefix& prefix) {
+  lines_.assign(prefix.anchors.size(), no_line);
+  if (!table_) return;
+  for (const auto& anchor : prefix.anchors) __builtin_prefetch(&table_->heads[table_->set_of(anchor.key)]);
+  for (std::size_t i = 0; i < lines_.size(); ++i) lines_[i] = table_->find(prefix.anchors[i].key);
+}
+
+Tokens PrefixIndex::refine(const PromptPrefix& prefix, Tokens estimate) {
+  if (prefix.token_ids || prefix.anchors.empty()) return estimate;
+  find_lines(prefix);
+  for (std::size_t i = lines_.size(); i-- > 0;) {
+    if (lines_[i] == no_line || !table_->details[lines_[i]].exact) continue;
+    const Tokens known = table_->heads[lines_[i]].tokens;
+    const std::uint64_t length = prefix.length(), left = length - prefix.anchors[i].position;
+    return known + share_of(estimate, left, length);
+  }
+  return estimate;
+}
+
+/// Tells the tokens up to each anchor: those that are known, and between them as many as the rest has on average.
+void PrefixIndex::spread_tokens(const PromptPrefix& prefix, Tokens prompt) {
+  tokens_.resize(prefix.anchors.size());
+  Tokens known = 0;
+  std::uint64_t known_at = 0;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const std::uint64_t position = prefix.anchors[i].position;
+    if (prefix.token_ids) {
+      tokens_[i] = std::min<Tokens>(position, prompt);
+    } else if (lines_[i] != no_line && table_->details[lines_[i]].exact) {
+      known = std::clamp<Tokens>(table_->heads[lines_[i]].tokens, known, std::max(known, prompt));
+      known_at = position;
+      tokens_[i] = known;
+    } else {
+      tokens_[i] = known + share_of(prompt - std::min(known, prompt), position - known_at, prefix.length() - known_at);
+    }
+  }
+}
+
+/// Returns the tokens of the answer that lies between this anchor and the next.
+Tokens PrefixIndex::answer_after(std::size_t anchor) const {
+  if (anchor + 1 >= lines_.size() || lines_[anchor] == no_line) return 0;
+  const Tokens answer = table_->details[lines_[anchor]].answer;
+  return std::min(answer, tokens_[anchor + 1] - std::min(tokens_[anchor], tokens_[anchor + 1]));
+}
+
+void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
+  std::ranges::fill(found_, PrefixFound{});
+  find_lines(prefix);
+  spread_tokens(prefix, prompt);
+  if (!table_) return;
+  // An answer adds to the anchor before it; of two anchors the deeper one counts.
+  for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) {
+    const PrefixHoldings& holdings = replicas_[replica].holdings();
+    PrefixFound& found = found_[replica];
+    for (std::size_t i = lines_.size(); i-- > 0;) {
+      if (lines_[i] == no_line) continue;
+      const Epoch used = table_->epoch(lines_[i], replica);
+      if (!holdings.remembers(used)) continue;
+      const Tokens answer = answer_after(i);
+      const auto believed = static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
+      found.remembered = std::max(found.remembered, tokens_[i] + believed);
+      if (!holdings.holds(used)) continue;
+      found.held = tokens_[i] + believed;
+      found.answer = believed;
+      found.answer_whole = answer;
+      found.depth = holdings.depth(used);
+      break;
+    }
+  }
+}
+
+Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
+  const ReplicaPrefixes& one = replicas_[replica];
+  const Tokens held = found_[replica].held;
+  if (held == 0 || prompt == 0) return 0;
+  const Tokens whole = held / one.granularity() * one.granularity();
+  const auto believed = static_cast<Tokens>(static_cast<double>(whole) * one.believed());
+  return std::min(believed, prompt - 1);
+}
+
+void PrefixIndex::release(std::size_t line) {
+  for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) {
+    Epoch& used = table_->epoch(line, replica);
+    replicas_[replica].holdings().release(used, table_->details[line].segment);
+    used = 0;
+  }
+}
+
+/// Returns the line of a key that has none: an empty one, or that which was used longest ago. Returns no_line if all of
+/// its set are of the prompt that is being entered.
+std::size_t PrefixIndex::claim(std::uint64_t key) {
+  const std::size_t set = table_->set_of(key);
+  std::size_t oldest = set;
+  for (std::size_t line = set; line < set + ways; ++line) {
+    if (table_->heads[line].key == 0) return line;
+    if (clock_ - table_->heads[line].used > clock_ - table_->heads[oldest].used) oldest = line;
+  }
+  if (table_->heads[oldest].used == clock_) return no_line;
+  release(oldest);
+  table_->heads[oldest] = {};
+  table_->details[oldest] = {};
+  return oldest;
+}
+
+PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt) {
+  if (prefix.anchors.empty()) return {};
+  if (!table_) table_ = std::make_unique<Table>(replicas_.size());
+  look(prefix, prompt);
+  PrefixPrediction prediction{prefix.anchors.back().key, capped(prompt), found_[replica], cached(replica, prompt)};
+  ReplicaPrefixes& one = replicas_[replica];
+  if (one.holdings().exhausted()) forget(replica);
+
+  ++clock_;
+  for (const std::size_t line : lines_)
+    if (line != no_line) table_->heads[line].used = clock_;
+  // The end of a prompt leaves an engine's cache first, so the beginning is used last.
+  for (std::size_t i = lines_.size(); i-- > 0;) {
+    std::size_t line = lines_[i];
+    if (line == no_line) {
+      line = claim(prefix.anchors[i].key);
+      if (line == no_line) continue;
+      const Tokens before = i > 0 ? tokens_[i - 1] : 0;
+      table_->heads[line] = {prefix.anchors[i].key, capped(tokens_[i]), clock_};
+      table_->details[line] = {capped(tokens_[i] - std::min(before, tokens_[i])), 0, prefix.token_ids};
+    }
+    Epoch& used = table_->epoch(line, replica);
+    used = one.holdings().use(used, table_->details[line].segment);
+  }
+  return prediction;
+}
+
+void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens best) {
+  PrefixSums& sums = replicas_[replica].sums();
+  sums.looked_up += prediction.prompt;
+  sums.best += best;
+  sums.predicted += prediction.cached;
+}
+
+void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, const PrefixReport& report) {
+  if (prediction.tail == 0) return;
+  ReplicaPrefixes& one = replicas_[replica];
+  if (const std::size_t line = table_->find(prediction.tail); line != no_line) {
+    Line& head = table_->heads[line];
+    Detail& detail = table_->details[line];
+    if (report.prompt && *report.prompt > 0) {
+      head.tokens = capped(*report.prompt);
+      detail.exact = 1;
+    }
+    // What a replica holds is ordered by when it was let go.
+    Epoch& used = table_->epoch(line, replica);
+    one.holdings().release(used, detail.segment);
+    const std::uint32_t without = detail.segment - std::min(detail.segment, std::uint32_t{detail.answer});
+    detail.answer = static_cast<std::uint32_t>(std::min<Tokens>(report.output.value_or(0), most_answer)) & most_answer;
+    detail.segment = capped(Tokens{without} + detail.answer);
+    used = one.holdings().use(0, detail.segment);
+  }
+  if (!report.cached) return;
+  const PrefixFound& found = prediction.found;
+  if (found.answer_whole >= 64) {
+    constexpr double memory = 20;
+    const Tokens before = found.held - std::min(found.held, found.answer);
+    const double share = *report.cached <= before ? 0
+                                                  : static_cast<double>(*report.cached - before) /
+                                                        static_cast<double>(found.answer_whole);
+    // A miss of what came before the answer says nothing of answers.
+    if (*report.cached + one.granularity() + 64 > before)
+      answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
+  }
+  if (one.judge(prediction, *report.cached)) wipe(replica, PrefixWipe::missed);
+}
+
+void PrefixIndex::failed(const PrefixPrediction& prediction, ReplicaIndex replica) {
+  if (prediction.tail == 0) return;
+  const std::size_t line = table_->find(prediction.tail);
+  if (line == no_line) return;
+  Epoch& used = table_->epoch(line, replica);
+  replicas_[replica].holdings().release(used, table_->details[line].segment);
+  used = 0;
+}
+
+std::size_t PrefixIndex::bytes() const {
+  if (!table_) return 0;
+  return table_->lines() * (sizeof(Line) + sizeof(Detail) + sizeof(Epoch) * table_->places);
+}
+
+}  // namespace weir::balancer

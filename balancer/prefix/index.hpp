@@ -1,0 +1,138 @@
+// The index of a pool says which replica has computed the beginning of a prompt, and how much of it.
+//
+// One table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
+// replica used it last. A line is found by its key among the four of its set; of these the one goes first that was used
+// longest ago. What a replica holds of all that it used is its PrefixHoldings' to say. The table has a fixed size, about
+// `bytes_per_replica` for each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping a
+// replica costs O(1).
+//
+// A prompt whose end is known from a request before has the tokens that its replica counted; in between, tokens are
+// spread over positions. An answer belongs to what its replica holds: the next turn of a conversation brings it along.
+// How much of the answers is found again (templates drop reasoning, for one) is learned from what replicas report.
+//
+// A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "balancer/prefix/replica_prefixes.hpp"
+#include "balancer/tokens.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
+
+namespace weir::balancer {
+
+class PrefixIndex {
+ public:
+  using PromptPrefix = metrics::wire::PromptPrefix;
+
+  static constexpr std::size_t bytes_per_replica = std::size_t{1} << 20;
+
+  /// Makes places for so many replicas. What is known of the replicas that stay is kept; that costs some milliseconds
+  /// where the table is made anew.
+  void set_places(std::size_t replicas);
+  /// The replica has its place now. If another one had it before, its cache is taken to be empty. A capacity of 0 is
+  /// unknown.
+  void place(const ReplicaKey& replica, Tokens capacity);
+  /// The engine has told how much its cache holds.
+  void told(ReplicaIndex replica, Tokens capacity) { replicas_[replica].told(capacity); }
+  /// The replica's cache is empty now.
+  void wipe(ReplicaIndex replica, PrefixWipe why);
+
+  /// Returns the tokens of a prompt that was estimated at `estimate`, by those of its beginnings whose tokens are known.
+  Tokens refine(const PromptPrefix& prefix, Tokens estimate);
+  /// Looks what each replica holds of a prompt of so many tokens.
+  void look(const PromptPrefix& prefix, Tokens prompt);
+  /// Returns what the replica holds of the prompt of the latest look.
+  const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
+  /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
+  /// be believed: below the prompt.
+  Tokens cached(ReplicaIndex replica, Tokens prompt) const;
+
+  /// The replica gets a prompt of so many tokens, and holds it from now on. Returns what is expected of it.
+  PrefixPrediction sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt);
+  /// Counts a prompt that was sent, of which the best candidate held `best`.
+  void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens best);
+  /// The replica has answered. Nothing for what it did not report.
+  void answered(const PrefixPrediction& prediction, ReplicaIndex replica, const PrefixReport& report);
+  /// The replica gave no token: who knows how much it has computed.
+  void failed(const PrefixPrediction& prediction, ReplicaIndex replica);
+
+  const ReplicaPrefixes& of(ReplicaIndex replica) const { return replicas_[replica]; }
+  std::size_t places() const { return replicas_.size(); }
+  std::size_t bytes() const;
+  double answers_believed() const { return answers_believed_; }
+
+ private:
+  using Epoch = PrefixHoldings::Epoch;
+  static constexpr std::size_t ways = 4, no_line = ~std::size_t{0};
+
+  struct Line {
+    std::uint64_t key = 0;     // 0 is an empty line.
+    std::uint32_t tokens = 0;  // Up to the anchor.
+    std::uint32_t used = 0;    // By the clock of prompts.
+  };
+  struct Detail {
+    std::uint32_t segment = 0;      // The tokens since the anchor before, and of the answer.
+    std::uint32_t answer : 31 = 0;  // The tokens of the answer that followed.
+    std::uint32_t exact : 1 = 0;    // The tokens are a replica's count.
+  };
+  template <class T>
+  class Zeroed {  // Memory of zeros that is not touched before it is used.
+   public:
+    explicit Zeroed(std::size_t size = 0)
+        : size_(size), data_(size > 0 ? static_cast<T*>(std::calloc(size, sizeof(T))) : nullptr) {
+      if (size > 0 && !data_) throw std::bad_alloc();
+    }
+    T& operator[](std::size_t i) { return data_.get()[i]; }
+    const T& operator[](std::size_t i) const { return data_.get()[i]; }
+    std::size_t size() const { return size_; }
+
+   private:
+    struct Free {
+      void operator()(T* data) const { std::free(data); }
+    };
+    std::size_t size_ = 0;
+    std::unique_ptr<T, Free> data_;
+  };
+  struct Table {
+    explicit Table(std::size_t places);
+    std::size_t set_of(std::uint64_t key) const;
+    std::size_t find(std::uint64_t key) const;
+    Epoch& epoch(std::size_t line, ReplicaIndex replica) { return epochs[line * places + replica]; }
+    std::size_t lines() const { return heads.size(); }
+
+    std::size_t places = 0;
+    Zeroed<Line> heads;
+    Zeroed<Detail> details;
+    Zeroed<Epoch> epochs;
+  };
+
+  void find_lines(const PromptPrefix& prefix);
+  void spread_tokens(const PromptPrefix& prefix, Tokens prompt);
+  std::size_t claim(std::uint64_t key);
+  void release(std::size_t line);
+  Tokens answer_after(std::size_t anchor) const;
+
+  void forget(ReplicaIndex replica);
+
+  std::vector<ReplicaPrefixes> replicas_;
+  std::vector<Serial> serials_;
+  std::unique_ptr<Table> table_;
+  std::uint32_t clock_ = 0;
+  double answers_believed_ = 1;
+
+  // Of the latest look.
+  std::vector<std::size_t> lines_;
+  std::vector<Tokens> tokens_;
+  std::vector<PrefixFound> found_;
+};
+
+}  // namespace weir::balancer

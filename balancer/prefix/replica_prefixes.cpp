@@ -1,0 +1,80 @@
+#include "balancer/prefix/replica_prefixes.hpp"
+
+#include <algorithm>
+
+namespace weir::balancer {
+
+void ReplicaPrefixes::told(Tokens capacity) {
+  if (capacity == 0 || capacity == told_) return;
+  const double learned = told_ > 0 ? static_cast<double>(holdings_.capacity()) / static_cast<double>(told_) : 1;
+  told_ = capacity;
+  holdings_.set_capacity(static_cast<Tokens>(learned * static_cast<double>(capacity)));
+}
+
+void ReplicaPrefixes::wiped(PrefixWipe why) {
+  misses_ = too_deep_ = 0;
+  ++sums_.wipes[static_cast<std::size_t>(why)];
+}
+
+bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens cached) {
+  constexpr Tokens tells = 256;
+  ++reports_;
+  const Tokens held = prediction.found.held;
+  sums_.reported += cached;
+  sums_.judged += prediction.prompt;
+  (cached < prediction.cached ? sums_.over : sums_.under) +=
+      std::max(cached, prediction.cached) - std::min(cached, prediction.cached);
+  if (cached > 0) learn_granularity(cached);
+
+  if (held >= large && cached == 0) {
+    if (misses_++ == 0) {
+      came_true_before_ = came_true_;
+      foretold_before_ = foretold_;
+    }
+  } else if (held >= large || cached > 0) {
+    misses_ = 0;
+  }
+  // Where little is believed any more, the cache is not empty but switched off.
+  if (misses_ >= 3 && believed() > 0.2) {
+    came_true_ = came_true_before_;
+    foretold_ = foretold_before_;
+    return true;
+  }
+  if (held >= tells) {
+    came_true_ = fades * came_true_ + static_cast<double>(std::min(cached, held));
+    foretold_ = fades * foretold_ + static_cast<double>(held);
+  }
+  learn_capacity(prediction, cached);
+  return false;
+}
+
+void ReplicaPrefixes::learn_granularity(Tokens cached) {
+  constexpr unsigned of_reports = 32;
+  constexpr Tokens most = 1024;
+  divides_ |= cached;
+  const Tokens divisor = std::min(divides_ & (~divides_ + 1), most);
+  if (divisor < granularity_) granularity_ = divisor;
+  if (++since_granularity_ < of_reports) return;
+  granularity_ = divisor;
+  divides_ = 0;
+  since_granularity_ = 0;
+}
+
+/// A prediction that failed says that there is less room than was used since. One is not enough, and what was used
+/// just now fails for another reason. What had left and is there after all says that there is more.
+void ReplicaPrefixes::learn_capacity(const PrefixPrediction& prediction, Tokens cached) {
+  const PrefixFound& found = prediction.found;
+  const Tokens off_by = std::max<Tokens>(found.held / 20, std::max<Tokens>(granularity_, 64));
+  const Tokens capacity = holdings_.capacity();
+  if (found.held >= 512 && cached + off_by < found.held && found.depth > capacity / 4) {
+    if (++too_deep_ < 2) return;
+    too_deep_ = 0;
+    holdings_.set_capacity(std::min(capacity, std::max(found.depth, capacity - capacity / 10)));
+  } else if (found.remembered >= found.held + 256 && cached >= found.held + (found.remembered - found.held) / 2) {
+    holdings_.set_capacity(capacity + capacity / 20);
+  } else if (found.held >= 512 && found.depth > capacity / 4) {
+    too_deep_ = 0;
+  }
+}
+
+}  // namespace weir::balancer

@@ -1,0 +1,109 @@
+// What a pool believes of one replica's prefix cache, and how its reports correct that.
+//
+// A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
+// - the share that came true, which fades, is the belief by which predictions are cut;
+// - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush;
+// - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
+//   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
+// - the greatest power of two that divides all that is reported is the engine's granularity.
+// A replica that never reports keeps what it began with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "balancer/prefix/holdings.hpp"
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+/// Why a replica's cache is taken to be empty.
+enum class PrefixWipe : std::uint8_t {
+  missed,     ///< Three large predictions in a row of which nothing came true.
+  down,       ///< It refused connections.
+  restarted,  ///< Its engine has started anew, by what the engine says of itself.
+  woken,      ///< The engine has slept.
+};
+inline constexpr std::array<std::string_view, 4> prefix_wipe_names{"missed", "down", "restarted", "woken"};
+
+/// What the table knows of a replica and a prompt.
+struct PrefixFound {
+  Tokens held = 0;         ///< So many tokens of the prompt are in the cache.
+  Tokens remembered = 0;   ///< So many would be, if nothing had left lately. At least `held`.
+  Tokens answer = 0;       ///< Of `held`: the answer before, as much of it as is believed.
+  Tokens answer_whole = 0; ///< The whole answer before.
+  Tokens depth = 0;        ///< How much was used since.
+};
+
+/// What was expected of a replica when it got a prompt.
+struct PrefixPrediction {
+  std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
+  std::uint32_t prompt = 0;
+  PrefixFound found{};
+  Tokens cached = 0;       ///< What was believed.
+};
+
+/// What a replica has told at the end.
+struct PrefixReport {
+  std::optional<Tokens> prompt{}, cached{}, output{};
+};
+
+/// Sums of tokens since the start.
+struct PrefixSums {
+  Tokens looked_up = 0;   ///< The prompts of which anchors are known.
+  Tokens best = 0;        ///< What the best of the replicas that could take them held.
+  Tokens predicted = 0;   ///< What the chosen one was believed to hold.
+  Tokens reported = 0;    ///< What it said, where it said anything.
+  Tokens over = 0, under = 0;  ///< Predicted and not reported; reported and not predicted.
+  Tokens judged = 0;      ///< The prompts for which the replica reported.
+  std::array<std::uint64_t, prefix_wipe_names.size()> wipes{};
+};
+
+class ReplicaPrefixes {
+ public:
+  static constexpr Tokens unknown_capacity = 500'000;
+  static constexpr Tokens large = 1024;  ///< A prediction from which three misses in a row say that the cache is empty.
+
+  explicit ReplicaPrefixes(Tokens capacity = 0) : holdings_(capacity > 0 ? capacity : unknown_capacity), told_(capacity) {}
+
+  /// The engine says that its cache has so many tokens. What was learned stays, relative to what it had said before.
+  void told(Tokens capacity);
+  /// The holdings were wiped.
+  void wiped(PrefixWipe why);
+  /// Judges a prediction. Returns true if the cache is empty.
+  bool judge(const PrefixPrediction& prediction, Tokens cached);
+
+  PrefixHoldings& holdings() { return holdings_; }
+  const PrefixHoldings& holdings() const { return holdings_; }
+  PrefixSums& sums() { return sums_; }
+  const PrefixSums& sums() const { return sums_; }
+  /// The share of what is predicted that comes true, 0 to 1.
+  double believed() const { return (came_true_ + prior) / (foretold_ + prior); }
+  /// True if the replica has reported anything cached or not.
+  bool reports() const { return reports_ > 0; }
+  /// What the replica holds is reported in multiples of so many tokens.
+  Tokens granularity() const { return granularity_; }
+
+ private:
+  static constexpr double prior = 5120;  // Tokens of predictions that came true.
+  static constexpr double fades = 0.986;  // Half of a prediction's weight after 50 of them.
+
+  void learn_granularity(Tokens cached);
+  void learn_capacity(const PrefixPrediction& prediction, Tokens cached);
+
+  PrefixHoldings holdings_;
+  Tokens told_ = 0;
+  double came_true_ = 0, foretold_ = 0;
+  double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
+  unsigned misses_ = 0;
+  unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
+  std::uint64_t reports_ = 0;
+  Tokens granularity_ = 1, divides_ = 0;
+  unsigned since_granularity_ = 0;
+  PrefixSums sums_;
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,236 @@
+// What a pool makes of prompts whose beginnings its replicas have computed before.
+#include <random>
+
+#include "balancer/pool.hpp"
+#include "prompts.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+class PoolPrefix : public testing::Test {
+ protected:
+  void begin(std::size_t replicas, double kappa = 1) {
+    for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
+    pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 7, &sink);
+    pool->set_prefix_aware(true, kappa);
+    pool->set_replicas(specs, at(0));
+  }
+  Offered offer(std::uint64_t conversation, Tokens tokens, double now, std::span<const Serial> tried = {},
+                std::shared_ptr<void> waiter = {}) {
+    PlacementRequest placement{shared(prompt_of(tokens)), tried};
+    placement.prefix = prefix_of(conversation, tokens);
+    placement.waiter = std::move(waiter);
+    return pool->offer(placement, at(now));
+  }
+  /// Has the request served at once. Returns its replica.
+  ReplicaIndex serve(std::uint64_t conversation, Tokens tokens, double now, std::optional<Tokens> cached = {}) {
+    Lease lease = admitted(offer(conversation, tokens, now));
+    const ReplicaIndex to = lease.replica();
+    lease.first_token(at(now));
+    LeaseEnd end(EndCause::answered);
+    end.prompt_tokens = tokens;
+    end.cached_tokens = cached;
+    lease.end(end, at(now));
+    return to;
+  }
+  ReplicaLoad load(ReplicaIndex replica, double now) { return pool->figures().load(replica, at(now)); }
+
+  Grantees sink;
+  std::vector<ReplicaSpec> specs;
+  std::shared_ptr<Pool> pool;
+};
+
+/// Where nothing is shared, prefixes change no choice, whatever kappa is: two pools make the same decisions.
+TEST(PoolWithNothingToReuse, ChoosesAsOneThatKnowsOfNoPrefixes) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<ReplicaSpec> specs{replica("a"), replica("b", 2), replica("c"), replica("d", 0.5)};
+    specs[2].max_queued_tokens = 6000;
+    const auto plain = pool_of(specs, config::Policy::least_queued_tokens, seed);
+    const auto aware = pool_of(specs, config::Policy::least_queued_tokens, seed);
+    aware->set_prefix_aware(true, seed % 2 ? 3 : 1);
+    std::vector<std::pair<Lease, Lease>> leases;
+    double now = 1;
+    for (std::uint64_t step = 0; step < 2000; ++step) {
+      now += 0.001 * static_cast<double>(random() % 100);
+      if (leases.size() < 5 || (random() % 2 && leases.size() < 60)) {
+        const Tokens prompt = 1 + random() % 5000;
+        PlacementRequest placement{shared(prompt_of(prompt))};
+        Lease one = admitted(plain->offer(placement, at(now)));
+        placement.prefix = prefix_of(step, prompt);
+        Lease other = admitted(aware->offer(placement, at(now)));
+        ASSERT_EQ(one.replica(), other.replica()) << "seed " << seed << ", step " << step;
+        leases.emplace_back(std::move(one), std::move(other));
+        continue;
+      }
+      auto& [one, other] = leases[random() % leases.size()];
+      if (random() % 2) {
+        one.first_token(at(now));
+        other.first_token(at(now));
+        continue;
+      }
+      LeaseEnd end(random() % 10 ? EndCause::answered : EndCause::replica_failed);
+      end.prompt_tokens = one.prompt_estimate();
+      one.end(end, at(now));
+      other.end(end, at(now));
+      std::erase_if(leases, [](const auto& pair) { return !pair.first; });
+    }
+  }
+}
+
+TEST_F(PoolPrefix, TheNextTurnGoesToItsReplicaWhileThatHasLessToCompute) {
+  begin(3);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  EXPECT_EQ(serve(1, 2200, 2), home);
+  // Its replica has 1500 tokens before it, and only 200 of its own would be left to do there: the others have 2400.
+  std::vector<Lease> busy;
+  while (load(home, 3).prefill_left < 1500) busy.push_back(admitted(offer(100 + busy.size(), 500, 3)));
+  Lease next = admitted(offer(1, 2400, 3));
+  EXPECT_EQ(next.replica(), home);
+  ASSERT_TRUE(next.prefix_tokens());
+  EXPECT_EQ(next.prefix_tokens()->predicted, 2176u) << "The last 64 tokens before 2200 that have an anchor, and no end.";
+}
+
+TEST_F(PoolPrefix, AReplicaWithAnAncientBacklogIsLeftThoughItHoldsThePrompt) {
+  begin(2);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  const Serial other = pool->figures().key(1 - home).serial;
+  const std::vector<Serial> only_home{other};
+  Lease big = admitted(offer(50, 9000, 2, only_home));
+  ASSERT_EQ(big.replica(), home);
+  EXPECT_EQ(admitted(offer(1, 2200, 2)).replica(), 1 - home);
+}
+
+TEST_F(PoolPrefix, WorkThatIsDoneTwiceCostsKappa) {
+  for (const auto& [kappa, stays] : {std::pair(1.0, false), std::pair(3.0, true)}) {
+    specs.clear();
+    begin(2, kappa);
+    const ReplicaIndex home = serve(1, 2000, 1);
+    const std::vector<Serial> only_home{pool->figures().key(1 - home).serial};
+    Lease busy = admitted(offer(50, 3000, 2, only_home));
+    EXPECT_EQ(admitted(offer(1, 2064, 2)).replica() == home, stays) << kappa;
+  }
+}
+
+TEST_F(PoolPrefix, WhatIsHeldIsNoWorkAndYetFillsTheMemory) {
+  begin(1);
+  serve(1, 2000, 1);
+  Lease lease = admitted(offer(1, 2100, 2));
+  const Tokens cached = lease.prefix_tokens()->predicted;
+  EXPECT_GE(cached, 1900u);
+  EXPECT_EQ(load(0, 2).prefill_left, 2100 - cached);
+  EXPECT_EQ(load(0, 2).resident, 2100u);
+  EXPECT_EQ(lease.prompt_estimate(), 2100u);
+  lease.end(LeaseEnd(EndCause::client_left), at(3));
+  EXPECT_EQ(load(0, 3).prefill_left, 0u);
+  EXPECT_EQ(load(0, 3).resident, 0u);
+}
+
+TEST_F(PoolPrefix, ALimitOfQueuedTokensCountsWhatIsToBeComputed) {
+  specs.push_back(replica("a"));
+  specs[0].max_queued_tokens = 1000;
+  begin(0);
+  serve(1, 2000, 1);
+  Lease first = admitted(offer(2, 500, 2));
+  Lease second = admitted(offer(1, 2100, 2));
+  EXPECT_TRUE(second) << "100 tokens and 500 are within the limit.";
+  auto third = offer(3, 2100, 2, {}, named("third"));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(third)) << "2100 more are not.";
+  first.first_token(at(3));
+  second.first_token(at(3));
+  EXPECT_EQ(sink.take().first, "third");
+}
+
+TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
+  specs = {replica("a"), replica("b")};
+  for (ReplicaSpec& spec : specs) spec.max_in_flight = 1;
+  begin(0);
+  Lease a = admitted(offer(10, 1000, 1)), b = admitted(offer(11, 1000, 1));
+  ASSERT_TRUE(std::holds_alternative<Waiting>(offer(1, 3000, 1, {}, named("waits"))));
+  const ReplicaIndex home = a.replica();
+  // Meanwhile a sibling of the same prompt has been on a's replica.
+  a.first_token(at(2));
+  a.end(LeaseEnd(EndCause::answered), at(2));
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "waits");
+  EXPECT_EQ(lease.replica(), home);
+  EXPECT_EQ(lease.prefix_tokens()->predicted, 0u);
+}
+
+TEST_F(PoolPrefix, ReplicasThatRefuseConnectionsOrHaveStartedAnewHoldNothing) {
+  begin(2);
+  const auto held_by = [&](ReplicaIndex replica) { return load(replica, 5).prefix_held; };
+  const ReplicaIndex home = serve(1, 2000, 1);
+  EXPECT_EQ(held_by(home), 2000u);
+  pool->health().report(pool->figures().key(home), Sign::failed, at(2));
+  EXPECT_EQ(held_by(home), 2000u) << "A failure empties no cache.";
+  pool->health().report(pool->figures().key(home), Sign::probe_refused, at(2));
+  EXPECT_EQ(held_by(home), 0u);
+  pool->health().report(pool->figures().key(home), Sign::probe_passed, at(3));
+
+  const ReplicaIndex next = serve(2, 2000, 4);
+  const auto tell = [&](double started) {
+    EngineLimits limits;
+    limits.started = started;
+    pool->health().engine_told(pool->figures().key(next), limits);
+  };
+  tell(1000);
+  tell(1000);
+  pool->health().engine_told(pool->figures().key(next), {});
+  EXPECT_EQ(held_by(next), 2000u);
+  tell(2000);
+  EXPECT_EQ(held_by(next), 0u);
+  const auto& wipes = load(next, 5).prefix.wipes;
+  EXPECT_EQ(wipes[static_cast<std::size_t>(PrefixWipe::restarted)], 1u);
+}
+
+TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWentOnceKappaSaysSo) {
+  begin(4, 1.5);
+  std::vector<Lease> siblings;
+  for (int i = 0; i < 8; ++i) {
+    PlacementRequest placement{shared(prompt_of(4000 + 64))};
+    auto prefix = *prefix_of(1, 4000);
+    prefix.anchors.push_back({777u + static_cast<std::uint64_t>(i), 4064});
+    placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+    siblings.push_back(admitted(pool->offer(placement, at(1))));
+  }
+  Tokens computed = 0;
+  for (ReplicaIndex i = 0; i < 4; ++i) computed += load(i, 1).prefill_left;
+  EXPECT_LE(computed, 4000u * 13 / 10 + 8 * 64) << "The prefix is computed at most 1.3 times.";
+}
+
+TEST_F(PoolPrefix, ARequestThatFailedThereIsNotHeld) {
+  begin(1);
+  Lease lease = admitted(offer(1, 2000, 1));
+  EXPECT_EQ(load(0, 1).prefix_held, 2000u) << "Siblings see it at once.";
+  lease.end(LeaseEnd(EndCause::replica_failed), at(1));
+  EXPECT_LT(load(0, 1).prefix_held, 2000u);
+}
+
+TEST_F(PoolPrefix, SumsAreKept) {
+  begin(1);
+  serve(1, 2000, 1, 0);
+  serve(1, 2000, 2, 1984);
+  const PrefixSums sums = load(0, 3).prefix;
+  EXPECT_EQ(sums.looked_up, 4000u);
+  EXPECT_EQ(sums.predicted, 1999u);
+  EXPECT_EQ(sums.best, 1999u);
+  EXPECT_EQ(sums.reported, 1984u);
+  EXPECT_EQ(sums.over, 15u);
+  EXPECT_EQ(sums.under, 0u);
+  EXPECT_EQ(sums.judged, 4000u);
+}
+
+TEST_F(PoolPrefix, OtherPoliciesDoNotLook) {
+  begin(2);
+  pool->set_policy(config::Policy::round_robin, 0.05);
+  serve(1, 2000, 1);
+  EXPECT_EQ(load(0, 2).prefix.looked_up + load(1, 2).prefix.looked_up, 0u);
+  pool->set_policy(config::Policy::least_queued_tokens, 0.05);
+  serve(1, 2000, 3);
+  EXPECT_EQ(load(0, 4).prefix.looked_up + load(1, 4).prefix.looked_up, 2000u);
+}
+
+}  // namespace
+}  // namespace weir::balancer
