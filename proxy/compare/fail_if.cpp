@@ -29,7 +29,8 @@ std::vector<std::string> failures(const FailIf& words, State state, std::span<co
 std::vector<Judgement> judgements_of(const metrics::compare::comparison::Comparison& comparison) {
   std::vector<Judgement> judgements;
   for (const auto& fault : comparison.faults) {
-    if (fault.pairs.pairs() > 0) judgements.push_back({std::string(name_of(fault.fault)), fault.finding, true, true});
+    const bool known = fault.finding != Finding::inconclusive;
+    if (fault.pairs.pairs() > 0) judgements.push_back({std::string(name_of(fault.fault)), fault.finding, known, true});
   }
   for (const auto& verdict : comparison.verdicts) {
     judgements.push_back(

@@ -18,7 +18,7 @@ using FailIf = std::set<std::string, std::less<>>;
 struct Judgement {
   std::string metric;
   metrics::compare::statistics::Finding finding = metrics::compare::statistics::Finding::inconclusive;
-  bool known = false;           ///< The verdict has an interval.
+  bool known = false;           ///< The verdict has an interval; a fault, a verdict.
   bool may_be_unknown = false;  ///< That it is inconclusive does not count: half an hour seldom tells it.
 };
 

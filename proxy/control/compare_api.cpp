@@ -97,7 +97,8 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
   const auto filter = compare::filter_of(request, wanted.model);
   auto read = std::make_shared<compare::ReadSamples>();
   compare::Selecting selecting(filter, *names, *read);
-  for (const auto& sample : history.samples()) selecting.add(sample);
+  for (const auto& sample : history.samples())
+    if (history.counts(sample)) selecting.add(sample);
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
   const compare::Noise noise{.histories = history.noise()};

@@ -53,6 +53,7 @@ std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const
   const auto pool = names->of(shadow.settings.of);
   std::vector<Sample> samples;
   for (const auto& sample : history.samples()) {
+    if (!history.counts(sample)) continue;
     const bool of_a_shadow = sample.role == metrics::Role::shadow;
     if (of_a_shadow ? options.a.holds(sample) || options.b.holds(sample) : sample.pool == pool)
       samples.push_back(sample);

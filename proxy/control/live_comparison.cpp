@@ -106,7 +106,7 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
   for (const auto& sample : history_.samples()) {
     const bool wanted =
         sample.role == metrics::Role::shadow ? shadows.contains(sample.shadow) : pools.contains(sample.pool);
-    if (wanted) kept.push_back(sample);
+    if (wanted && history_.counts(sample)) kept.push_back(sample);
   }
   return kept;
 }

@@ -73,7 +73,7 @@ ro::Standing standing_in(element value) {
   if (state == ro::state_names.end()) throw Damaged();
   standing.state = static_cast<ro::State>(state - ro::state_names.begin());
   standing.share = amount_in(value["share"]);
-  if (standing.share > 1) throw Damaged();
+  if (standing.share > 1 || (standing.share == 1 && standing.state != ro::State::done)) throw Damaged();
   standing.in_step = amount_in(value["in_step_seconds"]);
   standing.unknown = amount_in(value["unknown_seconds"]);
   standing.shadow_passed = value["shadow_passed"].get_bool();

@@ -66,7 +66,7 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
 control::KeptRollouts kept_rollouts(const config::Settings& settings) {
-  auto kept = settings.rollouts.empty() ? control::KeptRollouts() : control::read_rollouts(settings.admin.state);
+  auto kept = control::read_rollouts(settings.admin.state);
   if (!kept.conversation_key) kept.conversation_key = exchange::make_sip_key();
   return kept;
 }

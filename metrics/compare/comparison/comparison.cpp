@@ -207,9 +207,20 @@ class Comparing {
   std::optional<History> suitable(const std::vector<History>& histories) const {
     for (const History& one : histories) {
       const bool known = one.variance(statistics::Metric::tpot) || one.variance(statistics::Metric::ttft);
-      if (known && (paired() || !one.paired)) return one;
+      if (known && (paired() || !one.paired) && is_of(one.pool)) return one;
     }
     return std::nullopt;
+  }
+
+  /// True if all requests that are compared are of this pool, or it is "". Without its line a primary does not tell.
+  bool is_of(std::string_view pool) const {
+    if (pool.empty()) return true;
+    const auto fits = [&](const samples::Sample* primary) {
+      return primary == nullptr || names_.text(primary->pool) == pool;
+    };
+    if (paired()) return std::ranges::all_of(pairing_.pairs, fits, &pairs::Pair::primary);
+    return std::ranges::all_of(pairing_.only_a, fits, &pairs::Single::sample) &&
+           std::ranges::all_of(pairing_.only_b, fits, &pairs::Single::sample);
   }
 
   double range_s() const {

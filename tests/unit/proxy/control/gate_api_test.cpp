@@ -68,6 +68,22 @@ TEST_F(GateApi, AsksAboutAShadowByItsName) {
   EXPECT_GT(said.at("pairs").to_number<int>(), 500);
 }
 
+/// A candidate that failed was mended, and its shadow is switched on again.
+TEST_F(GateApi, AnswersFromBeforeTheShadowWasSwitchedOnDoNotCount) {
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
+  for (int i = requests; i < requests + 9; ++i) add(i);
+  EXPECT_THAT(ask("shadow=candidate").body, HasSubstr("failed: "));
+  EXPECT_EQ(ask("shadow=candidate").status, 417u);
+  history.begin_anew("candidate", std::int64_t{1'000'000} * (requests + 60));
+  change = [](auto&, auto&) {};
+  for (int i = requests + 60; i < requests + 120; ++i) add(i);
+  for (const auto* query : {"shadow=candidate", "by=replica&a=gpu0&b=cand0"}) {
+    const auto answer = ask(query);
+    EXPECT_EQ(answer.status, 425u) << query << answer.body;
+    EXPECT_EQ(json::parse(answer.body).at("pairs"), 0) << "it is cold again";
+  }
+}
+
 TEST_F(GateApi, SaysWhatIsWrongWithAQuery) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "say what is compared: shadow=NAME, or a=NAME&b=NAME&window=TIME"},

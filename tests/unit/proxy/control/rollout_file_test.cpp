@@ -34,7 +34,7 @@ KeptRollouts any(std::uint64_t seed) {
     one.pool = "chat" + std::to_string(random() % 9);
     one.candidate = "a \"new\" one\n\xc3\xa9";
     one.standing.state = static_cast<ro::State>(random() % ro::state_names.size());
-    one.standing.share = static_cast<double>(random() % 1001) / 1000;
+    one.standing.share = one.standing.state == ro::State::done ? 1 : static_cast<double>(random() % 1000) / 1000;
     one.standing.in_step = static_cast<double>(random()) / 1e12;
     one.standing.unknown = static_cast<double>(random() % 1000) / 7;
     one.standing.shadow_passed = random() % 2 == 0;
@@ -64,6 +64,16 @@ TEST_F(RolloutFile, LiesOnDiskForItsOwnerAlone) {
   ASSERT_EQ(::stat(file().c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777u, 0600u) << "the key of the conversations is a secret";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path), {}), 1) << "nothing is left beside it";
+}
+
+/// All requests are with the candidate only where the rollout is done: no step follows.
+TEST_F(RolloutFile, AStepUnderWayHasNoShareOfAll) {
+  for (const auto state : {ro::State::shadow, ro::State::live, ro::State::paused, ro::State::done}) {
+    KeptRollouts kept;
+    kept.rollouts["fp8"].standing.state = state;
+    kept.rollouts["fp8"].standing.share = 1;
+    EXPECT_EQ(rollouts_in(text_of(kept)).has_value(), state == ro::State::done) << ro::name_of(state);
+  }
 }
 
 /// Whatever a damaged file holds: weir starts, says so, and gives no candidate a request.
