@@ -225,6 +225,15 @@ TEST_F(Prefixes, ThreeLargePredictionsOfWhichNothingComesTrueWipeTheReplica) {
   EXPECT_GT(index.of(0).believed(), 0.95) << "A restart says nothing of later predictions.";
 }
 
+TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
+    index.answered(send(prompt, 0), 0, {.prompt = {}, .cached = cached, .output = {}});
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
 TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
   places(1);
   const std::vector<std::uint64_t> path(40, 7);
