@@ -272,6 +272,8 @@ struct Pool {
   std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in them.
   Queue queue{};
   EngineReading engine{};
+  /// The other policies do not look at prefixes.
+  bool is_prefix_aware() const { return prefix_aware && policy == Policy::least_queued_tokens; }
   bool operator==(const Pool&) const = default;
 };
 

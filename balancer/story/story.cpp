@@ -24,6 +24,7 @@ bool comes_from_the_queue(Refused::Reason reason) {
 
 PlacementRequest Story::placement() const {
   PlacementRequest placement{request_.facts, tried_};
+  placement.prefix = request_.prefix;
   placement.fair_key = request_.caller.client.value_or(0);
   placement.share = request_.share;
   placement.bytes = request_.bytes;
@@ -98,6 +99,7 @@ Lease Story::take_lease() {
 }
 
 bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
+  request_.prefix.reset();
   give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
   if (second_opinion_on_) accepted_second_opinion(status, now);
   if (status < 500) evidence_.settle(shared_.pool.health(), Sign::failed, now);

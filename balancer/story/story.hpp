@@ -50,6 +50,7 @@ class Story {
   /// The story's copy of what it needs of the request.
   struct Request {
     std::shared_ptr<const metrics::wire::RequestFacts> facts;
+    std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};  ///< Freed once an answer is on its way.
     Caller caller{};
     double share = 1;           ///< See PlacementRequest.
     std::uint64_t bytes = 0;    ///< The size of the body.
@@ -169,7 +170,7 @@ class Story {
   static constexpr std::uint8_t most_lost = 2;
 
   const Shared shared_;
-  const Request request_;
+  Request request_;
   HealthEvidence evidence_;
   Lease lease_;
   boost::container::small_vector<Attempt, 1> attempts_;

@@ -10,6 +10,7 @@
 
 #include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
@@ -28,6 +29,8 @@ struct ClientMessage {
   std::string body;
   net::SharedBudgetHold budget_hold;                         ///< Pays for head and body.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< Null until the whole body has been read.
+  /// Null where the request's pool does not look at prefixes. The exchange takes it.
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix;
   http::Route route = http::Route::unknown;
   metrics::Api api = metrics::Api::other;  ///< The route's API, which shapes weir's own errors.
   bool bypassed = false;                   ///< weir relays the request, and reads neither it nor its answer.

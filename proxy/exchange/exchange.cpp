@@ -32,9 +32,9 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
           metrics::ticks(pool.settings.queue.time)};
 }
 
-story::Story::Request story_of(const Loop& loop, const ClientMessage& message, const ClientIdentity& client,
+story::Story::Request story_of(const Loop& loop, ClientMessage& message, const ClientIdentity& client,
                                const RequestIds& ids, const fleet::PoolRuntime& pool) {
-  story::Story::Request about{message.facts};
+  story::Story::Request about{message.facts, std::move(message.prefix)};
   // A conversation decides by its own number.
   if (pool.rollout && message.facts->conversation == 0)
     about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);

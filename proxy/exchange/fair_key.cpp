@@ -45,4 +45,8 @@ std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const 
   return said.empty() ? hash_of(key, address) : hash_of(key, of_credential, said);
 }
 
+std::uint64_t prefix_seed(const SipKey& key, config::PrefixIsolation isolation, std::string_view key_name) {
+  return isolation == config::PrefixIsolation::key ? hash_of(key, of_key, key_name) : 0;
+}
+
 }  // namespace weir::proxy::exchange

@@ -30,4 +30,7 @@ std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::
 std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
                         std::string_view key_name);
 
+/// Returns the seed of a prompt's prefix: prompts with equal seeds share anchors. `key_name` is as above.
+std::uint64_t prefix_seed(const SipKey& key, config::PrefixIsolation isolation, std::string_view key_name);
+
 }  // namespace weir::proxy::exchange

@@ -52,6 +52,7 @@ struct Shared {
   const SipKey fair_by_key = make_sip_key();       ///< See fair_key.
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
+  const SipKey prefix_key = make_sip_key();        ///< Keys the anchors of prompts. Reloads keep it.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.

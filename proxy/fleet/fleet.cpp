@@ -299,6 +299,9 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   if (old_pool != nullptr &&
       (old_pool->settings.policy != settings.policy || old_pool->settings.decode_weight != settings.decode_weight))
     pool->balancer->set_policy(settings.policy, settings.decode_weight);
+  // Copies say nothing of their prompts' prefixes.
+  if (!shadow && (old_pool == nullptr || old_pool->settings.prefix_aware != settings.prefix_aware))
+    pool->balancer->set_prefix_aware(settings.prefix_aware);
   pool->balancer->set_limits(limits_of(settings), now);
   pool->rollout = rollout;
   begin_split(*pool, old_pool, now);

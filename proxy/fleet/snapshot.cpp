@@ -38,6 +38,10 @@ const PoolRuntime* Snapshot::pool_for(std::string_view model) const {
   return nullptr;
 }
 
+bool Snapshot::is_prefix_aware() const {
+  return std::ranges::any_of(pools, [](const auto& pool) { return pool->settings.is_prefix_aware(); });
+}
+
 bool PoolRuntime::has(const Replica& replica) const {
   return std::ranges::any_of(replicas, [&](const auto& one) { return one->state == replica.state; });
 }

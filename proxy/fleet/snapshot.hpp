@@ -164,6 +164,8 @@ struct Snapshot {
   const PoolRuntime* pool_for(std::string_view model) const;
   /// False if the first pool takes any model, so that it has every request.
   bool model_decides() const { return pools.empty() || !pools.front()->settings.models.empty(); }
+  /// True if some pool looks at the prefixes of prompts.
+  bool is_prefix_aware() const;
   /// Returns the models that pools name, for an error's sentence.
   std::string known_models() const;
 

@@ -7,6 +7,7 @@
 #include "metrics/wire/request/inspector.hpp"
 #include "metrics/wire/request/model_reader.hpp"
 #include "proxy/exchange/failure_answers.hpp"
+#include "proxy/exchange/fair_key.hpp"
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/cors.hpp"
 #include "proxy/http/credential.hpp"
@@ -168,10 +169,13 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   auto& message = request_.message;
   const auto& head = message.head;
   auto& unread = client_.unread();
-  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, loop_.shared.conversation_key);
+  const auto& snapshot = *request_.snapshot;
+  const bool wants_prefix = !message.bypassed && snapshot.is_prefix_aware();
+  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, loop_.shared.conversation_key,
+                                            wants_prefix ? std::optional(loop_.shared.prefix_key) : std::nullopt);
   metrics::wire::ModelReader model;
   const bool reads_model =
-      message.bypassed && (request_.snapshot->model_decides() ||
+      message.bypassed && (snapshot.model_decides() ||
                            (request_.client.key && !request_.client.key->settings.models.empty()));
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
@@ -225,7 +229,17 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
   message.facts = std::make_shared<const metrics::wire::RequestFacts>(
       message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish());
+  if (wants_prefix) message.prefix = prefix_of(inspector);
   co_return End::whole;
+}
+
+/// Which pool gets the request is known by its model, once the body is whole.
+std::shared_ptr<const metrics::wire::PromptPrefix> RequestReading::prefix_of(
+    metrics::wire::RequestInspector& inspector) const {
+  const auto* const pool = request_.snapshot->pool_for(request_.message.facts->model);
+  if (pool == nullptr || !pool->settings.is_prefix_aware()) return nullptr;
+  return inspector.take_prefix(exchange::prefix_seed(loop_.shared.prefix_key, pool->settings.prefix_isolation,
+                                                     request_.client.key_name()));
 }
 
 }  // namespace weir::proxy::serve

@@ -15,6 +15,10 @@
 #include "proxy/http/own_answer.hpp"
 #include "proxy/serve/client_connection.hpp"
 
+namespace weir::metrics::wire {
+class RequestInspector;
+}
+
 namespace weir::proxy::serve {
 
 class RequestReading {
@@ -49,6 +53,7 @@ class RequestReading {
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
   bool drop_line_end();
   End take_head(std::optional<std::size_t> length);
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix_of(metrics::wire::RequestInspector& inspector) const;
 
   exchange::Loop& loop_;
   ClientConnection& client_;

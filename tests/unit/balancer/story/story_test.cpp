@@ -366,5 +366,22 @@ TEST(Story, EndsWithItsClient) {
   EXPECT_EQ(keeping.story->told(), Told::relayed);
 }
 
+TEST(Story, KeepsThePrefixUntilAnAnswerIsOnItsWay) {
+  Stories stories;
+  auto request = Stories::inference();
+  request.prefix = std::make_shared<const metrics::wire::PromptPrefix>();
+  const std::weak_ptr<const metrics::wire::PromptPrefix> prefix = request.prefix;
+  const auto story = stories.begin(std::move(request));
+  EXPECT_EQ(story->placement().prefix, prefix.lock());
+  ASSERT_EQ(stories.ask(*story), Command::connect);
+  ASSERT_EQ(stories.over(*story, error(500)), Command::ask_pool);
+  EXPECT_EQ(story->placement().prefix, prefix.lock());
+  ASSERT_EQ(stories.ask(*story), Command::connect);
+  EXPECT_FALSE(prefix.expired());
+  story->answer_accepted(200, false, stories.now);
+  EXPECT_TRUE(prefix.expired());
+  stories.over(*story, answer_of());
+}
+
 }  // namespace
 }  // namespace weir::balancer::story

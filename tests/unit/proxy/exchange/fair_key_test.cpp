@@ -94,5 +94,13 @@ TEST(FairKey, OfOneKindIsNotThatOfAnother) {
   EXPECT_EQ(all.size(), 4u);
 }
 
+TEST(PrefixSeed, IsOfAClientOnlyWhereClientsAreKeptApart) {
+  using config::PrefixIsolation;
+  EXPECT_EQ(prefix_seed(key, PrefixIsolation::none, "alice"), prefix_seed(key, PrefixIsolation::none, "bob"));
+  EXPECT_EQ(prefix_seed(key, PrefixIsolation::key, "alice"), prefix_seed(key, PrefixIsolation::key, "alice"));
+  EXPECT_NE(prefix_seed(key, PrefixIsolation::key, "alice"), prefix_seed(key, PrefixIsolation::key, "bob"));
+  EXPECT_NE(prefix_seed(key, PrefixIsolation::key, "alice"), prefix_seed({1, 2}, PrefixIsolation::key, "alice"));
+}
+
 }  // namespace
 }  // namespace weir::proxy::exchange
