@@ -142,6 +142,19 @@ TEST_F(PoolPrefix, ALimitOfQueuedTokensCountsWhatIsToBeComputed) {
   EXPECT_EQ(sink.take().first, "third");
 }
 
+TEST_F(PoolPrefix, AReplicaThatStartsHasFinishedWhatItComputedAndNoMore) {
+  specs.push_back(replica("a"));
+  specs[0].max_in_flight = 1;
+  begin(0);
+  Lease peers = admitted(offer(9, 50'000, 0));
+  specs.push_back(replica("b"));
+  pool->set_replicas(specs, at(1));
+  for (double now = 1; now < 5; ++now) EXPECT_EQ(serve(1, 2000, now), 1u);
+  ASSERT_EQ(pool->health().of(pool->figures().key(1), at(5)).state, ReplicaState::starting);
+  Lease one = admitted(offer(2, 100, 5));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 6000, 5, {}, named("long")))) << "It may hold 4006 tokens.";
+}
+
 TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
   specs = {replica("a"), replica("b")};
   for (ReplicaSpec& spec : specs) spec.max_in_flight = 1;
