@@ -39,9 +39,10 @@ struct LedgerEntry {
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
-  Tokens prompt = 0, uncached = 0;
+  Tokens prompt = 0;
   PrefixPrediction prefix{};
-  Tokens prefix_best = 0;  ///< What the candidate that held most of the prompt held of it.
+  std::uint32_t prefix_best = 0;  ///< What the candidate that held most of the prompt held of it.
+  std::uint32_t cached = 0;       ///< So much of the prompt is not charged, because the replica holds it.
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
@@ -87,7 +88,7 @@ class Lease {
   /// What the replica is believed to hold of the prompt, and what the candidate that holds most of it does. Nothing if
   /// nothing is known of the prompt.
   struct PrefixTokens {
-    Tokens predicted = 0, best = 0;
+    std::uint32_t predicted = 0, best = 0;
   };
   std::optional<PrefixTokens> prefix_tokens() const {
     if (entry_.prefix.tail == 0) return std::nullopt;

@@ -93,9 +93,9 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   entry.ticket = tickets_;
   entry.key = replica.key;
   entry.prompt = request.prompt;
-  entry.uncached = request.prompt - chosen.cached;
+  entry.cached = capped(chosen.cached);
   entry.prefix = prefix;
-  entry.prefix_best = std::ranges::max(candidates, {}, &ReplicaView::cached).cached;
+  entry.prefix_best = capped(std::ranges::max(candidates, {}, &ReplicaView::cached).cached);
   if (prefix.tail != 0) pool_.prefixes.count(prefix, chosen.index, entry.prefix_best);
   entry.since = pool_.latest;
   entry.output_left = shows ? output : 0;
@@ -107,7 +107,7 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   PoolReplica& replica = pool_.replicas[entry.key.index];
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   if (!output) return 0;
-  prompt_finished(replica, entry.uncached);
+  prompt_finished(replica, entry.prompt - entry.cached);
   if (shows_tokens(*entry.facts)) {
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
     speeds_.update();
@@ -156,7 +156,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   if (!closed.first_token) return prompt_finished(replica, closed.uncached);
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
-  const Tokens cached = std::min(end.cached_tokens.value_or(entry.prefix.cached), prompt);
+  const Tokens cached = std::min(end.cached_tokens.value_or(entry.cached), prompt);
   replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, pool_.latest);
   if (end.output_tokens)
     replica.rates.answer_finished(*end.output_tokens, metrics::seconds(pool_.latest - *closed.first_token));

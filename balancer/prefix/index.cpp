@@ -141,12 +141,12 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       if (!holdings.remembers(used)) continue;
       const Tokens answer = answer_after(i);
       const auto believed = static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
-      found.remembered = std::max(found.remembered, tokens_[i] + believed);
+      found.remembered = std::max(found.remembered, capped(tokens_[i] + believed));
       if (!holdings.holds(used)) continue;
-      found.held = tokens_[i] + believed;
-      found.answer = believed;
-      found.answer_whole = answer;
-      found.depth = holdings.depth(used);
+      found.held = capped(tokens_[i] + believed);
+      found.answer = capped(believed);
+      found.answer_whole = capped(answer);
+      found.depth = capped(holdings.depth(used));
       break;
     }
   }
@@ -189,7 +189,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   if (prefix.anchors.empty()) return {};
   if (!table_) table_ = std::make_unique<Table>(replicas_.size());
   look(prefix, prompt);
-  PrefixPrediction prediction{prefix.anchors.back().key, capped(prompt), found_[replica], cached(replica, prompt)};
+  PrefixPrediction prediction{prefix.anchors.back().key, capped(prompt), capped(cached(replica, prompt)), found_[replica]};
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
 
@@ -241,7 +241,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   const PrefixFound& found = prediction.found;
   if (found.answer_whole >= 64) {
     constexpr double memory = 20;
-    const Tokens before = found.held - std::min(found.held, found.answer);
+    const Tokens before = found.held - found.answer;
     const double share = *report.cached <= before ? 0
                                                   : static_cast<double>(*report.cached - before) /
                                                         static_cast<double>(found.answer_whole);
