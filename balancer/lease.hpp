@@ -32,6 +32,13 @@ struct LeaseEnd {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
+/// What a pool knew of a prompt's beginnings when it chose the replica.
+struct PrefixChoice {
+  PrefixPrediction prediction;
+  std::uint32_t best = 0;    ///< What the candidate that held most of the prompt held of it.
+  std::uint32_t cached = 0;  ///< So much of the prompt is not charged, because the replica holds it.
+};
+
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
@@ -40,9 +47,8 @@ struct LedgerEntry {
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
   Tokens prompt = 0;
-  PrefixPrediction prefix{};
-  std::uint32_t prefix_best = 0;  ///< What the candidate that held most of the prompt held of it.
-  std::uint32_t cached = 0;       ///< So much of the prompt is not charged, because the replica holds it.
+  std::unique_ptr<const PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
+  Tokens cached() const { return prefix ? prefix->cached : 0; }
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
@@ -91,8 +97,8 @@ class Lease {
     std::uint32_t predicted = 0, best = 0;
   };
   std::optional<PrefixTokens> prefix_tokens() const {
-    if (entry_.prefix.tail == 0) return std::nullopt;
-    return PrefixTokens{entry_.prefix.cached, entry_.prefix_best};
+    if (!entry_.prefix || entry_.prefix->prediction.tail == 0) return std::nullopt;
+    return PrefixTokens{entry_.prefix->prediction.cached, entry_.prefix->best};
   }
   /// True if the replica lately answered with 4xx where its peers do not: another one is to be asked about a 4xx.
   bool doubted() const { return entry_.doubted; }
