@@ -24,8 +24,8 @@ struct Counts {
 /// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
 inline constexpr double requests_of_intended_share = 20;
 
-/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. Costs some steps for
-/// each root of the number of events.
+/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. The cost grows with the root of
+/// the number of events.
 double evidence(const Counts& counts, double intended);
 
 }  // namespace weir::balancer::rollout

@@ -79,6 +79,13 @@ class Command {
       judgements.push_back(
           {std::string(name_of(verdict.metric)), verdict.decision.finding, true, is_tail(verdict.metric)});
     }
+    // A fault is no GPU's, so either window tells of it.
+    for (const auto& [comparison, window] : {std::pair(&first, "first"), std::pair(&second, "second")}) {
+      for (auto& fault : faults_of(*comparison)) {
+        fault.metric += std::string(" in the ") + window + " window";
+        judgements.push_back(std::move(fault));
+      }
+    }
     return status_of(mc::comparison::state_of(first, second), judgements);
   }
 

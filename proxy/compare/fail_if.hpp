@@ -27,6 +27,9 @@ struct Judgement {
 std::vector<std::string> failures(const FailIf& words, metrics::compare::comparison::State state,
                                   std::span<const Judgement> judgements);
 
+/// Returns the judgements of the faults that a comparison's pairs tell of.
+std::vector<Judgement> faults_of(const metrics::compare::comparison::Comparison& comparison);
+
 /// Returns the judgements of a comparison: its metrics, and the faults of its answers.
 std::vector<Judgement> judgements_of(const metrics::compare::comparison::Comparison& comparison);
 

@@ -230,7 +230,7 @@ void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snap
     const auto found =
         std::ranges::find_if(snapshot.shadows, [&](const auto& s) { return s->settings.name == shadow; });
     if (found == snapshot.shadows.end()) return;
-    judge_it = gate_of_shadow(**found, snapshot, history_);
+    judge_it = gate_of_shadow(**found, snapshot, history_, one.machine.settings().slo);
   }
   slow_.make(std::move(judge_it), [this, name, step = one.step](const std::shared_ptr<Judged>& judged) {
     const auto found = running_.find(name);

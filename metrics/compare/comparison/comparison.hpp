@@ -39,8 +39,8 @@ struct Options {
   pairs::FaultMargins fault_margins = pairs::fault_margins;
   Floor floor{};
   statistics::Margins margins{};  ///< For `not_worse`.
-  /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the pool and the mode counts; without one,
-  /// those among the samples.
+  /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the pool and the mode counts; without
+  /// one, those among the samples.
   std::vector<History> histories{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};

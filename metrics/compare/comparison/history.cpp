@@ -54,7 +54,7 @@ statistics::Minutes series_of(const Couple::Minutes& known) {
   return series;
 }
 
-/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran, and the primaries' pools.
+/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran, and the pools of those.
 std::map<Names::Name, Names::Name> controls_of(std::span<const samples::Sample> samples) {
   pairs::Answers primaries;
   for (const samples::Sample& sample : samples) {

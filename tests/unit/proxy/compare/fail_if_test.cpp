@@ -83,5 +83,13 @@ TEST(FailIf, PairsThatTellNothingAreNoData) {
   EXPECT_THAT(failures({"worse"}, State::too_few, judgements_of(comparison)), IsEmpty());
 }
 
+TEST(FailIf, AFaultThatIsWorseCountsByItself) {
+  metrics::compare::comparison::Comparison comparison;
+  comparison.faults[0].pairs.add(false, true);
+  comparison.faults[0].finding = Finding::worse;
+  EXPECT_THAT(failures({"worse"}, State::too_few, faults_of(comparison)),
+              ElementsAre("--fail-if worse: so is failed"));
+}
+
 }  // namespace
 }  // namespace weir::proxy::compare
