@@ -35,8 +35,7 @@ struct LeaseEnd {
 /// What a pool knew of a prompt's beginnings when it chose the replica.
 struct PrefixChoice {
   PrefixPrediction prediction;
-  std::uint32_t best = 0;    ///< What the candidate that held most of the prompt held of it.
-  std::uint32_t cached = 0;  ///< So much of the prompt is not charged, because the replica holds it.
+  std::uint32_t best = 0;  ///< What the candidate that held most of the prompt held of it.
 };
 
 /// An entry is what the books of a pool have for one request.
@@ -48,7 +47,8 @@ struct LedgerEntry {
   ReplicaKey key;
   Tokens prompt = 0;
   std::unique_ptr<const PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
-  Tokens cached() const { return prefix ? prefix->cached : 0; }
+  /// So much of the prompt is not charged, because the replica is believed to hold it.
+  Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;

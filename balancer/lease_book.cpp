@@ -102,10 +102,11 @@ std::unique_ptr<const PrefixChoice> LeaseBook::note_sent(const WaitingRequest& r
                                                          std::span<const ReplicaView> candidates) {
   if (!pool_.counts_cached || (!request.prefix && chosen.cached == 0)) return nullptr;
   auto choice = std::make_unique<PrefixChoice>();
-  choice->cached = capped(chosen.cached);
   choice->best = capped(std::ranges::max(candidates, {}, &ReplicaView::cached).cached);
   if (request.prefix) choice->prediction = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
-  if (choice->prediction.tail != 0) pool_.prefixes.count(choice->prediction, chosen.index, choice->best);
+  choice->prediction.cached = capped(chosen.cached);
+  if (choice->prediction.tail != 0)
+    pool_.prefixes.count(choice->prediction, chosen.index, request.prompt, choice->best);
   return choice;
 }
 
@@ -140,7 +141,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
     if (end.cause == EndCause::answered) {
-      pool_.prefixes.answered(entry.prefix->prediction, entry.key.index,
+      pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
                               {end.prompt_tokens, end.cached_tokens, end.output_tokens});
     } else if (!closed.first_token) {
       pool_.prefixes.failed(entry.prefix->prediction, entry.key.index);

@@ -189,7 +189,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   if (prefix.anchors.empty()) return {};
   if (!table_) table_ = std::make_unique<Table>(replicas_.size());
   look(prefix, prompt);
-  PrefixPrediction prediction{prefix.anchors.back().key, capped(prompt), capped(cached(replica, prompt)), found_[replica]};
+  const PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
 
@@ -212,14 +212,15 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   return prediction;
 }
 
-void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens best) {
+void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best) {
   PrefixSums& sums = replicas_[replica].sums();
-  sums.looked_up += prediction.prompt;
+  sums.looked_up += prompt;
   sums.best += best;
   sums.predicted += prediction.cached;
 }
 
-void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, const PrefixReport& report) {
+void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt,
+                           const PrefixReport& report) {
   if (prediction.tail == 0) return;
   ReplicaPrefixes& one = replicas_[replica];
   if (const std::size_t line = table_->find(prediction.tail); line != no_line) {
@@ -249,7 +250,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     if (*report.cached + one.granularity() + 64 > before)
       answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
   }
-  if (one.judge(prediction, *report.cached)) wipe(replica, PrefixWipe::missed);
+  if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
 }
 
 void PrefixIndex::failed(const PrefixPrediction& prediction, ReplicaIndex replica) {

@@ -16,12 +16,12 @@ void ReplicaPrefixes::wiped(PrefixWipe why) {
   ++sums_.wipes[static_cast<std::size_t>(why)];
 }
 
-bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens cached) {
+bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached) {
   constexpr Tokens tells = 256;
   ++reports_;
   const Tokens held = prediction.found.held;
   sums_.reported += cached;
-  sums_.judged += prediction.prompt;
+  sums_.judged += prompt;
   const Tokens predicted = prediction.cached;
   (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
   if (cached > 0) learn_granularity(cached);

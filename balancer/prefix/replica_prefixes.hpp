@@ -41,8 +41,7 @@ struct PrefixFound {
 /// What was expected of a replica when it got a prompt.
 struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
-  std::uint32_t prompt = 0;  ///< In tokens,
-  std::uint32_t cached = 0;  ///< and what was believed to be cached of it.
+  std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
 };
 
@@ -73,8 +72,8 @@ class ReplicaPrefixes {
   void told(Tokens capacity);
   /// The holdings were wiped.
   void wiped(PrefixWipe why);
-  /// Judges a prediction. Returns true if the cache is empty.
-  bool judge(const PrefixPrediction& prediction, Tokens cached);
+  /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
+  bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
 
   PrefixHoldings& holdings() { return holdings_; }
   const PrefixHoldings& holdings() const { return holdings_; }

@@ -390,7 +390,7 @@ void prefix_index(benchmark::State& state) {
     for (balancer::ReplicaIndex i = 0; i < replicas; ++i)
       if (index.cached(i, tokens) > index.cached(best, tokens)) best = i;
     const auto prediction = index.sent(prompt, best, tokens);
-    index.answered(prediction, best, {.prompt = 1040, .cached = prediction.cached, .output = 100});
+    index.answered(prediction, best, 0, {.prompt = 1040, .cached = prediction.cached, .output = 100});
   }
 }
 BENCHMARK(prefix_index)->Arg(4)->Arg(12)->Arg(100);
