@@ -43,6 +43,12 @@ Simulation::Simulation(const Setup& setup)
       pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, has_weir_ ? this : nullptr)),
       budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }) {
   pool_->set_limits(limits_of(setup), moment());
+  if (setup.kappa) pool_->set_prefix_aware(true, *setup.kappa);
+  if (setup.oracle) {
+    pool_->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
+      return held(by_facts_.at(&facts), replica, true);
+    });
+  }
   if (setup.peer) router_ = make_router(*setup.peer, setup.engines);
   while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
   name_replicas();
@@ -96,6 +102,8 @@ Results Simulation::serve(std::span<const TracedRequest> requests, double rate, 
   children_.resize(requests.size());
   left_ = requests.size();
   for (std::size_t i = 0; i < requests.size(); ++i)
+    by_facts_.emplace(requests[i].facts.get(), i);
+  for (std::size_t i = 0; i < requests.size(); ++i)
     if (requests[i].parent) children_[*requests[i].parent].push_back(i);
   const double faster = rate / rate_of(requests);
   const auto on_token = [this](std::size_t replica, const engine::TokenEvent& event) { token(replica, event); };
@@ -125,7 +133,7 @@ void Simulation::arrive(std::size_t i) {
   Request& request = requests_[i];
   if (setup_.plain) return ask_plainly(i);
   if (router_) return ask_peer(i);
-  story::Story::Request about{traced_[i].facts};
+  story::Story::Request about{traced_[i].facts, setup_.kappa ? traced_[i].prefix : nullptr};
   about.caller.client = i;
   about.repeatable = about.leaves_hung = about.may_go_twice = true;
   const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};

@@ -21,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "balancer/pool.hpp"
@@ -45,6 +46,8 @@ struct Setup {
       1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
   std::optional<Peer> peer{};    ///< This router in weir's place.
+  std::optional<double> kappa{};  ///< weir counts what replicas hold of prompts, at this price of doing it twice.
+  bool oracle = false;            ///< With kappa: what they really hold.
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
@@ -174,6 +177,7 @@ class Simulation final : public balancer::GrantSink {
   std::unique_ptr<Router> router_;
   std::vector<std::uint32_t> in_flight_;  ///< At each replica; for peers only.
   std::vector<std::uint64_t> lost_prefill_;  ///< Prompt tokens that engines computed that are no longer there.
+  std::unordered_map<const metrics::wire::RequestFacts*, std::size_t> by_facts_;
   std::span<const TracedRequest> traced_;
   std::vector<std::vector<std::size_t>> children_;
   std::size_t left_ = 0;  ///< Requests that are not over.

@@ -15,6 +15,7 @@
 #include "lab/engine/engine_model.hpp"
 #include "lab/load/trace.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::lab::plan {
 
@@ -31,6 +32,7 @@ struct TracedRequest {
   double at = 0;  ///< Seconds, in the trace's own time.
   std::uint64_t prompt_tokens = 1, output_tokens = 1;
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};  ///< Null where prompts share nothing.
   /// With a parent, which stands before it, a request comes so many seconds after the parent is over, and not at `at`.
   std::optional<std::size_t> parent{};
   double think = 0;

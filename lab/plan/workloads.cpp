@@ -57,9 +57,11 @@ class Maker {
     request.blocks = blocks_of(turn, messages, answer, turn.salt);
     if (!turn.salt.empty()) request.unsalted = blocks_of(turn, messages, answer, {});
     const std::string body = body_of(messages, turn.salt);
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
+                                              metrics::SipKey{1, 2});
     inspector.feed(body);
     request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
+    request.prefix = inspector.take_prefix();
     return requests.size() - 1;
   }
 

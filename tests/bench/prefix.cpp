@@ -21,10 +21,22 @@ struct Arm {
   std::string_view name;
   config::Policy policy = config::Policy::least_queued_tokens;
   std::optional<Peer> peer{};
+  std::optional<double> kappa{};
+  bool oracle = false;
 };
 
 std::vector<Arm> arms() {
-  std::vector<Arm> all{{"weir"}, {"least_requests", config::Policy::least_requests}};
+  constexpr auto tokens = config::Policy::least_queued_tokens;
+  std::vector<Arm> all{{"weir", tokens, {}, balancer::Pool::default_kappa},
+                       {"oracle", tokens, {}, balancer::Pool::default_kappa, true},
+                       {"no_prefixes"},
+                       {"kappa_1", tokens, {}, 1.0},
+                       {"kappa_1.05", tokens, {}, 1.05},
+                       {"kappa_1.5", tokens, {}, 1.5},
+                       {"kappa_2", tokens, {}, 2.0},
+                       {"kappa_4", tokens, {}, 4.0},
+                       {"oracle_1.5", tokens, {}, 1.5, true},
+                       {"least_requests", config::Policy::least_requests}};
   for (const auto& [name, peer] : peer_words) all.push_back({name, {}, peer});
   return all;
 }
@@ -80,6 +92,9 @@ void print(const std::vector<Workload>& seeds, const Arm& arm, double load) {
     Setup setup;
     setup.policy = arm.policy;
     setup.peer = arm.peer;
+    setup.kappa = arm.kappa;
+    setup.oracle = arm.oracle;
+    setup.kv_tokens_known = true;
     setup.seed = s + 1;
     setup.engine_seed = (s + 1) * 101;
     setup.endless_queue = true;
