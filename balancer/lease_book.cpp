@@ -40,8 +40,8 @@ Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optiona
 
 }  // namespace
 
-void LeaseBook::set_policy(config::Policy policy, double decode_weight, double kappa) {
-  policy_ = policy::make(policy, decode_weight, kappa);
+void LeaseBook::set_policy(config::Policy policy, double decode_weight) {
+  policy_ = policy::make(policy, decode_weight);
   decode_weight_ = decode_weight;
 }
 

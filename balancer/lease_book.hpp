@@ -34,7 +34,7 @@ class LeaseBook {
             std::uint64_t seed)
       : pool_(pool), speeds_(speeds), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
 
-  void set_policy(config::Policy policy, double decode_weight, double kappa);
+  void set_policy(config::Policy policy, double decode_weight);
 
   /// Sets the prompt of a request, and what it may come to, as estimated from its facts.
   void estimate(WaitingRequest& request) const;

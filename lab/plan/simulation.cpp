@@ -43,7 +43,7 @@ Simulation::Simulation(const Setup& setup)
       pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, has_weir_ ? this : nullptr)),
       budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }) {
   pool_->set_limits(limits_of(setup), moment());
-  if (setup.kappa) pool_->set_prefix_aware(true, *setup.kappa);
+  pool_->set_prefix_aware(setup.prefix_aware, setup.kappa);
   if (setup.oracle) {
     pool_->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
       return held(by_facts_.at(&facts), replica, true);
@@ -133,7 +133,7 @@ void Simulation::arrive(std::size_t i) {
   Request& request = requests_[i];
   if (setup_.plain) return ask_plainly(i);
   if (router_) return ask_peer(i);
-  story::Story::Request about{traced_[i].facts, setup_.kappa ? traced_[i].prefix : nullptr};
+  story::Story::Request about{traced_[i].facts, setup_.prefix_aware ? traced_[i].prefix : nullptr};
   about.caller.client = i;
   about.repeatable = about.leaves_hung = about.may_go_twice = true;
   const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};

@@ -46,8 +46,9 @@ struct Setup {
       1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
   std::optional<Peer> peer{};    ///< This router in weir's place.
-  std::optional<double> kappa{};  ///< weir counts what replicas hold of prompts, at this price of doing it twice.
-  bool oracle = false;            ///< With kappa: what they really hold.
+  bool prefix_aware = false;      ///< weir counts what replicas hold of prompts,
+  std::optional<double> kappa{};  ///< at this price of doing it twice,
+  bool oracle = false;            ///< and what they really hold.
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.

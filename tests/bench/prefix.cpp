@@ -21,21 +21,20 @@ struct Arm {
   std::string_view name;
   config::Policy policy = config::Policy::least_queued_tokens;
   std::optional<Peer> peer{};
+  bool prefix_aware = false;
   std::optional<double> kappa{};
   bool oracle = false;
 };
 
 std::vector<Arm> arms() {
   constexpr auto tokens = config::Policy::least_queued_tokens;
-  std::vector<Arm> all{{"weir", tokens, {}, balancer::Pool::default_kappa},
-                       {"oracle", tokens, {}, balancer::Pool::default_kappa, true},
+  std::vector<Arm> all{{"weir", tokens, {}, true},
+                       {"weir_that_knows", tokens, {}, true, {}, true},
                        {"no_prefixes"},
-                       {"kappa_1", tokens, {}, 1.0},
-                       {"kappa_1.05", tokens, {}, 1.05},
-                       {"kappa_1.5", tokens, {}, 1.5},
-                       {"kappa_2", tokens, {}, 2.0},
-                       {"kappa_4", tokens, {}, 4.0},
-                       {"oracle_1.5", tokens, {}, 1.5, true},
+                       {"kappa_1", tokens, {}, true, 1.0},
+                       {"kappa_1.05", tokens, {}, true, 1.05},
+                       {"kappa_2", tokens, {}, true, 2.0},
+                       {"kappa_4", tokens, {}, true, 4.0},
                        {"least_requests", config::Policy::least_requests}};
   for (const auto& [name, peer] : peer_words) all.push_back({name, {}, peer});
   return all;
@@ -92,6 +91,7 @@ void print(const std::vector<Workload>& seeds, const Arm& arm, double load) {
     Setup setup;
     setup.policy = arm.policy;
     setup.peer = arm.peer;
+    setup.prefix_aware = arm.prefix_aware;
     setup.kappa = arm.kappa;
     setup.oracle = arm.oracle;
     setup.kv_tokens_known = true;

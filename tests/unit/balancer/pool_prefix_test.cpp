@@ -10,7 +10,7 @@ namespace {
 
 class PoolPrefix : public testing::Test {
  protected:
-  void begin(std::size_t replicas, double kappa = 1) {
+  void begin(std::size_t replicas, std::optional<double> kappa = 1) {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
     pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 7, &sink);
     pool->set_prefix_aware(true, kappa);
