@@ -115,6 +115,11 @@ class Command {
     if (options_.floor.empty()) return std::nullopt;
     ReadSamples read_floor;
     if (const auto status = read({options_.floor}, filter_without_times(), read_floor)) return status;
+    if (const auto different = mc::comparison::different_configurations(read_floor.samples))
+      return tell(failed, "--floor " + options_.floor + ": a primary ran " + quoted(different->primary) +
+                              " and its shadow " + quoted(different->shadow) +
+                              "; it takes the log of a twin with the primary's own configuration, because no margin is "
+                              "below what the sides of this log differ by");
     mc::comparison::Options floor = options_of(request_, options_.margin, floor_);
     floor.a = {mc::sides::By::role, 0, metrics::Role::primary};
     floor.b = {mc::sides::By::role, 0, metrics::Role::shadow};
@@ -132,6 +137,10 @@ class Command {
                                                   "--floor " + config::one_line(options_.floor));
     histories_ = mc::comparison::histories_of(std::span(&couple, 1));
     return std::nullopt;
+  }
+
+  std::string quoted(mc::samples::Names::Name config) const {
+    return config == 0 ? "no config" : '"' + config::one_line(std::string(names_.text(config))) + '"';
   }
 
   /// A floor run has times of its own.

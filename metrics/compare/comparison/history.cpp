@@ -54,22 +54,29 @@ statistics::Minutes series_of(const Couple::Minutes& known) {
   return series;
 }
 
-/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran, and the pools of those.
-std::map<Names::Name, Names::Name> controls_of(std::span<const samples::Sample> samples) {
+/// Calls `take(primary, shadow)` for each answer of a shadow whose primary's is there.
+template <class Take>
+void for_each_mirrored(std::span<const samples::Sample> samples, Take take) {
   pairs::Answers primaries;
   for (const samples::Sample& sample : samples) {
     if (sample.role == Role::primary) primaries.add(sample);
   }
   primaries.settle();
+  for (const samples::Sample& sample : samples) {
+    if (sample.role != Role::shadow || sample.drop_reason != 0) continue;
+    if (const samples::Sample* const primary = primaries.find(sample.pair)) take(*primary, sample);
+  }
+}
+
+/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran, and the pools of those.
+std::map<Names::Name, Names::Name> controls_of(std::span<const samples::Sample> samples) {
   std::map<Names::Name, Names::Name> pools;
   std::set<Names::Name> others;
-  for (const samples::Sample& sample : samples) {
-    if (sample.role != Role::shadow || sample.drop_reason != 0 || sample.shadow == 0) continue;
-    const samples::Sample* const primary = primaries.find(sample.pair);
-    if (!primary) continue;
-    pools.emplace(sample.shadow, primary->pool);
-    if (sample.config == 0 || sample.config != primary->config) others.insert(sample.shadow);
-  }
+  for_each_mirrored(samples, [&](const samples::Sample& primary, const samples::Sample& shadow) {
+    if (shadow.shadow == 0) return;
+    pools.emplace(shadow.shadow, primary.pool);
+    if (shadow.config == 0 || shadow.config != primary.config) others.insert(shadow.shadow);
+  });
   std::erase_if(pools, [&](const auto& one) { return others.contains(one.first); });
   return pools;
 }
@@ -155,6 +162,14 @@ double History::hours(Metric metric) const {
   std::size_t known = 0;
   for (const auto& series : minutes[static_cast<std::size_t>(metric)]) known += statistics::known_minutes(series);
   return static_cast<double>(known) / 60;
+}
+
+std::optional<Configurations> different_configurations(std::span<const samples::Sample> samples) {
+  std::optional<Configurations> different;
+  for_each_mirrored(samples, [&](const samples::Sample& primary, const samples::Sample& shadow) {
+    if (!different && primary.config != shadow.config) different = {primary.config, shadow.config};
+  });
+  return different;
 }
 
 std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const Names& names,

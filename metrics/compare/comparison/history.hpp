@@ -51,6 +51,14 @@ struct Couple {
 std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const samples::Names& names,
                                const pairs::WarmUp& warm_up);
 
+/// The `config` of a primary and that of its shadow.
+struct Configurations {
+  samples::Names::Name primary = 0, shadow = 0;
+};
+
+/// Returns those of the first pair in which they are not the same; nothing if there is none. Takes time n log n.
+std::optional<Configurations> different_configurations(std::span<const samples::Sample> samples);
+
 /// Returns the couple of all pairs of two sides.
 Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
                  const pairs::WarmUp& warm_up, std::string source);
