@@ -211,7 +211,7 @@ std::unique_ptr<Exposition> fleet_of(std::int64_t replicas, std::int64_t busy) {
   auto fleet = std::make_unique<Exposition>(2, metrics::series::BuildInfo{"0", "c++"}, objectives_of("chat0"));
   for (std::int64_t i = 0; i < replicas; ++i) {
     const std::string pool = "chat" + std::to_string(i / 10);
-    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return std::size_t{0}; };
+    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return metrics::series::Waiting{}; };
     auto& replica = fleet->add({pool, "gpu" + std::to_string(i), "vllm-fp16"});
     replica.gauges = [gauges = gauges_of(i < busy)] { return gauges; };
     for (std::size_t loop = 0; i < busy && loop < 2; ++loop) count_chats(replica.shard(loop));
