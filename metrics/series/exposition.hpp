@@ -162,6 +162,18 @@ class Exposition {
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
 
+  /// While the result is held, no shard takes other bounds: whoever reads histograms or objectives outside text() holds
+  /// it. A loop that would follow meanwhile tries again.
+  std::unique_lock<std::mutex> hold_bounds() const { return std::unique_lock(following_); }
+
+  /// A finding that stands: what is wrong, and who it is about.
+  struct Finding {
+    std::string_view what;
+    std::string who;
+  };
+  /// Returns the findings that stand. It is set and called as `comparisons` is.
+  std::function<std::vector<Finding>()> findings;
+
   /// Returns the page in text format 0.0.4: the families of replicas and pools, then those of weir itself, each in the
   /// order of their names. Every family is on it, even one without series, so that a reader can tell an unused series
   /// from one that does not exist.

@@ -279,6 +279,8 @@ constinit const SeriesText buffer_memory_series{
     "Memory that grows with clients and replicas: requests that are read or wait, what slow clients have not taken, "
     "unfinished events, kept error answers, requests to be mirrored. Amounts below 4 KiB are left out."};
 constinit const SeriesText buffer_memory_limit_series{"weir_buffer_memory_limit_bytes", "limits.buffer_memory."};
+constinit const SeriesText finding_series{
+    "weir_finding", "1 while a finding stands: something wrong that weir can name. docs/api.md lists them."};
 constinit const SeriesText bypass_series{"weir_bypass",
                                          "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ class History {
 
   /// Shadows' records are logged here, once they are joined with their primaries'.
   explicit History(metrics::record::RequestLog& log, std::size_t most = usual_most) : log_(log), most_(most) {}
+
+  /// Called with each record that is taken, of a client or a shadow. May be empty.
+  std::function<void(const metrics::record::RequestRecord&, metrics::Moment now)> on_finished;
 
   /// Takes what a loop has finished.
   void take(metrics::record::FinishedRecords& finished, metrics::Moment now);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <simdjson.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <iterator>
 
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::control {
@@ -150,7 +150,8 @@ KeptRollouts read_rollouts(const std::string& directory) {
     if (auto kept = rollouts_in(text)) return std::move(*kept);
   const auto aside = file + ".damaged";
   const bool moved = std::rename(file.c_str(), aside.c_str()) == 0;
-  spdlog::error(
+  events::error(
+      events::What::rollout, "",
       "rollouts: cannot use the state in '{}'{}: all rollouts are idle, and their candidates get no request; "
       "see `weir rollout status`, and start them again",
       file, moved ? ", which is now '" + aside + "'" : "");

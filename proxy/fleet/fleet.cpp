@@ -1,13 +1,12 @@
 #include "proxy/fleet/fleet.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "config/injection.hpp"
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -320,8 +319,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     specs.back().draining = drains_.has(Drains::who(replica_settings));
     if (!specs.back().draining) replica->state->cut = false;
     if (specs.back().draining && old_replica == nullptr)
-      spdlog::info("replica '{}' at {} drains, as it was told to before", replica_settings.name,
-                   replica_settings.url.host);
+      events::info(events::What::drain, replica_settings.name, "replica '{}' at {} drains, as it was told to before",
+                   replica_settings.name, replica_settings.url.host);
     pool->replicas.push_back(std::move(replica));
   }
   const auto indexes = pool->balancer->set_replicas(specs, now);

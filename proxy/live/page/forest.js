@@ -13,7 +13,7 @@ export function reach(metrics) {
 
 /** Writes what may be said of a metric now. */
 export function standing(metric, elapsed_s) {
-  const leans = { better: "leans better", worse: "leans worse", equivalent: "within the margin so far", not_worse: "not worse so far" }[metric.finding];
+  const leans = { better: "leans better", worse: "leans worse", longer: "longer so far", shorter: "shorter so far", equivalent: "within the margin so far", not_worse: "not worse so far" }[metric.finding];
   const rest = known(metric.needs_s) && known(elapsed_s) ? metric.needs_s - elapsed_s : null;
   const when = rest === null ? "" : rest > 0 ? ", about " + age(rest) + " more" : "";
   return (leans ? leans + "; " : "") + "no verdict yet" + when;
