@@ -24,6 +24,7 @@
 #include "proxy/control/gate_api.hpp"
 #include "proxy/control/gzip.hpp"
 #include "proxy/control/live_api.hpp"
+#include "proxy/control/page_files.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
@@ -219,7 +220,7 @@ bool is_served(const Route& route, AdminScope scope) {
 }
 
 ApiAnswer unknown_path(AdminScope scope) {
-  std::string known = "known here:";
+  std::string known = scope == AdminScope::admin ? "known here: /" : "known here:";
   bool changes = false;
   for (const auto& route : routes) {
     if (!is_served(route, scope)) continue;
@@ -229,10 +230,26 @@ ApiAnswer unknown_path(AdminScope scope) {
   return plain(known + "\n", 404);
 }
 
+void put_page(const Request& request, Response& response, const live::page::File& file) {
+  for (const auto& [name, value] : page_fields) response.set({name.data(), name.size()}, {value.data(), value.size()});
+  response.set(http::field::etag, {file.tag.data(), file.tag.size()});
+  const auto known = request[http::field::if_none_match];
+  if (names_tag({known.data(), known.size()}, file.tag)) {
+    response.result(http::status::not_modified);
+    return;
+  }
+  put(response, {200, std::string(file.text), std::string(file.content_type)});
+}
+
 net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   const Asked asked(request, scope);
+  if (const auto* const file = asked.reads && asked.may_list ? page_file(asked.path) : nullptr) {
+    put_page(request, response, *file);
+    finish_answer(request, response);
+    co_return response;
+  }
   const auto snapshot = weir.fleet.snapshot();
   const auto& admin = snapshot->settings.admin;
   std::optional<std::string_view> name;
