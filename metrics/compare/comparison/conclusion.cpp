@@ -88,6 +88,7 @@ std::string worse_word(const Comparison& comparison) {
 }
 
 std::string beginning(const Comparison& comparison, Gate gate) {
+  if (comparison.apart) return comparison.a + " and " + comparison.b + " did not run at the same time";
   if (gate == Gate::worse) return comparison.b + ' ' + worse_word(comparison);
   if (gate == Gate::unknown) return "Not known yet whether " + comparison.b + " is worse than " + comparison.a;
   const bool faster = is(comparison, Metric::tpot, Finding::better) || is(comparison, Metric::ttft, Finding::better);
@@ -112,6 +113,7 @@ std::string minutes(double seconds) { return format("%.0f min", std::ceil(second
 
 /// Says what to do.
 std::string advice(const Comparison& comparison, Gate gate) {
+  if (comparison.apart) return "No verdict: run both at once, or a control beside each.";
   if (gate == Gate::worse) return "Do not promote.";
   if (gate == Gate::pass)
     return comparison.sameness.word == pairs::Alike::differs ? "Look at the answers before you promote."
@@ -134,6 +136,9 @@ std::string conclusion_of(const Comparison& comparison, const GateResult& gate) 
     line.append(before).append(figure);
     before = ", ";
   }
+  for (const Changed& changed : comparison.changes)
+    line += "; " + std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " since " +
+            time_of_day(changed.since_us).substr(0, 5);
   if (const auto text = likeness(comparison); !text.empty()) line += "; " + text;
   return line + ". " + advice(comparison, gate.word);
 }

@@ -8,8 +8,9 @@
 
 namespace weir::metrics::compare::comparison {
 
-/// Returns the notes in a fixed order. `drifting` are the metrics whose minutes depend on each other.
+/// Returns the notes in a fixed order. `drifting` are the metrics whose minutes depend on each other; `samples` are all
+/// that are known, outside the window as well.
 std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing,
-                           std::span<const statistics::Metric> drifting);
+                           std::span<const statistics::Metric> drifting, std::span<const samples::Sample> samples);
 
 }  // namespace weir::metrics::compare::comparison

@@ -1,10 +1,12 @@
 #include "metrics/compare/comparison/why.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
+#include "metrics/compare/samples/rfc3339.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -111,6 +113,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
                     time_of_day(comparison.window.begin_of(block)).c_str());
     }
+    case Bar::apart:
+      return "the sides did not run at the same time";
     case Bar::running:
       return "the declared window has not ended";
     case Bar::cold:
@@ -133,6 +137,17 @@ std::string shortfall(const Unfilled& unfilled) {
   return unfilled.side + format(" has prefilled %llu of the %llu tokens that its KV cache holds",
                                 static_cast<unsigned long long>(unfilled.prefilled),
                                 static_cast<unsigned long long>(unfilled.kv_tokens));
+}
+
+std::string_view word_for(statistics::Metric metric) {
+  static constexpr std::array<std::string_view, statistics::metric_count> words{
+      "SLO misses", "TTFT",      "TPOT",        "answer length", "mean answer length",
+      "TTFT tail",  "TPOT tail", "longest gap", "freezes"};
+  return words[static_cast<std::size_t>(metric)];
+}
+
+std::string stretch(const statistics::Window& window) {
+  return "from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us);
 }
 
 std::string percent(double share) { return format("%+.1f %%", 100 * share); }

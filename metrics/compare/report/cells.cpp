@@ -27,9 +27,17 @@ std::string change(const std::optional<statistics::Interval>& interval) {
 std::string with_interval(const std::optional<statistics::Measured>& measured, double factor) {
   if (!measured) return unknown_cell;
   std::string text = short_number(measured->value * factor);
-  if (const auto& interval = measured->interval)
+  if (const auto& interval = measured->interval; interval && interval->low >= 0)
     text += " (" + short_number(interval->low * factor) + " to " + short_number(interval->high * factor) + ')';
   return text;
+}
+
+std::string figure(statistics::Metric metric, const std::optional<double>& value) {
+  if (!value) return unknown_cell;
+  if (is_share(metric)) return share(value);
+  if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
+    return short_number(*value);
+  return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);
 }
 
 std::string quantiles(const statistics::Distribution& distribution, double factor) {
@@ -38,10 +46,6 @@ std::string quantiles(const statistics::Distribution& distribution, double facto
   for (const auto& one : {distribution.p50, distribution.p90, distribution.p95, distribution.p99})
     text += (text.empty() ? "" : " / ") + short_number(one, factor);
   return text + " (" + std::to_string(distribution.count) + ')';
-}
-
-std::string label(const sides::Side& side, sides::By by) {
-  return by != sides::By::role && side.role == Role::shadow ? side.name + " (shadow)" : side.name;
 }
 
 }  // namespace weir::metrics::compare::report
