@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "metrics/compare/comparison/bridge.hpp"
 #include "metrics/compare/comparison/notes.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/pairs/load.hpp"
@@ -37,6 +38,7 @@ class Comparing {
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
     keep_window();
     count();
+    count_one_sided_blocks();
     const double may_run_s = std::isfinite(p99) ? 2 * p99 : 0.0;
     complete_us_ = last_us_ - microseconds(may_run_s);
     load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, complete_us_);
@@ -209,6 +211,14 @@ class Comparing {
     result_.requests_a = result_.pairs + pairing_.only_a.size();
     result_.requests_b = result_.pairs + pairing_.only_b.size();
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
+  }
+
+  void count_one_sided_blocks() {
+    if (paired() || result_.apart) return;
+    std::array<bool, statistics::block_count> a{}, b{};
+    for (const pairs::Single& one : pairing_.only_a) a[result_.window.block_of(one.at_us)] = true;
+    for (const pairs::Single& one : pairing_.only_b) b[result_.window.block_of(one.at_us)] = true;
+    for (std::size_t i = 0; i < statistics::block_count; ++i) result_.one_sided_blocks += a[i] != b[i];
   }
 
   /// True if a stretch is long enough. The last request need not lie at its very end.
@@ -509,7 +519,12 @@ class Comparing {
 }  // namespace
 
 Compared compare_pairs(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
-  return Comparing(samples, names, options).run();
+  Compared compared = Comparing(samples, names, options).run();
+  if (auto& comparison = compared.comparison; comparison.apart) {
+    bridge(comparison, samples, names, options);
+    comparison.notes.insert(comparison.notes.begin(), Note{"no_overlap", apart_sentence(comparison)});
+  }
+  return compared;
 }
 
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {

@@ -106,6 +106,7 @@ struct Look {
 /// Two sides that had no request at the same time, and when each of them had requests.
 struct Apart {
   statistics::Window a, b;
+  std::string control{};  ///< It ran beside both, and the verdicts are by it (bridge.hpp); "" if there is none.
 };
 
 /// A figure that is another since a moment within the window.
@@ -136,7 +137,8 @@ struct Comparison {
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
   statistics::Window window{};
   bool declared = false;                 ///< The window has an end that was declared.
-  std::optional<Apart> apart{};          ///< Then figures stand side by side, and none has an interval.
+  std::optional<Apart> apart{};          ///< Then figures stand side by side, and without a control none has a verdict.
+  unsigned one_sided_blocks = 0;         ///< Of a split: blocks in which one side alone has requests.
   std::vector<Changed> changes;          ///< Of ttft and tpot; at most one of each.
   std::optional<HistoryUsed> history{};  ///< The figures of medians may be looked at at any time.
   std::optional<Look> look{};            ///< Of the other figures, where the window is not declared.

@@ -96,11 +96,24 @@ std::string long_sentence(const Comparison& comparison, const pairs::Load& load,
   return text + ". A difference between blocks may be theirs.";
 }
 
+}  // namespace
+
 std::string apart_sentence(const Comparison& comparison) {
+  const std::string& control = comparison.apart->control;
   return "The sides do not overlap: " + comparison.a + " ran " + stretch(comparison.apart->a) + ", " + comparison.b +
          ' ' + stretch(comparison.apart->b) +
-         ". Latency depends on the load and on the hour, so the figures stand side by side and there is no verdict. "
-         "Run both at once, or a control beside each of them.";
+         ". Latency depends on the load and on the hour, so the figures stand side by side" +
+         (control.empty() ? " and there is no verdict. Run both at once, or a control beside each of them."
+                          : ". " + control + " ran beside both, so the verdicts are of each against " + control +
+                                ": what differs is what one has above the other.");
+}
+
+namespace {
+
+std::string turns_sentence(const Comparison& comparison) {
+  return format("The sides take turns: in %u of ten blocks of %.0f s one side alone has requests. ",
+                comparison.one_sided_blocks, comparison.window.block_s()) +
+         "A verdict takes both in each block: let the turns be shorter and more.";
 }
 
 /// "10.2 % above", or "below", what it was.
@@ -226,7 +239,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
   const auto add = [&](const char* code, std::string sentence) {
     if (!sentence.empty()) notes.push_back({code, std::move(sentence)});
   };
-  if (comparison.apart) add("no_overlap", apart_sentence(comparison));
+  if (comparison.one_sided_blocks > 0) add("take_turns", turns_sentence(comparison));
   if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))
     notes.push_back({"spared_load", spared_sentence(comparison, load)});

@@ -13,4 +13,7 @@ namespace weir::metrics::compare::comparison {
 std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing,
                            std::span<const statistics::Metric> drifting, std::span<const samples::Sample> samples);
 
+/// Says when each of two sides ran that are apart: note no_overlap.
+std::string apart_sentence(const Comparison& comparison);
+
 }  // namespace weir::metrics::compare::comparison

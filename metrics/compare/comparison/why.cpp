@@ -77,7 +77,9 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
 /// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
 std::string extent(const Verdict& verdict, const Comparison& comparison) {
   std::string basis = format("ten blocks of %.0f s", comparison.window.block_s());
-  if (verdict.sequence) {
+  if (comparison.apart && !comparison.apart->control.empty()) {
+    basis = "by " + comparison.apart->control + ", ten blocks beside each";
+  } else if (verdict.sequence) {
     basis = format("%.0f minutes, by a history of %.1f h", verdict.sequence->minutes, comparison.history->hours);
   } else if (comparison.look && comparison.look->number > 0) {
     basis = format("ten blocks of %.0f s, look %u of %zu", comparison.look->at_s / statistics::block_count,
@@ -220,7 +222,8 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison) {
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {
   std::string text = statement(verdict, comparison) + extent(verdict, comparison);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
-  return text + ", " + conclusion(verdict, held_back) + "; " + movers(verdict, comparison.window) + ".";
+  text += ", " + conclusion(verdict, held_back);
+  return comparison.apart ? text + "." : text + "; " + movers(verdict, comparison.window) + ".";
 }
 
 }  // namespace weir::metrics::compare::comparison

@@ -18,10 +18,14 @@ std::string short_number(const std::optional<double>& value, double factor) {
 
 std::string share(const std::optional<double>& value) { return value ? format("%.2f %%", 100 * *value) : unknown_cell; }
 
-std::string change(const std::optional<double>& value) { return value ? comparison::percent(*value) : unknown_cell; }
+std::string change(const std::optional<double>& value) {
+  if (!value) return unknown_cell;
+  return std::abs(*value) < 1 ? comparison::percent(*value) : format("%+.0f %%", 100 * *value);
+}
 
 std::string change(const std::optional<statistics::Interval>& interval) {
-  return interval ? comparison::percent(interval->low) + " to " + comparison::percent(interval->high) : unknown_cell;
+  if (!interval) return unknown_cell;
+  return change(std::optional(interval->low)) + " to " + change(std::optional(interval->high));
 }
 
 std::string with_interval(const std::optional<statistics::Measured>& measured, double factor) {

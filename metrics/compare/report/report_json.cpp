@@ -213,6 +213,12 @@ void write(JsonWriter& json, const std::optional<comparison::Apart>& apart) {
   json.open('{');
   write_window(json, "a", apart->a);
   write_window(json, "b", apart->b);
+  json.key("control");
+  if (apart->control.empty()) {
+    json.null();
+  } else {
+    json.text(apart->control);
+  }
   json.close('}');
 }
 
