@@ -137,8 +137,8 @@ class AdminRoutes : public AdminConnections {
 TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
   EXPECT_EQ(
       ask("GET", "/metric").body,
-      "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare /api/gate /api/rollout, and "
-      "by POST "
+      "known here: /metrics /-/healthy /-/ready /api/replicas /api/live /api/live/stream /api/live/window /api/events "
+      "/api/settings /api/compare /api/gate /api/rollout, and by POST "
       "/api/rollout/NAME/start /api/rollout/NAME/pause /api/rollout/NAME/promote /api/rollout/NAME/abort /-/reload "
       "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
       "/api/bypass/on /api/bypass/off\n");
@@ -147,7 +147,8 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 }
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout"}) {
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout",
+                           "/api/live", "/api/live/window", "/api/events"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
     EXPECT_EQ(ask("POST", path).status, "405") << path;
