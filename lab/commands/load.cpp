@@ -216,7 +216,8 @@ void add_load_command(CLI::App& app, int& status) {
       "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
       "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
       "          weir-lab load --prefill-cost --input-range 250,3500\n"
-      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
+      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n"
+      "          weir-lab load --trace qwen_coder_blksz_16.jsonl --turns --trace-limit 500\n" +
       std::string(experiment::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");

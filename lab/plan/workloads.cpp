@@ -128,7 +128,7 @@ std::uint64_t about(Random& random, double median, double sigma, double least, d
   return static_cast<std::uint64_t>(std::clamp(median * std::exp(sigma * random.normal()), least, most));
 }
 
-std::uint64_t answer_length(Random& random) { return about(random, 130, 0.7, 10, 600); }
+std::uint64_t answer_length(Random& random) { return about(random, 160, 0.7, 10, 600); }
 
 /// A conversation whose turns follow each other.
 class Conversation {
@@ -166,11 +166,11 @@ class Arrivals {
 };
 
 void make_conversations(Maker& maker, bool two_tenants, std::uint64_t thoughts) {
-  constexpr std::size_t conversations = 160;
+  constexpr std::size_t conversations = 320;
   constexpr double mean_turns = 5;
   std::vector<Message> systems;
   for (int i = 0; i < 8; ++i)
-    systems.push_back(maker.message(Role::system, about(maker.random, 1'000, 0.5, 300, 3'000)));
+    systems.push_back(maker.message(Role::system, about(maker.random, 1'500, 0.5, 500, 4'000)));
   Arrivals arrivals;
   for (std::size_t c = 0; c < conversations; ++c) {
     const double at = arrivals.next(maker.random, mean_turns);
@@ -180,7 +180,7 @@ void make_conversations(Maker& maker, bool two_tenants, std::uint64_t thoughts) 
     Conversation conversation(maker, at, {systems[maker.random.below(systems.size())]}, turn);
     const std::uint64_t turns = 2 + maker.random.below(7);
     for (std::uint64_t t = 0; t < turns; ++t) {
-      conversation.say(about(maker.random, 120, 1.0, 5, 2'000), answer_length(maker.random),
+      conversation.say(about(maker.random, 250, 1.0, 10, 4'000), answer_length(maker.random),
                        8 * maker.random.exponential());
     }
   }
@@ -343,8 +343,10 @@ double capacity_with_reuse(const Workload& workload) {
 std::vector<engine::EngineSettings> engines_of(Kind kind) {
   std::vector<engine::EngineSettings> engines = four_engines(kind == Kind::slow_replica ? 0.5 : 1);
   if (kind == Kind::join) engines.push_back(engines.front());
+  // As a model of 13B on the same card.
   const bool large = kind == Kind::agents || kind == Kind::long_contexts || kind == Kind::mooncake;
   for (auto& settings : engines) {
+    settings.speed *= 0.5;
     settings.prefix_caching = engine::PrefixCaching::blocks;
     settings.kv_tokens = large ? 400'000 : 100'000;
   }

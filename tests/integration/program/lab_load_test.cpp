@@ -1,12 +1,16 @@
-// `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas.
+// `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas; and
+// what these find in their KV caches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
 #include <map>
+#include <optional>
 
+#include "tests/integration/peers/http_client.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
+#include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
@@ -89,6 +93,80 @@ TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
   std::ranges::sort(lengths);
   std::ranges::sort(told);
   EXPECT_EQ(lengths, told);
+}
+
+TEST(LabLoad, ATurnComesWhenTheOneBeforeHasEndedAndItsUserHasThought) {
+  const SimulatedReplica replica({"--speed", "4", "--prefix-cache", "blocks"});
+  const auto trace = replica.folder() / "trace.jsonl", log = replica.folder() / "load.jsonl";
+  const auto line = [](int chat, int parent, double at, double think, int blocks) {
+    std::string ids = "0";
+    for (int i = 1; i < blocks; ++i) ids += "," + std::to_string(100 * (parent < 0 ? chat : 1) + i);
+    return "{\"chat_id\":" + std::to_string(chat) + ",\"parent_chat_id\":" + std::to_string(parent) +
+           ",\"timestamp\":" + std::to_string(at) + ",\"think\":" + std::to_string(think) + ",\"input_length\":" +
+           std::to_string(16 * blocks) + ",\"output_length\":20,\"hash_ids\":[" + ids + "]}\n";
+  };
+  write_file(trace, line(1, -1, 0, 0, 20) + line(2, 1, 0.01, 0.2, 30) + line(3, 1, 0.02, 0, 30) +
+                        line(4, -1, 0.1, 0, 10) + line(5, 2, 0.2, 0.1, 40));
+  const auto done = load(replica, {"--trace", trace.string(), "--turns", "--log", log.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  std::map<std::string, json::object> truth;
+  for (const auto& told : json_lines(read_file(replica.log())))
+    truth[std::string(told.at("request_id").as_string())] = told;
+  ASSERT_EQ(truth.size(), 5u) << done.output;
+  const auto of = [&truth](int request, const char* key) {
+    return number(truth.at("load-1-" + std::to_string(request)), key);
+  };
+  const struct {
+    int turn, parent;
+    double think;
+  } turns[]{{1, 0, 0.2}, {2, 0, 0}, {4, 1, 0.1}};
+  for (const auto& [turn, parent, think] : turns) {
+    EXPECT_GE(of(turn, "received_ns"), of(parent, "last_token_ns") + think * 1e9) << turn;
+    EXPECT_GE(of(turn, "cached_tokens"), parent == 0 ? 304 : 464) << "the prompt before it, in whole blocks";
+  }
+  const auto refused = load(replica, {"--trace", WEIR_TEST_DATA "/traces/conv.csv", "--turns"});
+  EXPECT_EQ(refused.exit.code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("it needs chat_id and parent_chat_id"));
+}
+
+/// Returns what usage says of cached tokens, or nothing.
+std::optional<double> cached_tokens(const SimulatedReplica& replica, const std::string& members) {
+  HttpClient client(replica.port());
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "river ";
+  const Response response = client.exchange(
+      post("/v1/chat/completions",
+           R"({"messages":[{"role":"user","content":")" + text + R"("}],"max_tokens":2)" + members + "}"));
+  EXPECT_EQ(response.status, 200u) << response.body;
+  const auto usage = json::parse(response.body).at("usage").as_object();
+  const auto* const details = usage.if_contains("prompt_tokens_details");
+  return details ? std::optional(details->at("cached_tokens").to_number<double>()) : std::nullopt;
+}
+
+TEST(LabSim, FindsWhatItHadUntilItIsFlushedAndUnderTheSameSalt) {
+  for (const std::string how : {"blocks", "slots"}) {
+    const SimulatedReplica replica({"--speed", "20", "--prefix-cache", how, "--max-batch", "4"});
+    EXPECT_EQ(cached_tokens(replica, ""), 0);
+    EXPECT_EQ(cached_tokens(replica, ""), 96) << "110 tokens, of which the last is computed";
+    EXPECT_EQ(cached_tokens(replica, R"(,"cache_salt":"a")"), 0);
+    EXPECT_EQ(cached_tokens(replica, R"(,"cache_salt":"a")"), 96);
+    for (const char* const path : {"/reset_prefix_cache", "/flush_cache"}) {
+      HttpClient client(replica.port());
+      EXPECT_EQ(client.exchange(post(path, "")).status, 200u);
+      EXPECT_EQ(cached_tokens(replica, ""), 0) << path;
+      EXPECT_EQ(cached_tokens(replica, ""), 96) << path;
+    }
+  }
+}
+
+TEST(LabSim, SaysOfItsCacheWhatItIsToldToSay) {
+  const std::pair<const char*, std::optional<double>> table[]{{"exact", 96}, {"none", {}}, {"half", 48}, {"coarse", 64}};
+  for (const auto& [report, told] : table) {
+    const SimulatedReplica replica({"--speed", "20", "--prefix-cache", "blocks", "--cached-tokens", report});
+    cached_tokens(replica, "");
+    EXPECT_EQ(cached_tokens(replica, ""), told) << report;
+    EXPECT_EQ(number(json_lines(read_file(replica.log())).at(1), "cached_tokens"), 96);
+  }
 }
 
 TEST(LabLoad, AnEngineThatDoesNotKnowIgnoreEosIsTold) {
