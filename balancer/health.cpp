@@ -102,11 +102,19 @@ void Health::hung(std::string_view reason, Moment now) {
   }
 }
 
+void Health::full(std::optional<std::chrono::duration<double>> told, Moment now) {
+  full_by_guess_ = !told;
+  full_until_ = now + std::chrono::duration_cast<Moment::duration>(told.value_or(next_full_));
+  if (!told) next_full_ = std::min(2 * next_full_, longest_full);
+}
+
 void Health::showed(Sign sign, bool may_eject, Moment now) {
   switch (sign) {
     case Sign::answered:
     case Sign::client_error:
       failures_ = connect_timeouts_ = failed_probes_ = 0;
+      next_full_ = first_full;
+      if (full_by_guess_) full_until_ = Moment::min();
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_) come_back("it answers requests", now);
       return;

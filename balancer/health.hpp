@@ -45,6 +45,7 @@ class Health {
   static constexpr std::uint32_t failures_in_a_row = 5;
   static constexpr std::uint32_t connect_timeouts_in_a_row = 2;
   static constexpr std::chrono::seconds first_ejection{10}, longest_ejection{300};
+  static constexpr std::chrono::seconds first_full{1}, longest_full{8};
   /// An ejection is half as long for each such time that the replica was in before it.
   static constexpr std::chrono::seconds healthy{60};
   static constexpr std::chrono::milliseconds first_probe_after_refusal{200};
@@ -68,7 +69,9 @@ class Health {
   void showed(Sign sign, bool may_eject, Moment now);
   /// The host's name has no address: nothing can be sent there. The replica returns as after refused connections.
   void unresolved(std::string_view reason, Moment now);
-  void full(Moment until) { full_until_ = until; }
+  /// The replica has no room, for as long as it said. If it did not say, it is left alone for 1 s; for twice as long
+  /// with each such answer in a row, up to `longest_full`, until it answers a request: then it has room again.
+  void full(std::optional<std::chrono::duration<double>> told, Moment now);
   void odd_one_out(Moment now);
   /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
   /// out already stays so.
@@ -122,6 +125,8 @@ class Health {
   std::optional<Moment> back_since_;
   Moment in_since_;  ///< Since when no ejection has been running.
   Moment full_until_ = Moment::min();
+  std::chrono::seconds next_full_ = first_full;
+  bool full_by_guess_ = false;  ///< The replica did not say for how long.
   Tokens finished_ = 0;
 };
 

@@ -32,6 +32,12 @@ struct LeaseEnd {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
+/// What a pool knew of a prompt's beginnings when it chose the replica.
+struct PrefixChoice {
+  PrefixPrediction prediction;
+  std::uint32_t best = 0;  ///< What the candidate that held most of the prompt held of it.
+};
+
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
@@ -39,9 +45,10 @@ struct LedgerEntry {
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
-  Tokens prompt = 0, uncached = 0;
-  PrefixPrediction prefix{};
-  Tokens prefix_best = 0;  ///< What the candidate that held most of the prompt held of it.
+  Tokens prompt = 0;
+  std::unique_ptr<const PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
+  /// So much of the prompt is not charged, because the replica is believed to hold it.
+  Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
@@ -87,11 +94,11 @@ class Lease {
   /// What the replica is believed to hold of the prompt, and what the candidate that holds most of it does. Nothing if
   /// nothing is known of the prompt.
   struct PrefixTokens {
-    Tokens predicted = 0, best = 0;
+    std::uint32_t predicted = 0, best = 0;
   };
   std::optional<PrefixTokens> prefix_tokens() const {
-    if (entry_.prefix.tail == 0) return std::nullopt;
-    return PrefixTokens{entry_.prefix.cached, entry_.prefix_best};
+    if (!entry_.prefix || entry_.prefix->prediction.tail == 0) return std::nullopt;
+    return PrefixTokens{entry_.prefix->prediction.cached, entry_.prefix->best};
   }
   /// True if the replica lately answered with 4xx where its peers do not: another one is to be asked about a 4xx.
   bool doubted() const { return entry_.doubted; }

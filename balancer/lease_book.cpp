@@ -40,8 +40,8 @@ Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optiona
 
 }  // namespace
 
-void LeaseBook::set_policy(config::Policy policy, double decode_weight, double kappa) {
-  policy_ = policy::make(policy, decode_weight, kappa);
+void LeaseBook::set_policy(config::Policy policy, double decode_weight) {
+  policy_ = policy::make(policy, decode_weight);
   decode_weight_ = decode_weight;
 }
 
@@ -79,9 +79,6 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
-  PrefixPrediction prefix;
-  if (request.prefix && pool_.counts_cached)
-    prefix = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
   if (shows) replica.rates.prompt_began(tickets_);
   ++pool_.in_flight;
@@ -93,21 +90,31 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   entry.ticket = tickets_;
   entry.key = replica.key;
   entry.prompt = request.prompt;
-  entry.uncached = request.prompt - chosen.cached;
-  entry.prefix = prefix;
-  entry.prefix_best = std::ranges::max(candidates, {}, &ReplicaView::cached).cached;
-  if (prefix.tail != 0) pool_.prefixes.count(prefix, chosen.index, entry.prefix_best);
+  entry.prefix = note_sent(request, chosen, candidates);
   entry.since = pool_.latest;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
   return Lease(owner_.shared_from_this(), std::move(entry));
 }
 
+/// Enters the prompt where it goes. Returns null if nothing is known of it.
+std::unique_ptr<const PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request, const ReplicaView& chosen,
+                                                         std::span<const ReplicaView> candidates) {
+  if (!pool_.counts_cached || (!request.prefix && chosen.cached == 0)) return nullptr;
+  auto choice = std::make_unique<PrefixChoice>();
+  choice->best = capped(std::ranges::max(candidates, {}, &ReplicaView::cached).cached);
+  if (request.prefix) choice->prediction = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
+  choice->prediction.cached = capped(chosen.cached);
+  if (choice->prediction.tail != 0)
+    pool_.prefixes.count(choice->prediction, chosen.index, request.prompt, choice->best);
+  return choice;
+}
+
 Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   PoolReplica& replica = pool_.replicas[entry.key.index];
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   if (!output) return 0;
-  prompt_finished(replica, entry.uncached);
+  prompt_finished(replica, entry.prompt - entry.cached());
   if (shows_tokens(*entry.facts)) {
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
     speeds_.update();
@@ -132,11 +139,12 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
         replica.health.failures() >= failures_before_rest || !replica.failed_clients.answered_lately(pool_.latest);
   }
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
-  if (entry.prefix.tail != 0) {
+  if (entry.prefix) {
     if (end.cause == EndCause::answered) {
-      pool_.prefixes.answered(entry.prefix, entry.key.index, {end.prompt_tokens, end.cached_tokens, end.output_tokens});
+      pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
+                              {end.prompt_tokens, end.cached_tokens, end.output_tokens});
     } else if (!closed.first_token) {
-      pool_.prefixes.failed(entry.prefix, entry.key.index);
+      pool_.prefixes.failed(entry.prefix->prediction, entry.key.index);
     }
   }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
@@ -156,7 +164,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   if (!closed.first_token) return prompt_finished(replica, closed.uncached);
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
-  const Tokens cached = std::min(end.cached_tokens.value_or(entry.prefix.cached), prompt);
+  const Tokens cached = std::min(end.cached_tokens.value_or(entry.cached()), prompt);
   replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, pool_.latest);
   if (end.output_tokens)
     replica.rates.answer_finished(*end.output_tokens, metrics::seconds(pool_.latest - *closed.first_token));

@@ -34,7 +34,7 @@ class LeaseBook {
             std::uint64_t seed)
       : pool_(pool), speeds_(speeds), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
 
-  void set_policy(config::Policy policy, double decode_weight, double kappa);
+  void set_policy(config::Policy policy, double decode_weight);
 
   /// Sets the prompt of a request, and what it may come to, as estimated from its facts.
   void estimate(WaitingRequest& request) const;
@@ -50,6 +50,8 @@ class LeaseBook {
 
  private:
   void note_cached(WaitingRequest& request) const;
+  std::unique_ptr<const PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
+                                                std::span<const ReplicaView> candidates);
   void prompt_finished(PoolReplica& replica, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
 

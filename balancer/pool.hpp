@@ -37,10 +37,9 @@ class Pool final : public LeaseOwner {
 
   /// Chooses in another way from now on. The books stay.
   void set_policy(config::Policy policy, double decode_weight);
-  /// Counts what replicas hold of prompts from now on, or not. `kappa` is the price of computing what another replica
-  /// holds (policy/least_queued_tokens.hpp). The other policies do not look at it, so it is off for them.
-  void set_prefix_aware(bool aware, double kappa = default_kappa);
-  static constexpr double default_kappa = 1;
+  /// Counts what replicas hold of prompts from now on, or not. The other policies do not look at it, so it is off for
+  /// them. With `kappa`, which only simulations set, that is the price of computing what another replica holds.
+  void set_prefix_aware(bool aware, std::optional<double> kappa = {});
   /// For simulations: what replicas really hold counts, in place of what is believed.
   void set_prefix_oracle(PrefixOracle oracle);
 

@@ -22,7 +22,7 @@ struct PoolParts {
 
   void apply_policy() {
     state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
-    leases.set_policy(state.policy, state.decode_weight, state.kappa);
+    leases.set_policy(state.policy, state.decode_weight);
   }
 
   PoolState state;

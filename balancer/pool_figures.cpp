@@ -17,6 +17,7 @@ ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
   load.resident = ledger.resident();
   load.in_flight = ledger.in_flight();
   load.oldest_unanswered_seconds = ledger.oldest_unanswered_seconds();
+  load.silent_seconds = ledger.silent_seconds(now);
   load.busy_seconds = ledger.busy_seconds();
   load.prefill_seconds = ledger.prefill_seconds();
   load.decode_seconds = ledger.decode_seconds();

@@ -20,6 +20,7 @@ struct ReplicaLoad {
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   std::uint32_t in_flight = 0;
   double oldest_unanswered_seconds = 0;
+  double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
   double speed = 1;
   bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.

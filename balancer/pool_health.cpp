@@ -25,10 +25,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
     // Nobody listens any more: whatever comes back there has computed nothing.
     if ((sign == Sign::refused || sign == Sign::probe_refused) && parts.state.prefixes.of(key.index).holdings().held() > 0)
       parts.state.prefixes.wipe(key.index, PrefixWipe::down);
-    if (sign == Sign::full) {
-      const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
-      replica->health.full(latest + wait);
-    }
+    if (sign == Sign::full) replica->health.full(full_for, latest);
     if (sign == Sign::absolved) replica->rests_until = Moment::min();
     if (sign == Sign::answered || sign == Sign::client_error) replica->answers.add(sign == Sign::client_error, latest);
     if (sign == Sign::outdone) replica->answers.outdone(latest);

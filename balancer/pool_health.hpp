@@ -48,7 +48,7 @@ class PoolHealth {
   explicit PoolHealth(PoolCore& core) : core_(core) {}
 
   /// Takes what a request, by its caller, or a probe showed of a replica. With Sign::full, `full_for` is how long the
-  /// replica asked to be left alone; 1 s if it did not say.
+  /// replica asked to be left alone; see Health::full if it did not say.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
               std::optional<std::chrono::duration<double>> full_for = {}, const Caller& caller = {});
   /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns

@@ -13,6 +13,7 @@ struct ReplicaView {
   double weight = 1, speed = 1;
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
+  double waste = 0;   ///< The price, in tokens, of what the replica would compute although another candidate holds it.
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
   bool tried = false;                 ///< The replica already had the request.

@@ -159,16 +159,16 @@ class TokenLedger {
     Tokens prompt = 0, uncached = 0;
     Tokens output = 0;  ///< The output that was expected.
     Tokens longest_output = 0;
-    bool shows = false;       ///< Opened as a stream whose tokens are seen.
-    bool unread = false;      ///< The answer is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
-    bool silent = false;      ///< No token event is expected: work and output are drained here.
     double work = 0;          ///< By the learned rate, so much of the prompt is left to do.
     double output_left = 0;   ///< Kept here while the entry is silent, else by the lease.
     Tokens drained = 0;       ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
-    std::uint32_t in_flight_at_start = 0;
     double in_flight_seconds_at_start = 0;
+    std::uint32_t in_flight_at_start = 0;
+    bool shows = false;   ///< Opened as a stream whose tokens are seen.
+    bool unread = false;  ///< The answer is not read now.
+    bool silent = false;  ///< No token event is expected: work and output are drained here.
   };
   struct Failure {
     Moment until;

@@ -189,6 +189,14 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   command->add_option("--warm-up", options.warm_up, "So long after a shadow's first request no pair counts")
       ->type_name("TIME")
       ->capture_default_str();
+  command->add_option("--sides", options.sides, "Show the two compared sides alone, or all that there are")
+      ->check(CLI::IsMember({"compared", "all"}))
+      ->capture_default_str();
+  command->add_flag("--details", options.details, "All of the report, and not its conclusion and verdicts alone");
+  command
+      ->add_option("--recipe", options.recipe,
+                   "Print settings and commands for a question: upgrade, quantised, flags or gpu")
+      ->type_name("NAME");
   auto* json = command->add_flag("--json", options.json, "As JSON, as GET /api/compare has it");
   command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
   command->add_option("--html", options.html, "Write the report to this file too, as a page with charts")
@@ -214,7 +222,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
       "  weir compare first.jsonl second.jsonl --swapped\n"
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
-      "  weir compare requests.jsonl --gate\n\n"
+      "  weir compare requests.jsonl --gate\n"
+      "  weir compare --recipe upgrade            settings and commands for a new engine version\n\n"
       "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise: docs/comparison.md.");
   return command;
 }

@@ -8,7 +8,7 @@
 
 namespace weir::balancer::policy {
 
-std::unique_ptr<Policy> make(config::Policy policy, double decode_weight, double kappa) {
+std::unique_ptr<Policy> make(config::Policy policy, double decode_weight) {
   switch (policy) {
     case config::Policy::round_robin:
       return std::make_unique<RoundRobin>();
@@ -21,7 +21,7 @@ std::unique_ptr<Policy> make(config::Policy policy, double decode_weight, double
     case config::Policy::least_queued_tokens:
       break;
   }
-  return std::make_unique<LeastQueuedTokens>(decode_weight, kappa);
+  return std::make_unique<LeastQueuedTokens>(decode_weight);
 }
 
 }  // namespace weir::balancer::policy

@@ -25,6 +25,6 @@ class Policy {
   virtual std::size_t choose(Tokens prompt, std::span<const ReplicaView> replicas, Random& random) = 0;
 };
 
-std::unique_ptr<Policy> make(config::Policy policy, double decode_weight, double kappa = 1);
+std::unique_ptr<Policy> make(config::Policy policy, double decode_weight);
 
 }  // namespace weir::balancer::policy

@@ -141,12 +141,12 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       if (!holdings.remembers(used)) continue;
       const Tokens answer = answer_after(i);
       const auto believed = static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
-      found.remembered = std::max(found.remembered, tokens_[i] + believed);
+      found.remembered = std::max(found.remembered, capped(tokens_[i] + believed));
       if (!holdings.holds(used)) continue;
-      found.held = tokens_[i] + believed;
-      found.answer = believed;
-      found.answer_whole = answer;
-      found.depth = holdings.depth(used);
+      found.held = capped(tokens_[i] + believed);
+      found.answer = capped(believed);
+      found.answer_whole = capped(answer);
+      found.depth = capped(holdings.depth(used));
       break;
     }
   }
@@ -189,7 +189,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   if (prefix.anchors.empty()) return {};
   if (!table_) table_ = std::make_unique<Table>(replicas_.size());
   look(prefix, prompt);
-  PrefixPrediction prediction{prefix.anchors.back().key, capped(prompt), found_[replica], cached(replica, prompt)};
+  const PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
 
@@ -212,14 +212,15 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   return prediction;
 }
 
-void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens best) {
+void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best) {
   PrefixSums& sums = replicas_[replica].sums();
-  sums.looked_up += prediction.prompt;
+  sums.looked_up += prompt;
   sums.best += best;
   sums.predicted += prediction.cached;
 }
 
-void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, const PrefixReport& report) {
+void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt,
+                           const PrefixReport& report) {
   if (prediction.tail == 0) return;
   ReplicaPrefixes& one = replicas_[replica];
   if (const std::size_t line = table_->find(prediction.tail); line != no_line) {
@@ -241,7 +242,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   const PrefixFound& found = prediction.found;
   if (found.answer_whole >= 64) {
     constexpr double memory = 20;
-    const Tokens before = found.held - std::min(found.held, found.answer);
+    const Tokens before = found.held - found.answer;
     const double share = *report.cached <= before ? 0
                                                   : static_cast<double>(*report.cached - before) /
                                                         static_cast<double>(found.answer_whole);
@@ -249,7 +250,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     if (*report.cached + one.granularity() + 64 > before)
       answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
   }
-  if (one.judge(prediction, *report.cached)) wipe(replica, PrefixWipe::missed);
+  if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
 }
 
 void PrefixIndex::failed(const PrefixPrediction& prediction, ReplicaIndex replica) {

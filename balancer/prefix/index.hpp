@@ -59,9 +59,9 @@ class PrefixIndex {
   /// The replica gets a prompt of so many tokens, and holds it from now on. Returns what is expected of it.
   PrefixPrediction sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt);
   /// Counts a prompt that was sent, of which the best candidate held `best`.
-  void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens best);
-  /// The replica has answered. Nothing for what it did not report.
-  void answered(const PrefixPrediction& prediction, ReplicaIndex replica, const PrefixReport& report);
+  void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best);
+  /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
+  void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
   /// The replica gave no token: who knows how much it has computed.
   void failed(const PrefixPrediction& prediction, ReplicaIndex replica);
 

@@ -16,14 +16,14 @@ void ReplicaPrefixes::wiped(PrefixWipe why) {
   ++sums_.wipes[static_cast<std::size_t>(why)];
 }
 
-bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens cached) {
+bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached) {
   constexpr Tokens tells = 256;
   ++reports_;
   const Tokens held = prediction.found.held;
   sums_.reported += cached;
-  sums_.judged += prediction.prompt;
-  (cached < prediction.cached ? sums_.over : sums_.under) +=
-      std::max(cached, prediction.cached) - std::min(cached, prediction.cached);
+  sums_.judged += prompt;
+  const Tokens predicted = prediction.cached;
+  (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
   if (cached > 0) learn_granularity(cached);
 
   if (held >= large && cached == 0) {
@@ -64,12 +64,12 @@ void ReplicaPrefixes::learn_granularity(Tokens cached) {
 /// just now fails for another reason. What had left and is there after all says that there is more.
 void ReplicaPrefixes::learn_capacity(const PrefixPrediction& prediction, Tokens cached) {
   const PrefixFound& found = prediction.found;
-  const Tokens off_by = std::max<Tokens>(found.held / 20, std::max<Tokens>(granularity_, 64));
+  const Tokens off_by = std::max({Tokens{found.held / 20}, granularity_, Tokens{64}});
   const Tokens capacity = holdings_.capacity();
   if (found.held >= 512 && cached + off_by < found.held && found.depth > capacity / 4) {
     if (++too_deep_ < 2) return;
     too_deep_ = 0;
-    holdings_.set_capacity(std::min(capacity, std::max(found.depth, capacity - capacity / 10)));
+    holdings_.set_capacity(std::min(capacity, std::max(Tokens{found.depth}, capacity - capacity / 10)));
   } else if (found.remembered >= found.held + 256 && cached >= found.held + (found.remembered - found.held) / 2) {
     holdings_.set_capacity(capacity + capacity / 20);
   } else if (found.held >= 512 && found.depth > capacity / 4) {

@@ -29,21 +29,20 @@ enum class PrefixWipe : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 4> prefix_wipe_names{"missed", "down", "restarted", "woken"};
 
-/// What the table knows of a replica and a prompt.
+/// What the table knows of a replica and a prompt, in tokens.
 struct PrefixFound {
-  Tokens held = 0;         ///< So many tokens of the prompt are in the cache.
-  Tokens remembered = 0;   ///< So many would be, if nothing had left lately. At least `held`.
-  Tokens answer = 0;       ///< Of `held`: the answer before, as much of it as is believed.
-  Tokens answer_whole = 0; ///< The whole answer before.
-  Tokens depth = 0;        ///< How much was used since.
+  std::uint32_t held = 0;          ///< So much of the prompt is in the cache.
+  std::uint32_t remembered = 0;    ///< So much would be, if nothing had left lately. At least `held`.
+  std::uint32_t answer = 0;        ///< Of `held`: the answer before, as much of it as is believed.
+  std::uint32_t answer_whole = 0;  ///< The whole answer before.
+  std::uint32_t depth = 0;         ///< How much was used since.
 };
 
 /// What was expected of a replica when it got a prompt.
 struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
-  std::uint32_t prompt = 0;
+  std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
-  Tokens cached = 0;       ///< What was believed.
 };
 
 /// What a replica has told at the end.
@@ -73,8 +72,8 @@ class ReplicaPrefixes {
   void told(Tokens capacity);
   /// The holdings were wiped.
   void wiped(PrefixWipe why);
-  /// Judges a prediction. Returns true if the cache is empty.
-  bool judge(const PrefixPrediction& prediction, Tokens cached);
+  /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
+  bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
 
   PrefixHoldings& holdings() { return holdings_; }
   const PrefixHoldings& holdings() const { return holdings_; }

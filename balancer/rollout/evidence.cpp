@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace weir::balancer::rollout {
 namespace {
@@ -10,17 +9,17 @@ namespace {
 /// The logarithm of n! / (k! (n - k)!).
 double log_choose(double n, double k) { return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1); }
 
-/// The logarithm of the probability that `n` trials succeed at most `most` times.
-double log_at_most(std::uint64_t most, double n, double p) {
-  std::vector<double> terms;
-  for (std::uint64_t i = 0; i <= most; ++i) {
-    const auto successes = static_cast<double>(i);
-    terms.push_back(log_choose(n, successes) + successes * std::log(p) + (n - successes) * std::log1p(-p));
-  }
-  const double greatest = *std::ranges::max_element(terms);
-  double sum = 0;
-  for (const double term : terms) sum += std::exp(term - greatest);
-  return greatest + std::log(sum);
+/// The logarithm of the probability that `n` trials succeed at most `most` times. The terms are added from the greatest
+/// on, each by its ratio to its neighbour, until they add nothing.
+double log_at_most(double most, double n, double p) {
+  constexpr double nothing = 1e-17;
+  const double greatest = std::min(most, std::floor((n + 1) * p)), odds = p / (1 - p);
+  double sum = 1;
+  double term = 1;
+  for (double i = greatest; i > 0 && term > nothing * sum; --i) sum += term *= i / ((n - i + 1) * odds);
+  term = 1;
+  for (double i = greatest; i < most && term > nothing * sum; ++i) sum += term *= (n - i) * odds / (i + 1);
+  return log_choose(n, greatest) + greatest * std::log(p) + (n - greatest) * std::log1p(-p) + std::log(sum);
 }
 
 }  // namespace
@@ -30,6 +29,8 @@ Counts& Counts::operator+=(const Counts& more) {
   candidate_bad += more.candidate_bad;
   stable += more.stable;
   stable_bad += more.stable_bad;
+  candidate = std::max(candidate, candidate_bad);
+  stable = std::max(stable, stable_bad);
   return *this;
 }
 
@@ -42,7 +43,7 @@ double evidence(const Counts& counts, double intended) {
   if (p <= 0 || p >= 1) return 1;
   const auto k = static_cast<double>(counts.candidate_bad), c = static_cast<double>(counts.stable_bad);
   const double log_integral =
-      -log_choose(k + c, k) - std::log(k + c + 1) + log_at_most(counts.candidate_bad, k + c + 1, p);
+      -log_choose(k + c, k) - std::log(k + c + 1) + log_at_most(k, k + c + 1, p);
   return std::exp(log_integral - std::log1p(-p) - k * std::log(p) - c * std::log1p(-p));
 }
 

@@ -16,6 +16,7 @@ struct Counts {
   std::uint64_t candidate = 0, candidate_bad = 0;
   std::uint64_t stable = 0, stable_bad = 0;
 
+  /// A request of before may turn out to be an event only now. It then counts among these requests.
   Counts& operator+=(const Counts& more);
   bool operator==(const Counts&) const = default;
 };
@@ -23,8 +24,8 @@ struct Counts {
 /// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
 inline constexpr double requests_of_intended_share = 20;
 
-/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. Costs a step for each event of
-/// the candidate.
+/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. The cost grows with the root of
+/// the number of events.
 double evidence(const Counts& counts, double intended);
 
 }  // namespace weir::balancer::rollout

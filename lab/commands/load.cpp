@@ -133,8 +133,8 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("From a trace");
   load.add_option("--trace", options.trace,
                   "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
-                  "of weir's (turns too) or Mooncake's JSON lines (shared prefixes too); with --rate or "
-                  "--concurrency no arrivals");
+                  "of weir's (turns too), Mooncake's JSON lines (shared prefixes too) or Qwen-Bailian's (conversations "
+                  "too); with --rate or --concurrency no arrivals");
   for (const char* const other : {"--preset", "--prefill-cost", "--shape", "--input-tokens", "--input-stddev",
                                   "--output-tokens", "--output-stddev"}) {
     load.get_option("--trace")->excludes(other);
@@ -143,6 +143,10 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
     load.add_option(name, number, help)->capture_default_str()->check(within)->needs("--trace");
   };
   add_number("--trace-speed", w.trace_speed, "Divides the trace's times", CLI::PositiveNumber);
+  load.add_flag("--turns", w.turns,
+                "Closed loop: a turn of the trace begins when the one before it has ended and its user has thought")
+      ->needs("--trace")
+      ->excludes("--concurrency");
   add_number("--trace-limit", options.trace_limit, "Entries to use, 0 = all", CLI::NonNegativeNumber);
 }
 
@@ -173,6 +177,12 @@ int run(LoadOptions& options) {
   if (given("--trace")) {
     workload.trace = read_trace(options);
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
+    const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
+    if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
+      throw std::invalid_argument("--turns: no line of " + options.trace +
+                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format); "
+                                  "leave out --turns");
+    }
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
   if (series) {

@@ -102,6 +102,7 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
       {users, "--requests", "with --users a stage lasts a time, so it takes no --requests; give --duration"},
       {users, "--batches",
        "with --users each user sends when it has its answer, so it takes no --batches; leave it out"},
+      {users, "--turns", "with --users each user thinks for --think, so it takes no --turns; leave it out"},
       {sweep, "--batches", "a sweep sends batch after batch in any case; leave out --batches"},
       {sweep, "--input-stddev", no_deviation},
       {sweep, "--output-stddev", no_deviation},

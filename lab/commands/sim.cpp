@@ -47,7 +47,7 @@ void add_sim_command(CLI::App& app, int& status) {
   sim::SimSettings& s = options->settings;
   sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does (only Content-Type: "
                           "application/json), /generate and\n/generate_stream as TGI does, and "
-                          "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove "
+                          "/v1/models, /health, /metrics, /reset_prefix_cache, /flush_cache. Its times are simulated: they resemble an engine and prove "
                           "nothing about one.\n") +
               "Example: weir-lab sim --listen 127.0.0.1:8001 --preset a800 --speed 0.5 --log truth.jsonl\n\n" +
               engine::describe_engine_presets());
@@ -67,6 +67,17 @@ void add_sim_command(CLI::App& app, int& status) {
                   "Share of the numbers and lines that are wrong in answers to `weir-lab load --preset llmperf`")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  sim->add_option("--cached-tokens", s.cache_report,
+                  "What usage says of prompt tokens found by --prefix-cache: exact (default), none (vLLM without "
+                  "--enable-prompt-tokens-details), half of them (wrong), or coarse (whole pages of 64)")
+      ->transform(CLI::CheckedTransformer(
+                      std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
+                                                                 {"none", engine::CacheReport::none},
+                                                                 {"half", engine::CacheReport::half},
+                                                                 {"coarse", engine::CacheReport::coarse}})
+                      .description(""));
+  sim->add_flag("--thoughts", s.thoughts,
+                "No later prompt finds an answer in the KV cache, as where a chat template leaves out the thoughts");
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
 
   engine::add_engine_options(*sim, s.model_settings);

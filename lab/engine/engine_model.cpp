@@ -6,13 +6,15 @@
 namespace weir::lab::engine {
 
 EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed)
-    : settings_(settings), random_(seed), prefixes_(settings.prefix_cache_tokens) {}
+    : settings_(settings),
+      random_(seed),
+      memory_(make_kv_memory(settings.prefix_caching, settings.kv_tokens, settings.max_batch)) {}
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;
   // The sum may overflow, so each length is compared alone first.
   if (sequence.prompt_tokens > settings_.kv_tokens || sequence.output_tokens > settings_.kv_tokens) return false;
-  if (sequence.prompt_tokens + sequence.output_tokens > settings_.kv_tokens) return false;
+  if (!memory_->could_fit(sequence)) return false;
   waiting_.push_back(sequence);
   return true;
 }
@@ -26,24 +28,19 @@ bool EngineModel::abort(SequenceId id) {
   const auto running = std::ranges::find_if(running_, [id](const Running& r) { return r.sequence.id == id; });
   if (running == running_.end()) return false;
   const bool known = !running->finished();  // Static batches keep finished sequences; for the caller they are gone.
-  kv_reserved_ -= running->reserved();
+  memory_->release(running->sequence);
   running_.erase(running);
   return known;
 }
 
 bool EngineModel::admit_next() {
   if (waiting_.empty() || running_.size() >= settings_.max_batch) return false;
-  const Sequence& next = waiting_.front();
-  const std::uint64_t need = next.prompt_tokens + next.output_tokens;
-  if (kv_reserved_ + need > settings_.kv_tokens) return false;
-  kv_reserved_ += need;
+  const auto found = memory_->admit(waiting_.front());
+  if (!found) return false;
   Running& admitted = running_.emplace_back();
   admitted.sequence = std::move(waiting_.front());
   waiting_.pop_front();
-  const std::span<const std::uint64_t> blocks(admitted.sequence.blocks);
-  const std::uint64_t most = (admitted.sequence.prompt_tokens - 1) / prefix_block_tokens;
-  admitted.cached = prefixes_.find(blocks.first(std::min<std::size_t>(blocks.size(), most)));
-  admitted.prefilled = admitted.cached;
+  admitted.cached = admitted.prefilled = *found;
   return true;
 }
 
@@ -119,13 +116,13 @@ std::span<const TokenEvent> EngineModel::end_step() {
     r.prefilled += r.prefill_now;
     // The step that ends the prompt makes the first token.
     const bool prompt_done = r.prefill_now > 0 && r.prefilled == r.sequence.prompt_tokens;
-    if (prompt_done) prefixes_.keep(r.sequence.blocks);
     if (r.decode_now || prompt_done) {
       const std::uint64_t left = r.sequence.output_tokens - r.produced;
       const std::uint64_t made = std::min(left, 1 + (r.decode_now ? accepted_drafts() : 0));
       r.produced += made;
       events_.push_back({r.sequence.id, r.produced, r.finished(), static_cast<std::uint32_t>(made), r.cached});
     }
+    if (r.prefill_now > 0 || r.decode_now) memory_->computed(r.sequence, r.computed());
     r.prefill_now = 0;
     r.decode_now = false;
   }
@@ -138,9 +135,17 @@ void EngineModel::release_finished() {
   if (settings_.batching == Batching::static_batches && !std::ranges::all_of(running_, finished)) return;
   std::erase_if(running_, [&](const Running& r) {
     if (!r.finished()) return false;
-    kv_reserved_ -= r.reserved();
+    memory_->release(r.sequence);
     return true;
   });
+}
+
+std::uint64_t EngineModel::cached_or_coming(const Sequence& sequence) const {
+  const auto blocks = sequence.reusable_blocks();
+  std::size_t most = cached(sequence) / block_tokens;
+  for (const Sequence& other : waiting_) most = std::max(most, common_blocks(other.blocks, blocks));
+  for (const Running& r : running_) most = std::max(most, common_blocks(r.sequence.blocks, blocks));
+  return most * block_tokens;
 }
 
 std::size_t EngineModel::running() const {

@@ -23,27 +23,27 @@
 // not, so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted
 // or not, and count against the knee and the token budget. Drafting itself costs nothing (as with n-gram lookup).
 //
-// With a prefix cache (lab/engine/prefix_cache.hpp) a prompt costs no more than what it does not share with an earlier
-// one. Its last token is always computed, because it makes the first of the answer.
+// With prefix caching (lab/engine/kv_memory.hpp) a prompt costs no more than what it does not share with an earlier
+// sequence. Whether it does is decided when it is admitted.
 //
-// Memory is reserved for prompt and answer when a sequence is admitted (as TGI does), so that nothing is ever
-// preempted. A sequence that does not fit waits, and everyone behind it waits too.
+// A sequence that does not fit into the memory waits, and everyone behind it waits too.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "lab/engine/prefix_cache.hpp"
+#include "lab/engine/kv_memory.hpp"
 #include "lab/engine/random.hpp"
+#include "lab/engine/sequence.hpp"
 
 namespace weir::lab::engine {
 
-using SequenceId = std::uint64_t;
 using std::chrono::nanoseconds;
 
 enum class Batching { continuous, static_batches };
@@ -59,18 +59,11 @@ struct EngineSettings {
   nanoseconds per_decode_sequence{100'000};  ///< With speculation for each token of each sequence.
   std::uint32_t knee = 0;                    ///< Decoded sequences of a step that cost nothing.
   nanoseconds per_kv_token{95};
-  double jitter = 0.02;                   ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
+  double jitter = 0.02;                  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
   std::uint32_t speculative_tokens = 0;   ///< Tokens drafted for each sequence and step.
-  double acceptance = 0.7;                ///< Each draft is accepted with this probability, given that those before it
-                                          ///< were right; 0 to 1.
-  std::uint64_t prefix_cache_tokens = 0;  ///< Tokens of earlier prompts that are kept; 0 means no prefix cache.
-};
-
-struct Sequence {
-  SequenceId id = 0;  ///< The caller chooses it; it is unique among those in the model.
-  std::uint64_t prompt_tokens = 1;
-  std::uint64_t output_tokens = 1;
-  std::vector<std::uint64_t> blocks{};  ///< The prompt's, by PromptBlocks; without them no prefix is found or kept.
+  double acceptance = 0.7;               ///< Each draft is accepted with this probability, given that those before it
+                                         ///< were right; 0 to 1.
+  PrefixCaching prefix_caching = PrefixCaching::none;  ///< With `slots` there are max_batch of them.
 };
 
 /// The tokens that a step made for one sequence: one, or several that were drafted.
@@ -79,7 +72,7 @@ struct TokenEvent {
   std::uint64_t index = 0;  ///< The index of the last token; the first token of an answer has 1.
   bool last = false;
   std::uint32_t tokens = 1;
-  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that were in the prefix cache.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that were found when the sequence was admitted.
   bool operator==(const TokenEvent&) const = default;
 };
 
@@ -102,11 +95,19 @@ class EngineModel {
   /// end_step().
   std::span<const TokenEvent> end_step();
 
+  /// Returns how many tokens of the sequence's prompt would be found if it were admitted now.
+  std::uint64_t cached(const Sequence& sequence) const { return memory_->cached(sequence); }
+  /// Returns the same, and counts as found what the sequences in the model are still to compute. Costs time linear in
+  /// their number.
+  std::uint64_t cached_or_coming(const Sequence& sequence) const;
+  /// Forgets what earlier sequences left. Those in the model go on, and nobody finds what they have computed so far.
+  void flush() { memory_->flush(); }
+
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t running() const;        ///< Sequences that are admitted and not finished.
   std::uint64_t kv_resident() const;  ///< Tokens in the KV cache.
-  /// Tokens promised to admitted sequences; never above kv_tokens.
-  std::uint64_t kv_reserved() const { return kv_reserved_; }
+  /// Tokens promised to admitted sequences; never above kv_tokens. What several of them share counts once.
+  std::uint64_t kv_reserved() const { return memory_->reserved(); }
   std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
   std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< Drafts included.
   const EngineSettings& settings() const { return settings_; }
@@ -114,14 +115,15 @@ class EngineModel {
  private:
   struct Running {
     Sequence sequence;
-    std::uint64_t cached = 0;     ///< Prompt tokens that were in the prefix cache.
+    std::uint64_t cached = 0;     ///< Prompt tokens that were found.
     std::uint64_t prefilled = 0;  ///< Prompt tokens in the KV cache, cached ones included.
     std::uint64_t produced = 0;   ///< Output tokens that were made.
     std::uint64_t prefill_now = 0;
     bool decode_now = false;
     bool finished() const { return produced == sequence.output_tokens; }
     std::uint64_t resident() const { return prefilled + produced; }
-    std::uint64_t reserved() const { return sequence.prompt_tokens + sequence.output_tokens; }
+    /// Keys and values of the last token are computed with the next one.
+    std::uint64_t computed() const { return prefilled + (produced > 0 ? produced - 1 : 0); }
   };
 
   void plan_continuous();
@@ -134,11 +136,10 @@ class EngineModel {
 
   EngineSettings settings_;
   Random random_;
-  PrefixCache prefixes_;
+  std::unique_ptr<KvMemory> memory_;
   std::deque<Sequence> waiting_;
   std::vector<Running> running_;  ///< In order of admission.
   std::vector<TokenEvent> events_;
-  std::uint64_t kv_reserved_ = 0;
   std::uint64_t step_prefill_ = 0;
   std::uint64_t step_decode_ = 0;
 };

@@ -38,7 +38,7 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
                                                                           {"static", Batching::static_batches}})
                       .description(""));
-  constexpr std::int64_t none = 0, one = 1;
+  constexpr std::int64_t one = 1;
   add("--max-batch", settings.max_batch, "Sequences that run at a time", 1, 100'000);
   add("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds", one, one << 40);
   add("--prefill-budget", settings.prefill_budget, "Tokens of one step, decode included", 1, 10'000'000);
@@ -52,9 +52,14 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
   add("--jitter", settings.jitter, "Share by which step times vary", 0.0, 0.9);
   add("--speculative-tokens", settings.speculative_tokens,
       "Tokens drafted for each sequence and step; what is accepted comes in one event", 0, 64);
-  add("--prefix-cache-tokens", settings.prefix_cache_tokens,
-      "Tokens of earlier prompts that need no prefill where a prompt begins like one of them; 0 = no cache", none,
-      one << 30);
+  command
+      .add_option("--prefix-cache", settings.prefix_caching,
+                  "What the KV cache keeps for prompts that begin like an earlier one: none (default); blocks, in the "
+                  "memory that nobody needs now, as vLLM; slots, one sequence in each of --max-batch, as llama.cpp")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, PrefixCaching>{{"none", PrefixCaching::none},
+                                                                               {"blocks", PrefixCaching::blocks},
+                                                                               {"slots", PrefixCaching::slots}})
+                      .description(""));
   add("--acceptance", settings.acceptance, "Probability that a drafted token is right", 0.0, 1.0);
 }
 

@@ -120,13 +120,18 @@ class Runner {
   /// Returns the next request; where there is none the load ends with what runs.
   std::optional<Planned> plan() {
     std::optional<Planned> planned;
-    if (!all_sent_ && (settings_.requests == 0 || sent_ < settings_.requests)) planned = workload_.next();
-    if (!planned) {
+    if (may_send()) planned = workload_.next();
+    if (planned) return planned;
+    if (workload_.has_turns() && may_send()) {
+      arrived_ = true;
+    } else {
       send_no_more();
-      end_if_done();
     }
+    end_if_done();
     return planned;
   }
+
+  bool may_send() const { return !all_sent_ && (settings_.requests == 0 || sent_ < settings_.requests); }
 
   void send_next() {
     if (const auto planned = plan()) send(*planned);
@@ -197,6 +202,22 @@ class Runner {
     });
   }
 
+  /// Sends a turn when its user has thought. After a failure it waits at least a tick.
+  void send_turn(const Planned& planned, bool ok) {
+    const double wait = std::max(planned.at, ok ? 0 : metrics::seconds(tick));
+    const auto pause = std::make_shared<asio::steady_timer>(io_, metrics::ticks(duration<double>(wait)));
+    pauses_.insert(pause);
+    pause->async_wait([this, pause, planned](error_code ec) {
+      pauses_.erase(pause);
+      if (!ec && may_send()) {
+        const std::optional<Moment> due = pause->expiry();
+        send(planned, due);
+      } else {
+        end_if_done();
+      }
+    });
+  }
+
   RequestFacts facts_of(std::string_view body) const {
     const std::string_view path = path_of(settings_.api);
     metrics::wire::RequestInspector inspector(metrics::wire::api_of("POST", path), "POST", path, conversation_key_);
@@ -211,6 +232,9 @@ class Runner {
     if (connection->reusable()) idle_.push_back(connection);
     if (on_result_) on_result_(result);
     measured_.report.add(result);
+    if (!all_sent_) {
+      for (const Planned& turn : workload_.turns_after(result.number)) send_turn(turn, result.ok());
+    }
     if (workload_.open_loop() || all_sent_) return end_if_done();
     // After a failure it waits, so that the load does not flood a service that refuses everything.
     if (settings_.batches) {
@@ -227,7 +251,7 @@ class Runner {
     for (const auto& pause : pauses_) pause->cancel();
   }
 
-  bool done() const { return all_sent_ && busy_.empty() && pauses_.empty(); }
+  bool done() const { return (all_sent_ || arrived_) && busy_.empty() && pauses_.empty(); }
 
   void end_if_done() {
     if (!done()) return;
@@ -311,6 +335,7 @@ class Runner {
   std::uint64_t in_turn_ = 0;  ///< Requests that wait for their turn to be sent.
   std::uint64_t ticks_ = 0;
   bool all_sent_ = false;
+  bool arrived_ = false;  ///< All that is still to come are turns.
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
 };
 

@@ -42,10 +42,12 @@ traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_
   std::getline(in, first);
   traces::trim(first);
   if (first == traces::azure_columns) return traces::read_azure(in, limit);
+  if (traces::is_bailian(first)) return traces::read_bailian(in, std::move(first), limit);
   if (traces::is_mooncake(first)) return traces::read_mooncake(in, std::move(first), limit);
   if (traces::is_request_log(first)) return traces::read_request_log(in, std::move(first), limit, left_out);
   return "line 1: expected the columns " + std::string(traces::azure_columns) +
-         " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake), got \"" +
+         " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake; with "
+         "\"chat_id\" Qwen-Bailian), got \"" +
          first.substr(0, 100) + "\"";
 }
 

@@ -1,19 +1,18 @@
 // Reads traces of real traffic: when requests came, how long they were, and what they had in common.
 //
-// The first line tells the format: Azure's CSV, a request log of weir's, or Mooncake's lines (lab/load/traces).
+// The first line tells the format: Azure's CSV, a request log of weir's, Mooncake's lines, or Qwen-Bailian's
+// (lab/load/traces).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <istream>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace weir::lab::load {
-
-/// Tokens of a prompt that have one hash id in Mooncake's traces.
-inline constexpr std::uint64_t block_tokens = 512;
 
 struct TraceEntry {
   double at = 0;  ///< Seconds since the first entry.
@@ -21,10 +20,13 @@ struct TraceEntry {
   std::uint64_t output_tokens = 0;
   /// The prompt consists of these blocks of block_tokens; the last one may be shorter. The same id is the same text.
   std::vector<std::uint64_t> blocks{};
+  std::uint64_t block_tokens = 512;
   /// The prompt consists of messages of so many tokens, of the user and the assistant in turn. In one conversation they
   /// have the same texts as far as they have the same lengths.
   std::vector<std::uint64_t> messages{};
   std::uint64_t conversation = 0;  ///< A number of the request's own where it belongs to none.
+  std::optional<std::size_t> parent{};  ///< The entry of the turn before, if the trace tells it; it stands before this.
+  double think = 0;                     ///< Seconds from the parent's end to this turn.
   bool operator==(const TraceEntry&) const = default;
 };
 

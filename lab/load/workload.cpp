@@ -26,7 +26,7 @@ std::string text_of_blocks(std::uint64_t seed, const TraceEntry& entry) {
   };
   for (const std::uint64_t id : entry.blocks) {
     // Ids of blocks and numbers of requests are kept apart.
-    if (left > 0) add(std::min(left, block_tokens), random_of(~seed, id));
+    if (left > 0) add(std::min(left, entry.block_tokens), random_of(~seed, id));
   }
   if (left > 0) add(left, random_of(seed, entry.conversation));
   return text;
@@ -46,7 +46,12 @@ std::vector<std::string> texts_of_messages(std::uint64_t seed, const TraceEntry&
 }  // namespace
 
 Workload::Workload(WorkloadSettings settings)
-    : settings_(std::move(settings)), lengths_(settings_.seed), arrivals_(~settings_.seed) {}
+    : settings_(std::move(settings)), lengths_(settings_.seed), arrivals_(~settings_.seed) {
+  if (!settings_.turns) return;
+  children_.resize(settings_.trace.size());
+  for (std::size_t i = 0; i < settings_.trace.size(); ++i)
+    if (const auto parent = settings_.trace[i].parent) children_[*parent].push_back(i);
+}
 
 /// Draws a normal number. Values below one token are drawn again, as LLMPerf does.
 std::uint64_t Workload::draw(double mean, double stddev, const std::optional<Range>& range) {
@@ -61,19 +66,33 @@ std::uint64_t Workload::draw(double mean, double stddev, const std::optional<Ran
   return 1;
 }
 
+Planned Workload::of_trace(std::uint64_t number) const {
+  const TraceEntry& entry = settings_.trace[number % settings_.trace.size()];
+  return {number, 0, entry.prompt_tokens, entry.output_tokens};
+}
+
+std::vector<Planned> Workload::turns_after(std::uint64_t number) const {
+  std::vector<Planned> turns;
+  if (!settings_.turns) return turns;
+  for (const std::size_t child : children_[number]) {
+    turns.push_back(of_trace(child));
+    turns.back().at = settings_.trace[child].think / settings_.trace_speed;
+  }
+  return turns;
+}
+
 std::optional<Planned> Workload::next() {
   Planned planned;
+  while (settings_.turns && count_ < settings_.trace.size() && settings_.trace[count_].parent) ++count_;
   planned.number = count_++;
   const auto& trace = settings_.trace;
   if (trace.empty()) {
     planned.prompt_tokens = draw(settings_.input_tokens, settings_.input_stddev, settings_.input_range);
     planned.output_tokens = draw(settings_.output_tokens, settings_.output_stddev, settings_.output_range);
   } else {
-    if (settings_.trace_arrivals && planned.number >= trace.size()) return std::nullopt;
-    const TraceEntry& entry = trace[planned.number % trace.size()];
-    planned.prompt_tokens = entry.prompt_tokens;
-    planned.output_tokens = entry.output_tokens;
-    if (settings_.trace_arrivals) planned.at = entry.at / settings_.trace_speed;
+    if ((settings_.trace_arrivals || settings_.turns) && planned.number >= trace.size()) return std::nullopt;
+    planned = of_trace(planned.number);
+    if (settings_.trace_arrivals) planned.at = trace[planned.number % trace.size()].at / settings_.trace_speed;
   }
   if (settings_.rate) planned.at = at_ += arrivals_.exponential() / *settings_.rate;
   return planned;

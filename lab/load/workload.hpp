@@ -52,6 +52,9 @@ struct WorkloadSettings {
                                   ///< empty, lengths are drawn.
   bool trace_arrivals = false;    ///< The trace's arrivals are used too; the workload ends with the trace.
   double trace_speed = 1;         ///< Divides the trace's times.
+  /// A turn of the trace begins when its parent has ended and its user has thought, not at its time. The trace is used
+  /// once.
+  bool turns = false;
   std::uint64_t seed = 1;
   std::uint64_t texts = 0;  ///< Loads of one seed that differ in it have the same lengths and other words.
 
@@ -65,7 +68,7 @@ struct WorkloadSettings {
 
 struct Planned {
   std::uint64_t number = 0;  ///< Counts from 0.
-  double at = 0;             ///< Seconds since the start; 0 if the load is closed.
+  double at = 0;             ///< Seconds since the start; 0 if the load is closed. Of a turn, since its parent's end.
   std::uint64_t prompt_tokens = 1;
   std::uint64_t output_tokens = 1;
 };
@@ -76,8 +79,11 @@ class Workload {
 
   /// True if arrivals are given, so that the load does not wait for answers.
   bool open_loop() const { return settings_.trace_arrivals || settings_.rate.has_value(); }
-  /// Returns the next request; nothing once the trace has ended.
+  /// Returns the next request; nothing once the trace has ended. With `turns`, it is the next without a parent.
   std::optional<Planned> next();
+  /// Returns the turns that follow a request.
+  std::vector<Planned> turns_after(std::uint64_t number) const;
+  bool has_turns() const { return settings_.turns; }
   /// Returns what is said by the user, the assistant, the user and so on, and last the user. It has that many tokens
   /// (lab/engine/words.hpp), is the same for the same seed and texts, and differs for every number unless a trace
   /// says which parts are alike. A trace that begins again has other words.
@@ -85,11 +91,13 @@ class Workload {
 
  private:
   std::uint64_t seed_of_texts(const Planned& planned) const;
+  Planned of_trace(std::uint64_t number) const;
   std::uint64_t draw(double mean, double stddev, const std::optional<Range>& range);
 
   WorkloadSettings settings_;
   engine::Random lengths_;
   engine::Random arrivals_;
+  std::vector<std::vector<std::size_t>> children_;  ///< The turns that follow each entry of the trace.
   std::uint64_t count_ = 0;
   double at_ = 0;
 };

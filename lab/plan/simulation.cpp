@@ -38,23 +38,45 @@ std::vector<engine::EngineSettings> four_engines(double slow_speed) {
 
 Simulation::Simulation(const Setup& setup)
     : setup_(setup),
+      has_weir_(!setup.plain && !setup.peer),
       seed_(setup.engine_seed),
-      pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, setup.plain ? nullptr : this)),
-      budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }),
-      servers_(setup.engines.size()) {
+      pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, has_weir_ ? this : nullptr)),
+      budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }) {
   pool_->set_limits(limits_of(setup), moment());
-  for (std::size_t r = 0; r < servers_.size(); ++r) {
-    line_.engines.emplace_back(setup.engines[r], seed_++);
-    usage_.push_back(std::make_unique<story::UsageOption>());
-    servers_[r].probe_at = 0.7 * static_cast<double>(r);
-    auto& spec = specs_.emplace_back();
-    spec.name = std::to_string(r);
-    spec.health.eject = !setup.plain;
-    if (setup.kv_tokens_known) spec.kv_tokens = setup.engines[r].kv_tokens;
+  pool_->set_prefix_aware(setup.prefix_aware, setup.kappa);
+  if (setup.oracle) {
+    pool_->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
+      return held(by_facts_.at(&facts), replica, true);
+    });
   }
-  pool_->set_replicas(specs_, moment());
-  for (balancer::ReplicaIndex r = 0; r < servers_.size(); ++r) keys_.push_back(pool_->figures().key(r));
+  if (setup.peer) router_ = make_router(*setup.peer, setup.engines);
+  while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
+  name_replicas();
   if (setup.probes) every(tick_every, [this] { tick(); });
+}
+
+void Simulation::add_replica() {
+  const std::size_t r = servers_.size();
+  servers_.emplace_back().probe_at = now() + 0.7 * static_cast<double>(r);
+  in_flight_.push_back(0);
+  lost_prefill_.push_back(0);
+  line_.engines.emplace_back(setup_.engines[r], seed_++);
+  usage_.push_back(std::make_unique<story::UsageOption>());
+  auto& spec = specs_.emplace_back();
+  spec.name = std::to_string(r);
+  spec.health.eject = !setup_.plain;
+  if (setup_.kv_tokens_known) spec.kv_tokens = setup_.engines[r].kv_tokens;
+}
+
+void Simulation::name_replicas() {
+  pool_->set_replicas(specs_, moment());
+  while (keys_.size() < servers_.size())
+    keys_.push_back(pool_->figures().key(static_cast<balancer::ReplicaIndex>(keys_.size())));
+}
+
+void Simulation::join() {
+  add_replica();
+  name_replicas();
 }
 
 Simulation::~Simulation() {
@@ -76,28 +98,42 @@ void Simulation::every(double period, const std::function<void()>& what) {
 Results Simulation::serve(std::span<const TracedRequest> requests, double rate, double end, double last) {
   traced_ = requests;
   results_.requests.resize(requests.size());
+  requests_.resize(requests.size());
+  children_.resize(requests.size());
+  left_ = requests.size();
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    by_facts_.emplace(requests[i].facts.get(), i);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (requests[i].parent) children_[*requests[i].parent].push_back(i);
   const double faster = rate / rate_of(requests);
   const auto on_token = [this](std::size_t replica, const engine::TokenEvent& event) { token(replica, event); };
   const auto settle = [this] { take_grants(); };
   std::size_t count = 0;
   for (; count < requests.size(); ++count) {
+    if (requests[count].parent) continue;
     const double arrival = (requests[count].at - requests.front().at) / faster;
     if (arrival > end) break;
     line_.run_until(arrival, on_token, settle);
     arrive(count);
     take_grants();
   }
+  left_ -= requests.size() - count;
   results_.requests.resize(count);
-  line_.run_until(last, on_token, settle);
+  if (last < never || !setup_.probes) line_.run_until(last, on_token, settle);
+  // Probes go on for ever, so the line has no end of its own.
+  while (last == never && setup_.probes && left_ > 0) line_.run_until(now() + 1, on_token, settle);
   for (const auto& key : keys_) results_.speed.push_back(pool_->figures().load(key, moment()).speed);
+  for (std::size_t r = 0; r < servers_.size(); ++r)
+    results_.prefilled.push_back(lost_prefill_[r] + line_.engines[r].prefilled());
   return std::move(results_);
 }
 
 void Simulation::arrive(std::size_t i) {
   results_.requests[i].arrived = now();
-  Request& request = requests_.emplace_back();
+  Request& request = requests_[i];
   if (setup_.plain) return ask_plainly(i);
-  story::Story::Request about{traced_[i].facts};
+  if (router_) return ask_peer(i);
+  story::Story::Request about{traced_[i].facts, setup_.prefix_aware ? traced_[i].prefix : nullptr};
   about.caller.client = i;
   about.repeatable = about.leaves_hung = about.may_go_twice = true;
   const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};
@@ -158,7 +194,7 @@ bool Simulation::connect(std::size_t i, Command& next) {
   }
   if (begins(i, replica)) return false;
   at(now() + wrong_answer_takes, [this, i, replica] {
-    if (!requests_[i].lease || requests_[i].lease.replica() != replica) return;
+    if (requests_[i].on != replica) return;
     story::AttemptOver answer;
     answer.end = story::End::whole;
     answer.reply = story::Reply::error;
@@ -176,24 +212,46 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   auto& served = results_.requests[i];
   served.asked.push_back(replica);
   served.asked_at.push_back(now());
-  served.estimate =
-      static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
+  requests_[i].on = replica;
+  ++in_flight_[replica];
+  if (!router_) {
+    served.estimate =
+        static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
+  }
+}
+
+/// The replica works on the request no more.
+void Simulation::leaves_replica(std::size_t i) {
+  --in_flight_[requests_[i].on.value()];
+  requests_[i].on.reset();
+  if (router_) router_->ended(i);
+}
+
+engine::Sequence Simulation::sequence_of(std::size_t i) const {
+  return {i, traced_[i].prompt_tokens, traced_[i].output_tokens, traced_[i].blocks};
+}
+
+std::uint64_t Simulation::held(std::size_t i, std::size_t replica, bool coming) const {
+  const auto& model = line_.engines[replica].model();
+  return coming ? model.cached_or_coming(sequence_of(i)) : model.cached(sequence_of(i));
 }
 
 /// The replica gets the request. Returns false if it answers at once, with 404.
 bool Simulation::begins(std::size_t i, std::size_t replica) {
   if (servers_[replica].wrong_model) return false;
-  line_.engines[replica].submit({i, traced_[i].prompt_tokens, traced_[i].output_tokens}, now());
+  line_.engines[replica].submit(sequence_of(i), now());
   return true;
 }
 
 Command Simulation::over(std::size_t i, story::AttemptOver over) {
   Request& request = requests_[i];
+  leaves_replica(i);
   if (over.end == story::End::unconnected) {
     over.lease = std::move(request.lease);
   } else {
     balancer::LeaseEnd end(story::cause_of(over.verdict));
     end.prompt_tokens = over.answer.prompt_tokens;
+    end.cached_tokens = over.answer.cached_tokens;
     end.output_tokens = over.answer.output_tokens;
     over.concurrency = request.lease.end(end, moment());
   }
@@ -203,11 +261,16 @@ Command Simulation::over(std::size_t i, story::AttemptOver over) {
 /// The replica's work for the request is lost.
 void Simulation::break_off(std::size_t i, story::End end) {
   const bool begun = results_.requests[i].ttft.has_value();
-  if (setup_.plain) {
+  if (!has_weir_) {
+    const std::size_t replica = requests_[i].on.value();
+    leaves_replica(i);
+    if (router_ && !begun) {
+      requests_[i].tried.push_back(static_cast<balancer::Serial>(replica));
+      return ask_peer(i);
+    }
     requests_[i].lease.end(balancer::LeaseEnd(balancer::EndCause::replica_failed), moment());
     ++(begun ? results_.broken : results_.failed);
-    results_.requests[i].over = true;
-    return;
+    return ended(i);
   }
   story::AttemptOver broken;
   broken.end = end;
@@ -219,8 +282,15 @@ void Simulation::break_off(std::size_t i, story::End end) {
   follow(i, over(i, std::move(broken)));
 }
 
-void Simulation::finish(std::size_t i) {
+/// The request is over, and its children may come.
+void Simulation::ended(std::size_t i) {
   results_.requests[i].over = true;
+  --left_;
+  for (const std::size_t child : children_[i]) at(now() + traced_[child].think, [this, child] { arrive(child); });
+}
+
+void Simulation::finish(std::size_t i) {
+  ended(i);
   const auto story = std::move(requests_[i].story);
   switch (story->told()) {
     case story::Told::relayed:
@@ -242,30 +312,56 @@ void Simulation::ask_plainly(std::size_t i) {
     auto* const admitted = std::get_if<balancer::Admitted>(&offered);
     if (admitted == nullptr) {
       ++results_.refused;
-      results_.requests[i].over = true;
-      return;
+      return ended(i);
     }
     request.lease = std::move(admitted->lease);
     const std::size_t replica = request.lease.replica();
     placed(i, replica);
     if (servers_[replica].alive) {
-      if (!begins(i, replica)) at(now() + wrong_answer_takes, [this, i] { break_off(i, story::End::reset); });
+      if (!begins(i, replica)) fails_soon(i, replica);
       return;
     }
+    leaves_replica(i);
     request.tried.push_back(request.lease.key().serial);
     request.lease.end(balancer::LeaseEnd(balancer::EndCause::replica_failed), moment());
   }
   ++results_.failed;
-  results_.requests[i].over = true;
+  ended(i);
+}
+
+void Simulation::ask_peer(std::size_t i) {
+  std::vector<std::size_t> candidates;
+  for (std::size_t r = 0; r < servers_.size(); ++r) {
+    const auto& tried = requests_[i].tried;
+    const bool was_tried = std::ranges::find(tried, static_cast<balancer::Serial>(r)) != tried.end();
+    if (servers_[r].alive && !was_tried) candidates.push_back(r);
+  }
+  if (candidates.empty()) {
+    ++results_.failed;
+    return ended(i);
+  }
+  const Fleet fleet{now(), candidates, in_flight_, [this, i](std::size_t r) { return held(i, r, true); }};
+  const std::size_t replica = router_->choose(i, traced_[i], fleet);
+  placed(i, replica);
+  if (!begins(i, replica)) fails_soon(i, replica);
+}
+
+/// The replica answers a request that no story follows with 404.
+void Simulation::fails_soon(std::size_t i, std::size_t replica) {
+  at(now() + wrong_answer_takes, [this, i, replica] {
+    if (requests_[i].on == replica) break_off(i, story::End::reset);
+  });
 }
 
 void Simulation::token(std::size_t replica, const engine::TokenEvent& event) {
   const std::size_t i = event.id;
   Request& request = requests_[i];
-  if (!request.lease || request.lease.replica() != replica) return;
+  if (request.on != replica) return;
   auto& served = results_.requests[i];
   if (!served.ttft) {
     served.ttft = now() - served.arrived;
+    served.cached_tokens = event.cached_tokens;
+    if (router_) router_->first_token(i);
     request.lease.first_token(moment());
     if (request.story) request.story->answer_accepted(200, false, moment());
   }
@@ -280,13 +376,17 @@ void Simulation::token(std::size_t replica, const engine::TokenEvent& event) {
   answer.accepted = true;
   answer.verdict.outcome = metrics::Outcome::ok;
   answer.answer.prompt_tokens = traced_[i].prompt_tokens;
+  if (setup_.engines[replica].prefix_caching != engine::PrefixCaching::none)
+    answer.answer.cached_tokens = engine::reported_tokens(setup_.cache_report, event.cached_tokens);
   answer.answer.output_tokens = event.index;
   if (request.story) return follow(i, over(i, std::move(answer)));
+  leaves_replica(i);
   balancer::LeaseEnd end(balancer::EndCause::answered);
   end.prompt_tokens = answer.answer.prompt_tokens;
+  end.cached_tokens = answer.answer.cached_tokens;
   end.output_tokens = answer.answer.output_tokens;
   request.lease.end(end, moment());
-  served.over = true;
+  ended(i);
 }
 
 void Simulation::grant(std::vector<balancer::Granted> granted) noexcept {
@@ -314,13 +414,14 @@ void Simulation::take_grants() {
 template <class Does>
 void Simulation::each_on(std::size_t replica, bool without_token, const Does& does) {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (!requests_[i].lease || requests_[i].lease.replica() != replica) continue;
+    if (requests_[i].on != replica) continue;
     if (!without_token || !results_.requests[i].ttft) does(i);
   }
 }
 
 void Simulation::kill(std::size_t replica) {
   servers_[replica].alive = false;
+  lost_prefill_[replica] += line_.engines[replica].prefilled();
   line_.engines[replica] = TimedEngine(setup_.engines[replica], seed_++);
   each_on(replica, false, [this](std::size_t i) { break_off(i, story::End::reset); });
 }
@@ -346,7 +447,7 @@ void Simulation::tick() {
   for (const auto& [name, subject, change] : pool_->health().take_changes(moment())) {
     const auto replica = static_cast<std::size_t>(std::stoi(name));
     results_.changes.push_back({now(), replica, change.to});
-    if (!change.hung || setup_.plain) continue;
+    if (!change.hung || !has_weir_) continue;
     each_on(replica, true, [this, replica](std::size_t i) {
       line_.engines[replica].abort(i);
       break_off(i, story::End::timed_out);

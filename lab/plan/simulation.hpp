@@ -5,7 +5,11 @@
 // `weir-lab sim` runs. Time, the engines and the connections are simulated; weir's own I/O costs nothing.
 //
 // Plain health checks can stand in weir's place: they hear of a replica only by its probes, have no queue, and retry
-// nothing but refused connections.
+// nothing but refused connections. So can other routers (peers.hpp): they know at once who is down, and send a request
+// that failed before its first token to another replica.
+//
+// A request may have a parent, the turn before it: then it comes some time after that is over, as a user's or an
+// agent's does. Such a load is closed, since a router that answers late gets the next turn late.
 //
 // A run is deterministic by seed and costs about 0.1 s for 2,000 requests (-O2).
 #pragma once
@@ -17,11 +21,14 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "balancer/pool.hpp"
 #include "balancer/story/story.hpp"
 #include "lab/engine/engine_model.hpp"
+#include "lab/engine/cache_report.hpp"
+#include "lab/plan/peers.hpp"
 #include "lab/plan/timeline.hpp"
 #include "lab/plan/traffic.hpp"
 
@@ -38,17 +45,25 @@ struct Setup {
   std::uint64_t engine_seed =
       1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
+  std::optional<Peer> peer{};    ///< This router in weir's place.
+  bool prefix_aware = false;      ///< weir counts what replicas hold of prompts,
+  std::optional<double> kappa{};  ///< at this price of doing it twice,
+  bool oracle = false;            ///< and what they really hold.
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
+  /// What engines with prefix caching tell of it. The others tell nothing.
+  engine::CacheReport cache_report = engine::CacheReport::exact;
+  std::size_t absent = 0;  ///< So many of the engines, the last ones, are not there before join().
 };
 
 /// The course of one request.
 struct Served {
-  double arrived = 0;
+  double arrived = never;          ///< `never` if its parent was not over by the end.
   std::optional<double> ttft;      ///< Seconds from arrival.
   std::optional<double> tpot;      ///< Seconds per output token after the first.
   double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that its last replica had.
   std::vector<std::size_t> asked;  ///< The replicas that had it, in order.
   std::vector<double> asked_at;    ///< When they had it.
   bool over = false;
@@ -57,6 +72,7 @@ struct Served {
 struct Results {
   std::vector<Served> requests;
   std::vector<double> speed;  ///< The speed that was learned of each replica by the end.
+  std::vector<std::uint64_t> prefilled;  ///< Prompt tokens that each replica computed.
   struct Change {
     double at = 0;
     std::size_t replica = 0;
@@ -88,12 +104,20 @@ class Simulation final : public balancer::GrantSink {
     line_.engines[replica].stand_still();
   }
   void slow_down(std::size_t replica, double factor);
+  /// The replica forgets what earlier requests left in its KV cache.
+  void flush(std::size_t replica) { line_.engines[replica].flush(); }
+  /// The next of the absent replicas comes.
+  void join();
   /// The replica answers every request with 404.
   void serve_wrong_model(std::size_t replica) { servers_[replica].wrong_model = true; }
   void drain(std::size_t replica, bool draining);
   balancer::ReplicaLoad load(std::size_t replica);
+  /// Returns how many tokens of a request's prompt the replica would find now, and with `coming` also those that it
+  /// will have computed for requests that came before.
+  std::uint64_t held(std::size_t i, std::size_t replica, bool coming = false) const;
 
-  /// Sends the requests, `rate` of them a second, those that arrive before `end`; and goes on until `last`.
+  /// Sends the requests, `rate` of them a second, those that arrive before `end`; and goes on until `last`, or until
+  /// all are over. Parents stand before their children, and requests without parents in the order of their arrival.
   Results serve(std::span<const TracedRequest> requests, double rate, double end = never, double last = never);
 
  private:
@@ -103,10 +127,11 @@ class Simulation final : public balancer::GrantSink {
   };
   struct Request {
     std::unique_ptr<balancer::story::Story> story;
-    std::vector<balancer::Serial> tried;  ///< Used by plain health checks only.
+    std::vector<balancer::Serial> tried;  ///< Used by plain health checks and peers only.
     balancer::Lease lease;
     std::optional<balancer::WaitTicket> ticket;
     double deadline = never;
+    std::optional<std::size_t> on;  ///< The replica that works on it.
   };
 
   balancer::Moment moment() const { return moment(line_.now()); }
@@ -118,12 +143,19 @@ class Simulation final : public balancer::GrantSink {
   bool ask(std::size_t i, balancer::story::Command& next);
   bool connect(std::size_t i, balancer::story::Command& next);
   void ask_plainly(std::size_t i);
+  void ask_peer(std::size_t i);
+  void fails_soon(std::size_t i, std::size_t replica);
   void placed(std::size_t i, std::size_t replica);
   bool begins(std::size_t i, std::size_t replica);
   balancer::story::Command over(std::size_t i, balancer::story::AttemptOver over);
   void break_off(std::size_t i, balancer::story::End end);
   void token(std::size_t replica, const engine::TokenEvent& event);
   void finish(std::size_t i);
+  void ended(std::size_t i);
+  void add_replica();
+  void name_replicas();
+  void leaves_replica(std::size_t i);
+  engine::Sequence sequence_of(std::size_t i) const;
   void grant(std::vector<balancer::Granted> granted) noexcept override;
   void take_grants();
   void tick();
@@ -133,6 +165,7 @@ class Simulation final : public balancer::GrantSink {
   void each_on(std::size_t replica, bool without_token, const Does& does);
 
   const Setup setup_;
+  const bool has_weir_;
   std::uint64_t seed_;
   Timeline line_;
   std::shared_ptr<balancer::Pool> pool_;
@@ -142,7 +175,13 @@ class Simulation final : public balancer::GrantSink {
   std::vector<balancer::ReplicaKey> keys_;
   std::vector<std::unique_ptr<balancer::story::UsageOption>> usage_;
   std::vector<Server> servers_;
+  std::unique_ptr<Router> router_;
+  std::vector<std::uint32_t> in_flight_;  ///< At each replica; for peers only.
+  std::vector<std::uint64_t> lost_prefill_;  ///< Prompt tokens that engines computed that are no longer there.
+  std::unordered_map<const metrics::wire::RequestFacts*, std::size_t> by_facts_;
   std::span<const TracedRequest> traced_;
+  std::vector<std::vector<std::size_t>> children_;
+  std::size_t left_ = 0;  ///< Requests that are not over.
   std::deque<Request> requests_;
   std::set<std::size_t> waiting_;
   std::deque<balancer::Granted> granted_;

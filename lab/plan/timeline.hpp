@@ -40,6 +40,7 @@ class TimedEngine {
     step_ends_ = never;
     if (stands_still_) return;
     const auto took = model_.begin_step();
+    prefilled_ += model_.last_step_prefill_tokens();
     if (took) step_ends_ = now + std::chrono::duration<double>(*took).count() * (pace_ ? pace_(now) : 1);
   }
   /// The engine hangs: what it has stays, and nothing comes of it.
@@ -48,11 +49,16 @@ class TimedEngine {
     step_ends_ = never;
   }
   void set_pace(Pace pace) { pace_ = std::move(pace); }
+  void flush() { model_.flush(); }
+  const engine::EngineModel& model() const { return model_; }
+  /// Returns how many prompt tokens were computed, those of a step that has begun included.
+  std::uint64_t prefilled() const { return prefilled_; }
 
  private:
   engine::EngineModel model_;
   Pace pace_;
   double step_ends_ = never;
+  std::uint64_t prefilled_ = 0;
   bool stands_still_ = false;
 };
 

@@ -2,10 +2,12 @@
 // with them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "lab/engine/engine_model.hpp"
 #include "lab/load/trace.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::lab::plan {
 
@@ -29,6 +32,21 @@ struct TracedRequest {
   double at = 0;  ///< Seconds, in the trace's own time.
   std::uint64_t prompt_tokens = 1, output_tokens = 1;
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};  ///< Null where prompts share nothing.
+  /// With a parent, which stands before it, a request comes so many seconds after the parent is over, and not at `at`.
+  std::optional<std::size_t> parent{};
+  double think = 0;
+  std::uint64_t session = 0;  ///< Its conversation's number, or its own.
+  std::vector<std::uint64_t> blocks{};  ///< What engines see of prompt and answer: see engine::Sequence.
+  std::vector<std::uint64_t> unsalted{};  ///< The same without the salt, if there is one.
+
+  std::span<const std::uint64_t> prompt_blocks() const { return in_prompt(blocks); }
+  std::span<const std::uint64_t> text_blocks() const { return in_prompt(unsalted.empty() ? blocks : unsalted); }
+
+ private:
+  std::span<const std::uint64_t> in_prompt(std::span<const std::uint64_t> all) const {
+    return all.first(std::min<std::size_t>(all.size(), prompt_tokens / engine::block_tokens));
+  }
 };
 
 /// The default spread (sigma) of the logarithm of a text's length: a median estimate is off by about 10 %.
@@ -44,7 +62,8 @@ inline constexpr double usual_text_spread = 0.15;
 std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
                                        double text_spread = usual_text_spread, bool in_order = false);
 
-/// Returns the requests per second in the trace's own time.
+/// Returns the requests per second in the trace's own time. Requests with a parent count with the first of their
+/// conversation.
 double rate_of(std::span<const TracedRequest> requests);
 
 /// Returns the requests per second that an engine answers while requests are always waiting. All are there at the

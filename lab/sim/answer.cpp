@@ -4,13 +4,14 @@
 #include <charconv>
 
 #include "lab/engine/words.hpp"
+#include "lab/json_fields.hpp"
 #include "lab/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::sim {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out;
   metrics::wire::append_json_string(out, text);
   return out;
@@ -32,10 +33,10 @@ void append_chunk(std::string& out, std::string_view payload) {
 
 std::string refusal_body(Route route, const Refusal& refusal) {
   if (is_tgi(route)) {
-    return R"({"error":)" + quoted("Input validation error: " + refusal.message) + R"(,"error_type":"validation"})";
+    return R"({"error":)" + json_string("Input validation error: " + refusal.message) + R"(,"error_type":"validation"})";
   }
   const std::string_view type = refusal.status == 404 ? "NotFoundError" : "BadRequestError";
-  return R"({"error":{"message":)" + quoted(refusal.message) + R"(,"type":")" + std::string(type) +
+  return R"({"error":{"message":)" + json_string(refusal.message) + R"(,"type":")" + std::string(type) +
          R"(","param":null,"code":)" + std::to_string(refusal.status) + "}}";
 }
 
@@ -45,7 +46,7 @@ Answer::Answer(const Request& request, const AnswerPlan& plan, std::string_view 
   if (is_tgi(request.route)) return;
   const bool chat = request.route == Route::chat;
   const std::string id = (chat ? "chatcmpl-" : "cmpl-") + hex_id(seed);
-  const std::string rest = R"(,"created":)" + std::to_string(created) + R"(,"model":)" + quoted(model) + ",";
+  const std::string rest = R"(,"created":)" + std::to_string(created) + R"(,"model":)" + json_string(model) + ",";
   envelope_ = R"(data: {"id":")" + id + R"(","object":)" +
               (chat ? R"("chat.completion.chunk")" : R"("text_completion")") + rest;
   whole_prefix_ =
@@ -149,7 +150,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
 /// Returns a token's text between the quotes of a JSON string.
 std::string Answer::token_json(std::uint64_t index) const {
   if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index));
-  const std::string in_quotes = quoted(plan_.text[index - 1]);
+  const std::string in_quotes = json_string(plan_.text[index - 1]);
   return in_quotes.substr(1, in_quotes.size() - 2);
 }
 
@@ -159,6 +160,12 @@ std::string Answer::text_json(std::uint64_t first, std::uint64_t last) const {
     if (has_text(i)) text += token_json(i);
   }
   return text;
+}
+
+std::string Answer::text() const {
+  std::string_view text;
+  const std::string in_quotes = '"' + text_json() + '"';
+  return json_in(in_quotes).get(text) == simdjson::SUCCESS ? std::string(text) : "";
 }
 
 std::string Answer::whole() const {

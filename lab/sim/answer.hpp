@@ -21,8 +21,10 @@ class Answer {
   Answer(const Request& request, const AnswerPlan& plan, std::string_view model, std::uint64_t seed,
          std::int64_t created);
 
-  /// Says how many of the prompt's tokens were in a prefix cache; usage then tells it, as vLLM's does if asked to.
-  void cached(std::uint64_t tokens) { cached_tokens_ = tokens; }
+  /// Says how many cached tokens of the prompt usage tells, if any, as vLLM's does if asked to.
+  void cached(std::optional<std::uint64_t> tokens) { cached_tokens_ = tokens; }
+  /// Returns what the answer says.
+  std::string text() const;
   /// Appends the response head of a stream. It is sent before prefill, as vLLM and TGI do.
   void append_head(std::string& out, bool keep_alive) const;
   /// Appends the chunks that one step's tokens bring, `first` to `last` of 1 to plan.tokens; with the last token the

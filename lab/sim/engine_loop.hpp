@@ -33,6 +33,8 @@ class EngineLoop {
   /// Returns false if the engine could never run it. `listener` must live until its last token or the abort.
   bool submit(const engine::Sequence& sequence, Listener& listener);
   void abort(engine::SequenceId id);
+  /// Forgets what earlier sequences left for prompts that begin like them.
+  void flush() { model_.flush(); }
   /// Begins no further step; it is called at the end of the program.
   void stop() { timer_.cancel(); }
   const engine::EngineModel& model() const { return model_; }

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "lab/engine/prefix_cache.hpp"
+#include "lab/engine/prompt_blocks.hpp"
 #include "lab/engine/words.hpp"
 #include "lab/json_fields.hpp"
 #include "lab/tasks/task.hpp"
@@ -14,10 +14,15 @@
 namespace weir::lab::sim {
 namespace {
 
+/// Template tokens are numbers that no text has.
+enum TemplateToken : std::uint64_t { begin_of_text, message_begins, line_break, message_ends };
+
+std::uint64_t token_of(std::string_view piece) { return std::hash<std::string_view>{}(piece); }
+
 /// Gathers a prompt as its parts are read.
 class Prompt {
  public:
-  explicit Prompt(bool with_blocks) : with_blocks_(with_blocks) {}
+  Prompt(bool with_blocks, std::string_view salt) : with_blocks_(with_blocks), blocks_(salt) {}
 
   void add_text(std::string_view text) {
     chars_ += text.size();
@@ -26,21 +31,21 @@ class Prompt {
       tokens_ += engine::count_tokens(text);
       return;
     }
-    for (const std::string_view token : engine::pieces_of(text)) add_token(std::hash<std::string_view>{}(token));
+    for (const std::string_view token : engine::pieces_of(text)) add_token(token_of(token));
   }
   void add_token(std::uint64_t token) {
     ++tokens_;
     if (with_blocks_) blocks_.add(token);
   }
-  /// Adds tokens of a template, which are the same in every prompt.
-  void add_template(std::uint64_t tokens) {
-    for (std::uint64_t i = 0; i < tokens; ++i) add_token(i);
+  void begin_message(std::string_view role) {
+    for (const std::uint64_t token : {std::uint64_t{message_begins}, token_of(role), std::uint64_t{line_break}})
+      add_token(token);
   }
   void move_into(Request& request) {
     request.prompt_tokens = tokens_;
     request.prompt_chars = chars_;
     request.task = std::move(task_);
-    request.blocks = blocks_.take();
+    request.blocks = std::move(blocks_);
   }
 
  private:
@@ -65,14 +70,16 @@ std::optional<Refusal> read_count(const JsonObject& object, std::string_view key
 std::optional<Refusal> read_messages(const JsonObject& body, Prompt& prompt) {
   const auto messages = field<JsonArray>(body, "messages");
   if (!messages || messages->size() == 0) return Refusal{400, "messages must be a list with at least one message"};
-  prompt.add_template(tokens_per_chat);
+  for (std::uint64_t i = 3; i < tokens_per_chat; ++i) prompt.add_token(begin_of_text);
+  if (const auto tools = field<JsonArray>(body, "tools")) prompt.add_text(simdjson::minify(*tools));
   for (const JsonValue one : *messages) {
     JsonObject message;
     if (one.get(message) != simdjson::SUCCESS) return Refusal{400, "every message must be an object"};
-    prompt.add_template(tokens_per_message);
+    prompt.begin_message(text_at(message, "role"));
     const auto content = value_at(message, "content");
-    if (!content || content->is_null()) continue;
-    if (const auto text = field<std::string_view>(message, "content")) {
+    if (!content || content->is_null()) {
+      // A message may consist of calls of tools alone.
+    } else if (const auto text = field<std::string_view>(message, "content")) {
       prompt.add_text(*text);
     } else if (const auto parts = field<JsonArray>(message, "content")) {
       for (const JsonValue part : *parts) {
@@ -81,8 +88,9 @@ std::optional<Refusal> read_messages(const JsonObject& body, Prompt& prompt) {
     } else {
       return Refusal{400, "content must be a string or a list of parts"};
     }
+    prompt.add_token(message_ends);
   }
-  if (const auto tools = field<JsonArray>(body, "tools")) prompt.add_text(simdjson::minify(*tools));
+  prompt.begin_message("assistant");
   return std::nullopt;
 }
 
@@ -95,7 +103,7 @@ std::optional<Refusal> read_prompt(const JsonObject& body, Prompt& read) {
   }
   std::string_view text;
   if (prompt && prompt->get(text) == simdjson::SUCCESS) {
-    read.add_template(1);  // The token that begins a text.
+    read.add_token(begin_of_text);
     read.add_text(text);
     return std::nullopt;
   }
@@ -137,7 +145,7 @@ std::optional<Refusal> read_tgi(const JsonObject& body, Request& request, Prompt
   request.stream = request.route == Route::tgi_generate_stream;
   const auto inputs = field<std::string_view>(body, "inputs");
   if (!inputs) return Refusal{422, "inputs must be a string"};
-  prompt.add_template(1);
+  prompt.add_token(begin_of_text);
   prompt.add_text(*inputs);
   const auto parameters = field<JsonObject>(body, "parameters");
   if (!parameters) return std::nullopt;
@@ -145,6 +153,19 @@ std::optional<Refusal> read_tgi(const JsonObject& body, Request& request, Prompt
   auto refusal = read_count(*parameters, "max_new_tokens", request.max_tokens);
   if (refusal) refusal->status = 422;
   return refusal;
+}
+
+/// Returns the members that keep the caches of requests apart.
+std::string salt_of(Route route, const JsonObject& body) {
+  if (is_tgi(route)) {
+    const auto parameters = field<JsonObject>(body, "parameters");
+    return parameters ? std::string(text_at(*parameters, "adapter_id")) : "";
+  }
+  std::string salt;
+  for (const std::string_view key : {"cache_salt", "extra_key", "lora_path"}) {
+    if (const std::string_view value = text_at(body, key); !value.empty()) salt.append(key).append("=").append(value) += '\n';
+  }
+  return salt;
 }
 
 }  // namespace
@@ -170,11 +191,18 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
   if (document.get(object) != simdjson::SUCCESS) return Refusal{status, "the body must be a JSON object"};
   Request request;
   request.route = route;
-  Prompt prompt(with_blocks);
+  Prompt prompt(with_blocks, salt_of(route, object));
   auto refusal = is_tgi(route) ? read_tgi(object, request, prompt) : read_openai(object, request, prompt);
   prompt.move_into(request);
   if (refusal) return *std::move(refusal);
   return request;
+}
+
+void add_answer(engine::PromptBlocks& blocks, const AnswerPlan& plan, std::string_view text,
+                std::optional<std::uint64_t> thoughts) {
+  if (thoughts) blocks.add(*thoughts);
+  for (const std::string_view piece : engine::pieces_of(text)) blocks.add(token_of(piece));
+  if (plan.by_stop) blocks.add(message_ends);
 }
 
 AnswerPlan plan_answer(const Request& request, engine::Random& random, double wrong) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lab/engine/prompt_blocks.hpp"
 #include "lab/engine/random.hpp"
 
 namespace weir::lab::sim {
@@ -32,7 +33,7 @@ struct Request {
   bool ignore_eos = false;  ///< The answer ends only by its length.
   std::uint64_t prompt_tokens = 0;
   std::uint64_t prompt_chars = 0;       ///< Bytes of text, for TGI's x-compute-characters.
-  std::vector<std::uint64_t> blocks{};  ///< The prompt's, for a prefix cache; only if they were asked for.
+  engine::PromptBlocks blocks{};  ///< The prompt's, to which the answer's may be added; only if they were asked for.
   std::string task;  ///< The text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
   std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
@@ -43,11 +44,14 @@ struct Refusal {
   std::string message;
 };
 
-/// A chat template adds so many tokens for each message, and so many once.
+/// A chat template adds so many tokens for each message, and so many once. Three of a message's stand before it and say
+/// whose it is. Three of those that are added once stand behind the last message and begin the answer, so that a prompt
+/// goes on as the one before it and its answer did.
 inline constexpr std::uint64_t tokens_per_message = 4;
 inline constexpr std::uint64_t tokens_per_chat = 6;
 
-/// `with_blocks` makes the prompt's blocks too, which costs about as much again.
+/// `with_blocks` makes the prompt's blocks too, which costs about as much again. Prompts whose `cache_salt` (vLLM),
+/// `extra_key` or `lora_path` (SGLang), or `adapter_id` (TGI) differ have none in common.
 std::variant<Request, Refusal> read_request_body(Route route, std::string_view body, bool with_blocks = false);
 
 /// How long an answer will be and how it ends.
@@ -56,6 +60,11 @@ struct AnswerPlan {
   bool by_stop = false;
   std::vector<std::string> text{};  ///< The answer's tokens, if it has to say something. Else any words will do.
 };
+
+/// Adds an answer to the blocks of its prompt, as a later prompt repeats it. With `thoughts`, the engine made other
+/// tokens than these, which a chat template leaves out later; the argument tells them apart.
+void add_answer(engine::PromptBlocks& blocks, const AnswerPlan& plan, std::string_view text,
+                std::optional<std::uint64_t> thoughts);
 
 /// Plans an answer. It has exactly max_tokens if the request gives them; half of such answers end in EOS. Else the
 /// length is drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS.

@@ -109,6 +109,10 @@ void Session::dispatch() {
                      replica_.ledger.metrics(replica_.engine.model(), replica_.model, replica_.tgi_metrics));
     }
   }
+  if (method == http::verb::post && (path == "/reset_prefix_cache" || path == "/flush_cache")) {
+    replica_.engine.flush();  // vLLM's and SGLang's names for it.
+    return respond(200, "", "");
+  }
   respond(404, "application/json", R"({"detail":"Not Found"})");
 }
 
@@ -122,7 +126,7 @@ void Session::infer(Route route) {
   if (!is_tgi(route) && !is_json({type.data(), type.size()})) {
     return refuse(route, Refusal{400, "Unsupported Media Type: Only 'application/json' is allowed"}, truth);
   }
-  const auto read = read_request_body(route, parser_->get().body(), has_prefix_cache());
+  const auto read = read_request_body(route, parser_->get().body(), keeps_prefixes());
   if (const Refusal* refusal = std::get_if<Refusal>(&read)) return refuse(route, *refusal, truth);
   const Request& request = std::get<Request>(read);
   truth.stream = request.stream;
@@ -136,8 +140,13 @@ void Session::infer(Route route) {
 
   const std::uint64_t seed = replica_.random.next();
   const AnswerPlan plan = plan_answer(request, replica_.random, replica_.wrong_answers);
-  const engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens, request.blocks};
+  engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
   generation_.emplace(Generation{sequence.id, Answer(request, plan, replica_.model, seed, unix_seconds()), truth});
+  if (keeps_prefixes()) {
+    engine::PromptBlocks blocks = request.blocks;
+    add_answer(blocks, plan, generation_->answer.text(), replica_.thoughts ? std::optional(seed) : std::nullopt);
+    sequence.blocks = blocks.take();
+  }
   if (!replica_.engine.submit(sequence, *this)) {
     generation_.reset();
     const std::uint64_t limit = replica_.engine.model().settings().kv_tokens;
@@ -178,7 +187,9 @@ void Session::on_token(const engine::TokenEvent& event) {
   Truth& truth = generation_->truth;
   truth.output_tokens = event.index;
   truth.cached_tokens = event.cached_tokens;
-  if (has_prefix_cache()) generation_->answer.cached(event.cached_tokens);
+  if (keeps_prefixes()) {
+    generation_->answer.cached(engine::reported_tokens(replica_.cache_report, event.cached_tokens));
+  }
   if (truth.stream) {
     generation_->answer.append_tokens(out_, event.index - event.tokens + 1, event.index);
     flush();

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "lab/engine/cache_report.hpp"
 #include "lab/net/stamped_socket.hpp"
 #include "lab/sim/answer.hpp"
 #include "lab/sim/engine_loop.hpp"
@@ -31,6 +32,8 @@ struct Replica {
   std::string model;
   bool tgi_metrics;
   double wrong_answers;  ///< The share of tasks that are answered wrongly.
+  engine::CacheReport cache_report;
+  bool thoughts;  ///< Engines made thoughts before each answer that later prompts do not repeat.
   engine::Random random;
   engine::SequenceId next_id = 1;
   std::unordered_set<Session*> sessions{};
@@ -61,7 +64,9 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   void on_watched(boost::system::error_code ec, std::size_t n);
   void flush();
   void next_if_answered();
-  bool has_prefix_cache() const { return replica_.engine.model().settings().prefix_cache_tokens > 0; }
+  bool keeps_prefixes() const {
+    return replica_.engine.model().settings().prefix_caching != engine::PrefixCaching::none;
+  }
 
   /// A request in the engine.
   struct Generation {

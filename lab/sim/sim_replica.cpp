@@ -33,6 +33,8 @@ class Server {
                  settings.model,
                  settings.engine == EngineNames::tgi,
                  settings.wrong_answers,
+                 settings.cache_report,
+                 settings.thoughts,
                  engine::Random(settings.seed)},
         engine_(io_, settings.model_settings, settings.seed),
         acceptor_(io_, tcp::endpoint(asio::ip::make_address(settings.host), settings.port)),

@@ -2,13 +2,14 @@
 // place of a GPU.
 //
 // The server has one thread. It serves /v1/chat/completions and /v1/completions as vLLM does, /generate and
-// /generate_stream as TGI does, and /v1/models, /health and /metrics. Each sequence and step is one write: one token,
-// or several with speculative decoding.
+// /generate_stream as TGI does, and /v1/models, /health, /metrics, /reset_prefix_cache and /flush_cache. Each sequence
+// and step is one write: one token, or several with speculative decoding.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "lab/engine/cache_report.hpp"
 #include "lab/engine/engine_model.hpp"
 
 namespace weir::lab::sim {
@@ -24,6 +25,8 @@ struct SimSettings {
   EngineNames engine = EngineNames::vllm;
   engine::EngineSettings model_settings;
   double wrong_answers = 0;  ///< The share of LLMPerf's tasks that are answered wrongly.
+  engine::CacheReport cache_report = engine::CacheReport::exact;
+  bool thoughts = false;  ///< Later prompts do not repeat all that was made for an answer: see add_answer().
   std::string log;  ///< The truth of every request goes there as JSON lines; "" means none, "-" standard output.
 };
 

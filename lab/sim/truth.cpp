@@ -90,7 +90,8 @@ std::string truth_line(const Truth& truth) {
 }
 
 Ledger::Ledger(const std::string& path)
-    : time_to_first_token_(first_token_bounds), time_per_output_token_(per_token_bounds) {
+    : started_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()),
+      time_to_first_token_(first_token_bounds), time_per_output_token_(per_token_bounds) {
   if (path == "-") log_ = &std::cout;
   if (path.empty() || log_) return;
   file_.open(path, std::ios::app);
@@ -102,6 +103,7 @@ void Ledger::tokens(const Truth& truth, std::uint64_t made) {
   output_tokens_ += made;
   if (truth.output_tokens > made) return;
   prompt_tokens_ += truth.prompt_tokens;
+  cached_tokens_ += truth.cached_tokens;
   if (truth.stream) time_to_first_token_.observe(positive(*truth.first_token - truth.received));
 }
 
@@ -134,13 +136,22 @@ std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view 
   const double share = static_cast<double>(engine.kv_reserved()) / static_cast<double>(engine.settings().kv_tokens);
   page.value("gauge", "vllm:kv_cache_usage_perc", "KV cache in use, 0 to 1.", std::to_string(share));
   page.value("counter", "vllm:prompt_tokens_total", "Prompt tokens prefilled.", std::to_string(prompt_tokens_));
+  if (engine.settings().prefix_caching != engine::PrefixCaching::none) {
+    page.value("counter", "vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
+               std::to_string(prompt_tokens_));
+    page.value("counter", "vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+               std::to_string(cached_tokens_));
+  }
   page.value("counter", "vllm:generation_tokens_total", "Output tokens made.", std::to_string(output_tokens_));
   page.value("counter", "vllm:request_success_total", "Requests answered.", std::to_string(requests_[0]));
   page.histogram("vllm:time_to_first_token_seconds", "From the request's arrival to its first token written; streams.",
                  time_to_first_token_);
   page.histogram("vllm:time_per_output_token_seconds", "(last - first token) / (tokens - 1) of each stream.",
                  time_per_output_token_);
-  return page.text;
+  Page process("");
+  process.value("gauge", "process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
+                format("%.3f", started_));
+  return page.text + process.text;
 }
 
 }  // namespace weir::lab::sim

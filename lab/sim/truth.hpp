@@ -27,7 +27,7 @@ struct Truth {
   Moment received{};                              ///< The kernel had received the last byte of the request.
   std::optional<Moment> first_token, last_token;  ///< When they were written.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that were in the prefix cache.
+  std::uint64_t cached_tokens = 0;  ///< Prompt tokens that the engine found in its KV cache.
   std::uint64_t output_tokens = 0;  ///< Tokens that the engine made.
   Status status = Status::finished;
   bool stream = false;
@@ -53,7 +53,9 @@ class Ledger {
  private:
   std::ofstream file_;
   std::ostream* log_ = nullptr;  ///< Null without a log.
+  double started_;  ///< Unix seconds.
   std::uint64_t prompt_tokens_ = 0;
+  std::uint64_t cached_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
   std::array<std::uint64_t, 3> requests_{};  ///< Indexed by Status.
   metrics::series::Histogram time_to_first_token_;

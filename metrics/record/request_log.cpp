@@ -153,7 +153,9 @@ struct RequestLog::State {
 
   Account account() const {
     const std::lock_guard lock(mutex_);
-    return account_;
+    auto account = account_;
+    account.queued = queue_.size();
+    return account;
   }
 
   void stop() {

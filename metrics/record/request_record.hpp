@@ -42,7 +42,7 @@ struct RequestRecord {
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
   /// So many tokens of the prompt the replica was believed to hold, and the one that held most could.
-  std::optional<std::uint64_t> prefix_predicted, prefix_best;
+  std::optional<std::uint32_t> prefix_predicted, prefix_best;
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   Outcome outcome = Outcome::bad_request;

@@ -221,15 +221,24 @@ class Gathering {
     each([&](const auto& labels, const PrefixGauges& prefix) { page_.add(labels, prefix.believed); });
   }
 
-  void queues(Replicas pools) {
+  void queues(Replicas pools, Replicas replicas) {
+    std::vector<std::pair<std::string, double>> saturations;
     page_.begin(requests_waiting_series, gauge);
     for (const auto& pool : pools) {
+      if (!pool.series->waiting) continue;
       const auto& labels = pool.series->labels();
-      if (pool.series->waiting) {
-        page_.add(labels_with("", {{"pool", labels.pool}, {"role", labels.role}}),
-                  std::uint64_t{pool.series->waiting()});
+      const auto waiting = pool.series->waiting();
+      auto text = labels_with("", {{"pool", labels.pool}, {"role", labels.role}});
+      page_.add(text, waiting.requests);
+      std::vector<const ReplicaGauges*> members;
+      for (const auto& replica : replicas) {
+        const auto& own = replica.series->labels();
+        if (replica.gauges && own.pool == labels.pool && own.role == labels.role) members.push_back(&*replica.gauges);
       }
+      if (const auto share = saturation(waiting, members)) saturations.emplace_back(std::move(text), *share);
     }
+    page_.begin(pool_saturation_series, gauge);
+    for (const auto& [text, share] : saturations) page_.add(text, share);
   }
 
   void engines(Replicas replicas) {
@@ -336,6 +345,27 @@ class Gathering {
 
 }  // namespace
 
+std::optional<double> saturation(const Waiting& waiting, std::span<const ReplicaGauges* const> replicas) {
+  std::uint64_t requests = waiting.requests, tokens = waiting.tokens, places = 0, kv_tokens = 0;
+  bool all_have_places = true, all_have_kv_tokens = true;
+  for (const auto* replica : replicas) {
+    requests += replica->in_flight;
+    tokens += replica->resident_tokens;
+    if (replica->state != ReplicaState::up && replica->state != ReplicaState::starting) continue;
+    places += replica->max_in_flight.value_or(0);
+    kv_tokens += replica->kv_tokens.value_or(0);
+    all_have_places = all_have_places && replica->max_in_flight;
+    all_have_kv_tokens = all_have_kv_tokens && replica->kv_tokens;
+  }
+  std::optional<double> share;
+  const auto share_of = [&share](std::uint64_t wanted, std::uint64_t bound) {
+    share = std::max(share.value_or(0), static_cast<double>(wanted) / static_cast<double>(bound));
+  };
+  if (all_have_places && places > 0) share_of(requests, places);
+  if (all_have_kv_tokens && kv_tokens > 0) share_of(tokens, kv_tokens);
+  return share;
+}
+
 ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std::shared_ptr<const Objectives>& slos)
     : labels_(std::move(labels)),
       label_text_(labels_with(
@@ -400,7 +430,7 @@ std::string Exposition::text() const {
   gathering.histograms(replicas);
   gathering.counters(replicas);
   gathering.balancer(replicas);
-  gathering.queues(pools);
+  gathering.queues(pools, replicas);
   gathering.engines(replicas);
   auto page = gathering.page(prometheus::TextSerializer{}.Serialize(own_families(*this)));
   page_bytes_ = page.size();

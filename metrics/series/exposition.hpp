@@ -42,6 +42,7 @@ struct ReplicaGauges {
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
   std::uint32_t in_flight = 0;
   std::optional<std::uint64_t> kv_tokens;
+  std::optional<std::uint32_t> max_in_flight;
   double oldest_unanswered_seconds = 0;
   double busy_seconds = 0;
   std::array<double, 2> in_flight_seconds{};  ///< The two are prefill and decode.
@@ -58,6 +59,16 @@ struct ReplicaGauges {
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
   std::optional<PrefixGauges> prefix;  ///< Absent where the pool does not look at prefixes.
 };
+
+/// The requests that wait in a pool, and the tokens of their prompts.
+struct Waiting {
+  std::uint64_t requests = 0, tokens = 0;
+};
+
+/// Returns what the requests of a pool want, those that wait included, as a share of what its replicas that are up or
+/// starting can take: the larger of requests by max_in_flight and of tokens by kv_tokens. A bound counts where each of
+/// these replicas has it. Returns nothing if none counts, or if no replica is up or starting.
+std::optional<double> saturation(const Waiting& waiting, std::span<const ReplicaGauges* const> replicas);
 
 /// How many requests have been counted, and how many of them ended well (ok, ok_empty).
 struct Requests {
@@ -118,8 +129,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   const std::string& label_text() const { return label_text_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
-  /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
-  std::function<std::size_t()> waiting;
+  /// Returns what waits for a replica. It is set where replica is "" and there is a pool.
+  std::function<Waiting()> waiting;
   std::function<ReplicaGauges()> gauges;  ///< Set and called on the scraping thread.
   std::shared_ptr<RetiredRequests>
       counts_into;  ///< Set once the replica is gone: its requests are added here at the end.
@@ -171,6 +182,18 @@ class Exposition {
   /// The loop compares with the objectives that were set last, in its own shard and on its own thread. Returns false if
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
+
+  /// While the result is held, no shard takes other bounds: whoever reads histograms or objectives outside text() holds
+  /// it. A loop that would follow meanwhile tries again.
+  std::unique_lock<std::mutex> hold_bounds() const { return std::unique_lock(following_); }
+
+  /// A finding that stands: what is wrong, and who it is about.
+  struct Finding {
+    std::string_view what;
+    std::string who;
+  };
+  /// Returns the findings that stand. It is set and called as `comparisons` is.
+  std::function<std::vector<Finding>()> findings;
 
   /// Returns the page in text format 0.0.4: the families of replicas and pools, then those of weir itself, each in the
   /// order of their names. Every family is on it, even one without series, so that a reader can tell an unused series

@@ -125,6 +125,11 @@ class OwnFamilies {
     for (const auto& one : all) add({{"rollout", one.rollout}}, static_cast<double>(one.crossed));
   }
 
+  void findings(const std::vector<Exposition::Finding>& all) {
+    begin(finding_series, MetricType::Gauge);
+    for (const auto& one : all) add({{"what", one.what}, {"who", one.who}}, 1);
+  }
+
   void internal_errors(const InternalErrors& errors) {
     begin(internal_errors_series, MetricType::Counter);
     for (std::size_t part = 0; part < part_names.size(); ++part)
@@ -188,6 +193,7 @@ std::vector<MetricFamily> own_families(const Exposition& exposition) {
   own.loops(exposition.loops());
   own.comparisons(exposition.comparisons ? exposition.comparisons() : std::vector<ComparisonGauges>());
   own.rollouts(exposition.rollouts ? exposition.rollouts() : std::vector<RolloutGauges>());
+  own.findings(exposition.findings ? exposition.findings() : std::vector<Exposition::Finding>());
   own.internal_errors(exposition.internal_errors);
   own.buffer_memory(exposition.buffer_memory ? exposition.buffer_memory() : BufferMemory());
   own.settings(exposition.last_load, exposition.bypass && exposition.bypass());

@@ -268,6 +268,11 @@ constinit const SeriesText prefix_believed_series{
     "weir_prefix_believed_ratio", "The share of the predicted tokens that comes true, by which predictions are cut."};
 constinit const SeriesText requests_waiting_series{
     "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up."};
+constinit const SeriesText pool_saturation_series{
+    "weir_pool_saturation",
+    "What the pool's requests want, those that wait included, as a share of what its replicas that are up or starting "
+    "can take: the larger of requests by max_in_flight and tokens by kv_tokens, of those that each such replica has. "
+    "Absent if none is known."};
 constinit const SeriesText comparison_effect_series{
     "weir_comparison_effect",
     "How a shadow that is on differs from its control, or else its primary, as a share of that one's figure: 0.08 is 8 "
@@ -302,6 +307,8 @@ constinit const SeriesText buffer_memory_series{
     "Memory that grows with clients and replicas: requests that are read or wait, what slow clients have not taken, "
     "unfinished events, kept error answers, requests to be mirrored. Amounts below 4 KiB are left out."};
 constinit const SeriesText buffer_memory_limit_series{"weir_buffer_memory_limit_bytes", "limits.buffer_memory."};
+constinit const SeriesText finding_series{
+    "weir_finding", "1 while a finding stands: something wrong that weir can name. docs/api.md lists them."};
 constinit const SeriesText bypass_series{"weir_bypass",
                                          "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",

@@ -16,6 +16,7 @@
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"
 #include "proxy/compare/fail_if.hpp"
+#include "proxy/compare/recipe.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
@@ -57,8 +58,15 @@ class Command {
   int run() {
     if (const auto status = read_floor()) return *status;
     if (options_.swapped) return run_swapped();
+    ReadSamples read_logs;
+    if (const auto status = read_all(options_.logs, read_logs)) return *status;
+    if (options_.b.empty()) {
+      if (auto made = candidates_report_on(read_logs, names_, request_, options_.margin, Noise{floor_, histories_},
+                                           options_.a))
+        return run_candidates(*std::move(made));
+    }
     mc::report::Report report;
-    if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
+    if (const auto status = report_of(read_logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
     if (options_.gate) return status_of(mc::comparison::gate_of(report.comparison));
     return status_of(report.comparison.state, judgements_of(report.comparison));
@@ -67,10 +75,13 @@ class Command {
  private:
   int run_swapped() {
     mc::report::SwappedReport report;
-    if (const auto status = report_of({options_.logs[0]}, options_.a, options_.b, report.first)) return *status;
+    ReadSamples one, other;
+    if (const auto status = read_all({options_.logs[0]}, one)) return *status;
+    if (const auto status = report_of(one, options_.a, options_.b, report.first)) return *status;
     // The same configurations are compared, on whichever GPUs they are in the second window.
     const auto& first = report.first.comparison;
-    if (const auto status = report_of({options_.logs[1]}, first.a, first.b, report.second)) return *status;
+    if (const auto status = read_all({options_.logs[1]}, other)) return *status;
+    if (const auto status = report_of(other, first.side_a.name, first.side_b.name, report.second)) return *status;
     const auto& second = report.second.comparison;
     report.verdicts = mc::comparison::separate(first, second);
     if (const auto status = write(report)) return *status;
@@ -78,6 +89,13 @@ class Command {
     for (const auto& verdict : report.verdicts) {
       judgements.push_back(
           {std::string(name_of(verdict.metric)), verdict.decision.finding, true, is_tail(verdict.metric)});
+    }
+    // A fault is no GPU's, so either window tells of it.
+    for (const auto& [comparison, window] : {std::pair(&first, "first"), std::pair(&second, "second")}) {
+      for (auto& fault : faults_of(*comparison)) {
+        fault.metric += std::string(" in the ") + window + " window";
+        judgements.push_back(std::move(fault));
+      }
     }
     return status_of(mc::comparison::state_of(first, second), judgements);
   }
@@ -108,6 +126,11 @@ class Command {
     if (options_.floor.empty()) return std::nullopt;
     ReadSamples read_floor;
     if (const auto status = read({options_.floor}, filter_without_times(), read_floor)) return status;
+    if (const auto different = mc::comparison::different_configurations(read_floor.samples))
+      return tell(failed, "--floor " + options_.floor + ": a primary ran " + quoted(different->primary) +
+                              " and its shadow " + quoted(different->shadow) +
+                              "; it takes the log of a twin with the primary's own configuration, because no margin is "
+                              "below what the sides of this log differ by");
     mc::comparison::Options floor = options_of(request_, options_.margin, floor_);
     floor.a = {mc::sides::By::role, 0, metrics::Role::primary};
     floor.b = {mc::sides::By::role, 0, metrics::Role::shadow};
@@ -127,6 +150,10 @@ class Command {
     return std::nullopt;
   }
 
+  std::string quoted(mc::samples::Names::Name config) const {
+    return config == 0 ? "no config" : '"' + config::one_line(std::string(names_.text(config))) + '"';
+  }
+
   /// A floor run has times of its own.
   Filter filter_without_times() const {
     auto filter = filter_of(request_, options_.model);
@@ -134,16 +161,37 @@ class Command {
     return filter;
   }
 
-  /// Returns the exit status if there is no report.
-  std::optional<int> report_of(const std::vector<std::string>& logs, const std::string& a, const std::string& b,
-                               mc::report::Report& report) {
-    ReadSamples read_logs;
+  std::optional<int> read_all(const std::vector<std::string>& logs, ReadSamples& read_logs) {
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_what_does_not_count(read_logs);
+    return std::nullopt;
+  }
+
+  /// Returns the exit status if there is no report.
+  std::optional<int> report_of(const ReadSamples& read_logs, const std::string& a, const std::string& b,
+                               mc::report::Report& report) {
     auto made = report_on(read_logs, names_, request_, options_.margin, Noise{floor_, histories_}, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
     report = std::get<mc::report::Report>(std::move(made));
     return std::nullopt;
+  }
+
+  int run_candidates(std::variant<mc::report::CandidatesReport, std::string> made) const {
+    if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
+    const auto& all = std::get<mc::report::CandidatesReport>(made);
+    if (const auto status = write(all)) return *status;
+    int status = 0;
+    for (std::size_t i = 0; i < all.reports.size(); ++i) {
+      const auto& comparison = all.reports[i].comparison;
+      if (options_.gate) {
+        tell(0, comparison.b + ':');
+        const int one = status_of(all.rows[i].gate);
+        if (one == gate_worse || status == 0) status = one;
+      } else if (status_of(comparison.state, judgements_of(comparison)) != 0) {
+        status = failed;
+      }
+    }
+    return status;
   }
 
   mc::report::Style style() const {
@@ -151,10 +199,12 @@ class Command {
     return isatty(STDOUT_FILENO) != 0 ? mc::report::Style::colour : mc::report::Style::plain;
   }
 
+  mc::report::Detail detail() const { return options_.details ? mc::report::Detail::full : mc::report::Detail::brief; }
+
   /// Prints the report, and writes the page if one is asked for. Returns the exit status if that fails.
   template <class Report>
   std::optional<int> write(const Report& report) const {
-    const auto text = options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style());
+    const auto text = options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style(), detail());
     std::fputs(text.c_str(), stdout);
     if (options_.html.empty()) return std::nullopt;
     std::ofstream page(options_.html, std::ios::binary);
@@ -196,6 +246,14 @@ class Command {
 }  // namespace
 
 int run(const CompareOptions& options) {
+  if (!options.recipe.empty()) {
+    const auto* const recipe = find_recipe(options.recipe);
+    if (recipe == nullptr)
+      return tell(config::wrong_usage, "--recipe " + config::one_line(options.recipe) + " is none; there are " +
+                                           recipe_names() + '.');
+    std::fputs(recipe->text().c_str(), stdout);
+    return 0;
+  }
   auto request = request_of(options);
   if (const auto* problem = std::get_if<config::Problem>(&request)) return tell(config::wrong_usage, problem->text);
   return Command(options, std::get<Request>(std::move(request))).run();

@@ -26,11 +26,17 @@ std::vector<std::string> failures(const FailIf& words, State state, std::span<co
   return sentences;
 }
 
-std::vector<Judgement> judgements_of(const metrics::compare::comparison::Comparison& comparison) {
+std::vector<Judgement> faults_of(const metrics::compare::comparison::Comparison& comparison) {
   std::vector<Judgement> judgements;
   for (const auto& fault : comparison.faults) {
-    if (fault.pairs.pairs() > 0) judgements.push_back({std::string(name_of(fault.fault)), fault.finding, true, true});
+    const bool known = fault.finding != Finding::inconclusive;
+    if (fault.pairs.pairs() > 0) judgements.push_back({std::string(name_of(fault.fault)), fault.finding, known, true});
   }
+  return judgements;
+}
+
+std::vector<Judgement> judgements_of(const metrics::compare::comparison::Comparison& comparison) {
+  auto judgements = faults_of(comparison);
   for (const auto& verdict : comparison.verdicts) {
     judgements.push_back(
         {std::string(name_of(verdict.metric)), verdict.finding, verdict.interval.has_value(), is_tail(verdict.metric)});

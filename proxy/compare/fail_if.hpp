@@ -18,7 +18,7 @@ using FailIf = std::set<std::string, std::less<>>;
 struct Judgement {
   std::string metric;
   metrics::compare::statistics::Finding finding = metrics::compare::statistics::Finding::inconclusive;
-  bool known = false;           ///< The verdict has an interval.
+  bool known = false;           ///< The verdict has an interval; a fault, a verdict.
   bool may_be_unknown = false;  ///< That it is inconclusive does not count: half an hour seldom tells it.
 };
 
@@ -26,6 +26,9 @@ struct Judgement {
 /// does not pass on no data: where nothing is known it fails, whatever is asked for.
 std::vector<std::string> failures(const FailIf& words, metrics::compare::comparison::State state,
                                   std::span<const Judgement> judgements);
+
+/// Returns the judgements of the faults that a comparison's pairs tell of.
+std::vector<Judgement> faults_of(const metrics::compare::comparison::Comparison& comparison);
 
 /// Returns the judgements of a comparison: its metrics, and the faults of its answers.
 std::vector<Judgement> judgements_of(const metrics::compare::comparison::Comparison& comparison);

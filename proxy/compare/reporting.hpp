@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -29,6 +30,12 @@ std::variant<metrics::compare::report::Report, std::string> report_on(const Read
                                                                       const Request& request, double margin,
                                                                       const Noise& noise, const std::string& a,
                                                                       const std::string& b);
+
+/// Compares several candidates with one side, if there are such (metrics::compare::sides::choose_candidates); else it
+/// returns nothing, and report_on() says more. A sentence says why no report can be.
+std::optional<std::variant<metrics::compare::report::CandidatesReport, std::string>> candidates_report_on(
+    const ReadSamples& read, const metrics::compare::samples::Names& names, const Request& request, double margin,
+    const Noise& noise, const std::string& a);
 
 /// Returns what a replica holds as `known` has it, by the replica's name or its configuration. `names` outlives it.
 metrics::compare::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64_t, std::less<>> known,

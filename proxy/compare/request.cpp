@@ -83,6 +83,7 @@ class Reading {
 
   config::Parsed<Request> read() {
     request_.pool = options_.pool;
+    request_.all_sides = options_.sides == "all";
     request_.by = options_.by == "replica" ? By::replica : options_.by == "role" ? By::role : By::config;
     if (options_.logs.empty() && !settings_) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};

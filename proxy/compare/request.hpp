@@ -41,6 +41,7 @@ struct Request {
       kv_tokens;                                  ///< The KV caches of shadows' replicas, named as in `costs`.
   metrics::compare::statistics::Margins margins;  ///< For `not_worse`.
   FailIf fail_if;
+  bool all_sides = false;  ///< Sides that are not compared are shown as well.
 };
 
 /// Reads the options, and the settings if they name a file of them: an objective by name stands there, and what

@@ -1,7 +1,9 @@
 #include "proxy/compare/sample_reading.hpp"
 
 #include <algorithm>
-#include <unordered_set>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "metrics/compare/samples/log_reading.hpp"
@@ -18,25 +20,85 @@ using metrics::compare::samples::Sample;
 constexpr std::int64_t spare_us = 3'600'000'000;
 constexpr std::uint64_t progress_every = 50'000;
 
-/// The ids of the requests that count.
+/// The ids of the requests that count, and the log in which each stands.
 class Seen {
  public:
-  /// Returns whether it had been seen. A request without an id is always new.
-  bool before(const Sample& sample) {
-    if (sample.id == Id{}) return false;
-    return !ids_.insert(sample.id).second;
+  static constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
+
+  /// Returns the log in which the request stood before, or `nowhere` if it is new. A request without an id is always
+  /// new.
+  std::size_t before(const Sample& sample, std::size_t log) {
+    if (sample.id == Id{}) return nowhere;
+    const auto [found, added] = ids_.emplace(sample.id, static_cast<std::uint32_t>(log));
+    return added ? nowhere : found->second;
+  }
+  std::size_t log_of(const Id& id) const {
+    const auto found = ids_.find(id);
+    return found == ids_.end() ? nowhere : found->second;
   }
 
  private:
   struct Hash {
     std::size_t operator()(const Id& id) const { return id[0] * 0x9e37'79b9'7f4a'7c15 ^ id[1]; }
   };
-  std::unordered_set<Id, Hash> ids_;
+  std::unordered_map<Id, std::uint32_t, Hash> ids_;
 };
+
+/// Finds out which logs belong together.
+class Runs {
+ public:
+  explicit Runs(std::size_t logs) : parent_(logs) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+
+  void join(std::size_t x, std::size_t y) {
+    if (x == Seen::nowhere || y == Seen::nowhere) return;
+    parent_[run_of(x)] = run_of(y);
+  }
+  std::size_t run_of(std::size_t log) const {
+    while (parent_[log] != log) log = parent_[log];
+    return log;
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+/// True if one log goes on where the other ends, as a log does that was rotated: with the same sides, after a short
+/// pause, and without running beside it.
+bool goes_on(const ReadLog& one, const ReadLog& other) {
+  constexpr std::int64_t longest_pause_us = 600'000'000, most_overlap_us = 60'000'000;
+  const ReadLog &earlier = one.first_us <= other.first_us ? one : other, &later = &earlier == &one ? other : one;
+  const std::int64_t pause = later.first_us - earlier.last_us;
+  const bool common = std::ranges::any_of(one.sides, [&](const auto& side) { return other.sides.contains(side); });
+  return common && pause <= longest_pause_us && -pause <= most_overlap_us;
+}
+
+void tell_runs(ReadSamples& read, const Seen& seen, Runs& runs) {
+  for (const auto& sample : read.samples) {
+    if (const auto log = seen.log_of(sample.id); log != Seen::nowhere) {
+      read.logs[log].sides.emplace(sample.config, sample.replica, sample.shadow, sample.role);
+      if (sample.role == metrics::Role::shadow) runs.join(log, seen.log_of(sample.pair));
+    }
+  }
+  for (std::size_t i = 0; i < read.logs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (goes_on(read.logs[i], read.logs[j])) runs.join(i, j);
+    }
+  }
+  for (std::size_t i = 0; i < read.logs.size(); ++i) read.logs[i].run = runs.run_of(i);
+  std::erase_if(read.logs, [](const ReadLog& log) { return log.requests == 0; });
+}
 
 bool was_mirrored(const Sample& sample) { return sample.role == metrics::Role::shadow && sample.drop_reason == 0; }
 
 }  // namespace
+
+bool ReadLog::has(const metrics::compare::sides::Selection& side) const {
+  return std::ranges::any_of(sides, [&](const auto& one) {
+    Sample sample;
+    std::tie(sample.config, sample.replica, sample.shadow, sample.role) = one;
+    return side.holds(sample);
+  });
+}
 
 bool Selecting::wanted(const Sample& sample) const {
   if (filter_.from_us && sample.dispatched_us < *filter_.from_us - spare_us) return false;
@@ -49,7 +111,9 @@ bool Selecting::wanted(const Sample& sample) const {
 }
 
 bool Selecting::add(Sample sample) {
-  read_.last_us = std::max(read_.last_us, sample.received_us);
+  read_.first_us = read_.requests == 0 ? sample.received_us : std::min(read_.first_us, sample.received_us);
+  read_.last_us = read_.requests == 0 ? sample.received_us : std::max(read_.last_us, sample.received_us);
+  ++read_.requests;
   if (!wanted(sample)) return true;
   if (read_.samples.size() == most_samples) return false;
   if (!sample.served || !sample.gaps_are_itl) sample.gaps = {};
@@ -73,21 +137,31 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
                                         const OnProgress& on_progress, ReadSamples& read) {
   Selecting selecting(filter, names, read);
   Seen seen;
+  Runs runs(logs.size());
+  read.logs.resize(logs.size());
   bool full = false;
-  for (const auto& log : logs) {
-    auto failure = for_each_line(log, [&](std::string_view line, std::uint64_t number, bool has_newline) {
+  for (std::size_t at = 0; at < logs.size(); ++at) {
+    ReadLog& log = read.logs[at];
+    log.path = logs[at];
+    auto failure = for_each_line(log.path, [&](std::string_view line, std::uint64_t number, bool has_newline) {
       if (line.empty() || full) return;
       if (++read.lines % progress_every == 0) on_progress(read.lines);
       Sample sample;
       if (metrics::compare::samples::read_log_line(line, names, sample) == LineKind::request) {
-        if ((was_mirrored(sample) || selecting.wanted(sample)) && seen.before(sample)) {
-          if (read.repeated++ == 0) read.first_repeated = log + ':' + std::to_string(number);
-          return;
+        log.first_us = log.requests == 0 ? sample.received_us : std::min(log.first_us, sample.received_us);
+        log.last_us = log.requests == 0 ? sample.received_us : std::max(log.last_us, sample.received_us);
+        ++log.requests;
+        if (was_mirrored(sample) || selecting.wanted(sample)) {
+          if (const std::size_t before = seen.before(sample, at); before != Seen::nowhere) {
+            runs.join(before, at);
+            if (read.repeated++ == 0) read.first_repeated = log.path + ':' + std::to_string(number);
+            return;
+          }
         }
         read.mirrored.add(sample);
         full = !selecting.add(std::move(sample));
       } else if (has_newline && read.unread++ == 0) {
-        read.first_unread = log + ':' + std::to_string(number);
+        read.first_unread = log.path + ':' + std::to_string(number);
       }
     });
     if (full) {
@@ -97,6 +171,7 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
     if (failure) return failure;
   }
   selecting.follow_primaries();
+  tell_runs(read, seen, runs);
   return std::nullopt;
 }
 

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/selection.hpp"
 #include "proxy/compare/request.hpp"
 
 namespace weir::proxy::compare {
@@ -22,13 +25,30 @@ struct Filter {
   std::optional<std::int64_t> from_us, to_us;
 };
 
+/// What was read of one log.
+struct ReadLog {
+  std::string path;
+  std::uint64_t requests = 0;
+  std::int64_t first_us = 0, last_us = 0;  ///< When the first and the last request arrived.
+  /// Logs of one number belong together: they share a request, or a pair, or one goes on where another ends.
+  std::size_t run = 0;
+  /// Configuration, replica, shadow and role of the requests that were kept.
+  std::set<std::tuple<metrics::compare::samples::Names::Name, metrics::compare::samples::Names::Name,
+                      metrics::compare::samples::Names::Name, metrics::Role>>
+      sides;
+
+  bool has(const metrics::compare::sides::Selection& side) const;
+};
+
 struct ReadSamples {
   std::vector<metrics::compare::samples::Sample> samples;
   std::uint64_t lines = 0, unread = 0;
   std::string first_unread;                    ///< FILE:LINE of the first line that is no request.
   std::uint64_t repeated = 0;                  ///< Lines of requests that had been read before: each counts once.
   std::string first_repeated;                  ///< FILE:LINE of the first of them.
-  std::int64_t last_us = 0;                    ///< When the last request arrived.
+  std::uint64_t requests = 0;                  ///< All that were read, whatever the filter says.
+  std::int64_t first_us = 0, last_us = 0;      ///< When the first and the last of them arrived.
+  std::vector<ReadLog> logs;                   ///< Those that have requests, in the order in which they were named.
   metrics::compare::pairs::Mirrored mirrored;  ///< Requests sent to shadows, whatever the filter says.
 };
 

@@ -23,9 +23,12 @@
 #include "proxy/control/compare_api.hpp"
 #include "proxy/control/gate_api.hpp"
 #include "proxy/control/gzip.hpp"
+#include "proxy/control/live_api.hpp"
+#include "proxy/control/page_files.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
+#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -42,6 +45,8 @@ constexpr std::chrono::seconds request_time{5};
 /// So long a connection waits for its next request, and so long an answer may be taken.
 constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
+/// A stream looks so often whether there is a new second.
+constexpr std::chrono::milliseconds stream_looks_every{200};
 /// No gate is asked for while so many comparisons are under way.
 constexpr std::size_t most_gates = SlowAnswers::most / 2;
 
@@ -136,6 +141,11 @@ Answering shadow(Call call) {
   co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::system_clock::now());
 }
 
+template <ApiAnswer (*made)(std::string_view query, live::Live& live, metrics::Moment now)>
+Answering of_live(Call call) {
+  co_return made(call.asked.query, call.weir.live, std::chrono::steady_clock::now());
+}
+
 template <Rollouts::Wish wish>
 Answering rollout(Call call) {
   co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now());
@@ -163,6 +173,11 @@ constexpr Route routes[] = {
        const auto now = std::chrono::steady_clock::now();
        co_return replicas_answer(call.snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing());
      }},
+    {AdminScope::admin, false, "/api/live", of_live<live_answer>},
+    {AdminScope::admin, false, "/api/live/stream",
+     [](Call call) -> Answering { co_return stream_answer(call.asked.query, call.weir.live); }},
+    {AdminScope::admin, false, "/api/live/window", of_live<window_answer>},
+    {AdminScope::admin, false, "/api/events", of_live<events_answer>},
     {AdminScope::admin, false, "/api/settings",
      [](Call call) -> Answering { co_return settings_answer(call.weir.reload.settings()); }},
     {AdminScope::admin, false, "/api/compare",
@@ -205,7 +220,7 @@ bool is_served(const Route& route, AdminScope scope) {
 }
 
 ApiAnswer unknown_path(AdminScope scope) {
-  std::string known = "known here:";
+  std::string known = scope == AdminScope::admin ? "known here: /" : "known here:";
   bool changes = false;
   for (const auto& route : routes) {
     if (!is_served(route, scope)) continue;
@@ -215,10 +230,26 @@ ApiAnswer unknown_path(AdminScope scope) {
   return plain(known + "\n", 404);
 }
 
+void put_page(const Request& request, Response& response, const live::page::File& file) {
+  for (const auto& [name, value] : page_fields) response.set({name.data(), name.size()}, {value.data(), value.size()});
+  response.set(http::field::etag, {file.tag.data(), file.tag.size()});
+  const auto known = request[http::field::if_none_match];
+  if (names_tag({known.data(), known.size()}, file.tag)) {
+    response.result(http::status::not_modified);
+    return;
+  }
+  put(response, {200, std::string(file.text), std::string(file.content_type)});
+}
+
 net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   const Asked asked(request, scope);
+  if (const auto* const file = asked.reads && asked.may_list ? page_file(asked.path) : nullptr) {
+    put_page(request, response, *file);
+    finish_answer(request, response);
+    co_return response;
+  }
   const auto snapshot = weir.fleet.snapshot();
   const auto& admin = snapshot->settings.admin;
   std::optional<std::string_view> name;
@@ -257,6 +288,36 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   co_return response;
 }
 
+bool is_stream(const Request& request, const Response& response) {
+  const auto type = response[http::field::content_type];
+  return request.method() == http::verb::get && std::string_view(type.data(), type.size()) == event_stream;
+}
+
+/// Sends the live view, second by second, until the client leaves. The answer ends with the connection.
+net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, live::Live& live) {
+  using Clock = std::chrono::steady_clock;
+  const live::Live::StreamPlace open(live);
+  LiveStream events(live, Clock::now());
+  std::string bytes =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+      "Connection: close\r\n\r\n";
+  bytes += events.next(Clock::now());
+  net::Timer timer(stream.get_executor());
+  for (boost::system::error_code error; !error; bytes = events.next(Clock::now())) {
+    auto token = asio::redirect_error(net::use_awaitable, error);
+    if (!bytes.empty()) {
+      place.begin(OperatorPlaces::Does::take);
+      stream.expires_after(answer_time);
+      const auto buffer = asio::buffer(bytes);
+      co_await asio::async_write(stream, buffer, token);
+      stream.expires_never();
+      if (error) break;
+    }
+    timer.expires_after(stream_looks_every);
+    co_await timer.async_wait(token);
+  }
+}
+
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   OperatorPlaces::Place place(weir.places_of(scope), [&stream] { stream.close(); });
   boost::beast::flat_buffer buffer;
@@ -277,6 +338,10 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     if (error) break;
     place.begin(OperatorPlaces::Does::answer);
     auto response = co_await answer(request, scope, weir);
+    if (is_stream(request, response)) {
+      co_await send_stream(stream, place, weir.live);
+      break;
+    }
     // A client that sends requests ahead of their answers would keep this thread busy, and all operators wait for it.
     if (buffer.size() > 0) response.keep_alive(false);
     place.begin(OperatorPlaces::Does::take);

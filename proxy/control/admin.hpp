@@ -18,6 +18,7 @@
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/live/live.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::control {
@@ -40,6 +41,7 @@ struct AdminSources {
   History& history;
   SlowAnswers& slow_answers;
   Rollouts& rollouts;
+  live::Live& live;
   std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< Returns "" if weir takes requests and has a replica for them.
   std::function<Standing()> standing;

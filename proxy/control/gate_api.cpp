@@ -21,26 +21,23 @@ struct Query {
   std::string rest;  ///< For /api/compare.
 };
 
-ApiAnswer bad_query(const std::string& sentence) { return api_error(400, "bad_query", sentence); }
-
 /// Returns what is asked, or a sentence.
 std::variant<Query, std::string> query_of(std::string_view text) {
   Query query;
-  const std::string target = "/?" + std::string(text);  // See compare_api.
-  const auto parsed = boost::urls::parse_origin_form(target);
-  if (!parsed) return "the query is no list of NAME=VALUE with & between";
+  const auto parameters = parameters_of(text);
+  if (!parameters) return std::string(not_a_query);
   boost::urls::url rest;
-  for (const auto& one : parsed->params()) {
-    if (one.key == "shadow") {
-      query.shadow = one.value;
-    } else if (one.key == "status") {
-      if (one.value != "200") return "status may be 200 and nothing else: the answer then has it whatever its word is";
+  for (const auto& [name, value] : *parameters) {
+    if (name == "shadow") {
+      query.shadow = value;
+    } else if (name == "status") {
+      if (value != "200") return "status may be 200 and nothing else: the answer then has it whatever its word is";
       query.status = GateStatus::always_200;
-    } else if (one.key == "expect") {
-      if (one.value != "worse") return "expect may be worse and nothing else: the status is then 200 for that word";
+    } else if (name == "expect") {
+      if (value != "worse") return "expect may be worse and nothing else: the status is then 200 for that word";
       query.status = GateStatus::worse_is_200;
     } else {
-      rest.params().append({one.key, one.value});
+      rest.params().append({name, value});
     }
   }
   const auto encoded = rest.encoded_query();

@@ -47,12 +47,16 @@ std::string name_of_stable(const fleet::PoolRuntime& pool) {
 }  // namespace
 
 std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
-                                       const History& history) {
+                                       const History& history, std::string_view slo) {
   const auto names = std::make_shared<Names>(history.names());
   auto options = options_of(shadow, snapshot, history, *names);
+  if (const auto found = std::ranges::find(snapshot.settings.slos, slo, &config::Slo::name);
+      found != snapshot.settings.slos.end())
+    options.slo = *found;
   const auto pool = names->of(shadow.settings.of);
   std::vector<Sample> samples;
   for (const auto& sample : history.samples()) {
+    if (!history.counts(sample)) continue;
     const bool of_a_shadow = sample.role == metrics::Role::shadow;
     if (of_a_shadow ? options.a.holds(sample) || options.b.holds(sample) : sample.pool == pool)
       samples.push_back(sample);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/gate.hpp"
@@ -18,9 +19,10 @@ struct Judged {
   metrics::compare::comparison::Comparison comparison;
 };
 
-/// Compares a shadow as the gauges on /metrics do: with its control, or with its primary.
+/// Compares a shadow as the gauges on /metrics do: with its control, or with its primary. `slo` names the objective whose
+/// misses count; "" is the first one of the pool.
 std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
-                                       const History& history);
+                                       const History& history, std::string_view slo = {});
 
 /// Compares the candidate's side of a pool with its stable side, by the clients' requests that ended since then.
 std::function<Judged()> gate_of_split(const fleet::PoolRuntime& pool, const fleet::Snapshot& snapshot,

@@ -8,6 +8,7 @@ namespace weir::proxy::control {
 void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   taken_ = finished.take(std::move(taken_));
   for (auto& record : taken_) {
+    if (on_finished) on_finished(record, now);
     if (record.role == metrics::Role::shadow) {
       keep_shadows(pairs_.shadow(std::move(record), now), now);
       continue;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ class History {
   /// Shadows' records are logged here, once they are joined with their primaries'.
   explicit History(metrics::record::RequestLog& log, std::size_t most = usual_most) : log_(log), most_(most) {}
 
+  /// Called with each record that is taken, of a client or a shadow. May be empty.
+  std::function<void(const metrics::record::RequestRecord&, metrics::Moment now)> on_finished;
+
   /// Takes what a loop has finished.
   void take(metrics::record::FinishedRecords& finished, metrics::Moment now);
   /// Lets go of what has waited too long for its other half.
@@ -36,8 +40,13 @@ class History {
   std::vector<const metrics::compare::samples::Sample*> samples_since(metrics::Moment moment) const;
   const metrics::compare::samples::Names& names() const { return names_; }
 
+  /// Returns the wall clock of a moment as the samples have it, in microseconds since 1970.
+  std::int64_t wall_us(metrics::Moment moment) const { return wall_.at_us(moment); }
+
   /// Returns what shadows were sent, also where that is no longer among the samples.
   const metrics::compare::pairs::Mirrored& mirrored() const { return mirrored_; }
+  /// True if a comparison is to have the sample: a shadow that is switched on begins anew.
+  bool counts(const metrics::compare::samples::Sample& sample) const { return !mirrored_.is_outdated(sample); }
   /// Returns what replicas of one configuration differed by in the last days.
   std::vector<metrics::compare::comparison::History> noise() const { return couples_.histories(); }
   /// Takes minutes `from` to `to` of couples: see PastCouples.

@@ -62,6 +62,34 @@ Faults faults_of(const mc::comparison::Comparison& comparison) {
   return faults;
 }
 
+live::ComparisonNow row_of(const mc::comparison::Comparison& comparison, live::Wall made) {
+  live::ComparisonNow row;
+  row.a = comparison.a;
+  row.b = comparison.b;
+  row.state = mc::comparison::name_of(comparison.state);
+  row.answers = mc::pairs::name_of(comparison.sameness.word);
+  row.pairs = comparison.pairs;
+  row.warming = comparison.warming;
+  row.made = made;
+  for (const auto& verdict : comparison.verdicts) {
+    if (verdict.load_forbids) continue;  // Latencies under different loads are no figures to look at.
+    auto& metric = row.metrics.emplace_back();
+    metric.metric = mc::statistics::name_of(verdict.metric);
+    metric.finding = mc::statistics::name_of(verdict.finding);
+    metric.count = verdict.count;
+    metric.value_a = verdict.value_a;
+    metric.value_b = verdict.value_b;
+    metric.estimate = verdict.estimate;
+    if (verdict.interval) {
+      metric.low = verdict.interval->low;
+      metric.high = verdict.interval->high;
+    }
+    metric.needs_seconds = verdict.needs_s;
+    metric.margin = verdict.margin;
+  }
+  return row;
+}
+
 }  // namespace
 
 mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
@@ -106,7 +134,7 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
   for (const auto& sample : history_.samples()) {
     const bool wanted =
         sample.role == metrics::Role::shadow ? shadows.contains(sample.shadow) : pools.contains(sample.pool);
-    if (wanted) kept.push_back(sample);
+    if (wanted && history_.counts(sample)) kept.push_back(sample);
   }
   return kept;
 }
@@ -120,14 +148,15 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   auto asked = questions(snapshot, *names);
   auto samples = samples_of(snapshot, *names);
   auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
-  auto compare_all = [names, kv_tokens = std::move(kv_tokens), mirrored = history_.mirrored(), asked = std::move(asked),
-                      samples = std::move(samples)] {
+  auto compare_all = [made = std::chrono::system_clock::now(), names, kv_tokens = std::move(kv_tokens),
+                      mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples)] {
     decltype(found_) found;
     for (auto [state, began, options] : asked) {
       options.warm_up.mirrored = &mirrored;
       options.warm_up.kv_tokens = kv_tokens;
       const auto comparison = mc::comparison::compare(samples, *names, options);
-      found[state] = {began, effects_of(comparison), faults_of(comparison), comparison.sameness.word};
+      found[state] = {began, effects_of(comparison), faults_of(comparison), comparison.sameness.word,
+                      row_of(comparison, made)};
     }
     return found;
   };
@@ -135,6 +164,17 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
     found_ = std::move(*found);
     under_way_ = false;
   });
+}
+
+std::vector<live::ComparisonNow> LiveComparison::latest(const fleet::Snapshot& snapshot) const {
+  std::vector<live::ComparisonNow> all;
+  for (const auto& shadow : snapshot.shadows) {
+    const auto found = found_.find(shadow->state.get());
+    if (!is_on(*shadow) || found == found_.end() || found->second.began != shadow->state->began.load()) continue;
+    all.push_back(found->second.row);
+    all.back().shadow = shadow->settings.name;
+  }
+  return all;
 }
 
 std::vector<metrics::series::ComparisonGauges> LiveComparison::gauges(const fleet::Snapshot& snapshot) const {

@@ -13,6 +13,7 @@
 #include "proxy/control/history.hpp"
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/fleet/snapshot.hpp"
+#include "proxy/live/now.hpp"
 
 namespace weir::proxy::control {
 
@@ -33,6 +34,9 @@ class LiveComparison {
   /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
   void tick(const fleet::Snapshot& snapshot, metrics::Moment now);
 
+  /// Returns what the last comparison said of each shadow that is on.
+  std::vector<live::ComparisonNow> latest(const fleet::Snapshot& snapshot) const;
+
   /// Returns what is known of the shadows that are on.
   std::vector<metrics::series::ComparisonGauges> gauges(const fleet::Snapshot& snapshot) const;
 
@@ -43,6 +47,7 @@ class LiveComparison {
     std::vector<metrics::series::ComparisonGauges::Effect> effects;
     std::vector<metrics::series::ComparisonGauges::Fault> faults;
     metrics::compare::pairs::Alike answers = metrics::compare::pairs::Alike::unknown;
+    live::ComparisonNow row;
   };
   struct Question {
     const fleet::ShadowState* state;

@@ -1,7 +1,5 @@
 #include "proxy/control/reload.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -13,6 +11,7 @@
 
 #include "config/difference.hpp"
 #include "proxy/control/niceness.hpp"
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -59,7 +58,7 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   const auto why_not = under_way_ ? std::string("a reload is under way; ask again when it is done") : forbidden_;
   if (!why_not.empty()) {
     const auto kind = under_way_ ? Result::Kind::busy : Result::Kind::refused;
-    spdlog::warn("reload ({}) refused: {}", by, why_not);
+    events::warn(events::What::reload, "", "reload ({}) refused: {}", by, why_not);
     if (completion) completion.tell(std::make_shared<const Result>(Result{kind, {}, {why_not}}));
     return;
   }
@@ -151,17 +150,20 @@ Result Reload::take_over(Found& found) {
 void Reload::log(const Result& result) const {
   switch (result.kind) {
     case Result::Kind::done:
-      spdlog::info("reload ({}): {}", by_, result.changes.empty() ? "nothing has changed" : joined(result.changes));
+      events::info(events::What::reload, "", "reload ({}): {}", by_,
+                   result.changes.empty() ? "nothing has changed" : joined(result.changes));
       return;
     case Result::Kind::busy:
     case Result::Kind::refused:
-      spdlog::warn("reload ({}) refused: {}", by_, joined(result.errors));
+      events::warn(events::What::reload, "", "reload ({}) refused: {}", by_, joined(result.errors));
       return;
     case Result::Kind::failed:
-      spdlog::error("reload ({}) failed, and weir goes on with the settings it has; errors: {}", by_,
+      events::error(events::What::reload, "",
+                    "reload ({}) failed, and weir goes on with the settings it has; errors: {}", by_,
                     result.errors.size());
-      for (const auto& error : first_of(result.errors)) spdlog::error("reload: {}", error);
-      if (result.errors.size() > logged) spdlog::error("reload: and {} more errors", result.errors.size() - logged);
+      for (const auto& error : first_of(result.errors)) events::error(events::What::reload, "", "reload: {}", error);
+      if (result.errors.size() > logged)
+        events::error(events::What::reload, "", "reload: and {} more errors", result.errors.size() - logged);
   }
 }
 

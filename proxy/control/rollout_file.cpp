@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <simdjson.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,9 +12,10 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::control {
@@ -67,13 +67,31 @@ ro::Counts counts_in(element value) {
   return counts;
 }
 
+/// Only a state with this share is written.
+bool is_share_of(ro::State state, double share) {
+  switch (state) {
+    case ro::State::live:
+      return share > 0 && share < 1;
+    case ro::State::paused:
+      return share < 1;
+    case ro::State::done:
+      return share == 1;
+    case ro::State::idle:
+    case ro::State::shadow:
+    case ro::State::returned:
+    case ro::State::aborted:
+      break;
+  }
+  return share == 0;
+}
+
 ro::Standing standing_in(element value) {
   ro::Standing standing;
   const auto* const state = std::ranges::find(ro::state_names, value["state"].get_string().value());
   if (state == ro::state_names.end()) throw Damaged();
   standing.state = static_cast<ro::State>(state - ro::state_names.begin());
   standing.share = amount_in(value["share"]);
-  if (standing.share > 1) throw Damaged();
+  if (!is_share_of(standing.state, standing.share)) throw Damaged();
   standing.in_step = amount_in(value["in_step_seconds"]);
   standing.unknown = amount_in(value["unknown_seconds"]);
   standing.shadow_passed = value["shadow_passed"].get_bool();
@@ -145,12 +163,14 @@ KeptRollouts read_rollouts(const std::string& directory) {
   const auto file = file_in(directory);
   if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
   std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.bad() && in.is_open())
-    if (auto kept = rollouts_in(text)) return std::move(*kept);
+  std::ostringstream text;
+  text << in.rdbuf();  // A read error, such as that of a directory, throws nothing here.
+  if (in.is_open())
+    if (auto kept = rollouts_in(text.view())) return std::move(*kept);
   const auto aside = file + ".damaged";
   const bool moved = std::rename(file.c_str(), aside.c_str()) == 0;
-  spdlog::error(
+  events::error(
+      events::What::rollout, "",
       "rollouts: cannot use the state in '{}'{}: all rollouts are idle, and their candidates get no request; "
       "see `weir rollout status`, and start them again",
       file, moved ? ", which is now '" + aside + "'" : "");

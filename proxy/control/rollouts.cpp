@@ -1,7 +1,5 @@
 #include "proxy/control/rollouts.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <memory>
 #include <variant>
@@ -10,6 +8,7 @@
 #include "metrics/compare/samples/attainment.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/control/shadow_api.hpp"
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -89,7 +88,9 @@ void Rollouts::adopt(Moment now) {
   const auto& wanted = snapshot->settings.rollouts;
   std::erase_if(running_, [&](const auto& one) {
     const bool gone = std::ranges::find(wanted, one.first, &config::Rollout::name) == wanted.end();
-    if (gone) spdlog::info("rollout '{}' is no longer in the settings: its pool is not split any more", one.first);
+    if (gone)
+      events::info(events::What::rollout, one.first,
+                   "rollout '{}' is no longer in the settings: its pool is not split any more", one.first);
     return gone;
   });
   for (const auto& settings : wanted) {
@@ -103,9 +104,9 @@ void Rollouts::adopt(Moment now) {
                                                                        before->second.candidate == settings.candidate) {
       move = one.machine.restore(before->second.standing);
       one.judged = one.step_began = now;
-      spdlog::info("rollout '{}' is as an earlier weir left it: {}{}{}: {}", settings.name,
-                   ro::name_of(one.machine.standing().state), one.machine.step_text().empty() ? "" : ", ",
-                   one.machine.step_text(), one.machine.standing().why);
+      events::info(events::What::rollout, settings.name, "rollout '{}' is as an earlier weir left it: {}{}{}: {}",
+                   settings.name, ro::name_of(one.machine.standing().state),
+                   one.machine.step_text().empty() ? "" : ", ", one.machine.step_text(), one.machine.standing().why);
     }
     if (move)
       moved(one, *move, *snapshot, now);
@@ -139,7 +140,8 @@ void Rollouts::moved(Running& one, const ro::Move& move, const fleet::Snapshot& 
   using Reason = ro::Reason;
   const bool bad = move.reason == Reason::worse || move.reason == Reason::failures || move.reason == Reason::misses ||
                    move.reason == Reason::out || move.reason == Reason::unknown;
-  spdlog::log(bad ? spdlog::level::warn : spdlog::level::info, "{}", move.line);
+  events::tell(events::What::rollout, one.machine.settings().name, bad ? events::Level::warn : events::Level::info,
+               "{}", move.line);
   ++one.moves[static_cast<std::size_t>(move.reason)];
   const bool same_step =
       move.reason == Reason::pause || move.reason == Reason::resume || move.reason == Reason::unknown;
@@ -230,7 +232,7 @@ void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snap
     const auto found =
         std::ranges::find_if(snapshot.shadows, [&](const auto& s) { return s->settings.name == shadow; });
     if (found == snapshot.shadows.end()) return;
-    judge_it = gate_of_shadow(**found, snapshot, history_);
+    judge_it = gate_of_shadow(**found, snapshot, history_, one.machine.settings().slo);
   }
   slow_.make(std::move(judge_it), [this, name, step = one.step](const std::shared_ptr<Judged>& judged) {
     const auto found = running_.find(name);
@@ -259,9 +261,9 @@ void Rollouts::keep_and_tell() {
   const auto error = keep().value_or("");
   if (error != state_error_) {
     if (!error.empty())
-      spdlog::error("{}", error);
+      events::error(events::What::rollout, "", "{}", error);
     else
-      spdlog::info("the state of rollouts is kept again");
+      events::info(events::What::rollout, "", "the state of rollouts is kept again");
   }
   state_error_ = error;
 }
@@ -346,6 +348,13 @@ std::vector<metrics::series::RolloutGauges> Rollouts::gauges() const {
     for (std::size_t i = 0; i < one.moves.size(); ++i) gauges.moves.emplace_back(ro::reason_names[i], one.moves[i]);
     if (const auto* const pool = pool_of(one, *snapshot)) gauges.crossed = pool->balancer->split().crossed;
   }
+  return all;
+}
+
+std::vector<live::RolloutNow> Rollouts::rows() const {
+  std::vector<live::RolloutNow> all;
+  for (const auto& [name, one] : running_)
+    all.push_back({name, ro::name_of(one.machine.standing().state), one.machine.share()});
   return all;
 }
 

@@ -22,6 +22,7 @@
 #include "proxy/control/rollout_file.hpp"
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/live/now.hpp"
 
 namespace weir::proxy::control {
 
@@ -50,6 +51,7 @@ class Rollouts {
   /// {"rollouts":[...],"state_error"}
   ApiAnswer list() const;
   std::vector<metrics::series::RolloutGauges> gauges() const;
+  std::vector<live::RolloutNow> rows() const;
 
  private:
   struct Running {

@@ -1,9 +1,9 @@
 #include "proxy/control/shadow_api.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <string>
+
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -24,7 +24,8 @@ bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history
     history.begin_anew(shadow.settings.name, microseconds(now));
   }
   state.on = on;
-  spdlog::info("shadow '{}' is {}", shadow.settings.name, on ? "on" : "off");
+  const auto& name = shadow.settings.name;
+  events::info(events::What::shadow, name, "shadow '{}' is {}", name, on ? "on" : "off");
   return true;
 }
 

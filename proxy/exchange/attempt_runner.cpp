@@ -52,7 +52,7 @@ std::optional<Command> AttemptRunner::ask() {
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
     story_.queued(waiting->deadline);
-    wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting);
+    wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use());
     waiter->wait = wait_;
     return std::nullopt;
   }

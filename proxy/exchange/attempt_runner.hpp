@@ -41,6 +41,8 @@ class Sender {
   virtual Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) = 0;
   /// Completes what is known of the request (the API, its times, the client's framing) for an attempt at this replica.
   virtual void describe(AnswerHandler::Options& options, const fleet::Replica& replica) = 0;
+  /// Returns the use of the client's key, in which its waits count; null if it has none.
+  virtual std::shared_ptr<keys::KeyUse> key_use() const { return nullptr; }
   /// An answer is on its way to the client.
   virtual void answer_accepted() = 0;
   /// No attempt follows, and the bytes of outgoing() are sent.

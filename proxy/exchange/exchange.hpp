@@ -46,6 +46,9 @@ class Exchange final : Sender {
   void begins(const fleet::Replica& replica) override;
   Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) override;
   void describe(AnswerHandler::Options& options, const fleet::Replica& replica) override;
+  std::shared_ptr<keys::KeyUse> key_use() const override {
+    return request_.client.key ? request_.client.key->use : nullptr;
+  }
   void answer_accepted() override;
   void request_sent() override;
 

@@ -10,13 +10,16 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-QueueWait::QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting)
+QueueWait::QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting,
+                     std::shared_ptr<keys::KeyUse> key_use)
     : loop_(loop),
       client_(client),
       pool_(pool),
       ticket_(waiting.ticket),
       deadline_(waiting.deadline),
-      since_(Clock::now()) {
+      since_(Clock::now()),
+      key_use_(std::move(key_use)) {
+  if (key_use_) key_use_->waiting.fetch_add(1, std::memory_order_relaxed);
   loop_.deadlines.attach(*this);
   client_.listen(this);
   if (client_.gone()) client_gone();
@@ -29,6 +32,11 @@ QueueWait::~QueueWait() {
 void QueueWait::ended(End end) {
   end_ = end;
   waited_ = Clock::now() - since_;
+  if (key_use_) {
+    key_use_->waiting.fetch_sub(1, std::memory_order_relaxed);
+    key_use_->waits.fetch_add(1, std::memory_order_relaxed);
+    key_use_->waited_nanoseconds.fetch_add(static_cast<std::uint64_t>(waited_.count()), std::memory_order_relaxed);
+  }
   client_.listen(nullptr);
   unlink();
   if (completion_) completion_.tell();

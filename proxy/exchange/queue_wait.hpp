@@ -38,7 +38,9 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
     cut,  ///< limits.drain is over.
   };
 
-  QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting);
+  /// `key_use` is that of the client's key, and null if clients need none.
+  QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting,
+            std::shared_ptr<keys::KeyUse> key_use = nullptr);
   ~QueueWait();
   QueueWait(const QueueWait&) = delete;
   QueueWait& operator=(const QueueWait&) = delete;
@@ -74,6 +76,7 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
   const balancer::WaitTicket ticket_;
   metrics::Moment deadline_;
   const metrics::Moment since_;
+  const std::shared_ptr<keys::KeyUse> key_use_;
   net::Completion<> completion_;
   balancer::Lease lease_;
   balancer::Refused refused_;

@@ -1,8 +1,7 @@
 #include "proxy/exchange/replica_log.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include "balancer/story/status.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -14,6 +13,10 @@ using metrics::Outcome;
 bool says_it_works(Outcome outcome, unsigned status) {
   return outcome == Outcome::ok || outcome == Outcome::ok_empty ||
          (outcome == Outcome::client_error && !balancer::story::needs_second_opinion(status));
+}
+
+void tell_failure(const fleet::Replica& replica, const std::string& line) {
+  events::warn(events::What::failure, replica.settings.name, "replica '{}' {}", replica.settings.name, line);
 }
 
 }  // namespace
@@ -47,33 +50,35 @@ void note_attempt(const fleet::Replica& replica, const balancer::story::AttemptO
   } else if (says_it_works(over.verdict.outcome, status)) {
     line = replica.state->failures.went_well(now);
   }
-  if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+  if (line) tell_failure(replica, *line);
 }
 
 void note_unconnected(const fleet::Replica& replica, int error, Moment now) {
   const auto line = replica.state->failures.failed("cannot connect: " + net::connect_error_text(error), now);
-  if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+  if (line) tell_failure(replica, *line);
 }
 
 void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now) {
   if (const auto line =
           shortages.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
-    spdlog::warn("weir itself {}", *line);
+    events::warn(events::What::failure, "", "weir itself {}", *line);
 }
 
 void note_local_recovery(fleet::FailureNotes& shortages, Moment now) {
-  if (const auto line = shortages.went_well(now)) spdlog::warn("weir itself {}", *line);
+  if (const auto line = shortages.went_well(now)) events::warn(events::What::failure, "", "weir itself {}", *line);
 }
 
 void note_option_refused(const fleet::Replica& replica) {
-  spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
+  events::warn(events::What::engine, replica.settings.name,
+               "replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
                replica.settings.name);
 }
 
 void note_poison(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now) {
   auto last = last_line.load(std::memory_order_relaxed);
   if (now - last < fleet::FailureNotes::between_lines || !last_line.compare_exchange_strong(last, now)) return;
-  spdlog::warn(
+  events::warn(
+      events::What::failure, replica,
       "request {} may end replicas: for the second time one broke off while it worked on it, now '{}', so it is not "
       "tried again; such requests have \"suspect\":true in the request log",
       request, replica);

@@ -1,6 +1,5 @@
 #include "proxy/exchange/shadows.hpp"
 
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/http/credential.hpp"
@@ -39,7 +39,8 @@ void stop_when_done(const fleet::ShadowRuntime& shadow, Moment now) {
                          now - state.began.load() >= metrics::ticks(*settings.stop_after);
   const bool enough = settings.max_pairs && state.finished.load() >= *settings.max_pairs;
   if ((timed_out || enough) && state.on.exchange(false))
-    spdlog::info("shadow '{}' is off: {}", settings.name, timed_out ? "stop_after is over" : "max_pairs are there");
+    events::info(events::What::shadow, settings.name, "shadow '{}' is off: {}", settings.name,
+                 timed_out ? "stop_after is over" : "max_pairs are there");
 }
 
 /// Returns why the shadow's replicas took no lease.

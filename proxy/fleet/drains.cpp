@@ -1,12 +1,11 @@
 // The part of Fleet for replicas that drain, and replicas that leave.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <set>
 
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/fleet.hpp"
 
 namespace weir::proxy::fleet {
@@ -24,7 +23,8 @@ bool is_last(const PoolRuntime& pool, const Replica& replica, Clock::time_point 
 /// Ends the requests on a replica whose time is over. Loops see the flag within a tick.
 void cut(const Replica& replica, std::uint32_t left) {
   if (replica.state->cut.exchange(true)) return;
-  spdlog::warn("replica '{}': limits.drain is over; {} requests are cut", replica.settings.name, left);
+  events::warn(events::What::drain, replica.settings.name, "replica '{}': limits.drain is over; {} requests are cut",
+               replica.settings.name, left);
 }
 
 }  // namespace
@@ -40,11 +40,11 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
       if (draining && !force && is_last(*pool, *replica, now)) return Draining::last_one;
       if (draining) {
         drains_.begin(who);
-        spdlog::info("replica '{}' drains: it takes no more requests; {} are on it", name,
+        events::info(events::What::drain, name, "replica '{}' drains: it takes no more requests; {} are on it", name,
                      pool->balancer->figures().in_flight(replica->key));
       } else {
         drains_.end(who);
-        spdlog::info("replica '{}' drains no more: it takes requests again", name);
+        events::info(events::What::drain, name, "replica '{}' drains no more: it takes requests again", name);
       }
       adopt(before->settings, tls_, before->keys);  // The files of TLS may have changed. Only a reload reads them.
       return Draining::set;
@@ -81,7 +81,8 @@ void Fleet::look_after_drains() {
       if (!drains_.has(who)) continue;
       if (!is_over(*pool->balancer, *replica, pool->balancer->health().of(replica->key, now).since)) continue;
       if (drains_.note_over(who))
-        spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
+        events::info(events::What::drain, replica->settings.name, "replica '{}' is drained: nothing is left on it",
+                     replica->settings.name);
     }
   }
   std::erase_if(last_waited_, [&](const auto& waited) {
@@ -99,7 +100,8 @@ void Fleet::look_after_drains() {
       still.push_back(one);
       continue;
     }
-    spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
+    events::info(events::What::drain, one.replica->settings.name,
+                 "replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
                  one.replica->settings.url.authority);
   }
   // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another

@@ -1,7 +1,5 @@
 #include "proxy/fleet/engine_reader.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <map>
 #include <optional>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/engine_page.hpp"
 #include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
@@ -207,11 +206,12 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
       if (reading.metrics->kv_tokens) figures.kv_tokens = reading.metrics->kv_tokens;
     }
     if (const auto text = text_of(figures); text != text_of(known))
-      spdlog::info("replica '{}' is {}", replica.settings.name, text);
+      events::info(events::What::engine, replica.settings.name, "replica '{}' is {}", replica.settings.name, text);
     if (!figures.model.empty()) {
       const auto before = std::exchange(one.last_model, figures.model);
       if (!before.empty() && before != figures.model)
-        spdlog::warn("replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
+        events::warn(events::What::engine, replica.settings.name,
+                     "replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
                      figures.model);
     }
     plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context, figures.started});
@@ -240,7 +240,8 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
       complain(plan, reading.pages[Page::metrics], one, now);
     } else if (!one.said_missing) {
       one.said_missing = true;
-      spdlog::info("replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; {}",
+      events::info(events::What::engine, plan.replica->settings.name,
+                   "replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; {}",
                    plan.replica->settings.name, plan.settings.metrics_path, status, way_out);
     }
   }
@@ -250,7 +251,8 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const auto why = page.status != 0 ? "it answers " + std::to_string(page.status) : page.why_none;
     const bool up = plan.books->health().of(plan.replica->key, now).state == metrics::ReplicaState::up;
     if (!one.complaints.due(why, up, now)) return;
-    spdlog::warn(
+    events::warn(
+        events::What::engine, plan.replica->settings.name,
         "replica '{}' gives no metrics page at {}: {}; without it the engine's figures are unknown (said at most once "
         "an hour for each reason); {}",
         plan.replica->settings.name, plan.settings.metrics_path, why, page.begun ? way_out : no_answer);

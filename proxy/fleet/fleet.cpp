@@ -1,13 +1,12 @@
 #include "proxy/fleet/fleet.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "config/injection.hpp"
+#include "proxy/events/events.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -45,6 +44,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.in_flight = load.in_flight;
   const auto engine = state.engine.get();
   gauges.kv_tokens = kv_tokens_of(settings, state);
+  gauges.max_in_flight = settings.max_in_flight;
   if (engine.engine != Engine::unknown) gauges.engine = name_of(engine.engine);
   gauges.version = engine.version;
   gauges.model = engine.model;
@@ -309,8 +309,12 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
   if (!shadow) {
     pool->unassigned->waiting = [of_pool] {
-      const auto books = of_pool.lock();
-      return books ? books->figures().queue(std::chrono::steady_clock::now()).waiting : 0;
+      metrics::series::Waiting waiting;
+      if (const auto books = of_pool.lock()) {
+        const auto queue = books->figures().queue(std::chrono::steady_clock::now());
+        waiting = {queue.waiting, queue.waiting_tokens};
+      }
+      return waiting;
     };
   }
   pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<balancer::story::SecondOpinions>();
@@ -341,8 +345,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     specs.back().draining = drains_.has(Drains::who(replica_settings));
     if (!specs.back().draining) replica->state->cut = false;
     if (specs.back().draining && old_replica == nullptr)
-      spdlog::info("replica '{}' at {} drains, as it was told to before", replica_settings.name,
-                   replica_settings.url.host);
+      events::info(events::What::drain, replica_settings.name, "replica '{}' at {} drains, as it was told to before",
+                   replica_settings.name, replica_settings.url.host);
     pool->replicas.push_back(std::move(replica));
   }
   const auto indexes = pool->balancer->set_replicas(specs, now);

@@ -1,13 +1,12 @@
 #include "proxy/fleet/keep_running.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "proxy/events/events.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
@@ -69,7 +68,7 @@ class Running : public std::enable_shared_from_this<Running> {
 void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure, std::string_view consequence) {
   if (!failure) return;
   errors.count(part);
-  spdlog::error("internal error ({}): {}; {}. Please report it",
+  events::error(events::What::weir, "", "internal error ({}): {}; {}. Please report it",
                 metrics::series::part_names[static_cast<std::size_t>(part)], text_of_failure(failure), consequence);
 }
 

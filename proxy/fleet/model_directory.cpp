@@ -1,10 +1,9 @@
 #include "proxy/fleet/model_directory.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <set>
 
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/http/head_lines.hpp"
@@ -104,10 +103,11 @@ class ModelDirectory::Answers {
       if (!refusing_.insert(replica.state->id).second && !forgotten) return;
       const auto& name = replica.settings.name;
       if (replica.settings.api_key.empty())
-        spdlog::info("replica '{}' tells its models only to who has its key: {}", name,
+        events::info(events::What::engine, name, "replica '{}' tells its models only to who has its key: {}", name,
                      snapshot_->keys ? "set api_key" : "clients' own are used, or set api_key");
       else
-        spdlog::warn("replica '{}' refuses the key that its api_key or api_key_file gives it", name);
+        events::warn(events::What::engine, name,
+                     "replica '{}' refuses the key that its api_key or api_key_file gives it", name);
       return publish();
     }
     if (answer.status != 200) return;

@@ -1,7 +1,5 @@
 #include "proxy/fleet/prober.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <cerrno>
@@ -12,6 +10,7 @@
 
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
@@ -75,7 +74,8 @@ Probed probed_by_status(const Replica& replica, const std::string& path, unsigne
   if (status / 100 == 2) return {Sign::probe_passed, Testimony::answered};
   if (!has_no_health_path(status)) return {Sign::probe_failed, Testimony::ill};
   if (!std::exchange(replica.state->probe_connects, true))
-    spdlog::info(
+    events::info(
+        events::What::engine, replica.settings.name,
         "replica '{}' answers {} to GET {}: from now on its probe only connects; set [health] path for another",
         replica.settings.name, status, path);
   return {Sign::probe_passed, Testimony::answered};
@@ -87,7 +87,8 @@ Probed probed_by_connecting(const Replica& replica, int error) {
   if (net::is_local_shortage(error)) return {};
   if (net::tls::is_failure(error)) {
     const auto line = replica.state->failures.failed("cannot connect: " + net::connect_error_text(error), Clock::now());
-    if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+    if (line)
+      events::warn(events::What::failure, replica.settings.name, "replica '{}' {}", replica.settings.name, *line);
   }
   return {error == ECONNREFUSED || error == ENOENT ? Sign::probe_refused : Sign::probe_failed, Testimony::mute};
 }
@@ -102,8 +103,8 @@ void prefer(const Replica& replica, const std::optional<net::Address>& chosen) {
   *found = *first;
   state.address.set(chosen);
   state.other_addresses.set(std::move(others));
-  spdlog::info("replica '{}': connections go to {} now, {} takes none", replica.settings.name, chosen->to_text(),
-               first->to_text());
+  events::info(events::What::discovery, replica.settings.name, "replica '{}': connections go to {} now, {} takes none",
+               replica.settings.name, chosen->to_text(), first->to_text());
 }
 
 /// `any_answer`: an HTTP answer is wanted, even of a replica without a health path.
@@ -219,8 +220,9 @@ class Prober : public std::enable_shared_from_this<Prober> {
       if (change.hung)
         std::static_pointer_cast<Replica>(subject)->state->hung_at.store(change.at, std::memory_order_relaxed);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
-      spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,
-                  metrics::name_of(change.to), metrics::name_of(change.from), change.reason);
+      events::tell(events::What::state, replica, worse ? events::Level::warn : events::Level::info,
+                   "replica '{}' is {}, it was {}: {}", replica, metrics::name_of(change.to),
+                   metrics::name_of(change.from), change.reason);
     }
   }
 

@@ -1,7 +1,5 @@
 #include "proxy/fleet/resolver.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -13,6 +11,7 @@
 
 #include "config/address.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
@@ -127,7 +126,7 @@ class Resolver {
 
   void take(const std::string& host, Name& name, net::FoundAddresses found, Clock::time_point now) {
     if (const auto* why = std::get_if<std::string>(&found)) return not_found(host, name, *why, now);
-    if (!name.said.empty()) spdlog::info("'{}' can be looked up again", host);
+    if (!name.said.empty()) events::info(events::What::discovery, host, "'{}' can be looked up again", host);
     name.said.clear();
     const auto& addresses = std::get<std::vector<Address>>(found);
     for (auto& [replica, members] : name.members) {
@@ -143,7 +142,8 @@ class Resolver {
   /// A replica with an address keeps it: a nameserver that is down takes none away. Without one, nothing can be sent.
   void not_found(const std::string& host, Name& name, const std::string& why, Clock::time_point now) {
     if (name.said != why)
-      spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, why);
+      events::warn(events::What::discovery, host, "cannot look up '{}': {}; replicas keep the addresses that they have",
+                   host, why);
     name.said = why;
     for_each_of(host, [&](const PoolRuntime& pool, const Replica& replica) {
       if (!replica.state->address.get())
@@ -194,8 +194,13 @@ class Resolver {
     if (first && first->address() == wanted.front()) return;
     replica.state->address.set(net::Address(wanted.front(), port));
     if (first)
-      spdlog::info("replica '{}': '{}' is {} now, it was {}", replica.settings.name, replica.settings.url.host,
-                   wanted.front().to_string(), first->address().to_string());
+      events::info(events::What::discovery, replica.settings.name, "replica '{}': '{}' is {} now, it was {}",
+                   replica.settings.name, replica.settings.url.host, wanted.front().to_string(),
+                   first->address().to_string());
+  }
+
+  static std::string name_of(const std::string& replica, const Member& member) {
+    return replica + '-' + std::to_string(member.number);
   }
 
   static void tell(const std::string& replica, const std::string& host, const std::vector<Member>& before,
@@ -205,11 +210,12 @@ class Resolver {
     };
     for (const auto& one : before)
       if (lacks(after, one))
-        spdlog::info("replica '{}-{}' leaves: '{}' is no longer {}", replica, one.number, host,
-                     one.address.to_string());
+        events::info(events::What::discovery, name_of(replica, one), "replica '{}' leaves: '{}' is no longer {}",
+                     name_of(replica, one), host, one.address.to_string());
     for (const auto& one : after)
       if (lacks(before, one))
-        spdlog::info("replica '{}-{}' is new: '{}' is {}", replica, one.number, host, one.address.to_string());
+        events::info(events::What::discovery, name_of(replica, one), "replica '{}' is new: '{}' is {}",
+                     name_of(replica, one), host, one.address.to_string());
   }
 
   Discovered discovered() const {

@@ -30,6 +30,9 @@ namespace weir::proxy::keys {
 struct KeyUse {
   std::atomic<std::uint32_t> requests{0};  ///< Under way or waiting.
   std::atomic<std::size_t> held{0};        ///< Bytes of limits.buffer_memory that they hold.
+  std::atomic<std::uint32_t> waiting{0};   ///< Of the requests, those in a queue.
+  /// Counts the requests whose wait has ended, and adds up how long they waited.
+  std::atomic<std::uint64_t> waits{0}, waited_nanoseconds{0};
 };
 
 struct ClientKey {
@@ -52,6 +55,11 @@ class ClientKeys {
   const config::SharedList<config::ClientKey>& settings() const { return settings_; }
   /// Returns the key that a client has sent; null if it is none of these.
   const ClientKey* find(std::string_view credential) const;
+  /// Calls look(key) for each key, in no order.
+  template <class Look>
+  void each(const Look& look) const {
+    for (const auto& [place, key] : keys_) look(key);
+  }
   /// Returns how many secrets that have left it remembers.
   std::size_t remembered() const { return gone_.size(); }
 

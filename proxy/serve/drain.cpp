@@ -8,6 +8,7 @@
 
 #include "config/quantity.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/serve/drain_step.hpp"
 
 namespace weir::proxy::serve {
@@ -50,7 +51,7 @@ int Drain::run() {
 void Drain::signalled(const std::string& signal) {
   if (!begun_) return begin(signal);
   if (shared_.cutting.load()) return spdlog::warn("{}: weir is ending; {}", signal, drain_progress(left(Clock::now())));
-  spdlog::warn("{}, the second signal: stopping at once", signal);
+  events::warn(events::What::weir, "", "{}, the second signal: stopping at once", signal);
   story_ += ", then " + signal + ": " + std::to_string(shared_.connections.load()) + " connections cut";
   cut();
 }
@@ -86,8 +87,8 @@ void Drain::begin(const std::string& signal) {
   listeners_.close_inherited();
   const auto when = listeners_.accepts_clients() ? "in " + config::format_number(limits.drain_delay.count()) + " s"
                                                  : std::string("from now on, for another weir takes them");
-  spdlog::info("{}: draining {} connections; no new ones {}, the last are cut {} s later", signal,
-               shared_.connections.load(), when, limits.drain.count());
+  events::info(events::What::weir, "", "{}: draining {} connections; no new ones {}, the last are cut {} s later",
+               signal, shared_.connections.load(), when, limits.drain.count());
   manager_.stopping("draining: " + drain_progress(left(now)));
   tick();
 }
@@ -109,7 +110,7 @@ void Drain::tick() {
   if (step == DrainStep::stop && connections > 0) give_up(connections);
   if (step == DrainStep::stop) return context_.stop();
   if (step == DrainStep::cut) {
-    spdlog::warn("{} connections cut: limits.drain is over", connections);
+    events::warn(events::What::weir, "", "{} connections cut: limits.drain is over", connections);
     story_ += ", " + std::to_string(connections) + " connections cut as limits.drain was over";
     return cut();
   }

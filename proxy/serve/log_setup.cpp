@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/serve/machine.hpp"
 
 namespace weir::proxy::serve {
@@ -67,10 +68,10 @@ std::vector<std::string> adopt_with_logs(metrics::record::RequestLog& requests, 
   // Nothing that fails from here on undoes what was adopted.
   try {
     if (const auto problem = requests.change(std::move(opened), instance))
-      spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
+      events::error(events::What::reload, "", "reload: {}; its lines go on into the file that is open", *problem);
     change_log(after);
   } catch (const std::exception& error) {
-    spdlog::error("reload: the logs do not follow: {}", error.what());
+    events::error(events::What::reload, "", "reload: the logs do not follow: {}", error.what());
   }
   return {};
 }

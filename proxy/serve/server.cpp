@@ -22,6 +22,7 @@
 #include "proxy/control/log_watch.hpp"
 #include "proxy/control/rollouts.hpp"
 #include "proxy/control/shadow_api.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/shadows.hpp"
@@ -66,7 +67,7 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
 control::KeptRollouts kept_rollouts(const config::Settings& settings) {
-  auto kept = settings.rollouts.empty() ? control::KeptRollouts() : control::read_rollouts(settings.admin.state);
+  auto kept = control::read_rollouts(settings.admin.state);
   if (!kept.conversation_key) kept.conversation_key = exchange::make_sip_key();
   return kept;
 }
@@ -93,6 +94,7 @@ class Server {
   void warn_of_few_descriptors(const config::Limits& limits) const;
   std::string why_not_ready() const;
   control::Standing standing() const;
+  live::Surroundings surroundings() const;
   void look_after_log(Clock::time_point now);
 
   asio::io_context context_{1};
@@ -117,12 +119,15 @@ class Server {
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::CoupleWatch couple_watch_{history_, slow_answers_};
   control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
+  live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
+                   std::chrono::system_clock::now()};
   control::AdminSources admin_sources_{exposition_,
                                        fleet_,
                                        reload_,
                                        history_,
                                        slow_answers_,
                                        rollouts_,
+                                       live_,
                                        shared_.bypass,
                                        [this] { return why_not_ready(); },
                                        [this] { return standing(); }};
@@ -154,7 +159,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
       listeners_(context_, take_inherited_sockets(),
                  [this](Audience audience, net::UniqueFd client) { accepted(audience, std::move(client)); }) {
   for (const int signal : handled_signals) signals_.add(signal);
-  for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
+  for (const auto& line : start_lines(settings, version, threads_)) events::info(events::What::weir, "", "{}", line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.buffer_memory = [this] {
     return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
@@ -163,6 +168,12 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   exposition_.bypass = [this] { return shared_.bypass.load(std::memory_order_relaxed); };
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.snapshot()); };
   exposition_.rollouts = [this] { return rollouts_.gauges(); };
+  exposition_.findings = [this] {
+    std::vector<metrics::series::Exposition::Finding> all;
+    for (auto& one : live_.findings()) all.push_back({one.what, std::move(one.who)});
+    return all;
+  };
+  history_.on_finished = [this](const auto& record, auto now) { live_.finished(record, now); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     handshakes_.push_back(std::make_unique<Handshakes>(
@@ -225,9 +236,30 @@ control::Standing Server::standing() const {
   return {drain_->begun(), reload_errors_, log_.account(), log_watch_.loses()};
 }
 
+live::Surroundings Server::surroundings() const {
+  const auto snapshot = fleet_.snapshot();
+  live::Surroundings around;
+  around.why_not_ready = why_not_ready();
+  around.draining = drain_->begun();
+  around.bypass = shared_.bypass.load();
+  around.loaded = exposition_.last_load.last_success;
+  around.last_reload_ok = exposition_.last_load.successful;
+  around.reload_errors = reload_errors_;
+  around.connections = shared_.connections.load();
+  around.connections_limit = std::min(snapshot->settings.limits.connections, clients_by_descriptors_);
+  around.buffer_bytes = shared_.buffers.used();
+  around.buffer_limit_bytes = shared_.buffers.limit();
+  around.log = log_.account();
+  around.log_loses = log_watch_.loses();
+  if (around.log_loses) around.log_why = control::why_lost(around.log);
+  around.comparisons = live_comparison_.latest(*snapshot);
+  around.rollouts = rollouts_.rows();
+  return around;
+}
+
 void Server::look_after_log(Clock::time_point now) {
   if (const auto said = log_watch_.tick(log_.account(), reload_.settings().log.requests, now))
-    spdlog::log(said->warns ? spdlog::level::warn : spdlog::level::info, said->text);
+    events::tell(events::What::log, "", said->warns ? events::Level::warn : events::Level::info, "{}", said->text);
 }
 
 void Server::accepted(Audience audience, net::UniqueFd client) {
@@ -275,8 +307,8 @@ void Server::signalled(int signal) {
 void Server::reopen_log(const std::string& signal) {
   const auto& file = reload_.settings().log.requests;
   if (file.empty() || file == "-") return spdlog::info("{}: no request log in a file, nothing to open anew", signal);
-  if (const auto problem = log_.reopen()) return spdlog::error("{}: {}", signal, *problem);
-  spdlog::info("{}: opened the request log '{}' anew", signal, file);
+  if (const auto problem = log_.reopen()) return events::error(events::What::log, "", "{}: {}", signal, *problem);
+  events::info(events::What::log, "", "{}: opened the request log '{}' anew", signal, file);
 }
 
 /// Steps that can fail come first.
@@ -307,7 +339,7 @@ void Server::reloaded(const control::Reload::Result& result) {
   exposition_.last_load.successful = successful;
   reload_errors_ = result.errors;
   if (successful) exposition_.last_load.last_success = std::chrono::system_clock::now();
-  if (shared_.bypass.load()) spdlog::warn(control::bypass_is_on);
+  if (shared_.bypass.load()) events::warn(events::What::bypass, "", control::bypass_is_on);
   manager_.ready(successful ? "serving" : "serving with the settings before the reload that failed");
 }
 
@@ -335,6 +367,7 @@ void Server::look_after_replicas() {
   live_comparison_.tick(*snapshot, now);
   couple_watch_.tick(now);
   rollouts_.tick(now);
+  live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now());
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
@@ -355,7 +388,7 @@ int Server::run() {
   await_signal();
   look_after_replicas();
   accepting_ = true;
-  for (const auto& line : listening_lines(settings)) spdlog::info(line);
+  for (const auto& line : listening_lines(settings)) events::info(events::What::weir, "", "{}", line);
   warn_of_few_descriptors(settings.limits);
   manager_.ready("serving");
   return drain_->run();

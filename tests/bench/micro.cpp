@@ -6,11 +6,13 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "balancer/pool.hpp"
+#include "balancer/prefix/index.hpp"
 #include "balancer/token_estimator.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/record/request_record.hpp"
@@ -209,7 +211,7 @@ std::unique_ptr<Exposition> fleet_of(std::int64_t replicas, std::int64_t busy) {
   auto fleet = std::make_unique<Exposition>(2, metrics::series::BuildInfo{"0", "c++"}, objectives_of("chat0"));
   for (std::int64_t i = 0; i < replicas; ++i) {
     const std::string pool = "chat" + std::to_string(i / 10);
-    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return std::size_t{0}; };
+    if (i % 10 == 0) fleet->add({pool, "", ""}).waiting = [] { return metrics::series::Waiting{}; };
     auto& replica = fleet->add({pool, "gpu" + std::to_string(i), "vllm-fp16"});
     replica.gauges = [gauges = gauges_of(i < busy)] { return gauges; };
     for (std::size_t loop = 0; i < busy && loop < 2; ++loop) count_chats(replica.shard(loop));
@@ -369,6 +371,29 @@ void prefix_keys(benchmark::State& state, bool with) {
 }
 BENCHMARK_CAPTURE(prefix_keys, with, true)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
 BENCHMARK_CAPTURE(prefix_keys, without, false)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
+
+/// Conversations of 26 anchors, as a chat of 4 KiB has, over so many replicas: a look, the entering at the choice, and the
+/// answer. Half of the prompts are known.
+void prefix_index(benchmark::State& state) {
+  const auto replicas = static_cast<balancer::ReplicaIndex>(state.range(0));
+  balancer::PrefixIndex index;
+  for (balancer::ReplicaIndex i = 0; i < replicas; ++i) index.place({i, i + 1u}, 200'000);
+  std::mt19937_64 random(1);
+  std::vector<metrics::wire::PromptPrefix> prompts(20'000);
+  for (auto& prompt : prompts)
+    for (std::uint64_t i = 1; i <= 26; ++i) prompt.anchors.push_back({random() | 1, i * 160});
+  for (auto _ : state) {
+    const auto& prompt = prompts[random() % (random() % 2 == 0 ? 100 : prompts.size())];
+    const auto tokens = index.refine(prompt, 1040);
+    index.look(prompt, tokens);
+    balancer::ReplicaIndex best = 0;
+    for (balancer::ReplicaIndex i = 0; i < replicas; ++i)
+      if (index.cached(i, tokens) > index.cached(best, tokens)) best = i;
+    const auto prediction = index.sent(prompt, best, tokens);
+    index.answered(prediction, best, 0, {.prompt = 1040, .cached = prediction.cached, .output = 100});
+  }
+}
+BENCHMARK(prefix_index)->Arg(4)->Arg(12)->Arg(100);
 
 }  // namespace
 

@@ -42,6 +42,16 @@ Trace read_azure(std::istream& in, std::size_t limit);
 bool is_mooncake(std::string_view first_line);
 Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit);
 
+/// Qwen-Bailian's traces (qwen-bailian-usagetraces-anon) have a JSON object a line with `chat_id`, `parent_chat_id` (-1
+/// where there is none), `timestamp` (seconds), `input_length`, `output_length`, `turn`, and `hash_ids`, one for each
+/// 16 tokens of the prompt. A turn's parent is the request of that chat id further up; where none is, it has none.
+///
+/// A line may have `think`, the seconds from the parent's end to the turn. Where it is missing, it is the time between
+/// their arrivals less what the parent's answer took at bailian_token_s a token, because the traces tell no ends.
+inline constexpr double bailian_token_s = 0.03;
+bool is_bailian(std::string_view first_line);
+Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit);
+
 /// A request log of weir's, or of `weir-lab load --log`: arrivals, lengths and turns of what was served once. It holds
 /// no texts, so prompts are made up. Those of one conversation (`group`) begin alike: each turn says again what the
 /// turns before it said, and how long their answers were. A shadow's lines are no arrivals and are left out. The lines

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "metrics/compare/comparison/bridge.hpp"
 #include "metrics/compare/comparison/notes.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/values.hpp"
+#include "metrics/compare/statistics/change.hpp"
 #include "metrics/compare/statistics/effects.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/share_ratio.hpp"
@@ -36,6 +38,7 @@ class Comparing {
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
     keep_window();
     count();
+    count_one_sided_blocks();
     const double may_run_s = std::isfinite(p99) ? 2 * p99 : 0.0;
     complete_us_ = last_us_ - microseconds(may_run_s);
     load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, complete_us_);
@@ -44,34 +47,48 @@ class Comparing {
     find_look();
     find_history_used();
     give_verdicts();
+    find_changes();
     if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
     if (options_.bins > 0) {
       for (const auto& [metric, values] :
            {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)})
         result_.distributions.push_back(overlay_of(metric, *values, options_.bins));
     }
-    result_.notes = notes_of(result_, load_, pairing_, drifting());
+    result_.notes = notes_of(result_, load_, pairing_, drifting(), samples_);
     return {std::move(result_), std::move(pairing_)};
   }
 
  private:
-  /// A configuration may be on both sides, or beside the control in the primary's place too. Its shadow then has a name
-  /// of its own.
+  /// A configuration may be on both sides, or beside the control in the primary's place too. Its shadow then has the
+  /// name of the [[shadow]] behind its own.
   void name_sides() {
     const bool control = pairing_.mode == pairs::Mode::control;
     result_.side_a = named(options_.a, control);
     result_.side_b = named(options_.b, paired());
     const bool of_shadows = options_.a.by == sides::By::role || options_.a.by == sides::By::shadow;
     const bool same = !of_shadows && result_.side_a.name == result_.side_b.name;
-    result_.a = label(result_.side_a, !of_shadows && (same || control));
-    result_.b = label(result_.side_b, same);
+    const auto shadow_a = only_shadow(&pairs::Pair::a), shadow_b = only_shadow(&pairs::Pair::b);
+    result_.a = label(result_.side_a, !of_shadows && (same || control), shadow_a);
+    result_.b = label(result_.side_b, same, shadow_b);
+    // Two shadows of one name and configuration are told apart by nothing but the roles.
+    if (result_.a == result_.b && same) result_.b = label(result_.side_b, true, {});
+  }
+  /// Returns the name of the [[shadow]] on one side; "" if there are several.
+  std::string_view only_shadow(const samples::Sample* pairs::Pair::*side) const {
+    samples::Names::Name found = 0;
+    for (const pairs::Pair& pair : pairing_.pairs) {
+      const auto name = (pair.*side)->shadow;
+      if (name == 0 || (found != 0 && name != found)) return {};
+      found = name;
+    }
+    return names_.text(found);
   }
   ComparedSide named(const sides::Selection& side, bool shadow) const {
     if (side.by == sides::By::role) return {side.label(names_), side.role};
     return {side.label(names_), shadow || side.by == sides::By::shadow ? Role::shadow : Role::primary};
   }
-  static std::string label(const ComparedSide& side, bool ambiguous) {
-    return ambiguous && side.role == Role::shadow ? side.name + " (shadow)" : side.name;
+  static std::string label(const ComparedSide& side, bool ambiguous, std::string_view shadow) {
+    return ambiguous && side.role == Role::shadow ? shadow_label(side.name, shadow) : side.name;
   }
 
   /// Returns the window as far as it is declared.
@@ -98,34 +115,61 @@ class Comparing {
     return last;
   }
 
+  static std::int64_t first_moment(std::span<const samples::Sample> samples) {
+    return samples.empty() ? 0 : std::ranges::min(samples, {}, &samples::Sample::dispatched_us).dispatched_us;
+  }
+
   bool paired() const { return pairing_.mode != pairs::Mode::split; }
 
   /// Sets the window. It is empty if the sides never met, or the shadow was never warm.
   void find_window() {
-    statistics::Window& window = result_.window;
-    std::int64_t from = 0, end = 0;
-    if (paired()) {
-      const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
-                                     [&](const pairs::Pair& pair) { return pair.at_us >= *pairing_.warm_us; });
-      if (warm == pairing_.pairs.end()) {
-        if (!options_.from_us || *pairing_.warm_us == pairs::never_warm) return;
-        from = *pairing_.warm_us;
-      } else {
-        from = warm->at_us;
-      }
-      if (!pairing_.pairs.empty()) end = pairing_.pairs.back().at_us + 1;
-    } else if (!pairing_.only_a.empty() && !pairing_.only_b.empty()) {
-      const auto last = std::minmax(pairing_.only_a.back().at_us, pairing_.only_b.back().at_us);
-      from = std::max(pairing_.only_a.front().at_us, pairing_.only_b.front().at_us);
-      // Whoever says where the window begins wants all that follows.
-      end = (options_.from_us ? last.second : last.first) + 1;
-    } else {
+    if (!paired()) {
+      find_window_of_split();
       return;
     }
-    window.from_us = options_.from_us ? std::max(*options_.from_us, pairing_.warm_us.value_or(0)) : from;
+    const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
+                                   [&](const pairs::Pair& pair) { return pair.at_us >= *pairing_.warm_us; });
+    std::int64_t first = *pairing_.warm_us;
+    if (warm != pairing_.pairs.end()) {
+      first = warm->at_us;
+    } else if (!options_.from_us || first == pairs::never_warm) {
+      return;
+    }
+    const std::int64_t end = pairing_.pairs.empty() ? 0 : pairing_.pairs.back().at_us + 1;
+    set_window(first, end, std::max(options_.from_us.value_or(first), *pairing_.warm_us));
+  }
+
+  void find_window_of_split() {
+    const auto asked = [&](const std::vector<pairs::Single>& singles) {
+      const statistics::Window window = asked_for(options_);
+      std::optional<statistics::Window> found;
+      for (const pairs::Single& one : singles) {
+        if (!window.holds(one.at_us)) continue;
+        if (!found) found = statistics::Window{one.at_us, 0};
+        found->to_us = one.at_us + 1;
+      }
+      return found;
+    };
+    const auto a = asked(pairing_.only_a), b = asked(pairing_.only_b);
+    if (!a || !b) return;
+    const std::int64_t earlier = std::min(a->from_us, b->from_us), later = std::max(a->to_us, b->to_us);
+    if (a->to_us <= b->from_us || b->to_us <= a->from_us) {
+      result_.apart = Apart{*a, *b};
+      result_.window = {earlier, later};
+      return;
+    }
+    // Whoever says where the window begins wants all that follows.
+    const std::int64_t first = options_.from_us ? earlier : std::max(a->from_us, b->from_us);
+    set_window(first, options_.from_us ? later : std::min(a->to_us, b->to_us), options_.from_us.value_or(first));
+  }
+
+  /// `first` is the first moment that counts, `begin` the one from which a declared length is measured.
+  void set_window(std::int64_t first, std::int64_t end, std::int64_t begin) {
+    statistics::Window& window = result_.window;
     result_.declared = options_.to_us || options_.length_us;
-    window.to_us = end;
-    if (options_.length_us) window.to_us = window.from_us + *options_.length_us;
+    // Blocks are parts of a time that has requests, not of one before the first of them.
+    window = {begin < first_moment(samples_) ? std::max(begin, std::min(first, end)) : begin, end};
+    if (options_.length_us) window.to_us = begin + *options_.length_us;
     if (options_.to_us) window.to_us = *options_.to_us;
     window.to_us = std::max(window.to_us, window.from_us);
   }
@@ -169,16 +213,25 @@ class Comparing {
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
   }
 
+  void count_one_sided_blocks() {
+    if (paired() || result_.apart) return;
+    std::array<bool, statistics::block_count> a{}, b{};
+    for (const pairs::Single& one : pairing_.only_a) a[result_.window.block_of(one.at_us)] = true;
+    for (const pairs::Single& one : pairing_.only_b) b[result_.window.block_of(one.at_us)] = true;
+    for (std::size_t i = 0; i < statistics::block_count; ++i) result_.one_sided_blocks += a[i] != b[i];
+  }
+
   /// True if a stretch is long enough. The last request need not lie at its very end.
   static bool reaches(double seconds, double needed_s) { return seconds >= (1 - slack) * needed_s; }
 
   /// Sets which part of the window the verdicts are about that have no history.
   void find_look() {
-    const bool none = paired() ? pairing_.pairs.empty() : pairing_.only_a.empty() || pairing_.only_b.empty();
+    const bool none = result_.apart ||
+                      (paired() ? pairing_.pairs.empty() : pairing_.only_a.empty() || pairing_.only_b.empty());
     const double length = result_.window.seconds();
     judged_ = result_.window;
     ended_ = result_.declared && !ends_before_window();
-    if (result_.declared) {
+    if (result_.declared || result_.apart) {
       too_short_ = none || !reaches(length, needed_s_);
       return;
     }
@@ -207,9 +260,20 @@ class Comparing {
   std::optional<History> suitable(const std::vector<History>& histories) const {
     for (const History& one : histories) {
       const bool known = one.variance(statistics::Metric::tpot) || one.variance(statistics::Metric::ttft);
-      if (known && (paired() || !one.paired)) return one;
+      if (known && (paired() || !one.paired) && is_of(one.pool)) return one;
     }
     return std::nullopt;
+  }
+
+  /// True if all requests that are compared are of this pool, or it is "". Without its line a primary does not tell.
+  bool is_of(std::string_view pool) const {
+    if (pool.empty()) return true;
+    const auto fits = [&](const samples::Sample* primary) {
+      return primary == nullptr || names_.text(primary->pool) == pool;
+    };
+    if (paired()) return std::ranges::all_of(pairing_.pairs, fits, &pairs::Pair::primary);
+    return std::ranges::all_of(pairing_.only_a, fits, &pairs::Single::sample) &&
+           std::ranges::all_of(pairing_.only_b, fits, &pairs::Single::sample);
   }
 
   double range_s() const {
@@ -227,6 +291,19 @@ class Comparing {
     if (!history_) return;
     const auto hours = [&](statistics::Metric metric) { return history_->hours(metric); };
     result_.history = {std::max(hours(statistics::Metric::ttft), hours(statistics::Metric::tpot)), history_->source};
+  }
+
+  void find_changes() {
+    if (result_.apart || !load_.same || result_.window.seconds() > longest_s) return;
+    constexpr std::int64_t minute_us = 60'000'000;
+    for (const auto& [metric, values] :
+         {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)}) {
+      const auto minutes = log_ratios_by_minute(*values, result_.window);
+      const auto change = statistics::change_in(minutes, std::log1p(margin_of(metric)));
+      if (!change) continue;
+      result_.changes.push_back({metric, result_.window.from_us + static_cast<std::int64_t>(change->at) * minute_us,
+                                 statistics::shown(change->after - change->before)});
+    }
   }
 
   /// Returns the metrics whose differences drift slowly.
@@ -285,12 +362,14 @@ class Comparing {
     verdict.p = std::numeric_limits<double>::quiet_NaN();
     std::ranges::transform(whole.blocks, verdict.blocks.begin(), [](double block) { return statistics::shown(block); });
     set_figures(verdict, whole);
-    if (const auto variance = history_ ? history_->variance(metric) : std::nullopt) {
+    if (result_.apart && verdict.value_a.value_or(0) > 0 && verdict.value_b)
+      verdict.estimate = *verdict.value_b / *verdict.value_a - 1;
+    if (const auto variance = history_ && !result_.apart ? history_->variance(metric) : std::nullopt) {
       add_sequence(verdict, values, *variance, whole);
     } else {
       add_look(verdict, result_.look ? ratio_of(values, judged_) : whole);
     }
-    if (const statistics::Effect effect = effect_of(verdict); effect.known())
+    if (const statistics::Effect effect = comparison::effect_of(verdict); effect.known())
       verdict.interval = statistics::shown(interval_of(effect));
     result_.verdicts.push_back(std::move(verdict));
   }
@@ -307,7 +386,7 @@ class Comparing {
     if (!too_short_) {
       verdict.effect = judged.estimate;
       set_figures(verdict, judged);
-    } else if ((result_.look || ended_) && !result_.unfilled) {
+    } else if ((result_.look || ended_) && !result_.unfilled && !result_.apart) {
       verdict.needs_s = needed_s_;
     }
   }
@@ -326,15 +405,6 @@ class Comparing {
       verdict.effect.reset();
       verdict.needs_s = 60 * static_cast<double>(statistics::least_minutes);
     }
-  }
-
-  static statistics::Effect effect_of(const Verdict& verdict) {
-    return {.metric = verdict.metric,
-            .estimate = verdict.effect,
-            .margin = verdict.margin,
-            .worse_margin = verdict.worse_margin,
-            .looks = verdict.looks,
-            .sequence = verdict.sequence};
   }
 
   std::optional<double> worse_margin_of(statistics::Metric metric) const {
@@ -389,7 +459,7 @@ class Comparing {
     std::vector<Verdict*> verdicts;
     for (Verdict& verdict : result_.verdicts) {
       if (is_tail(verdict.metric) != tails) continue;
-      family.push_back(effect_of(verdict));
+      family.push_back(comparison::effect_of(verdict));
       verdicts.push_back(&verdict);
     }
     const std::vector<statistics::Decision> decisions = statistics::decide(family);
@@ -409,6 +479,7 @@ class Comparing {
   }
 
   Bar bar_of(const Verdict& verdict) const {
+    if (result_.apart) return Bar::apart;
     if (result_.declared && !ended_ && !verdict.sequence) return Bar::running;
     if (result_.unfilled) return Bar::cold;
     if (verdict.interval) return load_bar_of(verdict.metric, verdict.finding);
@@ -459,11 +530,29 @@ class Comparing {
 }  // namespace
 
 Compared compare_pairs(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
-  return Comparing(samples, names, options).run();
+  Compared compared = Comparing(samples, names, options).run();
+  if (auto& comparison = compared.comparison; comparison.apart) {
+    bridge(comparison, samples, names, options);
+    comparison.notes.insert(comparison.notes.begin(), Note{"no_overlap", apart_sentence(comparison)});
+  }
+  return compared;
 }
 
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
   return compare_pairs(samples, names, options).comparison;
+}
+
+std::string shadow_label(std::string_view name, std::string_view shadow) {
+  return std::string(name) + " (" + std::string(shadow.empty() || shadow == name ? "shadow" : shadow) + ')';
+}
+
+statistics::Effect effect_of(const Verdict& verdict) {
+  return {.metric = verdict.metric,
+          .estimate = verdict.effect,
+          .margin = verdict.margin,
+          .worse_margin = verdict.worse_margin,
+          .looks = verdict.looks,
+          .sequence = verdict.sequence};
 }
 
 Floor floor_of(const Comparison& same) {

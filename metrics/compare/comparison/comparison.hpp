@@ -30,7 +30,7 @@ using Floor = std::array<double, statistics::metric_count>;
 struct Options {
   sides::Selection a, b;
   /// The window. Without a beginning it begins when both sides are there, and no pair counts before the
-  /// shadow is warm. Without an end, `length_us` gives it; with either it is declared, and there is one look, at its
+  /// shadow is warm. A beginning before the first request of either side is that request's moment. Without an end, `length_us` gives it; with either it is declared, and there is one look, at its
   /// end. Without both it ends with the last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
   std::optional<config::Slo> slo{};
@@ -39,8 +39,8 @@ struct Options {
   pairs::FaultMargins fault_margins = pairs::fault_margins;
   Floor floor{};
   statistics::Margins margins{};  ///< For `not_worse`.
-  /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the mode counts; without one, those among
-  /// the samples.
+  /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the pool and the mode counts; without
+  /// one, those among the samples.
   std::vector<History> histories{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};
@@ -103,6 +103,19 @@ struct Look {
   std::optional<double> next_s{};
 };
 
+/// Two sides that had no request at the same time, and when each of them had requests.
+struct Apart {
+  statistics::Window a, b;
+  std::string control{};  ///< It ran beside both, and the verdicts are by it (bridge.hpp); "" if there is none.
+};
+
+/// A figure that is another since a moment within the window.
+struct Changed {
+  statistics::Metric metric = statistics::Metric::ttft;
+  std::int64_t since_us = 0;
+  double by = 0;  ///< b/a after it, relative to b/a before, less one.
+};
+
 struct Note {
   std::string code;  ///< load_differs, different_tokenizer, spared_load, slow_drift, ...
   std::string sentence;
@@ -124,6 +137,9 @@ struct Comparison {
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
   statistics::Window window{};
   bool declared = false;                 ///< The window has an end that was declared.
+  std::optional<Apart> apart{};          ///< Then figures stand side by side, and without a control none has a verdict.
+  unsigned one_sided_blocks = 0;         ///< Of a split: blocks in which one side alone has requests.
+  std::vector<Changed> changes;          ///< Of ttft and tpot; at most one of each.
   std::optional<HistoryUsed> history{};  ///< The figures of medians may be looked at at any time.
   std::optional<Look> look{};            ///< Of the other figures, where the window is not declared.
   std::vector<Verdict> verdicts;         ///< slo only with an objective.
@@ -151,6 +167,13 @@ struct Compared {
   pairs::Pairing pairing;
 };
 Compared compare_pairs(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
+
+/// Returns what the shadow's side is called where `name` is the primary's as well: "fp16 (control)", by the name of its
+/// [[shadow]], or "fp16 (shadow)" without one.
+std::string shadow_label(std::string_view name, std::string_view shadow);
+
+/// Returns the effect that a verdict is about, as a family of verdicts is decided.
+statistics::Effect effect_of(const Verdict& verdict);
 
 /// Returns the estimates of a comparison of one configuration with itself, as the noise floor of others.
 Floor floor_of(const Comparison& same);

@@ -88,6 +88,8 @@ std::string worse_word(const Comparison& comparison) {
 }
 
 std::string beginning(const Comparison& comparison, Gate gate) {
+  if (comparison.apart && comparison.apart->control.empty())
+    return comparison.a + " and " + comparison.b + " did not run at the same time";
   if (gate == Gate::worse) return comparison.b + ' ' + worse_word(comparison);
   if (gate == Gate::unknown) return "Not known yet whether " + comparison.b + " is worse than " + comparison.a;
   const bool faster = is(comparison, Metric::tpot, Finding::better) || is(comparison, Metric::ttft, Finding::better);
@@ -112,11 +114,15 @@ std::string minutes(double seconds) { return format("%.0f min", std::ceil(second
 
 /// Says what to do.
 std::string advice(const Comparison& comparison, Gate gate) {
+  if (comparison.apart && comparison.apart->control.empty())
+    return "No verdict: run both at once, or a control beside each.";
   if (gate == Gate::worse) return "Do not promote.";
   if (gate == Gate::pass)
     return comparison.sameness.word == pairs::Alike::differs ? "Look at the answers before you promote."
                                                              : "May be promoted.";
   const double window_s = comparison.window.seconds();
+  if (comparison.apart) return "Run both at once.";
+  if (comparison.one_sided_blocks > 0) return "Let the sides take shorter turns, or run both at once.";
   if (comparison.unfilled) return "Wait until the shadow is warm.";
   if (comparison.needs_s && *comparison.needs_s > window_s)
     return "Wait " + minutes(*comparison.needs_s - window_s) + " more.";
@@ -134,6 +140,9 @@ std::string conclusion_of(const Comparison& comparison, const GateResult& gate) 
     line.append(before).append(figure);
     before = ", ";
   }
+  for (const Changed& changed : comparison.changes)
+    line += "; " + std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " since " +
+            time_of_day(changed.since_us).substr(0, 5);
   if (const auto text = likeness(comparison); !text.empty()) line += "; " + text;
   return line + ". " + advice(comparison, gate.word);
 }

@@ -22,6 +22,13 @@ bool is_safe(Finding finding) {
   return finding == Finding::better || finding == Finding::equivalent || finding == Finding::not_worse;
 }
 
+/// A margin that a floor or an option widened may hold more than b may be worse by.
+bool hides_worse(const Verdict& verdict) {
+  const auto most = verdict.worse_margin;
+  if (verdict.finding != Finding::equivalent || !most || verdict.margin <= *most) return false;
+  return !verdict.interval || verdict.interval->high > *most;
+}
+
 /// Sorts what was found into a result.
 void add(GateResult& result, std::string_view name, Finding finding, bool guardrail, const std::string& sentence) {
   const std::string text = std::string(name) + ": " + sentence;
@@ -44,9 +51,18 @@ GateResult gate_of(const Comparison& comparison, SplitFaults split) {
   if (comparison.mode == pairs::Mode::split && split == SplitFaults::unknown)
     result.unknown.emplace_back("failed: the sides had different requests, and faults are compared pair by pair alone");
   for (const Verdict& verdict : comparison.verdicts) {
-    if (is_guardrail(verdict.metric) || is_watched(verdict.metric))
-      add(result, name_of(verdict.metric), verdict.finding, is_guardrail(verdict.metric), verdict.why);
+    const bool guardrail = is_guardrail(verdict.metric);
+    if (guardrail && hides_worse(verdict)) {
+      add(result, name_of(verdict.metric), Finding::inconclusive, true,
+          verdict.why + " That margin is wider than the " + percent(*verdict.worse_margin) +
+              " that it may be worse by.");
+    } else if (guardrail || is_watched(verdict.metric)) {
+      add(result, name_of(verdict.metric), verdict.finding, guardrail, verdict.why);
+    }
   }
+  if (comparison.sameness.word == pairs::Alike::differs)
+    result.unknown.push_back("answers: they differ, and no figure says whether they are as good. " +
+                             why(comparison.sameness, comparison));
   if (!result.worse.empty()) {
     result.word = Gate::worse;
   } else if (result.unknown.empty() && !comparison.verdicts.empty()) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -53,34 +54,70 @@ statistics::Minutes series_of(const Couple::Minutes& known) {
   return series;
 }
 
-/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran.
-std::vector<Names::Name> controls_of(std::span<const samples::Sample> samples) {
+/// Calls `take(primary, shadow)` for each answer of a shadow whose primary's is there.
+template <class Take>
+void for_each_mirrored(std::span<const samples::Sample> samples, Take take) {
   pairs::Answers primaries;
   for (const samples::Sample& sample : samples) {
     if (sample.role == Role::primary) primaries.add(sample);
   }
   primaries.settle();
-  std::map<Names::Name, bool> same;
   for (const samples::Sample& sample : samples) {
-    if (sample.role != Role::shadow || sample.drop_reason != 0 || sample.shadow == 0) continue;
-    const samples::Sample* const primary = primaries.find(sample.pair);
-    if (!primary) continue;
-    const auto [one, added] = same.emplace(sample.shadow, true);
-    one->second &= sample.config != 0 && sample.config == primary->config;
+    if (sample.role != Role::shadow || sample.drop_reason != 0) continue;
+    if (const samples::Sample* const primary = primaries.find(sample.pair)) take(*primary, sample);
   }
-  std::vector<Names::Name> controls;
-  for (const auto& [shadow, is_control] : same) {
-    if (is_control) controls.push_back(shadow);
+}
+
+/// Returns the [[shadow]]s whose answers came from the configuration that their primaries ran, and the pools of those.
+std::map<Names::Name, Names::Name> controls_of(std::span<const samples::Sample> samples) {
+  std::map<Names::Name, Names::Name> pools;
+  std::set<Names::Name> others;
+  for_each_mirrored(samples, [&](const samples::Sample& primary, const samples::Sample& shadow) {
+    if (shadow.shadow == 0) return;
+    pools.emplace(shadow.shadow, primary.pool);
+    if (shadow.config == 0 || shadow.config != primary.config) others.insert(shadow.shadow);
+  });
+  std::erase_if(pools, [&](const auto& one) { return others.contains(one.first); });
+  return pools;
+}
+
+/// Joins couples of one pool.
+History history_of(const std::vector<const Couple*>& couples) {
+  History history;
+  for (const Couple* const couple : couples) {
+    history.pool = couple->pool;
+    history.paired = couple->paired;
+    history.source += (history.source.empty() ? "" : ", ") + couple->source;
+    for (const Metric metric : metrics_of_minutes) {
+      const auto at = static_cast<std::size_t>(metric);
+      history.minutes[at].push_back(series_of(couple->minutes[at]));
+    }
   }
-  return controls;
+  return history;
+}
+
+std::vector<History> histories_of(const std::vector<const Couple*>& couples) {
+  std::vector<History> histories;
+  for (const bool paired : {true, false}) {
+    std::map<std::string_view, std::vector<const Couple*>> by_pool;
+    for (const Couple* const couple : couples) {
+      if (couple->paired == paired) by_pool[couple->pool].push_back(couple);
+    }
+    for (const auto& [pool, its_couples] : by_pool) {
+      History history = history_of(its_couples);
+      if (history.variance(Metric::tpot) || history.variance(Metric::ttft)) histories.push_back(std::move(history));
+    }
+  }
+  return histories;
 }
 
 void add_controls(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names,
                   const pairs::WarmUp& warm_up) {
   const sides::Selection primaries{sides::By::role, 0, Role::primary};
-  for (const Names::Name shadow : controls_of(samples)) {
+  for (const auto& [shadow, pool] : controls_of(samples)) {
     Couple couple = couple_of(samples, primaries, {sides::By::shadow, shadow, Role::shadow}, warm_up,
                               std::string(names.text(shadow)) + " against its primary");
+    couple.pool = names.text(pool);
     if (couple.paired) couples.push_back(std::move(couple));
   }
 }
@@ -98,6 +135,7 @@ void add_replicas(std::vector<Couple>& couples, std::span<const samples::Sample>
       if (b == replicas.end()) break;
       Couple couple;
       couple.source = std::string(b->first) + " against " + std::string(a->first);
+      couple.pool = names.text(key.first);
       for (const Metric metric : metrics_of_minutes) {
         statistics::SideValues values;
         const auto take = [&](const std::vector<const samples::Sample*>& of, std::vector<statistics::Point>& points) {
@@ -126,6 +164,14 @@ double History::hours(Metric metric) const {
   return static_cast<double>(known) / 60;
 }
 
+std::optional<Configurations> different_configurations(std::span<const samples::Sample> samples) {
+  std::optional<Configurations> different;
+  for_each_mirrored(samples, [&](const samples::Sample& primary, const samples::Sample& shadow) {
+    if (!different && primary.config != shadow.config) different = {primary.config, shadow.config};
+  });
+  return different;
+}
+
 std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const Names& names,
                                const pairs::WarmUp& warm_up) {
   std::vector<Couple> couples;
@@ -147,27 +193,16 @@ Couple couple_of(std::span<const samples::Sample> samples, const sides::Selectio
 }
 
 std::vector<History> histories_of(std::span<const Couple> couples) {
-  std::vector<History> histories;
-  for (const bool paired : {true, false}) {
-    History history;
-    history.paired = paired;
-    for (const Couple& couple : couples) {
-      if (couple.paired != paired) continue;
-      history.source += (history.source.empty() ? "" : ", ") + couple.source;
-      for (const Metric metric : metrics_of_minutes) {
-        const auto at = static_cast<std::size_t>(metric);
-        history.minutes[at].push_back(series_of(couple.minutes[at]));
-      }
-    }
-    if (history.variance(Metric::tpot) || history.variance(Metric::ttft)) histories.push_back(std::move(history));
-  }
-  return histories;
+  std::vector<const Couple*> all;
+  for (const Couple& couple : couples) all.push_back(&couple);
+  return histories_of(all);
 }
 
 void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::int64_t to) {
   for (const Couple& couple : couples) {
-    auto& known = couples_[couple.source];
+    auto& known = couples_[{couple.pool, couple.source}];
     known.source = couple.source;
+    known.pool = couple.pool;
     known.paired = couple.paired;
     for (std::size_t metric = 0; metric < statistics::metric_count; ++metric) {
       for (const auto& [minute, value] : couple.minutes[metric]) {
@@ -175,7 +210,7 @@ void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::i
       }
     }
   }
-  for (auto& [source, couple] : couples_) {
+  for (auto& [key, couple] : couples_) {
     for (auto& minutes : couple.minutes) minutes.erase(minutes.begin(), minutes.lower_bound(to - most_minutes));
   }
   std::erase_if(couples_, [](const auto& one) {
@@ -184,8 +219,8 @@ void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::i
 }
 
 std::vector<History> PastCouples::histories() const {
-  std::vector<Couple> couples;
-  for (const auto& [source, couple] : couples_) couples.push_back(couple);
+  std::vector<const Couple*> couples;
+  for (const auto& [key, couple] : couples_) couples.push_back(&couple);
   return histories_of(couples);
 }
 

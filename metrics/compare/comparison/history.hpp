@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "metrics/compare/pairs/pairing.hpp"
@@ -22,6 +23,7 @@ namespace weir::metrics::compare::comparison {
 /// Minutes of A/A: ln(b/a) of each minute as log_ratios_by_minute() has it, of couples that ran one configuration.
 struct History {
   std::string source;   ///< "same against its primary"
+  std::string pool;     ///< Whose requests these were; "" suits any pool.
   bool paired = false;  ///< The minutes are of pairs. A split varies more, so that they tell nothing of one.
   /// By metric, a series for each couple; empty for metrics that are not medians.
   std::array<std::vector<statistics::Minutes>, statistics::metric_count> minutes{};
@@ -39,7 +41,7 @@ inline constexpr std::array<statistics::Metric, 3> metrics_of_minutes{
 /// Two sides that ran one configuration.
 struct Couple {
   using Minutes = std::map<std::int64_t, double>;  ///< By the minute since 1970.
-  std::string source;
+  std::string source, pool;                        ///< As in History.
   bool paired = false;
   std::array<Minutes, statistics::metric_count> minutes{};
 };
@@ -49,12 +51,20 @@ struct Couple {
 std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const samples::Names& names,
                                const pairs::WarmUp& warm_up);
 
+/// The `config` of a primary and that of its shadow.
+struct Configurations {
+  samples::Names::Name primary = 0, shadow = 0;
+};
+
+/// Returns those of the first pair in which they are not the same; nothing if there is none. Takes time n log n.
+std::optional<Configurations> different_configurations(std::span<const samples::Sample> samples);
+
 /// Returns the couple of all pairs of two sides.
 Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
                  const pairs::WarmUp& warm_up, std::string source);
 
-/// Returns the history of the couples that are of pairs, and that of the others, where there are eight hours of TTFT or
-/// TPOT. That of pairs comes first.
+/// Returns the history of each pool's couples that are of pairs, and that of its others, where there are eight hours of
+/// TTFT or TPOT. That of pairs comes first.
 std::vector<History> histories_of(std::span<const Couple> couples);
 
 /// The couples that were seen in the last days, whose requests may be gone. One thread uses it; a couple takes up to 2
@@ -69,7 +79,7 @@ class PastCouples {
   std::vector<History> histories() const;
 
  private:
-  std::map<std::string, Couple> couples_;  ///< By source.
+  std::map<std::pair<std::string, std::string>, Couple> couples_;  ///< By pool and source.
 };
 
 }  // namespace weir::metrics::compare::comparison

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "metrics/compare/comparison/why.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -94,10 +98,149 @@ std::string long_sentence(const Comparison& comparison, const pairs::Load& load,
 
 }  // namespace
 
+std::string apart_sentence(const Comparison& comparison) {
+  const std::string& control = comparison.apart->control;
+  return "The sides do not overlap: " + comparison.a + " ran " + stretch(comparison.apart->a) + ", " + comparison.b +
+         ' ' + stretch(comparison.apart->b) +
+         ". Latency depends on the load and on the hour, so the figures stand side by side" +
+         (control.empty() ? " and there is no verdict. Run both at once, or a control beside each of them."
+                          : ". " + control + " ran beside both, so the verdicts are of each against " + control +
+                                ": what differs is what one has above the other.");
+}
+
+namespace {
+
+std::string turns_sentence(const Comparison& comparison) {
+  return format("The sides take turns: in %u of ten blocks of %.0f s one side alone has requests. ",
+                comparison.one_sided_blocks, comparison.window.block_s()) +
+         "A verdict takes both in each block: let the turns be shorter and more.";
+}
+
+/// "10.2 % above", or "below", what it was.
+std::string change_sentence(const Changed& changed, const Comparison& comparison) {
+  return "Change within the window: since " + time_of_day(changed.since_us) + " " + upper(changed.metric) + " of " +
+         comparison.b + " beside " + comparison.a + format(" is %.1f %% ", 100 * std::abs(changed.by)) +
+         (changed.by > 0 ? "above" : "below") +
+         " what it was before. An average over the window hides that: look what happened then.";
+}
+
+/// Calls `take(sample)` for each request of the side.
+template <class Take>
+void each_of(const pairs::Pairing& pairing, const samples::Sample* pairs::Pair::*side,
+             const std::vector<pairs::Single>& singles, Take take) {
+  for (const pairs::Pair& pair : pairing.pairs) take(*(pair.*side));
+  if (pairing.mode != pairs::Mode::split) return;
+  for (const pairs::Single& one : singles) take(*one.sample);
+}
+
+/// Returns the share of the output tokens that the longest hundredth of a side's answers hold; 0 with fewer than 100.
+double share_of_longest(const pairs::Pairing& pairing, const samples::Sample* pairs::Pair::*side,
+                        const std::vector<pairs::Single>& singles) {
+  std::vector<std::uint32_t> tokens;
+  each_of(pairing, side, singles, [&](const samples::Sample& sample) {
+    if (sample.served && sample.output_tokens != samples::unknown_count) tokens.push_back(sample.output_tokens);
+  });
+  if (tokens.size() < 100) return 0;
+  std::ranges::sort(tokens, std::greater<>());
+  const auto longest = static_cast<std::ptrdiff_t>(tokens.size() / 100);
+  const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+  return all > 0 ? std::accumulate(tokens.begin(), tokens.begin() + longest, 0.0) / all : 0;
+}
+
+std::string tails_sentence(const Comparison& comparison, const pairs::Pairing& pairing) {
+  constexpr double heavy = 0.2;
+  const double a = share_of_longest(pairing, &pairs::Pair::a, pairing.only_a),
+               b = share_of_longest(pairing, &pairs::Pair::b, pairing.only_b);
+  if (std::max(a, b) < heavy) return {};
+  return format("Heavy tails: the longest 1 %% of the answers hold %.0f %% of the output tokens of ", 100 * a) +
+         comparison.a + format(" and %.0f %% of those of ", 100 * b) + comparison.b +
+         ". Means, totals and costs hang on a few answers, so take a longer window for them.";
+}
+
+/// Returns how many times as long as the luckiest twentieth the median request of a side waits for its first token, for
+/// an equal prompt; 0 with fewer than 200 requests. Half a thousand tokens stand for what a request takes without any.
+double waiting_of(const pairs::Pairing& pairing, const samples::Sample* pairs::Pair::*side,
+                  const std::vector<pairs::Single>& singles) {
+  constexpr double basis = 500;
+  std::vector<double> waits;
+  each_of(pairing, side, singles, [&](const samples::Sample& sample) {
+    if (!std::isfinite(sample.ttft) || sample.prompt_tokens == samples::unknown_count) return;
+    const std::uint32_t cached = sample.cached_tokens == samples::unknown_count ? 0 : sample.cached_tokens;
+    const double tokens = sample.prompt_tokens - std::min(cached, sample.prompt_tokens);
+    waits.push_back(static_cast<double>(sample.ttft) / (basis + tokens));
+  });
+  if (waits.size() < 200) return 0;
+  const double luckiest = statistics::quantile(std::span(waits), 0.05);
+  return luckiest > 0 ? statistics::quantile(std::span(waits), 0.5) / luckiest : 0;
+}
+
+std::string saturated_sentence(const pairs::Pairing& pairing) {
+  constexpr double queues = 5;
+  const double a = waiting_of(pairing, &pairs::Pair::a, pairing.only_a),
+               b = waiting_of(pairing, &pairs::Pair::b, pairing.only_b);
+  if (std::min(a, b) < queues) return {};
+  return format("The load saturates both sides: the median request waits %.0f and %.0f times as long for its first ",
+                a, b) +
+         "token as the luckiest twentieth, for prompts of one length. Queues amplify: a small difference in speed "
+         "becomes a large one in TTFT. Compare TPOT, or take less load.";
+}
+
+/// A replica's answers before or after a moment.
+struct Era {
+  std::vector<double> tpot;
+  double in_flight = 0;
+  std::size_t known = 0;
+
+  void add(const samples::Sample& sample) {
+    tpot.push_back(static_cast<double>(sample.tpot));
+    if (!std::isfinite(sample.in_flight_mean)) return;
+    in_flight += static_cast<double>(sample.in_flight_mean);
+    ++known;
+  }
+  double mean_in_flight() const { return known > 0 ? in_flight / static_cast<double>(known) : 0; }
+};
+
+/// A primary that is slower since its shadow began, under the same load, may stand on the same hardware.
+std::string shared_sentence(const Comparison& comparison, const pairs::Pairing& pairing,
+                            std::span<const samples::Sample> samples) {
+  constexpr std::size_t fewest = 100;
+  constexpr double slower = 1.1, alike = 1.2;
+  constexpr std::int64_t most_us = 3'600'000'000;
+  if (comparison.mode == pairs::Mode::split) return {};
+  const std::int64_t began =
+      std::min(pairing.warm_a.first_us, pairing.warm_b.first_us);  // Of a primary it is never_warm.
+  if (began == pairs::never_warm) return {};
+  std::set<samples::Names::Name> replicas;
+  for (const pairs::Pair& pair : pairing.pairs) {
+    if (pair.primary != nullptr) replicas.insert(pair.primary->replica);
+  }
+  Era before, after;
+  for (const samples::Sample& sample : samples) {
+    if (sample.role != Role::primary || !sample.served || !std::isfinite(sample.tpot)) continue;
+    if (!replicas.contains(sample.replica) || std::abs(sample.dispatched_us - began) > most_us) continue;
+    (sample.dispatched_us < began ? before : after).add(sample);
+  }
+  if (std::min(before.tpot.size(), after.tpot.size()) < fewest || before.mean_in_flight() <= 0) return {};
+  const double load = after.mean_in_flight() / before.mean_in_flight();
+  const double change = statistics::median(std::span(after.tpot)) / statistics::median(std::span(before.tpot));
+  if (load > alike || load < 1 / alike || change < slower) return {};
+  return format("Shared hardware suspected: TPOT of the primary is %.1f %% longer since its shadow began, at %s, with as "
+                "many requests in flight (%.1f, before %.1f). ",
+                100 * (change - 1), time_of_day(began).c_str(), after.mean_in_flight(), before.mean_in_flight()) +
+         "A shadow on the primary's GPU, host or network slows both, and the comparison tells nothing of a candidate "
+         "that has its own.";
+}
+
+}  // namespace
+
 std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing,
-                           std::span<const statistics::Metric> drifting) {
+                           std::span<const statistics::Metric> drifting, std::span<const samples::Sample> samples) {
   std::vector<Note> notes;
-  if (!load.same) notes.push_back({"load_differs", load_sentence(comparison, load)});
+  const auto add = [&](const char* code, std::string sentence) {
+    if (!sentence.empty()) notes.push_back({code, std::move(sentence)});
+  };
+  if (comparison.one_sided_blocks > 0) add("take_turns", turns_sentence(comparison));
+  if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))
     notes.push_back({"spared_load", spared_sentence(comparison, load)});
   if (const double differ = comparison.divergence.prompt_tokens_differ; differ > other_tokenizer) {
@@ -107,8 +250,11 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
                 "length count unlike tokens. Compare characters.",
                 100 * differ)});
   }
-  if (auto text = long_sentence(comparison, load, pairing); !text.empty())
-    notes.push_back({"long_requests", std::move(text)});
+  for (const Changed& changed : comparison.changes) add("changed", change_sentence(changed, comparison));
+  add("long_requests", comparison.apart ? std::string() : long_sentence(comparison, load, pairing));
+  add("heavy_tails", tails_sentence(comparison, pairing));
+  add("saturated", saturated_sentence(pairing));
+  add("shared_hardware", shared_sentence(comparison, pairing, samples));
   if (!drifting.empty()) notes.push_back({"slow_drift", drift_sentence(drifting)});
   if (comparison.mode == pairs::Mode::control) {
     notes.push_back(
@@ -116,7 +262,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
          "Both sides are shadows of the same primary, and are compared answer by answer; so what a shadow's place "
          "changes is the same for both."});
   }
-  if (comparison.mode == pairs::Mode::split) {
+  if (comparison.mode == pairs::Mode::split && !comparison.apart) {
     notes.push_back(
         {"not_paired", comparison.a + " and " + comparison.b +
                            " had different requests, so their medians are compared, block by block. That holds "

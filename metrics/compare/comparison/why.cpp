@@ -1,10 +1,12 @@
 #include "metrics/compare/comparison/why.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
+#include "metrics/compare/samples/rfc3339.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -75,7 +77,9 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
 /// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
 std::string extent(const Verdict& verdict, const Comparison& comparison) {
   std::string basis = format("ten blocks of %.0f s", comparison.window.block_s());
-  if (verdict.sequence) {
+  if (comparison.apart && !comparison.apart->control.empty()) {
+    basis = "by " + comparison.apart->control + ", ten blocks beside each";
+  } else if (verdict.sequence) {
     basis = format("%.0f minutes, by a history of %.1f h", verdict.sequence->minutes, comparison.history->hours);
   } else if (comparison.look && comparison.look->number > 0) {
     basis = format("ten blocks of %.0f s, look %u of %zu", comparison.look->at_s / statistics::block_count,
@@ -111,6 +115,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
                     time_of_day(comparison.window.begin_of(block)).c_str());
     }
+    case Bar::apart:
+      return "the sides did not run at the same time";
     case Bar::running:
       return "the declared window has not ended";
     case Bar::cold:
@@ -133,6 +139,17 @@ std::string shortfall(const Unfilled& unfilled) {
   return unfilled.side + format(" has prefilled %llu of the %llu tokens that its KV cache holds",
                                 static_cast<unsigned long long>(unfilled.prefilled),
                                 static_cast<unsigned long long>(unfilled.kv_tokens));
+}
+
+std::string_view word_for(statistics::Metric metric) {
+  static constexpr std::array<std::string_view, statistics::metric_count> words{
+      "SLO misses", "TTFT",      "TPOT",        "answer length", "mean answer length",
+      "TTFT tail",  "TPOT tail", "longest gap", "freezes"};
+  return words[static_cast<std::size_t>(metric)];
+}
+
+std::string stretch(const statistics::Window& window) {
+  return "from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us);
 }
 
 std::string percent(double share) { return format("%+.1f %%", 100 * share); }
@@ -205,7 +222,8 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison) {
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {
   std::string text = statement(verdict, comparison) + extent(verdict, comparison);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
-  return text + ", " + conclusion(verdict, held_back) + "; " + movers(verdict, comparison.window) + ".";
+  text += ", " + conclusion(verdict, held_back);
+  return comparison.apart ? text + "." : text + "; " + movers(verdict, comparison.window) + ".";
 }
 
 }  // namespace weir::metrics::compare::comparison

@@ -12,12 +12,16 @@ namespace weir::metrics::compare::comparison {
 enum class Bar : std::uint8_t {
   none,
   no_values,     ///< A block has no values.
+  apart,         ///< The sides did not run at the same time.
   running,       ///< The declared window has not ended.
   cold,          ///< A shadow never prefilled what it holds.
   too_few,       ///< The blocks are too short.
   load_differs,  ///< The sides did not have the same load.
   spared_load,   ///< A side was spared more than 1 % of the requests.
 };
+
+/// Returns what a metric is called in sentences and tables.
+std::string_view word_for(statistics::Metric metric);
 
 /// Says why a verdict is what it is: blocks, interval, margin, and the blocks that moved the estimate most.
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison);
@@ -32,6 +36,8 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison);
 std::string shortfall(const Unfilled& unfilled);
 /// "+8.1 %"
 std::string percent(double share);
+/// "from 2026-11-21T07:10:00Z to 2026-11-21T07:40:00Z"
+std::string stretch(const statistics::Window& window);
 /// "07:30:00" of the day, UTC.
 std::string time_of_day(std::int64_t us);
 

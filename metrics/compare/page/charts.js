@@ -128,7 +128,7 @@ const charts = (() => {
   /** Points with intervals both ways; `path(points)` chooses those that a line joins, in its order. */
   function point_chart(parent, { title, hint, x_label, y_label, sides, x_of, y_of, y_factor = 1, path }) {
     const groups = sides.map((side) => {
-      const label = plots.label(side);
+      const label = side.label;
       return { label, points: side.load_points.filter((point) => x_of(point) && y_of(point)).map((point) => ({ x: x_of(point), y: y_of(point), point, text: point_sentence(label, point) })) };
     }).filter((group) => group.points.length);
     if (!groups.length) return;
@@ -174,13 +174,13 @@ const charts = (() => {
     const output = (point) => point.output_tokens_per_second;
     const common = "A point for each number in flight, which stands beside it; the bars are 95 % intervals and may leave the chart. ";
     point_chart(place, {
-      title: "Throughput of one GPU against the speed each user sees", sides: report.sides,
+      title: "Throughput of one GPU against the speed each user sees", sides: report.shown,
       hint: common + "The line is each side's frontier: points that no other beats in both directions.",
       x_label: "output tokens/s per user (1 / TPOT)", y_label: "output tokens/s per GPU",
       x_of: (point) => point.tokens_per_second_per_user, y_of: output, path: frontier,
     });
     point_chart(place, {
-      title: "TTFT against throughput", sides: report.sides, hint: common + "The line goes from low load to high.",
+      title: "TTFT against throughput", sides: report.shown, hint: common + "The line goes from low load to high.",
       x_label: "output tokens/s per GPU", y_label: "TTFT, ms", x_of: output, y_of: (point) => point.ttft_s, y_factor: 1000,
       path: (points) => points,
     });

@@ -50,6 +50,7 @@ const forest = (() => {
       }
       shape(mark, "circle", { cx: at(verdict.estimate), cy: middle, r: 5, "stroke-width": 2, class: verdict.interval ? "" : "hollow" });
     });
+    plots.element(figure, "p", "Left of 0 is better, right of it worse; for the length of answers shorter and longer.", "hint");
     if (known.some((verdict) => !verdict.interval)) plots.element(figure, "p", "A hollow point has no interval.", "hint");
   }
 

@@ -31,6 +31,13 @@ std::string as_html(const report::Report& report) {
   return page_of('[' + section("", document_of(report), &report) + ']');
 }
 
+std::string as_html(const report::CandidatesReport& all) {
+  std::string sections = '[' + section("", summary_of(all), nullptr);
+  for (const auto& report : all.reports)
+    sections += ',' + section("Candidate " + report.comparison.b, document_of(report), &report);
+  return page_of(sections + ']');
+}
+
 std::string as_html(const report::SwappedReport& report) {
   return page_of('[' + section("", summary_of(report), nullptr) + ',' +
                  section("First window", document_of(report.first), &report.first) + ',' +

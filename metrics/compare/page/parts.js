@@ -45,8 +45,8 @@ const parts = (() => {
         todo = { ...drawings(part.about) };
         place = page;
         draw("before");
-        place = element(page, "section");
-        element(place, "h2", part.heading);
+        place = element(page, part.folded ? "details" : "section");
+        element(part.folded ? element(place, "summary") : place, "h2", part.heading);
       } else if (part.paragraph !== undefined) {
         element(place, "p", part.paragraph);
       } else if (part.item !== undefined) {

@@ -21,8 +21,6 @@ const plots = (() => {
     return css("side" + (names.indexOf(label) % 6));
   }
 
-  const label = (side) => (side.role === "shadow" && side.name !== "shadow" ? side.name + " (shadow)" : side.name);
-
   /** Writes three digits that count, as the tables do. */
   function number(value) {
     if (Math.abs(value) >= 100) return value.toFixed(0);
@@ -195,5 +193,5 @@ const plots = (() => {
     repaint();
   });
 
-  return { element, css, colour, label, number, percent, ticks, logTicks, timeTicks, timeText, clock, range, inside, line, disc, marks, chart };
+  return { element, css, colour, number, percent, ticks, logTicks, timeTicks, timeText, clock, range, inside, line, disc, marks, chart };
 })();

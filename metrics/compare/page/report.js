@@ -10,17 +10,16 @@
     load_points: { start: charts.load_points },
   };
 
-  /** Which of the sides the comparison was about, so that they have the same colours everywhere. */
-  function name_sides(report) {
-    for (const side of report.sides) plots.colour(plots.label(side));
-    const label_of = (name, role) => plots.label(report.sides.find((side) => side.name === name && side.role === role) || report.sides.find((side) => side.name === name) || { name });
-    report.label_a = label_of(report.a, report.a_role);
-    report.label_b = label_of(report.b, report.b_role);
+  /** The sides that are shown, and the compared ones first, so that they have the same colours everywhere. */
+  function choose_sides(report) {
+    report.shown = report.sides.filter((side) => side.compared || report.all_sides);
+    for (const label of [report.label_a, report.label_b]) plots.colour(label);
   }
 
   const reports = sections.map((section) => section.report).filter(Boolean);
-  for (const report of reports) name_sides(report);
-  const title = `${reports[0].label_b} against ${reports[0].label_a}`;
+  for (const report of reports) choose_sides(report);
+  const candidates = new Set(reports.map((report) => report.label_b));
+  const title = `${[...candidates].join(", ")} against ${reports[0].label_a}`;
   document.title = `${title}: weir compare`;
   parts.title(title);
   for (const section of sections) {

@@ -38,9 +38,10 @@ bool cut_by_length(const samples::Sample& sample, const samples::Names& names) {
 
 }  // namespace
 
-statistics::Finding FaultPairs::judge() const {
-  if (pairs.more_in_b() >= evidence_needed) return statistics::Finding::worse;
-  if (pairs.more_in_a() >= evidence_needed) return statistics::Finding::better;
+statistics::Finding FaultPairs::judge(unsigned comparisons) const {
+  const double needed = evidence_needed * comparisons;
+  if (pairs.more_in_b() >= needed) return statistics::Finding::worse;
+  if (pairs.more_in_a() >= needed) return statistics::Finding::better;
   return pairs.difference().high <= margin ? statistics::Finding::not_worse : statistics::Finding::inconclusive;
 }
 

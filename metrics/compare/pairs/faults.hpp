@@ -37,8 +37,8 @@ struct FaultPairs {
   /// Returns `worse` or `better` once the evidence of four kinds together suffices: e of 80, so that one such word in a
   /// direction is false in 5 % of comparisons at most, however often they are looked at. Nine faults on one side and
   /// none on the other are enough. Else `not_worse` if the difference's interval ends below the margin, or
-  /// `inconclusive`.
-  statistics::Finding judge() const;
+  /// `inconclusive`. Of several comparisons that are judged together each needs as many times the evidence.
+  statistics::Finding judge(unsigned comparisons = 1) const;
 };
 using Faults = std::array<FaultPairs, fault_count>;
 

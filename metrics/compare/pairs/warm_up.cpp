@@ -19,9 +19,7 @@ std::uint32_t prefilled_by(const samples::Sample& shadow) {
 }  // namespace
 
 void Mirrored::add(const samples::Sample& sample) {
-  if (sample.role != Role::shadow || sample.drop_reason != 0) return;
-  if (const auto since = since_.find(sample.shadow); since != since_.end() && sample.dispatched_us < since->second)
-    return;
+  if (sample.role != Role::shadow || sample.drop_reason != 0 || is_outdated(sample)) return;
   // A shadow that has not prefilled its memory after so many minutes, 70 days, is not asked for more.
   constexpr std::size_t most_minutes = 100'000;
   auto& shadow = shadows_[{sample.config, sample.replica, sample.shadow}];
@@ -34,6 +32,12 @@ void Mirrored::add(const samples::Sample& sample) {
 void Mirrored::begin_anew(samples::Names::Name shadow, std::int64_t us) {
   std::erase_if(shadows_, [shadow](const auto& one) { return std::get<2>(one.first) == shadow; });
   since_[shadow] = us;
+}
+
+bool Mirrored::is_outdated(const samples::Sample& sample) const {
+  if (sample.role != Role::shadow) return false;
+  const auto since = since_.find(sample.shadow);
+  return since != since_.end() && sample.dispatched_us < since->second;
 }
 
 bool Mirrored::holds(const sides::Selection& side, const Key& key) {

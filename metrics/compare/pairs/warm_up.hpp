@@ -37,6 +37,8 @@ class Mirrored {
   void add(const samples::Sample& sample);
   /// The shadow was switched on at this moment: what it was sent before does not warm it.
   void begin_anew(samples::Names::Name shadow, std::int64_t us);
+  /// True for a shadow's request that was sent before the shadow was last switched on: it tells of another candidate.
+  bool is_outdated(const samples::Sample& sample) const;
 
   /// Says when one side's shadows are warm: so many seconds after the first request of the last of them to begin, and
   /// not before the end of the minute in which they had prefilled what their replicas hold together. A replica of which

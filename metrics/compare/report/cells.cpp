@@ -18,18 +18,30 @@ std::string short_number(const std::optional<double>& value, double factor) {
 
 std::string share(const std::optional<double>& value) { return value ? format("%.2f %%", 100 * *value) : unknown_cell; }
 
-std::string change(const std::optional<double>& value) { return value ? comparison::percent(*value) : unknown_cell; }
+std::string change(const std::optional<double>& value) {
+  if (!value) return unknown_cell;
+  return std::abs(*value) < 1 ? comparison::percent(*value) : format("%+.0f %%", 100 * *value);
+}
 
 std::string change(const std::optional<statistics::Interval>& interval) {
-  return interval ? comparison::percent(interval->low) + " to " + comparison::percent(interval->high) : unknown_cell;
+  if (!interval) return unknown_cell;
+  return change(std::optional(interval->low)) + " to " + change(std::optional(interval->high));
 }
 
 std::string with_interval(const std::optional<statistics::Measured>& measured, double factor) {
   if (!measured) return unknown_cell;
   std::string text = short_number(measured->value * factor);
-  if (const auto& interval = measured->interval)
+  if (const auto& interval = measured->interval; interval && interval->low >= 0)
     text += " (" + short_number(interval->low * factor) + " to " + short_number(interval->high * factor) + ')';
   return text;
+}
+
+std::string figure(statistics::Metric metric, const std::optional<double>& value) {
+  if (!value) return unknown_cell;
+  if (is_share(metric)) return share(value);
+  if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
+    return short_number(*value);
+  return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);
 }
 
 std::string quantiles(const statistics::Distribution& distribution, double factor) {
@@ -38,10 +50,6 @@ std::string quantiles(const statistics::Distribution& distribution, double facto
   for (const auto& one : {distribution.p50, distribution.p90, distribution.p95, distribution.p99})
     text += (text.empty() ? "" : " / ") + short_number(one, factor);
   return text + " (" + std::to_string(distribution.count) + ')';
-}
-
-std::string label(const sides::Side& side, sides::By by) {
-  return by != sides::By::role && side.role == Role::shadow ? side.name + " (shadow)" : side.name;
 }
 
 }  // namespace weir::metrics::compare::report

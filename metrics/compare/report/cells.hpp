@@ -3,11 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "metrics/compare/sides/selection.hpp"
-#include "metrics/compare/sides/side.hpp"
 #include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/compare/statistics/measured.hpp"
+#include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::report {
 
@@ -23,10 +23,11 @@ std::string share(const std::optional<double>& value);
 std::string change(const std::optional<double>& value);
 std::string change(const std::optional<statistics::Interval>& interval);
 
+/// Leaves out an interval that begins below 0, where the figure cannot lie.
 std::string with_interval(const std::optional<statistics::Measured>& measured, double factor = 1);
+/// Writes a figure of a metric in the unit that suits it: "27.2 ms", "1.50 s", "2.30 %" or "104".
+std::string figure(statistics::Metric metric, const std::optional<double>& value);
 /// Writes the quantiles, and how many values they are of.
 std::string quantiles(const statistics::Distribution& distribution, double factor);
-/// Returns what a side is called; a shadow is marked as one.
-std::string label(const sides::Side& side, sides::By by);
 
 }  // namespace weir::metrics::compare::report

@@ -1,6 +1,7 @@
 #include "metrics/compare/report/document.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -10,8 +11,6 @@
 
 namespace weir::metrics::compare::report {
 namespace {
-
-constexpr std::size_t widest_line = 110;
 
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, &begins_code_point));
@@ -24,60 +23,119 @@ std::string_view colour_of(std::string_view cell) {
   return {};
 }
 
-/// Breaks a text at blanks. Lines behind the first begin with `indent` blanks.
-std::string wrapped(std::string_view text, std::size_t indent) {
-  std::string out;
-  std::size_t column = indent;
+/// Returns the first `count` code points of a text.
+std::string_view first_of(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  while (end < text.size() && (count > 0 || !begins_code_point(text[end]))) count -= begins_code_point(text[end++]);
+  return text.substr(0, end);
+}
+
+/// Breaks a text into lines of so many columns: at blanks, and within words that are longer than a line.
+std::vector<std::string> lines_of(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines{""};
+  std::size_t column = 0;
   bool first = true;
   while (!text.empty()) {
     const auto blank = text.find(' ');
-    const auto word = text.substr(0, blank);
+    auto word = text.substr(0, blank);
     text.remove_prefix(blank == std::string_view::npos ? text.size() : blank + 1);
-    if (!first && column + 1 + width(word) > widest_line) {
-      out += '\n';
-      out.append(indent, ' ');
-      column = indent;
+    if (!first && column + 1 + width(word) > columns) {
+      lines.emplace_back();
+      column = 0;
     } else if (!first) {
-      out += ' ';
+      lines.back() += ' ';
       ++column;
     }
-    out += word;
+    for (; column + width(word) > columns; column = 0) {
+      const auto part = first_of(word, columns - column);
+      lines.back() += part;
+      word.remove_prefix(part.size());
+      lines.emplace_back();
+    }
+    lines.back() += word;
     column += width(word);
     first = false;
+  }
+  return lines;
+}
+
+/// Lines behind the first begin with `indent` blanks.
+std::string wrapped(std::string_view text, std::size_t indent) {
+  std::string out;
+  for (const auto& line : lines_of(text, widest_line - indent)) {
+    if (!out.empty()) out += '\n' + std::string(indent, ' ');
+    out += line;
   }
   return out;
 }
 
-std::string padded(std::string_view cell, std::size_t to, bool left, bool colour) {
+std::string padded(std::string_view line, std::size_t to, bool left, std::string_view paint) {
   std::string text;
-  const auto paint = colour ? colour_of(cell) : std::string_view();
   text += paint;
-  text += cell;
+  text += line;
   if (!paint.empty()) text += "\x1b[0m";
-  const std::string blanks(to - std::min(width(cell), to), ' ');
+  const std::string blanks(to - std::min(width(line), to), ' ');
   return left ? text + blanks : blanks + text;
 }
 
-std::string drawn(const Table& table, bool colour) {
+constexpr std::size_t between_columns = 2, narrowest_column = 8;
+
+/// Returns how wide each column is: as its cells, but the widest give way until all of them fit.
+std::vector<std::size_t> column_widths(const Table& table) {
   std::vector<std::size_t> widths(table.header.size());
   const auto measure = [&](const std::vector<std::string>& row) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
   };
   measure(table.header);
   for (const auto& row : table.rows) measure(row);
+  const std::size_t room = widest_line - between_columns * (widths.size() - 1);
+  for (std::size_t sum = std::accumulate(widths.begin(), widths.end(), std::size_t{0}); sum > room; --sum)
+    --*std::ranges::max_element(widths);
+  return widths;
+}
+
+std::string drawn(const Table& table, bool colour) {
+  const auto widths = column_widths(table);
   std::string out;
   const auto draw = [&](const std::vector<std::string>& row) {
-    std::string line;
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) line += "  ";
-      line += padded(row[i], widths[i], i == 0, colour);
+      cells.push_back(lines_of(row[i], widths[i]));
+      height = std::max(height, cells.back().size());
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+    for (std::size_t at = 0; at < height; ++at) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (i > 0) line += std::string(between_columns, ' ');
+        line += padded(at < cells[i].size() ? cells[i][at] : "", widths[i], i == 0,
+                       colour ? colour_of(row[i]) : std::string_view());
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + '\n';
+    }
   };
   draw(table.header);
   for (const auto& row : table.rows) draw(row);
   return out;
+}
+
+/// Cuts a table whose columns cannot stand beside each other into several.
+std::vector<Table> beside(const Table& table) {
+  constexpr std::size_t most = (widest_line + between_columns) / (narrowest_column + between_columns);
+  if (table.header.size() <= most) return {table};
+  std::vector<Table> parts;
+  for (std::size_t from = 1; from < table.header.size(); from += most - 1) {
+    const auto cut = [&](const std::vector<std::string>& row) {
+      std::vector<std::string> cells{row.front()};
+      for (std::size_t i = from; i < std::min(row.size(), from + most - 1); ++i) cells.push_back(row[i]);
+      return cells;
+    };
+    Table part{cut(table.header), {}};
+    for (const auto& row : table.rows) part.rows.push_back(cut(row));
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 /// Escapes what Markdown would take for a mark.
@@ -101,6 +159,9 @@ std::string row_in_markdown(const std::vector<std::string>& row) {
 void Document::heading(std::string_view text, std::string_view about) {
   parts_.emplace_back(Heading{config::one_line(text), std::string(about)});
 }
+void Document::folded(std::string_view text, std::string_view about) {
+  parts_.emplace_back(Heading{config::one_line(text), std::string(about), true});
+}
 void Document::paragraph(std::string_view text) { parts_.emplace_back(Paragraph{config::one_line(text)}); }
 void Document::item(std::string_view text) { parts_.emplace_back(Item{config::one_line(text)}); }
 
@@ -112,42 +173,61 @@ void Document::table(Table table) {
   parts_.emplace_back(std::move(table));
 }
 
-/// True if an empty line stands before this part. Items of one list stand together.
-bool Document::stands_apart(const Part& part) const {
-  if (&part == &parts_.front()) return false;
-  return !std::holds_alternative<Item>(part) || !std::holds_alternative<Item>(*(&part - 1));
+std::vector<std::string> Document::folded_headings() const {
+  std::vector<std::string> headings;
+  for (const auto& part : parts_) {
+    if (const auto* heading = std::get_if<Heading>(&part); heading && heading->folded) headings.push_back(heading->text);
+  }
+  return headings;
 }
 
-std::string Document::text(bool colour) const {
-  std::string out;
+std::vector<const Document::Part*> Document::shown(Detail detail) const {
+  std::vector<const Part*> parts;
+  bool folded = false;
   for (const auto& part : parts_) {
-    if (stands_apart(part)) out += '\n';
-    if (const auto* heading = std::get_if<Heading>(&part)) {
-      out += (colour ? "\x1b[1m" + heading->text + "\x1b[0m" : heading->text) + '\n';
-      if (!colour) out += std::string(width(heading->text), '-') + '\n';
-    } else if (const auto* paragraph = std::get_if<Paragraph>(&part)) {
+    if (const auto* heading = std::get_if<Heading>(&part)) folded = heading->folded && detail == Detail::brief;
+    if (!folded) parts.push_back(&part);
+  }
+  return parts;
+}
+
+std::string Document::text(bool colour, Detail detail) const {
+  std::string out;
+  const Part* before = nullptr;
+  for (const Part* part : shown(detail)) {
+    // Items of one list stand together.
+    if (before && !(std::holds_alternative<Item>(*part) && std::holds_alternative<Item>(*before))) out += '\n';
+    before = part;
+    if (const auto* heading = std::get_if<Heading>(part)) {
+      const auto text = wrapped(heading->text, 0);
+      out += (colour ? "\x1b[1m" + text + "\x1b[0m" : text) + '\n';
+      if (!colour) out += std::string(std::min(width(heading->text), widest_line), '-') + '\n';
+    } else if (const auto* paragraph = std::get_if<Paragraph>(part)) {
       out += wrapped(paragraph->text, 0) + '\n';
-    } else if (const auto* item = std::get_if<Item>(&part)) {
+    } else if (const auto* item = std::get_if<Item>(part)) {
       out += "- " + wrapped(item->text, 2) + '\n';
     } else {
-      out += drawn(std::get<Table>(part), colour);
+      const auto tables = beside(std::get<Table>(*part));
+      for (const auto& table : tables) out += (&table == &tables.front() ? "" : "\n") + drawn(table, colour);
     }
   }
   return out;
 }
 
-std::string Document::markdown() const {
+std::string Document::markdown(Detail detail) const {
   std::string out;
-  for (const auto& part : parts_) {
-    if (stands_apart(part)) out += '\n';
-    if (const auto* heading = std::get_if<Heading>(&part)) {
+  const Part* before = nullptr;
+  for (const Part* part : shown(detail)) {
+    if (before && !(std::holds_alternative<Item>(*part) && std::holds_alternative<Item>(*before))) out += '\n';
+    before = part;
+    if (const auto* heading = std::get_if<Heading>(part)) {
       out += "## " + in_markdown(heading->text) + '\n';
-    } else if (const auto* paragraph = std::get_if<Paragraph>(&part)) {
+    } else if (const auto* paragraph = std::get_if<Paragraph>(part)) {
       out += in_markdown(paragraph->text) + '\n';
-    } else if (const auto* item = std::get_if<Item>(&part)) {
+    } else if (const auto* item = std::get_if<Item>(part)) {
       out += "- " + in_markdown(item->text) + '\n';
     } else {
-      const auto& table = std::get<Table>(part);
+      const auto& table = std::get<Table>(*part);
       out += row_in_markdown(table.header) + '|';
       for (std::size_t i = 0; i < table.header.size(); ++i) out += i == 0 ? "---|" : "---:|";
       out += '\n';
@@ -164,6 +244,7 @@ std::string Document::json() const {
     json.open('{');
     if (const auto* heading = std::get_if<Heading>(&part)) {
       json.key("heading").text(heading->text).key("about").text(heading->about);
+      if (heading->folded) json.key("folded").boolean(true);
     } else if (const auto* paragraph = std::get_if<Paragraph>(&part)) {
       json.key("paragraph").text(paragraph->text);
     } else if (const auto* item = std::get_if<Item>(&part)) {

@@ -198,6 +198,39 @@ void write_notes(JsonWriter& json, std::span<const comparison::Note> notes) {
   json.close(']');
 }
 
+void write_window(JsonWriter& json, std::string_view name, const statistics::Window& window) {
+  json.key(name).open('{').key("from").text(samples::format_rfc3339(window.from_us));
+  json.key("to").text(samples::format_rfc3339(window.to_us)).close('}');
+}
+
+/// When each side ran, if not at the same time.
+void write(JsonWriter& json, const std::optional<comparison::Apart>& apart) {
+  json.key("apart");
+  if (!apart) {
+    json.null();
+    return;
+  }
+  json.open('{');
+  write_window(json, "a", apart->a);
+  write_window(json, "b", apart->b);
+  json.key("control");
+  if (apart->control.empty()) {
+    json.null();
+  } else {
+    json.text(apart->control);
+  }
+  json.close('}');
+}
+
+void write_changes(JsonWriter& json, std::span<const comparison::Changed> changes) {
+  json.key("changes").open('[');
+  for (const auto& one : changes) {
+    json.open('{').key("metric").text(name_of(one.metric)).key("since").text(samples::format_rfc3339(one.since_us));
+    json.key("by").decimal(one.by).close('}');
+  }
+  json.close(']');
+}
+
 /// An empty window has neither beginning nor end.
 void write_moment(JsonWriter& json, std::string_view name, const statistics::Window& window, std::int64_t us) {
   json.key(name);
@@ -222,6 +255,10 @@ void write(JsonWriter& json, const Report& report) {
   json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
   write(json, comparison.history);
   write(json, comparison.look);
+  write(json, comparison.apart);
+  write_changes(json, comparison.changes);
+  json.key("label_a").text(comparison.a).key("label_b").text(comparison.b);
+  json.key("all_sides").boolean(report.all_sides);
   const auto gate = gate_of(comparison);
   json.key("conclusion").text(conclusion_of(comparison, gate));
   write(json, gate);
@@ -260,6 +297,28 @@ void write(JsonWriter& json, const Report& report) {
 std::string as_json(const Report& report) {
   JsonWriter json;
   write(json, report);
+  return std::move(json).written();
+}
+
+std::string as_json(const CandidatesReport& all) {
+  JsonWriter json;
+  json.open('{').key("v").count(1).key("a").text(all.reports.front().comparison.side_a.name).key("candidates").open('[');
+  for (std::size_t i = 0; i < all.reports.size(); ++i) {
+    const auto& row = all.rows[i];
+    const auto& comparison = all.reports[i].comparison;
+    json.open('{').key("b").text(comparison.side_b.name).key("b_role").text(name_of(comparison.side_b.role));
+    json.key("label").text(comparison.b);
+    write(json, row.gate);
+    json.key("verdicts").open('[');
+    for (std::size_t j = 0; j < row.metrics.size(); ++j) {
+      json.open('{').key("metric").text(name_of(row.metrics[j])).key("p").decimal(row.decisions[j].p);
+      json.key("verdict").text(name_of(row.decisions[j].finding)).close('}');
+    }
+    json.close(']').key("report");
+    write(json, all.reports[i]);
+    json.close('}');
+  }
+  json.close(']').close('}');
   return std::move(json).written();
 }
 

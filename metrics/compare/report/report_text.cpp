@@ -1,5 +1,6 @@
 // The report as headings, sentences and tables.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "metrics/compare/comparison/conclusion.hpp"
@@ -46,6 +47,11 @@ std::string basis_sentence(const comparison::Comparison& comparison) {
 
 std::string state_sentence(const comparison::Comparison& comparison) {
   const auto& window = comparison.window;
+  if (const auto& apart = comparison.apart)
+    return format("Side by side: %llu requests of ", static_cast<unsigned long long>(comparison.requests_a)) +
+           comparison.a + ' ' + comparison::stretch(apart->a) +
+           format(", and %llu of ", static_cast<unsigned long long>(comparison.requests_b)) + comparison.b + ' ' +
+           comparison::stretch(apart->b) + '.';
   const auto pairs = format("%llu pairs", static_cast<unsigned long long>(comparison.pairs));
   const auto what = comparison.mode == pairs::Mode::split
                         ? format("%llu and %llu requests", static_cast<unsigned long long>(comparison.requests_a),
@@ -84,17 +90,15 @@ void add_verdicts(Document& document, const Report& report) {
   document.paragraph(conclusion_of(comparison, gate));
   document.heading("Verdicts: " + comparison.b + " against " + comparison.a, "verdicts");
   document.paragraph(state_sentence(comparison));
-  Table table{{"metric", "verdict", "change", "95 % interval", "margin", "values"}, {}};
+  Table table{{"", "verdict", comparison.a, comparison.b, "change", "95 % interval"}, {}};
   for (const auto& verdict : comparison.verdicts) {
-    table.rows.push_back({std::string(name_of(verdict.metric)),
-                          std::string(verdict.withheld ? "none" : name_of(verdict.finding)), change(verdict.estimate),
-                          change(verdict.interval), format("%.3g %%", 100 * verdict.margin),
-                          std::to_string(verdict.count)});
+    table.rows.push_back({std::string(comparison::word_for(verdict.metric)),
+                          std::string(verdict.withheld ? "none" : name_of(verdict.finding)),
+                          figure(verdict.metric, verdict.value_a), figure(verdict.metric, verdict.value_b),
+                          change(verdict.estimate), change(verdict.interval)});
   }
   document.table(std::move(table));
   document.item("gate: " + std::string(name_of(gate.word)));
-  for (const auto& verdict : comparison.verdicts)
-    document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
 }
 
 /// Adds what needs no time to judge: faults and likeness, pair by pair.
@@ -115,10 +119,27 @@ void add_answers(Document& document, const Report& report) {
   table.rows.push_back({"leave the primary's text first", std::string(name_of(same.word)),
                         std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b), ""});
   document.table(std::move(table));
+}
+
+/// Adds the sentence of each verdict.
+void add_reasons(Document& document, const Report& report) {
+  const auto& comparison = report.comparison;
+  document.folded("Why each verdict is what it is");
+  Table table{{"", "in JSON", "margin", "not worse by", "values"}, {}};
+  for (const auto& verdict : comparison.verdicts) {
+    table.rows.push_back({std::string(comparison::word_for(verdict.metric)), std::string(name_of(verdict.metric)),
+                          format("%.3g %%", 100 * verdict.margin),
+                          verdict.worse_margin ? format("%.3g %%", 100 * *verdict.worse_margin) : unknown_cell,
+                          std::to_string(verdict.count)});
+  }
+  document.table(std::move(table));
+  for (const auto& verdict : comparison.verdicts)
+    document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
+  if (comparison.mode == pairs::Mode::split) return;
   for (const auto& fault : comparison.faults) {
     if (fault.pairs.pairs() > 0) document.item(std::string(name_of(fault.fault)) + ": " + why(fault, comparison));
   }
-  document.item("answers: " + why(same, comparison));
+  document.item("answers: " + why(comparison.sameness, comparison));
 }
 
 void add_notes(Document& document, const Report& report) {
@@ -157,7 +178,7 @@ void add_explorations(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   const auto& divergence = comparison.divergence;
   if (comparison.explorations.empty() && comparison.mode == pairs::Mode::split) return;
-  document.heading("Without verdict");
+  document.folded("Without verdict");
   for (const auto& one : comparison.explorations) document.item(exploration_text(one));
   if (comparison.mode == pairs::Mode::split) return;
   add_table(document, "pairs that met the objective", comparison.slo, comparison);
@@ -175,6 +196,7 @@ void add(Document& document, const Report& report) {
   add_verdicts(document, report);
   add_answers(document, report);
   add_notes(document, report);
+  add_reasons(document, report);
   add_sides(document, report);
   add_strata(document, report, report.by_prompt_size, "By prompt size");
   add_strata(document, report, report.by_turn, "By turn");
@@ -183,16 +205,45 @@ void add(Document& document, const Report& report) {
   add_explorations(document, report);
 }
 
-std::string written(const Document& document, Style style) {
+std::string written(const Document& document, Style style, Detail detail) {
+  // In brief the text says what it leaves out.
+  Document hint;
+  if (const auto folded = document.folded_headings(); detail == Detail::brief && !folded.empty()) {
+    std::string more;
+    for (const auto& heading : folded) {
+      if (more.find(heading) == std::string::npos) more += (more.empty() ? "" : "; ") + heading;
+    }
+    hint.paragraph("More with --details: " + more + '.');
+  }
+  const auto both = [&](auto write) { return write(document) + (hint.empty() ? "" : '\n' + write(hint)); };
   switch (style) {
     case Style::plain:
-      return document.plain();
+      return both([&](const Document& one) { return one.plain(detail); });
     case Style::colour:
-      return document.coloured();
+      return both([&](const Document& one) { return one.coloured(detail); });
     case Style::markdown:
-      return document.markdown();
+      return both([&](const Document& one) { return one.markdown(detail); });
   }
   return {};
+}
+
+/// "+14.1 % worse", "none", or unknown_cell where the candidate has no such metric.
+std::string candidate_cell(const CandidatesReport& all, std::size_t candidate, statistics::Metric metric) {
+  const auto& row = all.rows[candidate];
+  const auto found = std::ranges::find(row.metrics, metric);
+  if (found == row.metrics.end()) return unknown_cell;
+  const auto& verdicts = all.reports[candidate].comparison.verdicts;
+  const auto verdict = std::ranges::find(verdicts, metric, &comparison::Verdict::metric);
+  const auto& decision = row.decisions[static_cast<std::size_t>(found - row.metrics.begin())];
+  return change(verdict->estimate) + ' ' + std::string(verdict->withheld ? "none" : name_of(decision.finding));
+}
+
+/// Adds a report's parts with its candidate's name before them.
+void add_each(Document& document, const CandidatesReport& all) {
+  for (const auto& report : all.reports) {
+    document.heading("Candidate " + report.comparison.b);
+    add(document, report);
+  }
 }
 
 }  // namespace
@@ -203,7 +254,9 @@ Document document_of(const Report& report) {
   return document;
 }
 
-std::string as_text(const Report& report, Style style) { return written(document_of(report), style); }
+std::string as_text(const Report& report, Style style, Detail detail) {
+  return written(document_of(report), style, detail);
+}
 
 Document summary_of(const SwappedReport& report) {
   Document document;
@@ -224,13 +277,53 @@ Document summary_of(const SwappedReport& report) {
   return document;
 }
 
-std::string as_text(const SwappedReport& report, Style style) {
+std::string as_text(const SwappedReport& report, Style style, Detail detail) {
   auto document = summary_of(report);
   document.heading("First window");
   add(document, report.first);
   document.heading("Second window");
   add(document, report.second);
-  return written(document, style);
+  return written(document, style, detail);
+}
+
+Document summary_of(const CandidatesReport& all) {
+  using statistics::Metric;
+  Document document;
+  const auto& first = all.reports.front().comparison;
+  std::size_t figures = 0;
+  for (const auto& row : all.rows) figures += row.metrics.size();
+  document.heading(std::to_string(all.reports.size()) + " candidates against " + first.a);
+  document.paragraph("The verdicts of this table hold for all candidates together: Holm's method over " +
+                     std::to_string(figures) +
+                     " figures, and for faults evidence for each candidate. Those of one candidate by itself (--b NAME) "
+                     "may say more.");
+  static constexpr std::array columns{Metric::tpot, Metric::ttft, Metric::slo, Metric::output_tokens_mean};
+  Table table{{"candidate", "gate"}, {}};
+  for (const auto metric : columns) table.header.emplace_back(comparison::word_for(metric));
+  table.header.insert(table.header.end(), {"failed", "answers"});
+  for (std::size_t i = 0; i < all.reports.size(); ++i) {
+    const auto& comparison = all.reports[i].comparison;
+    std::vector<std::string> row{comparison.b, std::string(name_of(all.rows[i].gate.word))};
+    for (const auto metric : columns) row.push_back(candidate_cell(all, i, metric));
+    const auto& failed = comparison.faults[static_cast<std::size_t>(pairs::Fault::failed)];
+    const auto comparisons = static_cast<unsigned>(all.reports.size());
+    row.emplace_back(failed.pairs.pairs() > 0 ? name_of(failed.judge(comparisons)) : unknown_cell);
+    row.emplace_back(comparison.mode == pairs::Mode::split ? unknown_cell : name_of(comparison.sameness.word));
+    table.rows.push_back(std::move(row));
+  }
+  document.table(std::move(table));
+  return document;
+}
+
+std::string as_text(const CandidatesReport& all, Style style, Detail detail) {
+  auto document = summary_of(all);
+  if (detail == Detail::full) {
+    add_each(document, all);
+    return written(document, style, detail);
+  }
+  for (const auto& report : all.reports) document.item(conclusion_of(report.comparison, gate_of(report.comparison)));
+  document.paragraph("More of one candidate with --b NAME, and of all with --details.");
+  return written(document, style, detail);
 }
 
 }  // namespace weir::metrics::compare::report

@@ -29,6 +29,8 @@ void write(JsonWriter& json, const sides::Capacity& capacity) {
   at("total_tokens_per_second", [](const sides::LoadPoint& point) { return point.total_tokens_per_second.value; });
   at("requests_per_minute", [](const sides::LoadPoint& point) { return point.requests_per_minute.value; });
   at("in_flight", [](const sides::LoadPoint& point) { return point.in_flight; });
+  json.key("output_tokens_per_second_interval");
+  write(json, capacity.output_interval);
   json.close('}');
 }
 
@@ -88,6 +90,7 @@ void write_counts(JsonWriter& json, std::string_view name, const std::map<std::s
 
 void write(JsonWriter& json, const sides::Side& side) {
   json.open('{').key("name").text(side.name).key("role").text(name_of(side.role));
+  json.key("label").text(side.label).key("compared").boolean(side.compared);
   json.key("replicas").texts(side.replicas).key("requests").count(side.requests).key("outcomes").open('{');
   for (std::size_t i = 0; i < outcome_names.size(); ++i) {
     if (side.outcomes[i] > 0) json.key(outcome_names[i]).count(side.outcomes[i]);

@@ -19,13 +19,14 @@ std::string capacity_text(const std::optional<sides::Capacity>& found) {
   if (!found) return unknown_cell;
   const auto& capacity = *found;
   const auto at = [&] {
-    return short_number(capacity.at->output_tokens_per_second.value) + " output, " +
+    return with_interval(statistics::Measured{capacity.at->output_tokens_per_second.value, capacity.output_interval}) +
+           " output, " +
            short_number(capacity.at->total_tokens_per_second.value) + " total tokens/s, " +
            short_number(capacity.at->requests_per_minute.value) + " rpm at " + short_number(capacity.at->in_flight);
   };
   switch (capacity.state) {
     case sides::Capacity::State::too_few:
-      return "too few requests";
+      return "too few requests or minutes";
     case sides::Capacity::State::none:
       return "missed at the lowest load";
     case sides::Capacity::State::found:
@@ -109,19 +110,23 @@ std::string effect_text(const comparison::Stratum& stratum, statistics::Metric m
 }  // namespace
 
 void add_sides(Document& document, const Report& report) {
-  document.heading("What each side did", "distributions");
+  document.folded("What each side did", "distributions");
   document.paragraph(
       "Times and sizes are p50 / p90 / p95 / p99, with the number of values in parentheses. Fewer than 100 values have "
-      "no "
-      "p99. Rates are for one replica.");
+      "no p99. Rates are for one replica." +
+      std::string(report.comparison.apart ? " Each side is described in the time in which it ran." : ""));
   Table table{{""}, {}};
-  for (const auto& side : report.sides) table.header.push_back(label(side, report.by));
+  std::vector<const sides::Side*> shown;
+  for (const auto& side : report.sides) {
+    if (report.shows(side)) shown.push_back(&side);
+  }
+  for (const auto* side : shown) table.header.push_back(side->label);
   const auto add = [&](std::span<const Row> these) {
     for (const auto& row : these) {
       std::vector<std::string> cells{row.name};
       bool any = false;
-      for (const auto& side : report.sides) {
-        cells.push_back(row.cell(side));
+      for (const auto* side : shown) {
+        cells.push_back(row.cell(*side));
         any |= cells.back() != unknown_cell;
       }
       if (any) table.rows.push_back(std::move(cells));
@@ -138,17 +143,19 @@ void add_sides(Document& document, const Report& report) {
 void add_strata(Document& document, const Report& report, std::span<const comparison::Stratum> strata,
                 std::string_view heading) {
   if (strata.size() < 2) return;
-  document.heading(heading);
+  document.folded(heading);
   Table table{{"", "side", "requests", "cached", "TTFT p50, ms", "TPOT p50, ms", "TTFT changes", "TPOT changes"}, {}};
   for (const auto& stratum : strata) {
+    bool first = true;
     for (std::size_t i = 0; i < report.sides.size(); ++i) {
+      if (!report.shows(report.sides[i])) continue;
       const auto& side = stratum.sides[i];
-      const bool first = i == 0;
-      table.rows.push_back({first ? stratum.name : "", label(report.sides[i], report.by), std::to_string(side.requests),
+      table.rows.push_back({first ? stratum.name : "", report.sides[i].label, std::to_string(side.requests),
                             share(side.cached_share), short_number(side.ttft.p50, 1000),
                             short_number(side.tpot.p50, 1000),
                             first ? effect_text(stratum, statistics::Metric::ttft) : "",
                             first ? effect_text(stratum, statistics::Metric::tpot) : ""});
+      first = false;
     }
   }
   document.table(std::move(table));
@@ -157,14 +164,15 @@ void add_strata(Document& document, const Report& report, std::span<const compar
 void add_load_points(Document& document, const Report& report) {
   Table table{{"in flight", "side", "minutes", "output tokens/s", "tokens/s per user", "TTFT, ms"}, {}};
   for (const auto& side : report.sides) {
+    if (!report.shows(side)) continue;
     for (const auto& point : side.points) {
-      table.rows.push_back({short_number(point.in_flight), label(side, report.by), std::to_string(point.minutes),
+      table.rows.push_back({short_number(point.in_flight), side.label, std::to_string(point.minutes),
                             with_interval(point.output_tokens_per_second),
                             with_interval(point.tokens_per_second_per_user), with_interval(point.ttft, 1000)});
     }
   }
   if (table.rows.empty()) return;
-  document.heading("Latency against throughput", "load_points");
+  document.folded("Latency against throughput", "load_points");
   document.paragraph(
       "Of one replica, by the number of requests in flight. Each minute is one value; a minute's TTFT and TPOT are "
       "medians, and "

@@ -76,7 +76,8 @@ std::optional<Prefill> prefill_of(Samples samples) {
     ms.push_back(static_cast<double>(sample->ttft) * 1000);
   }
   auto line = statistics::line_through(tokens, ms);
-  if (!line) return std::nullopt;
+  // A prompt that is longer cannot take less: such a line is noise.
+  if (!line || line->slope.value < 0) return std::nullopt;
   line->slope.value *= 1000;
   if (auto& interval = line->slope.interval) *interval = {interval->low * 1000, interval->high * 1000};
   return Prefill{line->slope, line->intercept, tokens.size()};
@@ -175,8 +176,9 @@ Side describe(std::string name, Role role, Samples samples, const samples::Names
   side.itl = itl_of(sent);
   add_tokens(side, sent);
   side.prefill = prefill_of(sent);
-  side.points = load_points(minutes_of(sent, options.window, options.objective));
-  if (options.objective.slo) side.capacity = capacity_of(side.points);
+  const auto minutes = minutes_of(sent, options.window, options.objective);
+  side.points = load_points(minutes);
+  if (options.objective.slo) side.capacity = capacity_of_minutes(minutes);
   add_cost(side, replicas, names, options);
   return side;
 }

@@ -43,6 +43,8 @@ Quantiles quantiles_of(Samples samples);
 
 struct Side : Quantiles {
   std::string name;
+  std::string label;     ///< What a report calls it: its name, and the [[shadow]]'s where two sides have one name.
+  bool compared = true;  ///< One of the two that a comparison is about.
   Role role = Role::primary;
   std::vector<std::string> replicas;
   std::uint64_t requests = 0;  ///< Without those that a shadow was spared.
@@ -59,7 +61,7 @@ struct Side : Quantiles {
   std::optional<double> in_flight_mean;  ///< The mean that requests found on their replica.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
-  std::optional<Capacity> capacity;     ///< With an objective.
+  std::optional<Capacity> capacity;     ///< With an objective, and with an interval.
   std::optional<double> cost_per_hour;  ///< The sum over its replicas.
   std::optional<Cost> cost, cost_at_capacity;
   std::optional<double> cost_per_million_output_chars;

@@ -92,7 +92,8 @@ std::variant<SideChoice, std::string> choose_two(const Choices& choices) {
   if (choices.one_in_both_roles()) return SideChoice{choices.at(0), choices.at(0)};
   if (choices.texts().size() == 2) return SideChoice{choices.at(0), choices.at(1)};
   return "Two sides are compared, and by " + choices.word() + ' ' + choices.list() +
-         (choices.texts().size() < 2 ? "; choose others with --by, or give more logs"
+         (choices.texts().size() < 2 ? "; choose others with --by, give more logs, or mirror requests to a candidate with "
+                                       "a [[shadow]] (weir compare --recipe upgrade says how)"
                                      : "; name two of them with --a and --b");
 }
 
@@ -166,6 +167,25 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
   const auto& given = found_a ? a : b;
   const auto& other = choices.at(choices.texts().front() == given ? 1 : 0);
   return found_a ? SideChoice{*found_a, other} : SideChoice{other, *found_b};
+}
+
+std::vector<SideChoice> choose_candidates(std::span<const samples::Sample> samples, const samples::Names& names, By by,
+                                          std::string_view a) {
+  if (by == By::role) return {};
+  const Choices choices(samples, names, by);
+  std::optional<Selection> against = choices.find(a);
+  if (a.empty()) {
+    const auto sides = sides_of(samples, names, by);
+    if (std::ranges::count(sides, Role::primary, &SideKey::role) != 1) return {};
+    against = choices.at(0);
+  }
+  if (!against) return {};
+  std::vector<SideChoice> found;
+  for (std::size_t i = 0; i < choices.texts().size(); ++i) {
+    const Selection& other = choices.at(i);
+    if (choices.texts()[i] != a && other.name != against->name) found.push_back({*against, other});
+  }
+  return found.size() > 1 ? found : std::vector<SideChoice>{};
 }
 
 }  // namespace weir::metrics::compare::sides

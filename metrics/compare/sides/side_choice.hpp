@@ -42,4 +42,9 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
                                                    const samples::Names& names, By by, std::string_view a,
                                                    std::string_view b);
 
+/// Returns each of several sides against one: against `a`, or without a name against the only one that primaries have.
+/// Returns nothing where there are not two others at least.
+std::vector<SideChoice> choose_candidates(std::span<const samples::Sample> samples, const samples::Names& names, By by,
+                                          std::string_view a);
+
 }  // namespace weir::metrics::compare::sides

@@ -39,36 +39,35 @@ inline constexpr std::size_t longest_model = 128;
 
 /// The facts of one request. A number out of range is treated as absent: the replica answers for it.
 struct RequestFacts {
-  Api api = Api::other;
-  bool gives_work = true;  ///< A POST. A GET or an OPTIONS gives the engine no tokens to work on.
-  std::string model;       ///< As sent, cut at 128 bytes; "" if absent.
-  bool model_twice = false;  ///< The outermost object has two members of that name, without regard to case.
-  bool stream = false;     ///< The client asked for an event stream.
+  std::string model;  ///< As sent, cut at 128 bytes; "" if absent.
   std::optional<std::uint64_t> max_tokens;  ///< Each dialect has its own name for it. Absent means the engine's
                                             ///< default.
-  std::uint32_t n = 1;                      ///< The number of choices, times the number of prompts in a list; it
-                                            ///< multiplies the output.
-  std::uint32_t prompts = 1;                ///< The number of prompts in the list; 1 if there is no list.
-  bool greedy = false;       ///< Asks for temperature 0; on TGI's route it has no option that only sampling uses.
-  bool tools = false;        ///< Offers tools.
-  std::uint32_t images = 0;  ///< Counts parts that are no text: images, audio, files. Their data counts nowhere else.
   std::optional<std::uint64_t> prompt_token_ids;  ///< Counts the tokens given as ids. `text` comes on top of them.
-  TextFeatures text;
-  /// Counts the messages whose role is `user`: the turn of the conversation. It is 1 for a plain prompt, and 0 where it
-  /// is unknown, because the engine keeps earlier turns or no message has this role.
-  std::uint32_t user_messages = 0;
+  /// A member can be put into the body's outermost object here, just behind its `{`. Absent unless whole_json.
+  std::optional<std::uint64_t> first_member_at;
   /// A keyed hash of the model, the system text, and the messages up to and including the first of the user, by role
   /// and text; for a plain prompt, of its text. All turns of one conversation have the same, and images do not count.
   /// 0 if there is none: without a key, where `user_messages` is 0, or where token ids are part of the prompt.
   std::uint64_t conversation = 0;
+  TextFeatures text;
+  std::uint32_t n = 1;        ///< The number of choices, times the number of prompts in a list; it multiplies the output.
+  std::uint32_t prompts = 1;  ///< The number of prompts in the list; 1 if there is no list.
+  std::uint32_t images = 0;   ///< Counts parts that are no text: images, audio, files. Their data counts nowhere else.
+  /// Counts the messages whose role is `user`: the turn of the conversation. It is 1 for a plain prompt, and 0 where it
+  /// is unknown, because the engine keeps earlier turns or no message has this role.
+  std::uint32_t user_messages = 0;
+  Api api = Api::other;
+  bool gives_work = true;    ///< A POST. A GET or an OPTIONS gives the engine no tokens to work on.
+  bool model_twice = false;  ///< The outermost object has two members of that name, without regard to case.
+  bool stream = false;       ///< The client asked for an event stream.
+  bool greedy = false;       ///< Asks for temperature 0; on TGI's route it has no option that only sampling uses.
+  bool tools = false;        ///< Offers tools.
   bool stored_context = false;   ///< The engine adds context of earlier requests to the prompt (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.
   bool token_timings = false;    ///< The client sent llama.cpp's timings_per_token itself.
   bool whole_json = false;       ///< The body was one JSON object. Any other body is relayed all the same.
-  /// A member can be put into the body's outermost object here, just behind its `{`. Absent unless whole_json.
-  std::optional<std::uint64_t> first_member_at;
-  bool empty_object = false;  ///< The object is `{}`: a member put there takes no comma.
+  bool empty_object = false;     ///< The object is `{}`: a member put there takes no comma.
 };
 
 }  // namespace weir::metrics::wire

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
+#include <ctime>
 #include <stdexcept>
 
 #include "config/tls_files.hpp"
@@ -54,6 +55,15 @@ std::vector<std::string> names_of(const X509& certificate) {
   const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
   if (at >= 0) names.push_back(text_of(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at))));
   return names;
+}
+
+std::chrono::system_clock::time_point end_of(const X509& certificate) {
+  std::tm end{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end) != 1) return std::chrono::system_clock::time_point::max();
+  // A certificate without an end has the year 9999, which the clock cannot hold.
+  constexpr int last_year = 2200 - 1900;
+  if (end.tm_year >= last_year) return std::chrono::system_clock::time_point::max();
+  return std::chrono::system_clock::from_time_t(::timegm(&end));
 }
 
 /// A client that offers no http/1.1 is refused; one that offers nothing speaks it.
@@ -122,6 +132,7 @@ ServerContext::ServerContext(const config::ServerTls& settings) : ticket_keys_(s
     SSL_CTX_set_alpn_select_cb(context.get(), &choose_protocol, nullptr);
     SSL_CTX_set_tlsext_servername_callback(context.get(), &ServerContext::choose);
     SSL_CTX_set_tlsext_servername_arg(context.get(), this);
+    ends_ = std::min(ends_, end_of(*SSL_CTX_get0_certificate(context.get())));
     for (auto& name : names_of(*SSL_CTX_get0_certificate(context.get())))
       names_.emplace_back(std::move(name), contexts_.size());
     contexts_.push_back(std::move(context));

@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,8 @@ class ServerContext {
   /// Returns one that waits for a client's hello. The context outlives it.
   SslPtr begin() const;
   const Fingerprint& fingerprint() const { return fingerprint_; }
+  /// Returns when the first of its certificates ends; those that sign them are not looked at.
+  std::chrono::system_clock::time_point ends() const { return ends_; }
   /// Returns which certificate is for this name.
   std::size_t certificate_for(std::string_view server_name) const;
   /// Replaces keys of session tickets whose time is over: see TicketKeys::look.
@@ -55,6 +58,7 @@ class ServerContext {
 
   mutable TicketKeys ticket_keys_;
   Fingerprint fingerprint_{};
+  std::chrono::system_clock::time_point ends_ = std::chrono::system_clock::time_point::max();
   std::vector<ContextPtr> contexts_;                        ///< There is one for each certificate.
   std::vector<std::pair<std::string, std::size_t>> names_;  ///< In lower case; a wildcard begins with "*.".
 };

@@ -81,7 +81,7 @@ struct Line {
 
 /// A twin for an hour, a pair a second: b takes `slower` times as long a token as a, and as long to the first one. In
 /// `swapped` windows a is the shadow, and the shadow's GPU is 5 % slower.
-std::string twin_log(double slower, bool swapped = false, double gpu = 1) {
+std::string twin_log(double slower, bool swapped = false, double gpu = 1, const std::string& config_b = "fp8") {
   std::mt19937 random(7);
   std::normal_distribution<double> noise(0, 0.03);
   std::string text;
@@ -96,7 +96,7 @@ std::string twin_log(double slower, bool swapped = false, double gpu = 1) {
       line.role = shadow ? "shadow" : "primary";
       line.queue = shadow ? 0.004 : 0.001;  // A shadow is sent a little after its primary.
       line.replica = shadow ? "cand0" : "gpu0";
-      line.config = b ? "fp8" : "fp16";
+      line.config = b ? config_b : "fp16";
       line.ttft *= std::exp(noise(random));
       line.tpot *= std::exp(noise(random)) * (b ? slower : 1) * (shadow ? gpu : 1);
       line.output = length;
@@ -222,10 +222,18 @@ TEST_F(Compare, ReadsSeveralLogsAndGzip) {
 }
 
 TEST_F(Compare, WithAFloorTheMarginIsNotBelowIt) {
-  const auto floor = log("floor.jsonl", twin_log(1.05));
+  const auto floor = log("floor.jsonl", twin_log(1.05, false, 1, "fp16"));
   const auto said = report({log("twin.jsonl", twin_log(1.03)), "--floor", floor});
   EXPECT_NEAR(verdict(said, "tpot").at("margin").to_number<double>(), 0.05, 0.01);
   EXPECT_EQ(verdict(said, "tpot").at("verdict"), "equivalent");
+}
+
+TEST_F(Compare, AFloorOfTwoConfigurationsIsNone) {
+  const auto floor = log("other.jsonl", twin_log(1.3));
+  const auto refused = compare({log("twin.jsonl", twin_log(1.1)), "--floor", floor, "--gate"});
+  EXPECT_EQ(refused.exit.code, 1);
+  EXPECT_THAT(refused.output,
+              HasSubstr("other.jsonl: a primary ran \"fp16\" and its shadow \"fp8\"; it takes the log of a twin"));
 }
 
 TEST_F(Compare, WithoutADeclaredWindowTheLastLookCounts) {

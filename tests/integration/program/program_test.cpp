@@ -35,7 +35,9 @@ TEST(Program, EachCommandLineEndsWithItsStatusAndItsWords) {
   } rows[]{
       {{"--help"}, 0, "serve"},
       {{"--version"}, 0, "0."},
-      {{}, 2, ""},
+      {{}, 0, "serve"},
+      {{"help", "check"}, 0, "--probe"},
+      {{"-V"}, 0, "0."},
       {{"swim"}, 2, "swim"},
       {{"serve", "--confg", "x"}, 2, "--confg"},
       {{"serve", "--config", "/nowhere/weir.toml"}, 2, "/nowhere/weir.toml"},

@@ -10,7 +10,7 @@ namespace {
 
 class PoolPrefix : public testing::Test {
  protected:
-  void begin(std::size_t replicas, double kappa = 1) {
+  void begin(std::size_t replicas, std::optional<double> kappa = 1) {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
     pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 7, &sink);
     pool->set_prefix_aware(true, kappa);
@@ -140,6 +140,19 @@ TEST_F(PoolPrefix, ALimitOfQueuedTokensCountsWhatIsToBeComputed) {
   first.first_token(at(3));
   second.first_token(at(3));
   EXPECT_EQ(sink.take().first, "third");
+}
+
+TEST_F(PoolPrefix, AReplicaThatStartsHasFinishedWhatItComputedAndNoMore) {
+  specs.push_back(replica("a"));
+  specs[0].max_in_flight = 1;
+  begin(0);
+  Lease peers = admitted(offer(9, 50'000, 0));
+  specs.push_back(replica("b"));
+  pool->set_replicas(specs, at(1));
+  for (double now = 1; now < 5; ++now) EXPECT_EQ(serve(1, 2000, now), 1u);
+  ASSERT_EQ(pool->health().of(pool->figures().key(1), at(5)).state, ReplicaState::starting);
+  Lease one = admitted(offer(2, 100, 5));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 6000, 5, {}, named("long")))) << "It may hold 4006 tokens.";
 }
 
 TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {

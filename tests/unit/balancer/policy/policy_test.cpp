@@ -42,7 +42,7 @@ TEST(LeastQueuedTokens, ScoresByHand) {
     view.decode_left = row.decode_left;
     view.weight = row.weight;
     view.speed = row.speed;
-    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, 0, view), row.score);
+    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, view), row.score);
   }
 }
 

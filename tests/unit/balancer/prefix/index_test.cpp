@@ -122,11 +122,12 @@ TEST_F(Prefixes, ReplicasThatComeTakeNothingFromTheOthers) {
   std::vector<PromptPrefix> prompts;
   for (std::uint64_t i = 0; i < 200; ++i) {
     prompts.push_back(prompt_of({i, 2, 3}));
-    send(prompts.back(), i % 2);
+    index.answered(send(prompts.back(), i % 2), i % 2, 0, {.prompt = 300, .cached = {}, .output = 7});
   }
   places(40);
   for (std::uint64_t i = 0; i < 200; ++i) {
-    EXPECT_EQ(held(prompts[i], i % 2), 3 * tokens_a_part);
+    EXPECT_EQ(index.refine(prompts[i], 192), 300u) << "Whose end is known is still known.";
+    EXPECT_EQ(held(prompts[i], i % 2), 192u);
     EXPECT_EQ(held(prompts[i], 1 - i % 2), 0u);
     EXPECT_EQ(held(prompts[i], 30), 0u);
   }
@@ -169,7 +170,7 @@ TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   places(1);
   const auto turn = prompt_of({1, 2, 3});
   const auto prediction = send(turn, 0);
-  index.answered(prediction, 0, {.prompt = 300, .cached = {}, .output = 100});
+  index.answered(prediction, 0, 0, {.prompt = 300, .cached = {}, .output = 100});
   const auto next = prompt_of({1, 2, 3, 4});
   EXPECT_EQ(index.refine(next, 256), 300u + 64u);
   index.look(next, 364);
@@ -180,10 +181,10 @@ TEST_F(Prefixes, AnswersThatAreNotFoundAgainAreBelievedNoMore) {
   places(1, 10'000'000);
   for (std::uint64_t i = 0; i < 100; ++i) {
     const auto turn = prompt_of({i, 2, 3});
-    index.answered(send(turn, 0), 0, {.prompt = 192, .cached = 0, .output = 64});
+    index.answered(send(turn, 0), 0, 0, {.prompt = 192, .cached = 0, .output = 64});
     const auto next = prompt_of({i, 2, 3, 4, 5});
     const auto prediction = send(next, 0);
-    index.answered(prediction, 0, {.prompt = 320, .cached = 192, .output = 10});
+    index.answered(prediction, 0, 0, {.prompt = 320, .cached = 192, .output = 10});
   }
   EXPECT_LT(index.answers_believed(), 0.05);
   send(prompt_of({1000, 2, 3}), 0);
@@ -209,13 +210,13 @@ TEST_F(Prefixes, ThreeLargePredictionsOfWhichNothingComesTrueWipeTheReplica) {
     const auto prompt = prompt_of(long_path);
     send(prompt, replica);
     for (int i = 0; i < 5; ++i)
-      index.answered(send(prompt, replica), replica, {.prompt = {}, .cached = tokens_of(prompt) - 1, .output = {}});
+      index.answered(send(prompt, replica), replica, 0, {.prompt = {}, .cached = tokens_of(prompt) - 1, .output = {}});
   }
   auto path = long_path;
   for (std::uint64_t i = 0; i < 3; ++i) {
     path.push_back(i);
     EXPECT_GE(held(prompt_of(path), 0), 2500u) << "Before the third miss it is believed.";
-    index.answered(send(prompt_of(path), 0), 0, {.prompt = {}, .cached = 0, .output = {}});
+    index.answered(send(prompt_of(path), 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
   }
   path.push_back(9);
   EXPECT_EQ(held(prompt_of(path), 0), 0u);
@@ -224,12 +225,21 @@ TEST_F(Prefixes, ThreeLargePredictionsOfWhichNothingComesTrueWipeTheReplica) {
   EXPECT_GT(index.of(0).believed(), 0.95) << "A restart says nothing of later predictions.";
 }
 
+TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
 TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
   places(1);
   const std::vector<std::uint64_t> path(40, 7);
   for (int i = 0; i < 60; ++i) {
     const auto prediction = send(prompt_of(path), 0);
-    index.answered(prediction, 0, {.prompt = {}, .cached = 0, .output = {}});
+    index.answered(prediction, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
   }
   index.look(prompt_of(path), 2560);
   EXPECT_LE(index.cached(0, 2560), 512u);
@@ -238,7 +248,7 @@ TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
 TEST_F(Prefixes, AReplicaThatReportsNothingIsBelieved) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
-  for (int i = 0; i < 60; ++i) index.answered(send(prompt, 0), 0, {});
+  for (int i = 0; i < 60; ++i) index.answered(send(prompt, 0), 0, 0, {});
   index.look(prompt, 2560);
   EXPECT_EQ(index.cached(0, 2560), 2559u);
   EXPECT_FALSE(index.of(0).reports());
@@ -275,7 +285,7 @@ Tokens capacity_learned(Tokens told, Tokens real) {
       used.erase(by_use.begin()->second);
       by_use.erase(by_use.begin());
     }
-    index.answered(prediction, 0, {.prompt = tokens_of(prompt), .cached = cached, .output = {}});
+    index.answered(prediction, 0, 0, {.prompt = tokens_of(prompt), .cached = cached, .output = {}});
   }
   return index.of(0).holdings().capacity();
 }
@@ -293,9 +303,9 @@ TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
   send(prompt, 0);
-  for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, {.prompt = {}, .cached = 2528, .output = {}});
+  for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2528, .output = {}});
   EXPECT_EQ(index.of(0).granularity(), 32u);
-  for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, {.prompt = {}, .cached = 2512, .output = {}});
+  for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2512, .output = {}});
   EXPECT_EQ(index.of(0).granularity(), 16u);
 }
 

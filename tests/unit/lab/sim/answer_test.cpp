@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <set>
 
 #include "lab/engine/words.hpp"
 #include "lab/sim/truth.hpp"
@@ -56,7 +57,7 @@ TEST(SimRequest, ReadsWhatStreamsAreAskedFor) {
 
 TEST(SimRequest, HasBlocksOfItsPromptWhereTheyAreAskedFor) {
   const auto blocks_of = [](Route route, const std::string& body) {
-    return std::get<Request>(read_request_body(route, body, true)).blocks;
+    return std::get<Request>(read_request_body(route, body, true)).blocks.take();
   };
   const std::string river = "the river ran on and on and on and on and on and on and on and on and on and on";
   const std::string one = R"({"messages":[{"role":"user","content":")" + river + R"("}]})";
@@ -65,20 +66,62 @@ TEST(SimRequest, HasBlocksOfItsPromptWhereTheyAreAskedFor) {
                           R"("},{"role":"assistant","content":"yes, it did so for a very long time, and so did we"}]})";
   const auto first = blocks_of(Route::chat, one);
   ASSERT_EQ(first.size(), 2u) << "10 tokens of the template, and 22";
-  for (const auto& longer : {more, two}) {
-    const auto blocks = blocks_of(Route::chat, longer);
-    ASSERT_GE(blocks.size(), 2u);
-    EXPECT_EQ(blocks[0], first[0]);
-    EXPECT_EQ(blocks[1], first[1]);
-  }
+  const auto longer = blocks_of(Route::chat, more), next_turn = blocks_of(Route::chat, two);
+  ASSERT_GE(longer.size(), 2u);
+  EXPECT_EQ(longer[0], first[0]);
+  EXPECT_NE(longer[1], first[1]) << "the template ends the message before the 32nd token";
+  ASSERT_GE(next_turn.size(), 2u);
+  EXPECT_EQ(engine::common_blocks(next_turn, first), 2u) << "the prompt's end begins the assistant's message";
   EXPECT_NE(blocks_of(Route::chat, R"({"messages":[{"role":"user","content":"And )" + river + R"("}]})")[0], first[0]);
   const std::string numbers = R"({"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]})";
   EXPECT_EQ(blocks_of(Route::completions, numbers).size(), 1u);
   EXPECT_EQ(blocks_of(Route::completions, R"({"prompt":")" + river + R"("})"),
             blocks_of(Route::tgi_generate, R"({"inputs":")" + river + R"("})"));
-  EXPECT_TRUE(read(Route::chat, one).blocks.empty());
+  EXPECT_TRUE(read(Route::chat, one).blocks.take().empty());
   EXPECT_EQ(std::get<Request>(read_request_body(Route::chat, two, true)).prompt_tokens,
             read(Route::chat, two).prompt_tokens);
+}
+
+/// A conversation's next prompt repeats the one before it and its answer, as the answer's client got it.
+TEST(SimRequest, RepeatsTheAnswerToTheOneBefore) {
+  for (const bool by_stop : {true, false}) {
+    for (const bool thoughts : {false, true}) {
+      const std::string first = R"({"messages":[{"role":"user","content":"How high is the river?"})";
+      const Request request = std::get<Request>(read_request_body(Route::chat, first + "]}", true));
+      const AnswerPlan plan{200, by_stop};
+      const Answer answer(request, plan, "m", 9, 1);
+      const std::string text = boost::json::serialize(
+          boost::json::parse(answer.whole()).at("choices").at(0).at("message").at("content"));
+      engine::PromptBlocks made = request.blocks;
+      add_answer(made, plan, answer.text(), thoughts ? std::optional<std::uint64_t>(9) : std::nullopt);
+      const auto next = std::get<Request>(read_request_body(
+          Route::chat,
+          first + R"(,{"role":"assistant","content":)" + text + R"(},{"role":"user","content":"And now?"}]})", true));
+      const auto blocks = made.take();
+      const std::size_t common = engine::common_blocks(blocks, engine::PromptBlocks(next.blocks).take());
+      EXPECT_EQ(common, thoughts ? request.prompt_tokens / engine::block_tokens : blocks.size());
+    }
+  }
+}
+
+TEST(SimRequest, HasNoBlocksInCommonWithAnotherSalt) {
+  const auto first_block = [](Route route, const std::string& member) {
+    const std::string text = "the river ran on and on and on and on and on and on and on and on";
+    const std::string body = route == Route::tgi_generate
+                                 ? R"({"inputs":")" + text + R"(","parameters":{)" + member + "}}"
+                                 : R"({"prompt":")" + text + "\"" + (member.empty() ? "" : "," + member) + "}";
+    return std::get<Request>(read_request_body(route, body, true)).blocks.take().at(0);
+  };
+  const auto plain = first_block(Route::completions, "");
+  EXPECT_EQ(first_block(Route::tgi_generate, ""), plain);
+  EXPECT_EQ(first_block(Route::completions, R"("cache_salt":"","user":"b")"), plain);
+  std::set<std::uint64_t> all{plain, first_block(Route::tgi_generate, R"("adapter_id":"a")")};
+  for (const std::string key : {"cache_salt", "extra_key", "lora_path"}) {
+    for (const std::string value : {"a", "b"}) {
+      all.insert(first_block(Route::completions, "\"" + key + "\":\"" + value + "\""));
+    }
+  }
+  EXPECT_EQ(all.size(), 8u);
 }
 
 TEST(SimRequest, OnlyJsonIsJson) {

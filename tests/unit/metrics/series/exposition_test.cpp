@@ -59,10 +59,10 @@ TEST_F(ExpositionTest, ExportsExactlyTheSeriesOfTheDefinition) {
 }
 
 TEST_F(ExpositionTest, ShowsHowManyRequestsWaitInEachPoolThatTellsIt) {
-  exposition.add({"chat", "", ""}).waiting = [] { return std::size_t{3}; };
-  exposition.add({"embed", "", ""}).waiting = [] { return std::size_t{0}; };
+  exposition.add({"chat", "", ""}).waiting = [] { return Waiting{3, 900}; };
+  exposition.add({"embed", "", ""}).waiting = [] { return Waiting{}; };
   ReplicaSeries& gone = exposition.add({"gone", "", ""});
-  gone.waiting = [] { return std::size_t{1}; };
+  gone.waiting = [] { return Waiting{1, 10}; };
   exposition.retire(gone);
   const Scrape now = scrape();
   EXPECT_EQ(now.at(R"(weir_requests_waiting{pool="chat",role="primary"})"), 3);

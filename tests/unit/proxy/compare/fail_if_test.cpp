@@ -73,5 +73,23 @@ TEST(FailIf, DoesNotPassOnNoData) {
   }
 }
 
+/// A few pairs have faults that could be told, and nothing is told of them.
+TEST(FailIf, PairsThatTellNothingAreNoData) {
+  metrics::compare::comparison::Comparison comparison;
+  comparison.verdicts.emplace_back();
+  comparison.faults[0].pairs.add(false, false);
+  EXPECT_THAT(failures({"worse"}, State::too_few, judgements_of(comparison)), SizeIs(1));
+  comparison.faults[0].finding = Finding::not_worse;
+  EXPECT_THAT(failures({"worse"}, State::too_few, judgements_of(comparison)), IsEmpty());
+}
+
+TEST(FailIf, AFaultThatIsWorseCountsByItself) {
+  metrics::compare::comparison::Comparison comparison;
+  comparison.faults[0].pairs.add(false, true);
+  comparison.faults[0].finding = Finding::worse;
+  EXPECT_THAT(failures({"worse"}, State::too_few, faults_of(comparison)),
+              ElementsAre("--fail-if worse: so is failed"));
+}
+
 }  // namespace
 }  // namespace weir::proxy::compare

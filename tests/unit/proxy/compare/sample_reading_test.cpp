@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace weir::proxy::compare {
 namespace {
@@ -140,6 +142,89 @@ TEST_F(SampleReading, RequestsWithoutAnIdAreAllDifferent) {
   add('0', ' ', R"("pool":"chat")");
   EXPECT_EQ(read().samples.size(), 2u);
   EXPECT_EQ(read().repeated, 0u);
+}
+
+/// Logs of a primary and its shadow, a pair a second.
+class SeveralLogs : public ::testing::Test {
+ protected:
+  ~SeveralLogs() override { std::filesystem::remove_all(folder_); }
+
+  /// Pairs from `from_s` on, with ids that begin at `id`; `which` says what is written: primaries, shadows or both.
+  std::string log(int from_s, int pairs, int id, const char* config = "fp16", const char* which = "both") {
+    std::filesystem::create_directories(folder_);
+    const auto file = folder_ / std::to_string(number_++);
+    std::ofstream out(file);
+    for (int i = 0; i < pairs; ++i) {
+      const int at_s = from_s + i;
+      char text[400];
+      const auto write = [&](const char* role, const char* of, unsigned series) {
+        std::snprintf(text, sizeof text,
+                      R"({"v":1,"time":"2026-11-21T%02d:%02d:%02dZ","api":"openai.chat","outcome":"ok",)"
+                      R"("id":"%016x%016x","role":"%s","config":"%s","replica":"%s")",
+                      at_s / 3600, at_s / 60 % 60, at_s % 60, series, static_cast<unsigned>(id + i), role, of, of);
+        out << text;
+        if (series == 2) {
+          std::snprintf(text, sizeof text, R"(,"pair":"%016x%016x","shadow":"s")", 1U, static_cast<unsigned>(id + i));
+          out << text;
+        }
+        out << "}\n";
+      };
+      if (std::string_view(which) != "shadows") write("primary", config, 1);
+      if (std::string_view(which) != "primaries") write("shadow", "fp8", 2);
+    }
+    return file.string();
+  }
+  /// Returns how many runs the logs are of.
+  std::size_t runs(const std::vector<std::string>& logs) {
+    ReadSamples read;
+    metrics::compare::samples::Names names;
+    EXPECT_EQ(read_samples(logs, {}, names, [](std::uint64_t) {}, read), std::nullopt);
+    std::set<std::size_t> found;
+    for (const auto& one : read.logs) found.insert(one.run);
+    return found.size();
+  }
+
+  int number_ = 0;
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("weir-several-logs-test-" + std::to_string(getpid()));
+};
+
+TEST_F(SeveralLogs, BelongTogetherIfTheyShareARequestOrAPairOrOneGoesOn) {
+  const auto first = log(0, 1000, 0), next = log(1000, 1000, 1000), after_a_pause = log(2500, 600, 3000);
+  EXPECT_EQ(runs({first}), 1U);
+  EXPECT_EQ(runs({first, next}), 1U) << "it was rotated";
+  EXPECT_EQ(runs({next, first, after_a_pause}), 1U);
+  EXPECT_EQ(runs({first, after_a_pause}), 2U);
+  EXPECT_EQ(runs({first, log(900, 1000, 5000)}), 1U) << "long requests end in the next log";
+  EXPECT_EQ(runs({first, log(0, 1000, 5000)}), 2U) << "another weir, at the same time";
+  EXPECT_EQ(runs({first, log(40'000, 1000, 5000)}), 2U);
+  EXPECT_EQ(runs({first, log(0, 1000, 0, "fp16", "shadows")}), 1U) << "a part of it";
+  EXPECT_EQ(runs({log(0, 500, 0, "fp16", "shadows"), log(0, 500, 0, "fp16", "primaries")}), 1U);
+  EXPECT_EQ(runs({first, log(1000, 500, 7000, "other", "primaries")}), 2U) << "no side is in both";
+  EXPECT_EQ(runs({first, log(0, 0, 0)}), 1U) << "an empty log is of no run";
+}
+
+TEST_F(SeveralLogs, SayWhichSidesTheyHave) {
+  ReadSamples read;
+  metrics::compare::samples::Names names;
+  ASSERT_EQ(read_samples({log(10, 20, 0), log(70'000, 5, 900, "other", "primaries")}, {}, names,
+                         [](std::uint64_t) {}, read),
+            std::nullopt);
+  ASSERT_EQ(read.logs.size(), 2U);
+  EXPECT_EQ(read.requests, 45U);
+  EXPECT_EQ(read.logs[0].requests, 40U);
+  EXPECT_EQ(read.logs[0].first_us, read.first_us);
+  EXPECT_EQ(read.logs[0].last_us - read.logs[0].first_us, 19'000'000);
+  EXPECT_EQ(read.logs[1].last_us, read.last_us);
+  using metrics::compare::sides::By;
+  const auto has = [&](std::size_t log, By by, const char* name) {
+    return read.logs[log].has({by, names.of(name), metrics::Role::primary});
+  };
+  EXPECT_TRUE(has(0, By::config, "fp8"));
+  EXPECT_TRUE(has(0, By::shadow, "s"));
+  EXPECT_FALSE(has(1, By::config, "fp8"));
+  EXPECT_TRUE(has(1, By::replica, "other"));
+  EXPECT_FALSE(has(0, By::config, "other"));
 }
 
 }  // namespace

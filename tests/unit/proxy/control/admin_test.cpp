@@ -75,12 +75,15 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
   Rollouts rollouts{fleet, history, slow_answers, {}};
+  live::Live live{fleet, exposition, 1, [] { return live::Surroundings(); }, std::chrono::steady_clock::now(),
+                  std::chrono::system_clock::now()};
   AdminSources sources{exposition,
                        fleet,
                        reload,
                        history,
                        slow_answers,
                        rollouts,
+                       live,
                        bypass,
                        [] { return std::string(); },
                        [] { return Standing(); }};

@@ -33,6 +33,37 @@ class Watch : public MirroredHistory {
     }
   }
 
+  /// A minute with two quick requests and one that takes two minutes, on either replica. The slow one differs.
+  void run_minute() {
+    for (int i = 0; i < 3; ++i, at_s += 20) {
+      for (const char* const replica : {"gpu0", "gpu1"}) {
+        auto record = primary_of(at_s);
+        record.id[0] = replica[3];
+        record.replica = replica;
+        record.shadows = 0;
+        if (i == 2) {
+          if (replica == std::string("gpu1")) record.answer.first_token = record.received + seconds(20);
+          unfinished.push_back(std::move(record));
+        } else {
+          finished.put(std::move(record));
+        }
+      }
+    }
+    if (unfinished.size() > 4) {
+      for (int i = 0; i < 2; ++i) finished.put(std::move(unfinished[static_cast<std::size_t>(i)]));
+      unfinished.erase(unfinished.begin(), unfinished.begin() + 2);
+    }
+    history.take(finished, start + seconds(at_s - 15));
+    watch.tick(start + seconds(at_s - 15));
+    while (slow.under_way() > 0) context.run_one();
+  }
+  std::vector<double> minutes() const {
+    const auto noise = history.noise();
+    if (noise.empty()) return {};
+    return noise[0].minutes[static_cast<std::size_t>(metrics::compare::statistics::Metric::ttft)][0];
+  }
+
+  std::vector<metrics::record::RequestRecord> unfinished;
   int at_s = 0;
   boost::asio::io_context context;
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stays{context.get_executor()};
@@ -52,6 +83,20 @@ TEST_F(Watch, RemembersEightHoursOfWhichTheRequestsAreGone) {
   EXPECT_NEAR(noise.hours(metrics::compare::statistics::Metric::ttft), 8, 0.2);
   EXPECT_EQ(noise.variance(metrics::compare::statistics::Metric::ttft), 0) << "both answered alike";
   EXPECT_EQ(history.samples().size(), 100u);
+}
+
+/// Of the last minutes before a pause only what ended last is looked at again, and that is no picture of them.
+TEST_F(Watch, KeepsAMinuteAsItWasWhenItsRequestsWereThere) {
+  for (int i = 0; i < 9 * 60; ++i) run_minute();
+  const auto before = minutes();
+  for (int i = 0; i < 6; ++i) {
+    at_s += 60;
+    watch.tick(start + seconds(at_s + 1));
+    while (slow.under_way() > 0) context.run_one();
+  }
+  const auto after = minutes();
+  ASSERT_GE(after.size(), before.size());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin())) << "nothing of a known minute has come since";
 }
 
 TEST_F(Watch, LooksOnceAMinuteAndNotAtNothing) {

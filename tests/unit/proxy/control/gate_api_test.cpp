@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "tests/unit/proxy/control/mirrored_history.hpp"
@@ -66,6 +67,40 @@ TEST_F(GateApi, AsksAboutAShadowByItsName) {
   EXPECT_EQ(said.at("a"), "gpu0");
   EXPECT_EQ(said.at("b"), "candidate");
   EXPECT_GT(said.at("pairs").to_number<int>(), 500);
+}
+
+/// A rollout names its objective.
+TEST_F(GateApi, TheObjectiveIsTheFirstOneOfThePoolOrTheOneThatIsNamed) {
+  change_snapshot([](fleet::Snapshot& next) {
+    next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}},
+                          {"strict", "chat", {}, config::Seconds(0.115), {}, {}}};
+  });
+  const auto misses = [&](std::string_view slo) {
+    const auto judged = gate_of_shadow(*snapshot->shadows[0], *snapshot, history, slo)();
+    const auto& verdicts = judged.comparison.verdicts;
+    const auto found = std::ranges::find(verdicts, metrics::compare::statistics::Metric::slo,
+                                         &metrics::compare::comparison::Verdict::metric);
+    return found == verdicts.end() ? std::nullopt : found->value_b;
+  };
+  EXPECT_EQ(misses(""), 0);
+  EXPECT_EQ(misses("fast"), 0);
+  EXPECT_EQ(misses("strict"), 1);
+}
+
+/// A candidate that failed was mended, and its shadow is switched on again.
+TEST_F(GateApi, AnswersFromBeforeTheShadowWasSwitchedOnDoNotCount) {
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
+  for (int i = requests; i < requests + 9; ++i) add(i);
+  EXPECT_THAT(ask("shadow=candidate").body, HasSubstr("failed: "));
+  EXPECT_EQ(ask("shadow=candidate").status, 417u);
+  history.begin_anew("candidate", std::int64_t{1'000'000} * (requests + 60));
+  change = [](auto&, auto&) {};
+  for (int i = requests + 60; i < requests + 120; ++i) add(i);
+  for (const auto* query : {"shadow=candidate", "by=replica&a=gpu0&b=cand0"}) {
+    const auto answer = ask(query);
+    EXPECT_EQ(answer.status, 425u) << query << answer.body;
+    EXPECT_EQ(json::parse(answer.body).at("pairs"), 0) << "it is cold again";
+  }
 }
 
 TEST_F(GateApi, SaysWhatIsWrongWithAQuery) {

@@ -123,6 +123,19 @@ TEST_F(Live, SaysWhatIsWrongWithAnswersAndWhetherTheyAreTheSame) {
   EXPECT_EQ(word(), "unknown") << "switched on, it begins anew";
 }
 
+TEST_F(Live, WhatWasAnsweredBeforeTheShadowWasSwitchedOnDoesNotCount) {
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
+  for (int i = requests; i < requests + 9; ++i) add(i);
+  history.begin_anew("candidate", std::int64_t{1'000'000} * (requests + 60));
+  candidate->state->began = start + seconds(requests + 60);
+  change = [](auto&, auto&) {};
+  for (int i = requests + 60; i < requests + 120; ++i) add(i);
+  ASSERT_TRUE(look(seconds(requests + 120)));
+  const auto gauges = live.gauges(*snapshot);
+  EXPECT_FALSE(gauges.at(0).faults.empty());
+  for (const auto& fault : gauges.at(0).faults) EXPECT_EQ(fault.shadow, 0u) << fault.fault;
+}
+
 class LiveNineMinutes : public Live {
  protected:
   LiveNineMinutes() : Live(540) {}

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -25,6 +26,21 @@ class RolloutFile : public ::testing::Test {
       std::filesystem::temp_directory_path() / ("weir-rollouts-" + std::to_string(::getpid()));
 };
 
+/// Returns one of the shares that a rollout has in a state.
+double share_in(ro::State state, std::uint64_t drawn) {
+  const double below_all = static_cast<double>(drawn % 1000) / 1000;
+  switch (state) {
+    case ro::State::live:
+      return below_all > 0 ? below_all : 0.5;
+    case ro::State::paused:
+      return below_all;
+    case ro::State::done:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 KeptRollouts any(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   KeptRollouts kept;
@@ -34,7 +50,7 @@ KeptRollouts any(std::uint64_t seed) {
     one.pool = "chat" + std::to_string(random() % 9);
     one.candidate = "a \"new\" one\n\xc3\xa9";
     one.standing.state = static_cast<ro::State>(random() % ro::state_names.size());
-    one.standing.share = static_cast<double>(random() % 1001) / 1000;
+    one.standing.share = share_in(one.standing.state, random());
     one.standing.in_step = static_cast<double>(random()) / 1e12;
     one.standing.unknown = static_cast<double>(random() % 1000) / 7;
     one.standing.shadow_passed = random() % 2 == 0;
@@ -66,6 +82,16 @@ TEST_F(RolloutFile, LiesOnDiskForItsOwnerAlone) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path), {}), 1) << "nothing is left beside it";
 }
 
+/// All requests are with the candidate only where the rollout is done: no step follows.
+TEST_F(RolloutFile, AStepUnderWayHasNoShareOfAll) {
+  for (const auto state : {ro::State::shadow, ro::State::live, ro::State::paused, ro::State::done}) {
+    KeptRollouts kept;
+    kept.rollouts["fp8"].standing.state = state;
+    kept.rollouts["fp8"].standing.share = 1;
+    EXPECT_EQ(rollouts_in(text_of(kept)).has_value(), state == ro::State::done) << ro::name_of(state);
+  }
+}
+
 /// Whatever a damaged file holds: weir starts, says so, and gives no candidate a request.
 TEST_F(RolloutFile, DamageIsFoundAndMovedAside) {
   const auto text = text_of(any(6));
@@ -82,6 +108,31 @@ TEST_F(RolloutFile, DamageIsFoundAndMovedAside) {
   EXPECT_EQ(read_rollouts(path), KeptRollouts());
   EXPECT_FALSE(std::filesystem::exists(file()));
   EXPECT_TRUE(std::filesystem::exists(file() + ".damaged"));
+}
+
+/// A live rollout with all requests would have no next step.
+TEST_F(RolloutFile, AStateWithAShareThatItCannotHaveIsDamage) {
+  for (const auto name : ro::state_names) {
+    const auto state = static_cast<ro::State>(std::ranges::find(ro::state_names, name) - ro::state_names.begin());
+    for (const double share : {0.0, 0.25, 1.0}) {
+      KeptRollouts kept;
+      auto& standing = kept.rollouts["fp8"].standing;
+      standing.state = state;
+      standing.share = share;
+      const bool possible = state == ro::State::live     ? share > 0 && share < 1
+                            : state == ro::State::paused ? share < 1
+                            : state == ro::State::done   ? share == 1
+                                                         : share == 0;
+      EXPECT_EQ(rollouts_in(text_of(kept)).has_value(), possible) << name << " " << share;
+    }
+  }
+}
+
+TEST_F(RolloutFile, ADirectoryInItsPlaceIsMovedAside) {
+  std::filesystem::create_directory(file());
+  EXPECT_EQ(read_rollouts(path), KeptRollouts());
+  EXPECT_FALSE(std::filesystem::exists(file()));
+  EXPECT_TRUE(std::filesystem::is_directory(file() + ".damaged"));
 }
 
 TEST_F(RolloutFile, SaysWhyItCannotBeWritten) {

@@ -185,6 +185,38 @@ TEST_F(RolloutsOfAFleet, TheFileKeepsTheStanding) {
   EXPECT_EQ(read_rollouts(path).rollouts.at("fp8"), before);
 }
 
+/// An answer of the step before turns out to be a failure once another replica has answered better.
+TEST_F(RolloutsOfAFleet, AFailureThatIsKnownInTheNextStepDoesNoHarmToTheFile) {
+  begin();
+  ask(Wish::start);
+  tick();
+  show(1, balancer::Sign::client_error, 3);
+  show(0, balancer::Sign::client_error, 3);
+  tick();
+  ask(Wish::promote);
+  show(1, balancer::Sign::outdone, 3);
+  show(0, balancer::Sign::outdone, 3);
+  tick();
+  rollouts->end();
+  const auto kept = read_rollouts(path).rollouts;
+  ASSERT_TRUE(kept.contains("fp8"));
+  EXPECT_EQ(kept.at("fp8").standing.share, 0.5);
+  EXPECT_EQ(kept.at("fp8").standing.failures, (balancer::rollout::Counts{3, 3, 3, 3}));
+}
+
+/// A weir that runs without the rollout forgets it, as a reload does.
+TEST_F(RolloutsOfAFleet, WithoutItInTheSettingsAStartForgetsIt) {
+  begin();
+  ask(Wish::start);
+  rollouts->end();
+  auto without = settings();
+  without.rollouts.clear();
+  fleet::Fleet next(without, exposition, 2);
+  Rollouts again(next, history, slow, read_rollouts(path));
+  again.adopt(now);
+  EXPECT_TRUE(read_rollouts(path).rollouts.empty());
+}
+
 TEST_F(RolloutsOfAFleet, ReloadsKeepItEndItOrBeginAnother) {
   begin();
   ask(Wish::start);

@@ -131,6 +131,65 @@ TEST(MooncakeTrace, PromptsHaveTheirLengthWhateverTheirBlocks) {
   EXPECT_NE(sent(trace, 1), sent(trace, 2)) << "what no id covers is each request's own";
 }
 
+std::string bailian(const std::string& chat, const std::string& parent, double at, int output, const std::string& ids,
+                    const std::string& more = "") {
+  return "{\"chat_id\": " + chat + ", \"parent_chat_id\": " + parent + ", \"timestamp\": " + std::to_string(at) +
+         ", \"input_length\": 40, \"output_length\": " + std::to_string(output) +
+         ", \"type\": \"text\", \"turn\": 1, \"hash_ids\": " + ids + more + "}\n";
+}
+
+TEST(BailianTrace, HasSecondsAndTurnsThatFollowEachOther) {
+  const Entries trace = entries_of(bailian("7", "-1", 10, 100, "[1, 2, 3]") + bailian("8", "-1", 11.5, 1, "[4]") +
+                                   bailian("9", "7", 20, 10, "[1, 2, 5]") + bailian("10", "9", 20.1, 1, "[1]") +
+                                   bailian("11", "99", 21, 1, "[1]") + bailian("12", "7", 22, 1, "[1]", ", \"think\": 4"));
+  ASSERT_EQ(trace.size(), 6u);
+  EXPECT_DOUBLE_EQ(trace[1].at, 1.5);
+  const std::vector<std::optional<std::size_t>> parents{{}, {}, 0, 2, {}, 0};
+  for (std::size_t i = 0; i < trace.size(); ++i) EXPECT_EQ(trace[i].parent, parents[i]) << i;
+  EXPECT_DOUBLE_EQ(trace[2].think, 10 - 100 * 0.03);
+  EXPECT_EQ(trace[3].think, 0) << "it came before its parent's answer could end";
+  EXPECT_EQ(trace[5].think, 4);
+}
+
+TEST(BailianTrace, HasBlocksOf16Tokens) {
+  const Entries trace =
+      entries_of(bailian("7", "-1", 10, 100, "[1, 2, 3]") + bailian("9", "7", 20, 10, "[1, 2, 5]"));
+  const std::string first = sent(trace, 0).front(), second = sent(trace, 1).front();
+  EXPECT_EQ(engine::count_tokens(first), 40u);
+  const auto common = static_cast<std::size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
+  EXPECT_EQ(engine::count_tokens(first.substr(0, common)) / 16, 2u);
+}
+
+TEST(BailianTrace, NamesTheLineThatIsWrong) {
+  const std::string good = bailian("7", "-1", 10, 1, "[1]");
+  for (const std::string& bad : {std::string("{}\n"), bailian("null", "-1", 11, 1, "[1]"), bailian("8", "7", 11, -1, "[1]"),
+                                 bailian("8", "7", 11, 1, "[1]", ", \"think\": -1")}) {
+    EXPECT_THAT(error_of(good + bad), HasSubstr("line 2: expected {\"chat_id\": id")) << bad;
+  }
+  EXPECT_THAT(error_of(good + bailian("8", "7", 9, 1, "[1]")), HasSubstr("line 2: its time is before"));
+}
+
+TEST(BailianTrace, GivesTurnsWhenTheirParentsHaveEnded) {
+  WorkloadSettings settings;
+  settings.trace = entries_of(bailian("7", "-1", 10, 100, "[1]") + bailian("8", "7", 12, 5, "[1]") +
+                              bailian("9", "-1", 13, 6, "[2]") + bailian("10", "7", 14, 7, "[1]") +
+                              bailian("11", "10", 30, 8, "[1]"));
+  settings.trace_arrivals = settings.turns = true;
+  settings.trace_speed = 2;
+  Workload workload(settings);
+  std::vector<std::pair<std::uint64_t, double>> arrivals;
+  while (const auto planned = workload.next()) arrivals.emplace_back(planned->number, planned->at);
+  EXPECT_THAT(arrivals, ElementsAre(testing::Pair(0u, 0.0), testing::Pair(2u, 1.5)));
+  std::vector<std::pair<std::uint64_t, double>> turns;
+  for (const std::uint64_t parent : {0u, 1u, 2u, 3u, 4u})
+    for (const Planned& turn : workload.turns_after(parent)) turns.emplace_back(turn.number, turn.at);
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_THAT(turns[0], testing::Pair(1u, 0.0));
+  EXPECT_THAT(turns[1], testing::Pair(3u, testing::DoubleNear(0.5, 1e-9)));
+  EXPECT_THAT(turns[2], testing::Pair(4u, testing::DoubleNear((16 - 0.21) / 2, 1e-9)));
+  EXPECT_EQ(workload.messages(workload.turns_after(0)[1]).front(), sent(settings.trace, 3).front());
+}
+
 TEST(MooncakeTrace, NamesTheLineThatIsWrong) {
   const auto line = [](const std::string& at, const std::string& input, const std::string& output) {
     return "{\"timestamp\": " + at + ", \"input_length\": " + input + ", \"output_length\": " + output + "}\n";

@@ -273,7 +273,7 @@ TEST(Comparison, NamesEachSideWhereAConfigurationIsOnBoth) {
   }
   const Comparison control = compare(samples, options_of(samples));
   ASSERT_EQ(control.mode, pairs::Mode::control);
-  EXPECT_EQ(control.a, "fp16 (shadow)");
+  EXPECT_EQ(control.a, "fp16 (control)");
   EXPECT_EQ(control.b, "fp8");
   EXPECT_EQ(control.side_a.name, "fp16");
   EXPECT_EQ(control.side_a.role, Role::shadow);
@@ -285,7 +285,7 @@ TEST(Comparison, NamesEachSideWhereAConfigurationIsOnBoth) {
   options.b = options.a;
   const Comparison same = compare(twins, options);
   EXPECT_EQ(same.a, "fp16");
-  EXPECT_EQ(same.b, "fp16 (shadow)");
+  EXPECT_EQ(same.b, "fp16 (fp8)") << "the [[shadow]] has that name";
   EXPECT_EQ(same.side_a.name, same.side_b.name);
   EXPECT_NE(same.side_a.role, same.side_b.role);
 }

@@ -79,6 +79,39 @@ TEST(Gate, EachFaultIsAGuardrailIfAPairTellsOfIt) {
   }
 }
 
+/// A floor with few misses, or a wide --margin, calls much worse candidates equivalent.
+TEST(Gate, AWideMarginDoesNotHideWhatIsWorse) {
+  Comparison comparison = all(Finding::equivalent);
+  Verdict& tpot = comparison.verdicts[static_cast<std::size_t>(Metric::tpot)];
+  tpot.worse_margin = 0.05;
+  tpot.margin = 0.30;
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown) << "the interval is not known";
+  tpot.interval = {.low = 0.15, .high = 0.20};
+  const GateResult result = gate_of(comparison);
+  EXPECT_EQ(result.word, Gate::unknown);
+  EXPECT_THAT(result.unknown,
+              ElementsAre("tpot: a sentence. That margin is wider than the +5.0 % that it may be worse by."));
+  tpot.interval = {.low = -0.20, .high = 0.05};
+  EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  tpot.interval = {.low = 0.15, .high = 0.20};
+  tpot.margin = 0.05;
+  EXPECT_EQ(gate_of(comparison).word, Gate::pass) << "the finding decides";
+}
+
+TEST(Gate, DoesNotPassIfAnswersDiffer) {
+  Comparison comparison = all(Finding::equivalent);
+  for (const auto alike : {pairs::Alike::same, pairs::Alike::unknown}) {
+    comparison.sameness.word = alike;
+    EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  }
+  comparison.sameness.word = pairs::Alike::differs;
+  const GateResult result = gate_of(comparison);
+  EXPECT_EQ(result.word, Gate::unknown);
+  EXPECT_THAT(result.unknown, ElementsAre(StartsWith("answers: they differ")));
+  comparison.verdicts[0].finding = Finding::worse;
+  EXPECT_EQ(gate_of(comparison).word, Gate::worse);
+}
+
 TEST(Gate, DoesNotPassOnNothing) {
   Comparison nothing;
   EXPECT_EQ(gate_of(nothing).word, Gate::unknown);

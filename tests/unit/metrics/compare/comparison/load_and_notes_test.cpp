@@ -205,7 +205,7 @@ TEST(Load, EitherShadowMayHaveBeenSpared) {
   // Ten of the 50 dropped pairs had no candidate either.
   EXPECT_THAT(comparison.unfinished, ElementsAre(Pair("late_loop", 40), Pair("not_mirrored", 10)));
   EXPECT_THAT(sentence_of(comparison, "spared_load"),
-              HasSubstr("fp16 (shadow) has no finished answer to 40 of 1000 requests (4.0 %) that fp8 finished"));
+              HasSubstr("fp16 (same) has no finished answer to 40 of 1000 requests (4.0 %) that fp8 finished"));
 }
 
 /// A thousand pairs of a control and a candidate that is `factor` as slow.
@@ -266,7 +266,7 @@ TEST(Load, TheSentenceIsAboutTheRequestsOfTheSparedSide) {
   }
   EXPECT_THAT(
       sentence_of(compare(samples, options_of(samples)), "spared_load"),
-      HasSubstr("fp16 (shadow) has no finished answer to 20 of 1000 requests (2.0 %) that fp8 finished, with 1.8 % of "
+      HasSubstr("fp16 (same) has no finished answer to 20 of 1000 requests (2.0 %) that fp8 finished, with 1.8 % of "
                 "the prompt tokens"));
   TwinSamples other = with_control(0.9);
   for (std::size_t i = 0; i < 40; ++i) {

@@ -192,6 +192,35 @@ TEST(History, OfReplicasOfOneConfigurationServesWhereThereIsNoControl) {
   EXPECT_EQ(verdict_of(comparison, Metric::tpot).finding, Finding::worse);
 }
 
+/// Two pools, of which one is quiet: its replicas say nothing of the noise in the other.
+TEST(History, OfAnotherPoolDoesNotCount) {
+  TwinSamples samples;
+  const auto quiet = samples.names.of("quiet");
+  for (int i = 0; i < 9 * 60 * 6; ++i) {
+    samples::Sample& primary = samples.primary(10 * i * second, i % 2 ? "gpu1" : "gpu0");
+    primary.tpot = Nights::drifting(i / 180, static_cast<std::uint64_t>(i % 2), 0.1);
+    if (i % 2 == 0 && i / 6 >= 9 * 60 - 20) samples.shadow(primary).tpot = primary.tpot;
+    for (const char* const replica : {"calm0", "calm1", "calm2", "calm3"})
+      samples.primary(10 * i * second, replica).pool = quiet;
+  }
+  const std::vector<History> histories =
+      histories_of(couples_of(samples.all(), samples.names, pairs::WarmUp{.seconds = 0}));
+  ASSERT_EQ(histories.size(), 2u);
+  for (const History& one : histories) {
+    if (one.pool == "quiet") {
+      EXPECT_EQ(one.source, "calm1 against calm0, calm3 against calm2");
+      EXPECT_EQ(one.variance(Metric::tpot), 0);
+    } else {
+      EXPECT_EQ(one.pool, "chat");
+      EXPECT_EQ(one.source, "gpu1 against gpu0");
+      EXPECT_GT(one.variance(Metric::tpot), 0.01);
+    }
+  }
+  const Comparison comparison = compare(samples, open_options_of(samples));
+  ASSERT_TRUE(comparison.history);
+  EXPECT_EQ(comparison.history->source, "gpu1 against gpu0");
+}
+
 TEST(History, ThatIsGivenCountsBeforeThatOfTheSamples) {
   Nights nights(8, 1.02);
   Options options = open_options_of(nights.samples);

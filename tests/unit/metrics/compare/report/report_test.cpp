@@ -5,6 +5,7 @@
 
 #include <boost/json.hpp>
 #include <random>
+#include <vector>
 
 #include "tests/unit/metrics/compare/described_samples.hpp"
 
@@ -178,8 +179,8 @@ TEST_F(ReportOfATwin, SaysWhetherTheAnswersAreTheSame) {
   EXPECT_EQ(sameness.at("hazard_ratio").to_number<double>(), 4);
   EXPECT_EQ(sameness.at("b").at("from_start"), 100);
   EXPECT_THAT(as_text(report(), Style::markdown),
-              AllOf(HasSubstr("fp8 left the primary's text first in 200 and fp16 (shadow) in 50, 4.00 times as often"),
-                    HasSubstr("8.3 % of fp8, 0.0 % of fp16 (shadow) (look at the template, the tokenizer and the "
+              AllOf(HasSubstr("fp8 left the primary's text first in 200 and fp16 (control) in 50, 4.00 times as often"),
+                    HasSubstr("8.3 % of fp8, 0.0 % of fp16 (control) (look at the template, the tokenizer and the "
                               "model).")));
 }
 
@@ -311,6 +312,152 @@ TEST_F(ReportOfATwin, WithoutRequestsSaysThatThereIsNothing) {
   EXPECT_TRUE(said.at("window").at("from").is_null());
   EXPECT_TRUE(said.at("sides").as_array().empty());
   EXPECT_THAT(as_text(report(), Style::plain), HasSubstr("Too few: "));
+}
+
+TEST_F(ReportOfATwin, InBriefHasTheConclusionVerdictsAndNotes) {
+  add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
+  options.comparison.to_us = samples.back().received_us + 1;
+  const auto brief = as_text(report(), Style::plain, Detail::brief), full = as_text(report(), Style::plain);
+  EXPECT_THAT(brief, ::testing::StartsWith("fp8 is slower: TPOT 10 to 11 ms (+10."));
+  for (const auto* const part : {"Verdicts: fp8 against fp16", "Answers: fp8 against fp16", "Notes", "gate: worse"}) {
+    EXPECT_THAT(brief, HasSubstr(part));
+    EXPECT_THAT(full, HasSubstr(part));
+  }
+  EXPECT_THAT(brief, ::testing::ContainsRegex("\nTPOT +worse +10.0 ms +11.0 ms +\\+10"));
+  for (const auto* const part : {"What each side did\n", "By turn\n", "Why each verdict is what it is\n"}) {
+    EXPECT_THAT(brief, Not(HasSubstr(part)));
+    EXPECT_THAT(full, HasSubstr(part));
+  }
+  EXPECT_THAT(brief, HasSubstr("More with --details: Why each verdict is what it is; What each side did; By prompt size"));
+  EXPECT_THAT(full, Not(HasSubstr("--details")));
+  EXPECT_LT(brief.size(), full.size() / 2);
+}
+
+/// Names, sides and options of any kind: no line of a report is longer than 100 columns, with details or without.
+TEST_F(ReportOfATwin, NoLineOfAnyReportIsLongerThanAHundredColumns) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 12; ++round) {
+    samples.clear();
+    const auto any_name = [&] {
+      std::string name(1 + random() % (round % 3 == 0 ? 200 : 30), static_cast<char>('a' + random() % 26));
+      for (char& letter : name) {
+        if (random() % 20 == 0) letter = ' ';
+      }
+      return name + std::to_string(random());
+    };
+    fp16 = names.of(any_name());
+    fp8 = names.of(any_name());
+    options.comparison.a.name = fp16;
+    options.comparison.b.name = fp8;
+    options.all_sides = round % 2 == 0;
+    add_pairs([&](samples::Sample& b, int i) {
+      b.tpot *= 1 + 0.1F * static_cast<float>(round);
+      if (i % 50 == round) b.outcome = Outcome::timeout, b.served = false;
+    });
+    for (unsigned more = random() % 5; more > 0; --more) {
+      auto other = stream_at(1000 + more, names.of(any_name()));
+      other.config = names.of(any_name());
+      samples.push_back(other);
+    }
+    const auto made = report();
+    const auto all = together({made, made});
+    for (const auto detail : {Detail::brief, Detail::full}) {
+      for (const auto& text : {as_text(made, Style::plain, detail), as_text(all, Style::plain, detail)}) {
+        for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+          ASSERT_LE(end - begin, 100U) << text.substr(begin, end - begin);
+      }
+    }
+  }
+}
+
+TEST_F(ReportOfATwin, OnlyTheComparedSidesAreShownUnlessAllAreAskedFor) {
+  add_pairs([](samples::Sample&, int) {});
+  auto other = stream_at(1000, names.of("elsewhere"));
+  other.config = names.of("elsewhere");
+  samples.push_back(other);
+  EXPECT_THAT(as_text(report(), Style::plain), Not(HasSubstr("elsewhere")));
+  const auto said = parsed();
+  ASSERT_EQ(said.at("sides").as_array().size(), 3U) << "JSON has all";
+  EXPECT_EQ(said.at("sides").at(1).at("compared"), true);
+  EXPECT_EQ(said.at("sides").at(2).at("compared"), false);
+  options.all_sides = true;
+  EXPECT_THAT(as_text(report(), Style::plain), HasSubstr("elsewhere"));
+}
+
+TEST_F(ReportOfATwin, ASideHasItsNameAndAShadowsWhereTwoHaveOne) {
+  add_pairs([](samples::Sample&, int) {});
+  EXPECT_EQ(report().sides[1].label, "fp8");
+  const auto pairs = samples.size();
+  for (std::size_t i = 1; i < pairs; i += 2) {
+    auto control = samples[i];
+    control.id[0] = 3;
+    control.config = fp16;
+    control.replica = names.of("ctrl0");
+    control.shadow = names.of("steady");
+    samples.push_back(control);
+  }
+  const auto made = report();
+  ASSERT_EQ(made.sides.size(), 3U);
+  EXPECT_EQ(made.comparison.a, "fp16 (steady)");
+  std::vector<std::string> labels;
+  std::vector<bool> compared;
+  for (const auto& side : made.sides) {
+    labels.push_back(side.label);
+    compared.push_back(side.compared);
+  }
+  EXPECT_THAT(labels, ::testing::ElementsAre("fp16", "fp16 (steady)", "fp8"));
+  EXPECT_THAT(compared, ::testing::ElementsAre(false, true, true)) << "the primary is not on either side";
+  options.by = options.comparison.a.by = options.comparison.b.by = sides::By::replica;
+  options.comparison.a.name = gpu0;
+  options.comparison.b.name = cand0;
+  for (const auto& side : report().sides) EXPECT_EQ(side.label, side.name);
+}
+
+TEST_F(ReportOfATwin, CandidatesAreJudgedTogether) {
+  add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
+  options.comparison.to_us = samples.back().received_us + 1;
+  const auto one = report();
+  ASSERT_EQ(one.comparison.verdicts[2].metric, statistics::Metric::tpot);
+  for (const std::size_t number : {1U, 2U, 7U}) {
+    const auto all = together(std::vector<Report>(number, one));
+    ASSERT_EQ(all.rows.size(), number);
+    // Holm's method over all figures of all candidates, by its definition.
+    std::vector<double> p;
+    for (const auto& verdict : one.comparison.verdicts) {
+      if (!is_tail(verdict.metric)) p.insert(p.end(), number, statistics::p_value(effect_of(verdict)));
+    }
+    const auto rejected = statistics::holm(p, 0.05);
+    for (const auto& row : all.rows) {
+      ASSERT_EQ(row.decisions.size() * number, p.size());
+      for (std::size_t i = 0; i < row.decisions.size(); ++i) {
+        const auto finding = row.decisions[i].finding;
+        const bool told = finding == statistics::Finding::worse || finding == statistics::Finding::better;
+        EXPECT_EQ(told, rejected[i * number]) << name_of(row.metrics[i]);
+      }
+      EXPECT_EQ(row.gate.word, comparison::Gate::worse);
+    }
+    const auto text = as_text(all, Style::plain, Detail::brief);
+    EXPECT_THAT(text, HasSubstr(std::to_string(number) + " candidates against fp16"));
+    EXPECT_THAT(text, HasSubstr(std::to_string(p.size()) + " figures"));
+    const auto said = json::parse(as_json(all));
+    EXPECT_EQ(said.at("candidates").as_array().size(), number);
+    EXPECT_EQ(said.at("candidates").at(0).at("report"), json::parse(as_json(one)));
+    EXPECT_EQ(said.at("candidates").at(0).at("gate").at("word"), "worse");
+  }
+}
+
+/// A figure that holds by itself need not hold among many, and faults need evidence for each candidate.
+TEST_F(ReportOfATwin, AmongManyCandidatesLittleIsSure) {
+  add_pairs([](samples::Sample& b, int i) {
+    if (i % 130 == 0) {
+      b.outcome = Outcome::timeout;
+      b.served = false;
+    }
+  });
+  const auto one = report();
+  EXPECT_EQ(one.comparison.faults[0].finding, statistics::Finding::worse) << "ten failures against none";
+  EXPECT_EQ(together({one}).rows[0].gate.word, comparison::Gate::worse);
+  EXPECT_EQ(together({one, one, one}).rows[0].gate.word, comparison::Gate::unknown);
 }
 
 TEST_F(ReportOfATwin, SidesThatAreNotComparedComeLast) {

@@ -77,6 +77,28 @@ TEST_F(SideChoiceOf, SaysWhatThereIs) {
   EXPECT_THAT(chosen(By::config, "a", "d"), HasSubstr("--b \"d\" is no configuration"));
 }
 
+TEST_F(SideChoiceOf, ACandidateIsWhateverIsBesideTheOnlyPrimary) {
+  const auto candidates = [&](std::string_view a = "") {
+    std::string text;
+    for (const auto& one : choose_candidates(samples, names, By::config, a))
+      text += one.a.label(names) + '/' + one.b.label(names) + ' ';
+    return text;
+  };
+  add("fp16", "gpu0");
+  add("fp8", "cand0", Role::shadow, "candidate");
+  EXPECT_EQ(candidates(), "") << "two sides are compared as two";
+  add("fp16", "control0", Role::shadow, "control");
+  EXPECT_EQ(candidates(), "");
+  add("int4", "cand1", Role::shadow, "other");
+  EXPECT_EQ(candidates(), "fp16/fp8 fp16/int4 ");
+  EXPECT_EQ(candidates("int4"), "int4/fp16 int4/fp8 ");
+  EXPECT_EQ(candidates("none"), "");
+  EXPECT_TRUE(choose_candidates(samples, names, By::role, "").empty());
+  add("bf16", "gpu1");
+  EXPECT_EQ(candidates(), "") << "two primaries: which is the side to be compared with?";
+  EXPECT_EQ(candidates("fp16"), "fp16/bf16 fp16/fp8 fp16/int4 ");
+}
+
 TEST_F(SideChoiceOf, SidesAreCountedPrimariesFirst) {
   add("fp16", "gpu0", Role::shadow);
   add("fp8", "gpu1");

@@ -1,0 +1,196 @@
+#include "proxy/control/live_api.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "metrics/wire/json/writer.hpp"
+#include "proxy/control/query.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using live::Window;
+using Rows = Window::Rows;
+
+ApiAnswer not_yet() {
+  return api_error(503, "not_yet", "weir has just begun, and has no figures yet; ask again in a second");
+}
+
+std::optional<std::uint64_t> whole(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && at == end && !text.empty() ? std::optional(number) : std::nullopt;
+}
+
+/// Returns a refusal of any parameter; nothing if there is none.
+std::optional<ApiAnswer> refuse_parameters(std::string_view query) {
+  if (query.empty()) return std::nullopt;
+  return bad_query("this path takes no parameters; GET /api/live/window has the last seconds");
+}
+
+/// What is asked of the window.
+struct WindowAsked {
+  std::size_t seconds = usual_window_seconds;
+  std::vector<std::string> figures;  ///< Empty means all.
+  std::optional<std::pair<Rows, std::string>> only;
+
+  bool wants(Rows rows, std::string_view figure) const {
+    return std::ranges::any_of(Window::figures(rows), [&](auto one) { return one == figure; }) &&
+           (figures.empty() || std::ranges::find(figures, figure) != figures.end());
+  }
+};
+
+constexpr std::array<std::pair<std::string_view, Rows>, 3> selectors{
+    {{"pool", Rows::pools}, {"replica", Rows::replicas}, {"shadow", Rows::shadows}}};
+constexpr std::array all_rows{Rows::weir, Rows::pools, Rows::replicas, Rows::shadows};
+
+bool is_figure(std::string_view name) {
+  return std::ranges::any_of(all_rows, [&](Rows rows) { return Window::number_of(rows, name).has_value(); });
+}
+
+/// Returns why the figures cannot be; nothing if they can.
+std::optional<std::string> take_figures(const std::string& value, WindowAsked& asked) {
+  for (std::size_t from = 0; from <= value.size();) {
+    const auto comma = std::min(value.find(',', from), value.size());
+    auto name = value.substr(from, comma - from);
+    from = comma + 1;
+    if (!is_figure(name)) {
+      std::string known;
+      for (const auto rows : all_rows)
+        for (const auto figure : Window::figures(rows))
+          if (known.find(figure) == known.npos) known.append(known.empty() ? "" : ", ").append(figure);
+      return "no figure is named '" + name + "'; known are " + known;
+    }
+    asked.figures.push_back(std::move(name));
+  }
+  return std::nullopt;
+}
+
+/// Returns what is asked, or a sentence that says why it cannot be.
+std::optional<std::string> take(std::string_view query, WindowAsked& asked) {
+  const auto parameters = parameters_of(query);
+  if (!parameters) return std::string(not_a_query);
+  for (const auto& [name, value] : *parameters) {
+    if (name == "seconds") {
+      const auto seconds = whole(value);
+      if (!seconds || *seconds < 1 || *seconds > Window::seconds)
+        return "seconds must be a whole number from 1 to " + std::to_string(Window::seconds);
+      asked.seconds = *seconds;
+    } else if (name == "figures") {
+      if (auto why_not = take_figures(value, asked)) return why_not;
+    } else if (const auto* const found = std::ranges::find(selectors, name, &decltype(selectors)::value_type::first);
+               found != selectors.end()) {
+      if (asked.only) return std::string("name one pool, one replica or one shadow");
+      asked.only.emplace(found->second, value);
+    } else {
+      return unknown_parameter(name, {"seconds", "figures", "pool", "replica", "shadow"});
+    }
+  }
+  return std::nullopt;
+}
+
+void write_row(metrics::wire::JsonWriter& json, const Window& window, const WindowAsked& asked, Rows rows,
+               const std::string& name) {
+  json.open('{');
+  const auto figures = Window::figures(rows);
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    if (!asked.wants(rows, figures[i])) continue;
+    json.key(figures[i]).open('[');
+    for (const float number : window.last(rows, name, i, asked.seconds)) json.decimal(number);
+    json.close(']');
+  }
+  json.close('}');
+}
+
+}  // namespace
+
+ApiAnswer live_answer(std::string_view query, live::Live& live, metrics::Moment now) {
+  if (auto refused = refuse_parameters(query)) return std::move(*refused);
+  const auto document = live.document(now);
+  if (!document) return not_yet();
+  return {200, document->json() + "\n"};
+}
+
+ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Moment now) {
+  WindowAsked asked;
+  if (const auto why_not = take(query, asked)) return bad_query(*why_not);
+  live.looked(now);
+  const auto* const window = live.window();
+  if (window == nullptr || live.serial() == 0) return not_yet();
+  std::vector<std::pair<Rows, std::vector<std::string>>> shown;
+  std::size_t numbers = 0;
+  for (const auto rows : all_rows) {
+    if (asked.only && asked.only->first != rows) continue;
+    auto names = window->names(rows);
+    if (asked.only) std::erase_if(names, [&](const auto& name) { return name != asked.only->second; });
+    const auto figures = Window::figures(rows);
+    const auto wanted = std::ranges::count_if(figures, [&](auto one) { return asked.wants(rows, one); });
+    numbers += asked.seconds * names.size() * static_cast<std::size_t>(wanted);
+    shown.emplace_back(rows, std::move(names));
+  }
+  if (asked.only && shown.front().second.empty())
+    return api_error(404, "unknown_name",
+                     "the window has no row named '" + asked.only->second + "'; GET /api/live lists them");
+  if (numbers > most_window_numbers)
+    return bad_query("that would be " + std::to_string(numbers) + " numbers, and an answer has at most " +
+                   std::to_string(most_window_numbers) +
+                   ": ask for fewer seconds, for some figures (figures=), or for one row (replica=, pool=, shadow=)");
+  metrics::wire::JsonWriter json(12 * numbers + 1024);
+  json.open('{').key("schema").count(live::schema);
+  live::write_time(json.key("end"), live.now().time);
+  json.key("serial").count(live.serial()).key("step_s").count(1);
+  for (const auto& [rows, names] : shown) {
+    json.key(Window::rows_names[static_cast<std::size_t>(rows)]);
+    if (rows == Rows::weir) {
+      write_row(json, *window, asked, rows, "");
+      continue;
+    }
+    json.open('{');
+    for (const auto& name : names) write_row(json.key(std::string_view(name)), *window, asked, rows, name);
+    json.close('}');
+  }
+  return {200, json.close('}').written() + "\n"};
+}
+
+ApiAnswer events_answer(std::string_view query, live::Live& live, metrics::Moment now) {
+  const auto parameters = parameters_of(query);
+  if (!parameters) return bad_query(std::string(not_a_query));
+  std::uint64_t since = 0, limit = events::Ring::most;
+  for (const auto& [name, value] : *parameters) {
+    auto* const into = name == "since" ? &since : name == "limit" ? &limit : nullptr;
+    if (into == nullptr) return bad_query(unknown_parameter(name, {"since", "limit"}));
+    const auto number = whole(value);
+    if (!number) return bad_query(name + " must be a whole number, such as the seq of an event");
+    *into = *number;
+  }
+  live.looked(now);
+  return {200, live::events_json(events::ring().since(since, limit), live.started()) + "\n"};
+}
+
+ApiAnswer stream_answer(std::string_view query, live::Live& live) {
+  if (auto refused = refuse_parameters(query)) return std::move(*refused);
+  if (live.is_full())
+    return api_error(503, "busy", std::to_string(live::Live::most_streams) +
+                                      " streams are open, and no more may be; close one, or poll GET /api/live");
+  return {200, "", std::string(event_stream)};
+}
+
+std::string LiveStream::next(metrics::Moment now) {
+  auto document = live_.document(now);
+  if (document == has_) {
+    if (now - sent_at_ < still_here_every) return "";
+    sent_at_ = now;
+    return ": still here\n\n";
+  }
+  auto event = has_ ? "event: change\ndata: " + document->patch_of(*has_) : "event: live\ndata: " + document->json();
+  has_ = std::move(document);
+  sent_at_ = now;
+  return event + "\n\n";
+}
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,125 @@
+// Takes the figures of the present once a second: from the shards of the metrics, the books of the pools, and the
+// records of finished requests. Nothing is counted for it on the way of a request.
+//
+// The control thread uses it. take() costs O(pools + replicas x loops): some 130 loads for each replica and loop, and a
+// lock of the pool for each replica. The bounds of histograms are held meanwhile, so that loops follow those of a
+// reload a tick later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "metrics/record/request_record.hpp"
+#include "metrics/series/exposition.hpp"
+#include "proxy/fleet/snapshot.hpp"
+#include "proxy/live/counts.hpp"
+#include "proxy/live/instance_name.hpp"
+#include "proxy/live/latencies.hpp"
+#include "proxy/live/now.hpp"
+#include "proxy/live/recent.hpp"
+
+namespace weir::proxy::live {
+
+class Collector {
+ public:
+  /// Observations of the last seconds fade to 1/e in so many seconds.
+  static constexpr double recent_seconds = 10, recent_ttft_seconds = 15;
+  /// Estimates fade to 1/e in so many requests.
+  static constexpr double recent_estimates = 100;
+  /// So many keys have a row, and so many have their requests counted at a time.
+  static constexpr std::size_t most_keys = 50, most_counted_keys = 1000;
+
+  Collector(const metrics::series::Exposition& exposition, std::size_t threads, Wall started, Moment began)
+      : exposition_(exposition), threads_(threads), started_(started), began_(began) {}
+
+  /// Counts a finished request, of a client or a shadow.
+  void finished(const metrics::record::RequestRecord& record, const metrics::record::Figures& figures, Moment now);
+
+  /// Returns the figures of the second that ends now. `seconds`: so many have passed since the last call. `in_full`:
+  /// somebody looks, so that what costs more is there too (open descriptors, and keys while nothing waits).
+  Now take(const fleet::Snapshot& snapshot, const Surroundings& around, const std::string& instance, bool in_full,
+           std::size_t seconds, Moment now, Wall time);
+
+ private:
+  struct Requests {
+    Minute all, failed, refused;
+    void end_second(std::size_t seconds);
+  };
+  struct OfReplica {
+    std::uint64_t id = 0;  ///< ReplicaState::id: another replica of that name begins anew.
+    Requests requests;
+    Minute retries, tokens_in, tokens_out, cached, cache_known, busy, streams, coalesced;
+    Growth retried, prompt, output, cached_prompt, known_prompt, busy_seconds, prefill_seconds, decode_seconds,
+        suspects;
+    Latencies latencies;
+    Recent ttft, gap, estimates;
+    bool seen = false;
+  };
+  struct OfPool {
+    Requests requests;
+    std::array<Minute, metrics::outcome_names.size()> outcomes;
+    Minute tokens_in, tokens_out, good, bad;
+    Growth slo_good, slo_bad;
+    std::string slo;
+    Latencies latencies;
+    bool seen = false;
+  };
+  struct OfShadow {
+    std::array<Minute, metrics::series::mirrored_names.size()> mirrored;
+    std::array<Growth, metrics::series::mirrored_names.size()> grown;
+    bool seen = false;
+  };
+  struct OfKey {
+    Requests requests;
+    Minute tokens_in, tokens_out;
+    bool is_quiet() const { return requests.all.empty(); }
+  };
+  struct OfWaits {
+    Growth waits, waited;
+    Minute ended, seconds;
+    bool seen = false;
+  };
+
+  void take_weir(Now& now, const fleet::Snapshot& snapshot, const std::string& instance, bool in_full,
+                 std::size_t seconds);
+  void take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, std::size_t seconds);
+  ReplicaNow& take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
+                           const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since,
+                           std::size_t seconds);
+  void take_series(ReplicaNow& row, OfReplica& memory, const fleet::Replica& replica, std::size_t seconds);
+  void take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::size_t seconds);
+  void take_keys(Now& now, const fleet::Snapshot& snapshot, bool in_full, std::size_t seconds);
+
+  const metrics::series::Exposition& exposition_;
+  const std::size_t threads_;
+  const Wall started_;
+  const Moment began_;
+  std::uint64_t serial_ = 0;
+  std::map<std::string, OfReplica, std::less<>> replicas_;  ///< By row.
+  std::map<std::string, OfPool, std::less<>> pools_;
+  std::map<std::string, OfShadow, std::less<>> shadows_;
+  std::map<std::string, OfKey, std::less<>> keys_;
+  std::map<std::string, OfWaits, std::less<>> waits_;  ///< By key, for keys of which some wait or waited.
+  std::array<std::pair<Growth, Minute>, metrics::series::limit_names.size()> limits_;
+  Recent loop_delay_, overhead_;
+  Growth cpu_;
+  Moment cpu_at_{};
+  std::optional<double> descriptors_;
+  std::optional<Moment> bypass_since_;
+  InstanceName instance_name_;
+  std::vector<std::uint64_t> counts_;  ///< Kept for its memory.
+};
+
+/// Sets each replica's figures by those of its peers: replicas of its pool that are up and of the same `gpu`, `weight`
+/// and `config`. To be compared, each needs so many observations in the last seconds.
+inline constexpr double least_gaps = 20, least_ttfts = 15;
+void compare_with_peers(std::vector<ReplicaNow>& replicas);
+
+}  // namespace weir::proxy::live

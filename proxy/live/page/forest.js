@@ -1,0 +1,132 @@
+// Running comparisons: each metric's change with its interval, on the band of its margin. A comparison that runs has no
+// verdict, and says when there will be enough for one.
+import { by_id, element, put, put_class, put_hidden, svg } from "./dom.js";
+import { age, between, change, clock, known, latency, short, words } from "./format.js";
+
+const widest = 1;  // A change beyond this is drawn at the edge.
+
+/** Returns the half width of the scale on which all metrics of a comparison are drawn. */
+export function reach(metrics) {
+  const ends = metrics.flatMap((one) => [2 * one.margin, one.low, one.high, one.estimate]).filter(known).map(Math.abs);
+  return Math.min(widest, Math.max(0.05, ...ends) * 1.05);
+}
+
+/** Writes what may be said of a metric now. */
+export function standing(metric, elapsed_s) {
+  const leans = { better: "leans better", worse: "leans worse", longer: "longer so far", shorter: "shorter so far", equivalent: "within the margin so far", not_worse: "not worse so far" }[metric.finding];
+  const rest = known(metric.needs_s) && known(elapsed_s) ? metric.needs_s - elapsed_s : null;
+  const when = rest === null ? "" : rest > 0 ? ", about " + age(rest) + " more" : "";
+  return (leans ? leans + "; " : "") + "no verdict yet" + when;
+}
+
+const is_time = (metric) => /^(ttft|tpot|itl|e2e|queue|longest_gap|latency)/.test(metric);
+const value_text = (metric, value) => (is_time(metric) ? latency(value) : short(value));
+
+function draw(place, one, half) {
+  const at = (value) => (50 * (1 + Math.max(-half, Math.min(half, value)) / half)).toFixed(2) + "%";
+  const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 22 });
+  const between_text = known(one.low) && known(one.high) ? `${change(one.low)} to ${change(one.high)}` : "no interval yet";
+  made.setAttribute("aria-label", `${words(one.metric)}: ${change(one.estimate)}, ${between_text}, margin ${change(one.margin)}`);
+  svg(made, "rect", { class: "band", x: at(-one.margin), width: ((50 * 2 * Math.min(half, one.margin)) / half).toFixed(2) + "%", y: 1, height: 20 });
+  svg(made, "line", { class: "zero", x1: "50%", x2: "50%", y1: 0, y2: 22 });
+  if (known(one.low) && known(one.high)) {
+    svg(made, "line", { class: "interval", x1: at(one.low), x2: at(one.high), y1: 11, y2: 11 });
+    for (const end of [one.low, one.high]) svg(made, "line", { class: "end", x1: at(end), x2: at(end), y1: 6, y2: 16 });
+  }
+  if (known(one.estimate)) svg(made, "circle", { class: known(one.low) ? "point" : "point hollow", cx: at(one.estimate), cy: 11, r: 4.5 });
+  place.replaceChildren(made);
+}
+
+class Comparison {
+  #rows = new Map();
+
+  constructor(parent, name, actions) {
+    this.element = element(parent, "article", "", "comparison");
+    const head = element(this.element, "div", "", "heading");
+    element(head, "h3", name);
+    this.state = element(head, "span", "", "quiet");
+    this.button = element(head, "button");
+    this.button.type = "button";
+    this.button.addEventListener("click", () => actions.shadow(name, !this.on));
+    this.facts = element(this.element, "p", "", "quiet");
+    const table = element(element(this.element, "div", "", "scroll"), "table");
+    this.table = table;
+    const head_row = element(element(table, "thead"), "tr");
+    for (const title of ["Metric", "a", "b", "Change of b, on its margin", "95 %", "So far"]) element(head_row, "th", title).scope = "col";
+    this.heads = head_row.children;
+    this.body = element(table, "tbody");
+  }
+
+  show(data, time, may_act) {
+    this.on = data.on;
+    const dropped = Object.entries(data.dropped_60s || {}).map(([why, count]) => `${short(count)} ${words(why)}`).join(", ");
+    put(this.state, (data.on ? "on" : "off") + (data.twin ? ", copies what " + data.twin + " gets" : known(data.sample) ? `, a sample of ${(100 * data.sample).toFixed(0)} %` : "")
+      + (data.control ? ", control" : ""));
+    put(this.button, data.on ? "Switch off" : "Switch on");
+    put_hidden(this.button, !may_act);
+    const found = data.comparison;
+    const silent = known(data.silent_s) ? `; no token for ${age(data.silent_s)}` : "";
+    put(this.facts, `${short(data.in_flight)} / ${short(data.max_in_flight)} in flight${silent}; ${short(data.sent_60s)} sent in 60 s` +
+      (dropped ? `, dropped: ${dropped}` : "") + `; ${short(data.pairs)} pairs` + (found ? `, ${short(found.warming)} of them while cold; answers: ${words(found.answers)}` : "") +
+      (data.began ? "; began " + clock(data.began) : ""));
+    const metrics = found?.metrics ?? [];
+    put_hidden(this.table, !metrics.length);
+    if (!metrics.length) {
+      put(this.facts, this.facts.shown + "; no verdict yet: " + (found ? "too few pairs to compare" : "nothing compared"));
+      return;
+    }
+    put(this.heads[1], found.a);
+    put(this.heads[2], found.b);
+    const half = reach(metrics);
+    put(this.heads[3], `Change of ${found.b}, ${change(-half)} to ${change(half)}; shaded: the margin`);
+    const elapsed = between(data.began, time);
+    const kept = new Set();
+    for (const one of metrics) {
+      kept.add(one.metric);
+      const row = this.#rows.get(one.metric) ?? this.#make(one.metric);
+      put(row.a, value_text(one.metric, one.value_a));
+      put(row.b, value_text(one.metric, one.value_b));
+      put(row.change, known(one.low) && known(one.high) ? `${change(one.estimate)} (${change(one.low)} to ${change(one.high)})` : change(one.estimate));
+      put(row.says, standing(one, elapsed));
+      put_class(row.says, "finding-" + one.finding);
+      const key = JSON.stringify([half, one.estimate, one.low, one.high, one.margin, one.finding]);
+      if (row.drawn !== key) draw(row.chart, one, half);
+      row.drawn = key;
+    }
+    for (const [metric, row] of this.#rows) {
+      if (kept.has(metric)) continue;
+      row.element.remove();
+      this.#rows.delete(metric);
+    }
+  }
+
+  #make(metric) {
+    const made = element(this.body, "tr");
+    element(made, "th", words(metric)).scope = "row";
+    const row = { element: made };
+    for (const part of ["a", "b", "chart", "change", "says"]) row[part] = element(made, "td", "", part);
+    this.#rows.set(metric, row);
+    return row;
+  }
+}
+
+export class Comparisons {
+  #shown = new Map();
+  #actions;
+
+  constructor(actions) { this.#actions = actions; }
+
+  show(document) {
+    const shadows = document.shadows || {};
+    put_hidden(by_id("comparisons"), !Object.keys(shadows).length);
+    for (const [name, data] of Object.entries(shadows)) {
+      if (!this.#shown.has(name)) this.#shown.set(name, new Comparison(by_id("comparison-list"), name, this.#actions));
+      this.#shown.get(name).show(data, document.time, this.#actions.allowed);
+    }
+    for (const [name, one] of this.#shown) {
+      if (shadows[name]) continue;
+      one.element.remove();
+      this.#shown.delete(name);
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// Numbers and times as the page shows them. A figure that is unknown is a dash, never 0.
+
+export const unknown = "-";
+
+export const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+function digits(value) {
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 100) return value.toFixed(0);
+  if (size >= 10) return value.toFixed(Number.isInteger(value) ? 0 : 1);
+  return Number.isInteger(value) ? String(value) : value.toFixed(size >= 1 ? 1 : 2);
+}
+
+/** Writes a count or a rate with at most three digits that count: 7, 0.40, 41.2, 1.9k, 23k, 4.1M. */
+export function short(value) {
+  if (!known(value)) return unknown;
+  let scaled = value, unit = "";
+  for (const next of ["k", "M", "G"]) {
+    if (Math.abs(scaled) < 999.5) break;
+    scaled /= 1000;
+    unit = next;
+  }
+  if (!unit) return digits(value);
+  return (Math.abs(scaled) >= 9.95 ? scaled.toFixed(0) : scaled.toFixed(1)) + unit;
+}
+
+/** Writes a latency in seconds: 0.20 ms, 71 ms, 1.20 s, 12.3 s, 2m05s. */
+export function latency(seconds) {
+  if (!known(seconds)) return unknown;
+  if (seconds === 0) return "0 ms";
+  if (seconds < 0.00995) return (1000 * seconds).toFixed(2) + " ms";
+  if (seconds < 0.9995) return (1000 * seconds).toFixed(0) + " ms";
+  if (seconds < 9.995) return seconds.toFixed(2) + " s";
+  return seconds < 99.95 ? seconds.toFixed(1) + " s" : age(seconds);
+}
+
+/** Writes how long something has lasted: 7s, 4m12s, 3h04m, 5d02h. */
+export function age(seconds) {
+  if (!known(seconds)) return unknown;
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (number) => String(number).padStart(2, "0");
+  if (whole < 60) return whole + "s";
+  if (whole < 3600) return Math.floor(whole / 60) + "m" + two(whole % 60) + "s";
+  if (whole < 86400) return Math.floor(whole / 3600) + "h" + two(Math.floor(whole / 60) % 60) + "m";
+  return Math.floor(whole / 86400) + "d" + two(Math.floor(whole / 3600) % 24) + "h";
+}
+
+/** Writes a share from 0 to 1 in percent. Shares near 1 keep the digits that tell them from 1. */
+export function percent(share) {
+  if (!known(share)) return unknown;
+  const value = 100 * share;
+  if (value === 0 || value === 100) return value.toFixed(0) + " %";
+  return (value < 9.95 || value > 95 ? value.toFixed(value > 99.9 ? 2 : 1) : value.toFixed(0)) + " %";
+}
+
+/** Writes a relative change with its sign: +7.0 %, -18.0 %. */
+export function change(share) {
+  if (!known(share)) return unknown;
+  return (share < 0 ? "-" : "+") + Math.abs(100 * share).toFixed(1) + " %";
+}
+
+/** Writes how many times as large a figure is. */
+export const times = (ratio) => (known(ratio) ? ratio.toFixed(2) + "×" : unknown);
+
+export function bytes(count) {
+  if (!known(count)) return unknown;
+  const mebi = count / 1048576;
+  if (mebi < 1) return (count / 1024).toFixed(count < 10240 ? 1 : 0) + " KiB";
+  return mebi < 1024 ? (mebi < 10 ? mebi.toFixed(1) : mebi.toFixed(0)) + " MiB" : (mebi / 1024).toFixed(1) + " GiB";
+}
+
+/** Writes an RFC 3339 time as the clock of this browser shows it. */
+export function clock(time) {
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? unknown : date.toTimeString().slice(0, 8);
+}
+
+/** Returns the seconds between two RFC 3339 times; null if one is unknown. */
+export function between(from, to) {
+  const seconds = (Date.parse(to) - Date.parse(from)) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
+}
+
+/** Writes now, the peak and the limit side by side. */
+export const of_limit = (now, peak, limit) =>
+  [short(now), ...(known(peak) ? [short(peak)] : []), ...(known(limit) ? [short(limit)] : [])].join(" / ");
+
+/** Writes a name of the API as words. */
+export const words = (name) => String(name ?? unknown).replaceAll("_", " ");

@@ -1,0 +1,275 @@
+// The page: it has the stream of /api/live shown, once a second, and asks for the window that the charts are of.
+import { Actions } from "./actions.js";
+import { Bar } from "./bar.js";
+import { key_grid, key_rows } from "./clients.js";
+import { cursor } from "./cursor.js";
+import { address, Detail, route_of } from "./detail.js";
+import { ask_token, show_help, tell } from "./dialogs.js";
+import { by_id, forget_colours, put, put_hidden } from "./dom.js";
+import { Events } from "./events.js";
+import { Findings } from "./findings.js";
+import { Comparisons } from "./forest.js";
+import { age, bytes, clock } from "./format.js";
+import { listen } from "./keyboard.js";
+import { Live } from "./live.js";
+import { matcher } from "./order.js";
+import { pool_grid, pool_rows } from "./pools.js";
+import { replica_grid, replica_rows } from "./replicas.js";
+import { legend, request_grid, request_rows } from "./requests.js";
+import { longest, Series } from "./series.js";
+import { seconds_shown } from "./sparkline.js";
+
+/** weir answers no more than so many numbers of the window at once; some are left for rows that have just come. */
+const most_numbers = 150000;
+const late_ms = 3500, old_ms = 15000;
+/** The window is asked for so often. */
+const window_every_ms = 2000;
+
+const series = new Series(), actions = new Actions();
+let live = null, filter = () => true, drawing = false;
+const cost = { last: 0, sum: 0, count: 0, most: 0 };
+
+const page = {
+  series, actions,
+  get live() { return live; },
+  filter: by_id("filter"),
+  open(kind, id) { location.hash = address(kind, id); },
+  back() {
+    if (detail.route) history.length > 1 && came_from_here ? history.back() : (location.hash = "");
+    else if (page.filter.value) page.clear_filter();
+    else document.activeElement?.blur?.();
+  },
+  clear_filter() {
+    page.filter.value = "";
+    page.filter.dispatchEvent(new Event("input"));
+    page.filter.blur();
+  },
+  grids: () => (detail.route ? detail.grids : [pools, replicas, slow, failed, keys]),
+  get main_grid() { return replicas; },
+  sort() {
+    const grid = page.grids().find((one) => one.element.contains(document.activeElement));
+    (grid ?? (detail.route ? detail.grids[0] : replicas))?.cycle();
+  },
+  go_to(section) {
+    if (detail.route) {
+      location.hash = "";
+      detail.go(null);
+    }
+    by_id(section).scrollIntoView({ block: "start" });
+    const grid = { pools, replicas, keys }[section];
+    if (grid) grid.chosen === null ? grid.choose_end(false) : grid.choose(grid.chosen);
+    else show_all_events();
+  },
+  chosen_replica() {
+    if (detail.route) return detail.route.kind === "replica" ? detail.route.id : null;
+    return replicas.element.contains(document.activeElement) ? replicas.chosen : null;
+  },
+  help: show_help,
+  runbook: async () => {
+    const answer = await fetch("/page/runbook.md");
+    if (!answer.ok) throw new Error("status " + answer.status);
+    return answer.text();
+  },
+};
+
+const bar = new Bar(), events = new Events(), findings = new Findings((id) => page.open("finding", id));
+const pools = pool_grid(by_id("pool-grid"), series, (id) => page.open("pool", id));
+const replicas = replica_grid(by_id("replica-grid"), series, (id) => page.open("replica", id));
+const slow = request_grid(by_id("slow-grid"), "Slowest requests", (id) => page.open("request", id));
+const failed = request_grid(by_id("failed-grid"), "Failed requests", (id) => page.open("request", id));
+const keys = key_grid(by_id("key-grid"));
+const comparisons = new Comparisons(actions);
+const detail = new Detail(page);
+let came_from_here = false;
+
+async function show_all_events() {
+  try {
+    events.show_all((await live.get("/api/events")).events);
+    by_id("more-events").hidden = true;
+  } catch { /* The bar says that weir does not answer. */ }
+}
+
+function update(grid, rows) {
+  const shown = page.filter.value ? rows.filter((row) => filter(row.text())) : rows;
+  grid.update(shown);
+  return [shown.length, rows.length];
+}
+
+function draw() {
+  drawing = false;
+  const { document: doc } = live;
+  if (!doc) return;
+  const begin = performance.now();
+  bar.show(doc.weir || {});
+  put(by_id("bypass"), doc.weir?.bypass ? "Bypass off" : "Bypass on");
+  put_hidden(by_id("bypass"), !actions.allowed);
+  findings.show(doc);
+  events.take(Object.values(doc.events || {}));
+  if (detail.route) {
+    detail.update();
+  } else {
+    update(pools, pool_rows(doc));
+    const [shown, all] = update(replicas, replica_rows(doc));
+    put(by_id("shown"), shown === all ? `${all} replicas` : `${shown} of ${all} replicas`);
+    comparisons.show(doc);
+    update(slow, request_rows(doc.requests?.slowest, doc.time));
+    update(failed, request_rows(doc.requests?.failed, doc.time));
+    update(keys, key_rows(doc));
+    put_hidden(by_id("keys"), !Object.keys(doc.keys || {}).length);
+  }
+  const bad = Object.keys(doc.findings || {}).length;
+  const title = (bad ? `(${bad}) ` : "") + "weir" + (doc.weir?.instance ? " " + doc.weir.instance : "");
+  if (document.title !== title) document.title = title;
+  show_age();
+  cost.last = performance.now() - begin;
+  cost.sum += cost.last;
+  cost.most = Math.max(cost.most, cost.last);
+  ++cost.count;
+  document.documentElement.dataset.drawnMs = cost.last.toFixed(2);
+}
+
+/** A tab that nobody sees draws nothing, and all at once when it is seen. */
+function draw_soon() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(draw);
+}
+
+function show_age() {
+  const old = live?.received === null || !live ? Infinity : performance.now() - live.received;
+  const state = old === Infinity ? "none" : old > old_ms ? "old" : old > late_ms ? "late" : "fresh";
+  if (document.body.dataset.age !== state) document.body.dataset.age = state;
+  const of = live?.document ? `as of ${clock(live.document.time)}` + (state === "fresh" ? "" : `, ${age(old / 1000)} ago`) : "";
+  const wait = live?.tries_at ? Math.max(0, Math.ceil((live.tries_at - performance.now()) / 1000)) : null;
+  const trouble = live?.trouble ? live.trouble + (wait === null ? "" : `; asks again in ${wait} s`) : "";
+  put(by_id("age"), [of, trouble].filter(Boolean).join(": "));
+  const seconds = Math.max(1, performance.now() / 1000);
+  put(by_id("cost"), cost.count ? `This page: ${(cost.sum / cost.count).toFixed(1)} ms to draw a second, at most ${cost.most.toFixed(1)}; ` +
+    `${bytes((live?.bytes ?? 0) / seconds)}/s read from weir's stream` : "");
+}
+
+let asked = 0, asking = false, asked_row = null;
+
+/** Asks for what the charts lack. */
+async function ask_window() {
+  if (asking || document.hidden || !live?.document || performance.now() - live.received > late_ms) return;
+  asking = true;
+  asked = performance.now();
+  const mine = live;
+  try {
+    const { serial, pools: some = {}, replicas: all = {} } = mine.document;
+    const missing = series.serial === null || serial < series.serial ? seconds_shown : serial - series.serial + 2;
+    const rows = Object.keys(some).length + Object.keys(all).length + 1;
+    const seconds = Math.max(2, Math.min(missing > seconds_shown ? seconds_shown : missing, Math.floor(most_numbers / (2 * rows))));
+    const row = detail.window;
+    const figures = "requests_per_s,tokens_out_per_s";
+    const before = series.serial;
+    const answers = [await mine.get(`/api/live/window?seconds=${seconds}&figures=${figures}`)];
+    if (row) {
+      const length = row === asked_row && before !== null ? Math.min(longest, answers[0].serial - before + 2) : longest;
+      answers.unshift(await mine.get(`/api/live/window?seconds=${length}&${row}`));
+    }
+    if (mine !== live) return;
+    // The serial of the later answer is the series', so that the next question goes on from there.
+    for (const answer of answers.sort((a, b) => a.serial - b.serial)) series.take(answer);
+    asked_row = row;
+    detail.draw();
+    if (before === null) draw_soon();  // Otherwise the next second draws it.
+  } catch { /* The stream says that weir does not answer. */ } finally {
+    asking = false;
+  }
+}
+
+function changed(restarted) {
+  if (restarted) {
+    series.clear();
+    events.clear();
+    asked_row = null;
+  }
+  draw_soon();
+  if (performance.now() - asked >= window_every_ms - 500) ask_window();
+}
+
+function kept_token() {
+  try { return sessionStorage.getItem("weir-token") ?? ""; } catch { return ""; }
+}
+
+async function connect(token) {
+  live = new Live(token, {
+    changed,
+    troubled: show_age,
+    refused: async (error) => {
+      show_age();
+      if (error.status !== 401) return tell("weir refuses this page", [error.message]);
+      for (let given = null; ; ) {
+        given = await ask_token(token ? "weir refused that token." : "This weir's admin listener has a token.");
+        if (!given) continue;
+        try { sessionStorage.setItem("weir-token", given); } catch { /* Then it is kept until the page is loaded anew. */ }
+        return connect(given);
+      }
+    },
+  });
+  actions.use(live);
+  live.run();
+}
+
+function set_theme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  try { theme ? localStorage.setItem("weir-theme", theme) : localStorage.removeItem("weir-theme"); } catch { /* It lasts as long as the page. */ }
+  themed();
+}
+
+function themed() {
+  put(by_id("theme"), "Theme: " + (document.documentElement.dataset.theme ?? "system"));
+  forget_colours();
+  detail.repaint();
+  draw_soon();
+}
+
+function begin() {
+  legend();
+  themed();
+  const show_sort = () => put(by_id("sort"), "Sort: " + replicas.sorted_by);
+  replicas.changed = show_sort;
+  show_sort();
+  by_id("sort").addEventListener("click", () => replicas.cycle());
+  by_id("help").addEventListener("click", show_help);
+  by_id("bypass").addEventListener("click", () => actions.bypass(!live.document?.weir?.bypass));
+  by_id("more-events").addEventListener("click", show_all_events);
+  by_id("weir").addEventListener("click", () => page.open("weir", ""));
+  by_id("theme").addEventListener("click", () => set_theme({ dark: "light", light: "" }[document.documentElement.dataset.theme ?? ""] ?? "dark"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+  page.filter.addEventListener("input", () => {
+    filter = matcher(page.filter.value);
+    events.filter(page.filter.value);
+    draw_soon();
+  });
+  cursor.on(() => {
+    for (const grid of [pools, replicas])
+      for (const row of grid.in_view()) for (const place of row.element.querySelectorAll(".spark")) place.spark?.point();
+    detail.point();
+  });
+  addEventListener("hashchange", () => {
+    came_from_here = true;
+    const before = detail.route;
+    detail.go(route_of(location.hash));
+    if (before && !detail.route)
+      for (const grid of page.grids()) if (grid.chosen === before.id) grid.choose(before.id);
+    ask_window();
+    draw_soon();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    live?.retry();
+    ask_window();
+    draw_soon();
+  });
+  addEventListener("online", () => live?.retry());
+  setInterval(show_age, 500);
+  listen(page);
+  connect(kept_token());
+  if (route_of(location.hash)) detail.go(route_of(location.hash));
+}
+
+begin();

@@ -1,0 +1,295 @@
+#include "proxy/live/rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "metrics/format.hpp"
+
+namespace weir::proxy::live {
+namespace {
+
+using metrics::format;
+using Cases = std::vector<Case>;
+
+constexpr std::string_view weir_itself = "weir";
+constexpr double minutes_to_seconds = 60, days_to_seconds = 86'400;
+
+Sign sign_of(bool bad, bool fine) { return bad ? Sign::bad : fine ? Sign::fine : Sign::between; }
+
+std::string whole(double number) { return std::to_string(std::llround(number)); }
+std::string counted(double number, const std::string& thing) {
+  return whole(number) + " " + thing + (std::llround(number) == 1 ? "" : "s");
+}
+std::string percent(double share) { return format(share < 0.1 ? "%.1f %%" : "%.0f %%", 100 * share); }
+
+/// "0.4 s", "12 s", "5 min", "3 h", "9 d".
+std::string time_text(double time) {
+  if (time < 10) return format("%.1f s", time);
+  if (time < 100) return format("%.0f s", time);
+  if (time < 100 * minutes_to_seconds) return format("%.0f min", time / minutes_to_seconds);
+  return time < 2 * days_to_seconds ? format("%.0f h", time / 3600) : format("%.0f d", time / days_to_seconds);
+}
+
+double of_word(const Words& words, std::string_view word) {
+  const auto found = std::ranges::find(words, word, &Words::value_type::first);
+  return found == words.end() ? 0 : found->second;
+}
+
+bool is_in(const ReplicaNow& one) {
+  return one.state == metrics::ReplicaState::up || one.state == metrics::ReplicaState::starting;
+}
+
+void slow_replica(const Now& now, Cases& cases) {
+  constexpr double bad_gap = 1.5, bad_ttft = 2, good_gap = 1.25, good_ttft = 1.5;
+  for (const auto& one : now.replicas) {
+    if (one.leaving || !is_in(one)) continue;
+    const auto gap = one.gap_by_peers, ttft = one.ttft_by_peers;
+    if (!gap && !ttft) {
+      cases.push_back({one.row, Sign::unknown});
+      continue;
+    }
+    const auto sign = sign_of(gap.value_or(0) >= bad_gap || ttft.value_or(0) >= bad_ttft,
+                              gap.value_or(0) < good_gap && ttft.value_or(0) < good_ttft);
+    if (sign == Sign::fine) continue;
+    std::string how;
+    if (gap) how = format("%.1f times the time between chunks", *gap);
+    if (ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
+    auto text = one.name + " is slow: it has " + how + " of its peers";
+    if (one.share) text += ", and gets " + percent(*one.share) + " of the requests";
+    cases.push_back({one.row, sign, std::move(text)});
+  }
+}
+
+void flooding_key(const Now& now, Cases& cases) {
+  constexpr double least_waiting = 8, still_waiting = 4, bad_share = 0.5, good_share = 0.35;
+  double waiting = 0;
+  for (const auto& pool : now.pools) waiting += static_cast<double>(pool.waiting);
+  for (const auto& key : now.keys) {
+    if (key.waiting == 0) continue;
+    const double share = key.waiting / std::max(1.0, waiting);
+    double others_requests = 0, others_waited = 0, others_waits = 0;
+    for (const auto& other : now.keys) {
+      if (&other == &key) continue;
+      others_requests += other.open + other.requests_60s;
+      others_waits += other.waits;
+      if (other.wait) others_waited += *other.wait * other.waits;
+    }
+    const bool others = others_requests > 0 || waiting > key.waiting;
+    const auto sign = sign_of(waiting >= least_waiting && share > bad_share && others,
+                              waiting < still_waiting || share < good_share || !others);
+    if (sign == Sign::fine) continue;
+    auto text = whole(key.waiting) + " of the " + whole(waiting) + " requests that wait are those of key '" + key.name +
+                "', which has " + whole(key.open) + " open";
+    if (others_waits > 0) text += "; the others wait for " + time_text(others_waited / others_waits);
+    cases.push_back({key.name, sign, std::move(text)});
+  }
+}
+
+void stuck_shadow(const Now& now, Cases& cases) {
+  constexpr double bad = 15;
+  for (const auto& one : now.shadows) {
+    if (!one.silent || one.in_flight == 0) continue;
+    cases.push_back({one.name, sign_of(*one.silent >= bad, *one.silent < bad / 3),
+                     "shadow '" + one.name + "' has given no token for " + time_text(*one.silent) + ", and has " +
+                         counted(one.in_flight, "request") + " (at most " + whole(one.max_in_flight) + ")"});
+  }
+}
+
+void lagging_shadow(const Now& now, Cases& cases) {
+  constexpr double least = 20, bad = 0.10, good = 0.05;
+  constexpr std::array<std::string_view, 4> its_own{"max_in_flight", "max_queued_tokens", "busy", "behind"};
+  for (const auto& one : now.shadows) {
+    if (!one.on) continue;
+    double dropped = 0, most = 0;
+    std::string_view reason;
+    for (const auto word : its_own) {
+      const auto count = of_word(one.dropped_60s, word);
+      dropped += count;
+      if (count > most) {
+        most = count;
+        reason = word;
+      }
+    }
+    const double all = one.sent_60s + dropped, share = all > 0 ? dropped / all : 0;
+    const auto sign = sign_of(all >= least && share > bad, share < good);
+    if (sign == Sign::fine) continue;
+    cases.push_back({one.name, sign,
+                     "shadow '" + one.name + "' does not keep up: " + percent(share) +
+                         " of its copies were dropped in the last minute, most by " + std::string(reason)});
+  }
+}
+
+void wrong_estimates(const Now& now, Cases& cases) {
+  constexpr double least = 50, bad_low = 0.6, bad_high = 1.67, good_low = 0.7, good_high = 1.5;
+  for (const auto& one : now.replicas) {
+    if (one.leaving) continue;
+    if (!one.estimate_ratio || one.estimates < least) {
+      cases.push_back({one.row, Sign::unknown});
+      continue;
+    }
+    const auto ratio = *one.estimate_ratio;
+    const auto sign = sign_of(ratio < bad_low || ratio > bad_high, ratio > good_low && ratio < good_high);
+    if (sign == Sign::fine) continue;
+    cases.push_back({one.row, sign,
+                     one.name + " counts other prompt tokens than weir estimates: the estimate is " +
+                         format("%.1f", ratio) + " times the truth, so the balancer misjudges its queue"});
+  }
+}
+
+void coalescing_upstream(const Now& now, Cases& cases) {
+  constexpr double least = 20, bad = 0.5, good = 0.3;
+  for (const auto& one : now.replicas) {
+    if (one.leaving) continue;
+    if (one.streams_60s < least) {
+      cases.push_back({one.row, Sign::unknown});
+      continue;
+    }
+    const double share = std::min(1.0, one.coalesced_60s / one.streams_60s);
+    const auto sign = sign_of(share > bad, share < good);
+    if (sign == Sign::fine) continue;
+    cases.push_back({one.row, sign,
+                     "most tokens of " + one.name + " come several in a read, in " + percent(share) +
+                         " of its streams: something on the way gathers them, and its ITL is not the engine's"});
+  }
+}
+
+/// Says what would let more requests in.
+std::string way_out_of(const PoolNow& pool, const Now& now) {
+  bool engines_wait = false, any_told = false;
+  double fullest = 0;
+  for (const auto& one : now.replicas) {
+    if (one.pool != pool.name || one.leaving || !is_in(one)) continue;
+    any_told = any_told || one.engine_waiting;
+    engines_wait = engines_wait || one.engine_waiting.value_or(0) > 0;
+    fullest = std::max(fullest, one.kv_usage.value_or(0));
+  }
+  if (pool.up == 0) return "none of its replicas is up: see why";
+  const bool at_limit = pool.max_in_flight && pool.in_flight >= *pool.max_in_flight;
+  const bool at_tokens = pool.max_queued_tokens && pool.queued_tokens * 10 >= *pool.max_queued_tokens * 9;
+  constexpr double full = 0.8;
+  if (any_told && !engines_wait && fullest < full && (at_limit || at_tokens)) {
+    return std::string(at_limit ? "max_in_flight" : "max_queued_tokens") + " = " +
+           whole(at_limit ? *pool.max_in_flight : static_cast<double>(*pool.max_queued_tokens)) +
+           " is reached while no engine has a queue: raise it";
+  }
+  const double done = pool.requests_60s - pool.refused_60s;
+  if (done < 1) return "a replica more would help";
+  const double wanted = pool.requests_60s + static_cast<double>(pool.waiting);
+  const auto more = std::max(1.0, std::ceil(static_cast<double>(pool.up) * (wanted / done - 1)));
+  return counted(more, "replica") + " more would do what is asked";
+}
+
+void saturated_pool(const Now& now, Cases& cases) {
+  constexpr double bad = 2, good = 0.5;
+  for (const auto& pool : now.pools) {
+    const double oldest = pool.oldest_waiting.value_or(0);
+    const auto sign = sign_of(pool.waiting > 0 && oldest >= bad, oldest < good);
+    if (sign == Sign::fine) continue;
+    auto text = counted(static_cast<double>(pool.waiting), "request") + " of pool '" + pool.name + "' " +
+                (pool.waiting == 1 ? "waits" : "wait") + ", the oldest for " + time_text(oldest);
+    if (pool.refused_60s > 0) text += ", and " + whole(pool.refused_60s) + " were refused in the last minute";
+    text += "; " + way_out_of(pool, now);
+    cases.push_back({pool.name, sign, std::move(text), pool.up == 0 ? Severity::critical : Severity::warning});
+  }
+}
+
+void late_loop(const Now& now, Cases& cases) {
+  constexpr double bad = 0.050, good = 0.020;
+  if (!now.weir.loop_delay_p99) return;
+  const double delay = *now.weir.loop_delay_p99;
+  const auto how = std::isinf(delay) ? std::string("more than 1 s") : format("%.0f ms", 1000 * delay);
+  cases.push_back({std::string(weir_itself), sign_of(delay > bad, delay <= good),
+                   "weir's own loops are late: 1 % of their ticks by " + how + " or so; it uses " +
+                       (now.weir.cpu ? format("%.1f", *now.weir.cpu) : "?") + " CPUs, and has " +
+                       counted(static_cast<double>(now.weir.threads), "thread")});
+}
+
+void log_lines_lost(const Now& now, Cases& cases) {
+  if (!now.weir.log_loses) return;
+  cases.push_back({std::string(weir_itself), Sign::bad,
+                   "the request log loses lines, " + std::to_string(now.weir.log.dropped) + " so far: " +
+                       now.weir.log_why});
+}
+
+void bypass_on(const Now& now, Cases& cases) {
+  constexpr double bad = 10 * minutes_to_seconds;
+  if (!now.weir.bypass_seconds) return;
+  cases.push_back({std::string(weir_itself), sign_of(*now.weir.bypass_seconds >= bad, false),
+                   "bypass has been on for " + time_text(*now.weir.bypass_seconds) +
+                       ": nothing is read or measured; `weir bypass off` ends it"});
+}
+
+void drain_forgotten(const Now& now, Cases& cases) {
+  constexpr double bad = 30 * minutes_to_seconds;
+  for (const auto& one : now.replicas) {
+    if (one.leaving || one.state != metrics::ReplicaState::draining || one.in_flight > 0) continue;
+    cases.push_back({one.row, sign_of(one.state_seconds >= bad, false),
+                     one.name + " has been drained for " + time_text(one.state_seconds) +
+                         ", and nothing is left on it; `weir undrain " + one.name + "` lets it take requests"});
+  }
+}
+
+void certificate_ending(const Now& now, Cases& cases) {
+  constexpr double bad = 14 * days_to_seconds, critical = 2 * days_to_seconds;
+  if (!now.weir.certificate_ends) return;
+  const double left = std::chrono::duration<double>(*now.weir.certificate_ends - now.time).count();
+  if (left >= bad) return;
+  cases.push_back({std::string(weir_itself), Sign::bad,
+                   left > 0 ? "a certificate of [server.tls] ends in " + time_text(left) +
+                                  "; put the new one in its place and reload weir"
+                            : std::string("a certificate of [server.tls] has ended: clients refuse to connect; put the "
+                                          "new one in its place and reload weir"),
+                   left < critical ? Severity::critical : Severity::warning});
+}
+
+void foreign_load(const Now& now, Cases& cases) {
+  constexpr double least = 4, share = 0.25, good_part = 0.5;
+  for (const auto& one : now.replicas) {
+    if (one.leaving) continue;
+    if (!one.divergence) {
+      cases.push_back({one.row, Sign::unknown});
+      continue;
+    }
+    const double bad = std::max(least, share * one.in_flight);
+    const auto sign = sign_of(*one.divergence > bad, *one.divergence < good_part * bad);
+    if (sign == Sign::fine) continue;
+    cases.push_back({one.row, sign,
+                     one.name + " has " + counted(*one.divergence, "request") + " beside weir's " +
+                         whole(one.in_flight) + ": someone else uses it, and weir cannot balance that"});
+  }
+}
+
+void two_weirs(const Now& now, Cases& cases) {
+  constexpr double bad = 10 * minutes_to_seconds;
+  if (!now.weir.other_weir_seconds) return;
+  cases.push_back({now.weir.instance, sign_of(*now.weir.other_weir_seconds >= bad, false),
+                   "another weir on this machine is called '" + now.weir.instance + "' too, and has been for " +
+                       time_text(*now.weir.other_weir_seconds) +
+                       ": their lines in the request log look alike; give each its own log.instance, or end one"});
+}
+
+using Held = std::chrono::seconds;
+constexpr std::array all_rules{
+    Rule{"slow_replica", Held(10), slow_replica},
+    Rule{"flooding_key", Held(5), flooding_key},
+    Rule{"stuck_shadow", Held(0), stuck_shadow},
+    Rule{"lagging_shadow", Held(5), lagging_shadow},
+    Rule{"wrong_estimates", Held(5), wrong_estimates},
+    Rule{"coalescing_upstream", Held(5), coalescing_upstream},
+    Rule{"saturated_pool", Held(10), saturated_pool},
+    Rule{"late_loop", Held(10), late_loop},
+    Rule{"log_lines_lost", Held(0), log_lines_lost},
+    Rule{"bypass_on", Held(0), bypass_on},
+    Rule{"drain_forgotten", Held(0), drain_forgotten},
+    Rule{"certificate_ending", Held(0), certificate_ending},
+    Rule{"foreign_load", Held(15), foreign_load},
+    Rule{"two_weirs", Held(0), two_weirs},
+};
+
+}  // namespace
+
+std::span<const Rule> rules() { return all_rules; }
+
+}  // namespace weir::proxy::live

@@ -1,0 +1,107 @@
+#include "lab/plan/peers.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace weir::lab::plan {
+namespace {
+
+/// Requests to four equal replicas, of which one is chosen after the other.
+class Peers : public testing::Test {
+ protected:
+  void start(Peer peer) { router_ = make_router(peer, engines_); }
+
+  /// Returns a request of `tokens` tokens, which begins as others of this family do for `shared` of them.
+  static TracedRequest request(std::uint64_t family, std::uint64_t shared, std::uint64_t rest, std::uint64_t tokens) {
+    TracedRequest request;
+    request.prompt_tokens = tokens;
+    request.output_tokens = 10;
+    request.session = rest;
+    engine::PromptBlocks blocks;
+    for (std::uint64_t i = 0; i < tokens; ++i) blocks.add(i < shared ? family << 32 | i : ~rest << 32 | i);
+    request.blocks = blocks.take();
+    return request;
+  }
+  std::size_t choose(const TracedRequest& request) {
+    const Fleet fleet{now_, candidates_, in_flight_, [this](std::size_t r) { return held_[r]; }};
+    const std::size_t chosen = router_->choose(next_++, request, fleet);
+    EXPECT_THAT(candidates_, testing::Contains(chosen));
+    return chosen;
+  }
+
+  std::vector<engine::EngineSettings> engines_ = four_engines();
+  std::unique_ptr<Router> router_;
+  double now_ = 0;
+  std::vector<std::size_t> candidates_{0, 1, 2, 3};
+  std::vector<std::uint32_t> in_flight_{0, 0, 0, 0};
+  std::vector<std::uint64_t> held_{0, 0, 0, 0};
+  std::size_t next_ = 0;
+
+  static std::vector<engine::EngineSettings> four_engines() { return std::vector<engine::EngineSettings>(4); }
+};
+
+TEST_F(Peers, CacheAwareGoesWhereTheTextWasAndElseToTheSmallestTree) {
+  start(Peer::cache_aware);
+  const std::size_t first = choose(request(1, 1'000, 1, 1'000));
+  EXPECT_EQ(choose(request(1, 400, 2, 1'000)), first) << "0.4 of the text";
+  const std::size_t other = choose(request(1, 200, 3, 1'000));
+  EXPECT_NE(other, first) << "0.2 of the text";
+  in_flight_ = {65, 65, 65, 65};
+  in_flight_[first] = 130;
+  EXPECT_NE(choose(request(1, 1'000, 4, 1'000)), first) << "out of balance";
+  in_flight_[first] = 129;
+  EXPECT_EQ(choose(request(1, 1'000, 5, 1'000)), first) << "not by more than 64";
+}
+
+TEST_F(Peers, BoundedHashStaysUntilTheReplicaHasAQuarterMoreThanTheMean) {
+  start(Peer::bounded_hash);
+  const TracedRequest one = request(1, 100, 77, 100);
+  const std::size_t home = choose(one);
+  EXPECT_EQ(choose(one), home);
+  in_flight_ = {8, 8, 8, 8};
+  EXPECT_EQ(choose(one), home) << "a quarter more than the mean of 33 requests are 11";
+  in_flight_[home] = 12;
+  const std::size_t next = choose(one);
+  EXPECT_NE(next, home);
+  in_flight_[home] = 8;
+  std::erase(candidates_, home);
+  EXPECT_EQ(choose(one), next) << "the next on the ring";
+}
+
+TEST_F(Peers, StickyKeepsASessionWhereItWas) {
+  start(Peer::sticky);
+  in_flight_ = {3, 1, 2, 2};
+  EXPECT_EQ(choose(request(1, 0, 5, 100)), 1u);
+  in_flight_[1] = 100;
+  EXPECT_EQ(choose(request(2, 0, 5, 100)), 1u);
+  EXPECT_EQ(choose(request(2, 0, 6, 100)), 2u);
+  std::erase(candidates_, 1u);
+  EXPECT_EQ(choose(request(2, 0, 5, 100)), 2u);
+}
+
+TEST_F(Peers, TokenLoadFiltersByHitAndTakesTheLeastUncachedTokens) {
+  start(Peer::token_load);
+  const std::size_t first = choose(request(1, 960, 1, 1'024));
+  EXPECT_EQ(choose(request(1, 960, 2, 1'024)), first) << "960 of 1,024 tokens are more than 0.8";
+  EXPECT_NE(choose(request(1, 512, 3, 1'024)), first) << "half of them, and it has the most in flight";
+  router_->first_token(0);
+  router_->ended(0);
+  router_->first_token(1);
+  std::map<std::size_t, int> chosen;
+  for (std::uint64_t i = 0; i < 3; ++i) ++chosen[choose(request(10 + i, 0, 10 + i, 1'024))];
+  EXPECT_EQ(chosen.size(), 3u);
+}
+
+TEST_F(Peers, TheOracleComparesTimesUntilTheFirstToken) {
+  engines_[3].speed = 0.25;
+  start(Peer::oracle);
+  held_ = {0, 0, 0, 700};
+  EXPECT_EQ(choose(request(1, 0, 1, 1'000)), 0u) << "300 tokens take as long there as 1,200";
+  held_ = {0, 0, 0, 900};
+  EXPECT_EQ(choose(request(1, 0, 2, 1'000)), 3u);
+}
+
+}  // namespace
+}  // namespace weir::lab::plan

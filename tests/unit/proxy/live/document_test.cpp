@@ -1,0 +1,168 @@
+// The document of /api/live: each of its members is in docs/api.md, and a patch makes the next of the one before.
+#include "proxy/live/document.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <set>
+
+#include "metrics/series/loop_shard.hpp"
+#include "metrics/series/shard.hpp"
+#include "proxy/live/rules.hpp"
+
+namespace weir::proxy::live {
+namespace {
+
+namespace json = boost::json;
+using ::testing::HasSubstr;
+
+std::string page(const std::string& name) {
+  std::ifstream file(std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs" / name);
+  EXPECT_TRUE(file) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// RFC 7396, as it stands there.
+json::value merged(json::value target, const json::value& patch) {
+  if (!patch.is_object()) return patch;
+  if (!target.is_object()) target = json::object();
+  for (const auto& [name, value] : patch.as_object()) {
+    if (value.is_null())
+      target.as_object().erase(name);
+    else
+      target.as_object()[name] = merged(target.as_object()[name], value);
+  }
+  return target;
+}
+
+/// Leaves out members that are null, which means the same to a client of the stream.
+json::value without_nulls(const json::value& value) {
+  if (value.is_array()) {
+    json::array all;
+    for (const auto& one : value.as_array()) all.push_back(without_nulls(one));
+    return all;
+  }
+  if (!value.is_object()) return value;
+  json::object all;
+  for (const auto& [name, one] : value.as_object())
+    if (!one.is_null()) all[name] = without_nulls(one);
+  return all;
+}
+
+Now full() {
+  Now now;
+  now.serial = 7;
+  now.time = Wall() + std::chrono::milliseconds(1'764'000'000'123);
+  now.weir.certificate_ends = now.time;
+  now.weir.limits_60s = {{"queue", 3}};
+  now.pools.emplace_back().name = "chat";
+  now.pools[0].slo = PoolNow::Objective{"fast", 9, 1};
+  now.pools[0].outcomes_60s = {{"ok", 3}};
+  auto& replica = now.replicas.emplace_back();
+  replica.row = replica.name = "gpu0";
+  replica.pool = "chat";
+  auto& shadow = now.shadows.emplace_back();
+  shadow.name = "fp8";
+  shadow.dropped_60s = {{"behind", 1}};
+  ComparisonNow comparison;
+  comparison.shadow = "fp8";
+  comparison.metrics.emplace_back();
+  now.weir.comparisons.push_back(comparison);
+  now.weir.rollouts.push_back({"new", "running", 0.1});
+  now.keys.emplace_back().name = "alice";
+  return now;
+}
+
+/// The names of members, but for those of rows, which are names of the settings, and those of words.
+void names_in(const json::value& value, std::set<std::string>& names) {
+  if (value.is_array())
+    for (const auto& one : value.as_array()) names_in(one, names);
+  if (!value.is_object()) return;
+  for (const auto& [name, one] : value.as_object()) {
+    names.insert(std::string(name));
+    names_in(one, names);
+  }
+}
+
+TEST(LiveDocument, EachMemberIsInItsReference) {
+  std::deque<RequestRow> failed(1);
+  Window window;
+  window.add(full());
+  const auto text = document_of(full(), &window, {RequestRow()}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}},
+                                {events::Event{}})
+                        .json();
+  std::set<std::string> names;
+  names_in(json::parse(text), names);
+  names_in(json::parse(events_json({1, 1, 0, {events::Event{}}}, {})), names);
+  // The names of rows and of words.
+  for (const auto* name : {"chat", "gpu0", "fp8", "new", "alice", "ok", "queue", "behind", "late_loop:weir", "0"})
+    names.erase(name);
+  const auto reference = page("api.md");
+  for (const auto& name : names) {
+    const bool is_there =
+        reference.find('`' + name + '`') != reference.npos || reference.find('"' + name + '"') != reference.npos;
+    EXPECT_TRUE(is_there) << "docs/api.md does not say what " << name << " is";
+  }
+}
+
+TEST(LiveDocument, EachWordOfAClosedSetIsInItsReference) {
+  const auto reference = page("api.md"), runbook = page("runbook.md");
+  for (const auto name : events::what_names) EXPECT_THAT(reference, HasSubstr("| `" + std::string(name) + "` |"));
+  for (const auto& rule : rules()) {
+    EXPECT_THAT(reference, HasSubstr("| `" + std::string(rule.what) + "` |"));
+    EXPECT_THAT(runbook, HasSubstr("\n### " + std::string(rule.what) + "\n"));
+  }
+  for (const auto rows : {Window::Rows::weir, Window::Rows::pools, Window::Rows::replicas, Window::Rows::shadows})
+    for (const auto figure : Window::figures(rows)) EXPECT_THAT(reference, HasSubstr('`' + std::string(figure) + '`'));
+}
+
+TEST(LiveDocument, UnknownIsNull) {
+  const auto value = json::parse(document_of(full(), nullptr, {}, {}, {}, {}).json());
+  const auto& replica = value.at("replicas").at("gpu0");
+  for (const auto* name : {"in_prefill", "silent_s", "share", "cached_share", "max_in_flight", "gpu", "shadow"})
+    EXPECT_TRUE(replica.at(name).is_null()) << name;
+  EXPECT_TRUE(replica.at("ttft_s").at("p95").is_null());
+  EXPECT_TRUE(replica.at("engine").at("name").is_null());
+  EXPECT_TRUE(value.at("pools").at("chat").at("peak").is_null());
+  EXPECT_TRUE(value.at("pools").at("chat").at("oldest_waiting_s").is_null());
+  EXPECT_EQ(value.at("time").as_string(), "2025-11-24T16:00:00.123Z");
+}
+
+TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
+  std::mt19937 random(21);
+  const auto next = [&] {
+    auto now = full();
+    now.serial = random() % 3;
+    now.weir.threads = random() % 2;
+    now.replicas.clear();
+    for (int i = 0; i < 5; ++i) {
+      if (random() % 3 == 0) continue;
+      auto& one = now.replicas.emplace_back();
+      one.row = one.name = "gpu" + std::to_string(i);
+      one.in_flight = random() % 2;
+      if (random() % 2 == 0) one.kv_usage = 0.5;
+    }
+    now.keys.resize(random() % 2);
+    std::vector<RequestRow> slowest(random() % 3);
+    std::vector<Finding> findings;
+    if (random() % 2 == 0) findings.push_back({"late_loop", "weir", {}, {}, std::to_string(random() % 2), {}});
+    return document_of(now, nullptr, slowest, {}, findings, {});
+  };
+  auto before = next();
+  auto client = json::parse(before.json());
+  for (int i = 0; i < 500; ++i) {
+    auto after = next();
+    client = merged(client, json::parse(after.patch_of(before)));
+    ASSERT_EQ(without_nulls(client), without_nulls(json::parse(after.json())));
+    before = std::move(after);
+  }
+  EXPECT_EQ(before.patch_of(before), "{}");
+}
+
+}  // namespace
+}  // namespace weir::proxy::live

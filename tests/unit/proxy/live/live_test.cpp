@@ -1,0 +1,267 @@
+// The live view of a fleet, with a made-up clock: what is counted, what is told, and what is kept for how long.
+#include "proxy/live/live.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "../said.hpp"
+#include "proxy/control/live_api.hpp"
+
+namespace weir::proxy::live {
+namespace {
+
+namespace json = boost::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+config::Settings settings_of(std::vector<std::string> names) {
+  config::Pool pool;
+  pool.name = "chat";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto& one = pool.replicas.emplace_back();
+    one.name = one.config = names[i];
+    const auto port = static_cast<std::uint16_t>(i + 1);
+    one.url = {.host = "127.0.0.1", .port = port, .prefix = "", .authority = "127.0.0.1:" + std::to_string(port)};
+  }
+  config::Settings settings;
+  settings.pools = {pool};
+  settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}};
+  return settings;
+}
+
+class LiveTest : public ::testing::Test {
+ protected:
+  void second(int many = 1) {
+    for (; many > 0; --many) {
+      now += seconds(1);
+      time += seconds(1);
+      live.tick("", now, time);
+    }
+  }
+  /// A stream of gpu0 that ends now.
+  void finish(metrics::Outcome outcome, milliseconds ttft, const std::string& key = "") {
+    metrics::record::RequestRecord record;
+    record.id = "id" + std::to_string(++ids);
+    record.pool = "chat";
+    record.replica = "gpu0";
+    record.key = key;
+    record.outcome = outcome;
+    record.facts.stream = true;
+    record.facts.api = metrics::Api::openai_chat;
+    record.ended = now;
+    record.received = now - ttft - milliseconds(2000);
+    record.sent = record.received;
+    record.answer.events = 101;
+    record.answer.first_token = record.answer.first_choice = record.received + ttft;
+    record.answer.last_choice = now;
+    record.answer.end = now;
+    record.answer.token_events_in_different_reads = true;
+    record.answer.prompt_tokens = 50;
+    record.answer.output_tokens = 101;
+    auto& shard = fleet.snapshot()->pools[0]->replicas[0]->series->shard(0);
+    shard.output_tokens.add(101);
+    shard.settle(record);
+    live.finished(record, now);
+  }
+  json::value document() { return json::parse(live.document(now)->json()); }
+
+  Said said;
+  metrics::series::Exposition exposition{1, {"0.1", "test"}, settings_of({}).slos};
+  fleet::Fleet fleet{settings_of({"gpu0", "gpu1"}), exposition, 1};
+  Surroundings around;
+  Moment now = std::chrono::steady_clock::now();
+  Wall time = Wall() + seconds(1'764'000'000);
+  Live live{fleet, exposition, 1, [this] { return around; }, now, time};
+  int ids = 0;
+};
+
+TEST_F(LiveTest, CountsWhatEnds) {
+  second();
+  for (int i = 0; i < 10; ++i) {
+    for (int n = 0; n < 3; ++n) finish(metrics::Outcome::ok, milliseconds(100 + 10 * n), "alice");
+    finish(metrics::Outcome::upstream_reset, milliseconds(5000));
+    second();
+  }
+  const auto all = document();
+  const auto& pool = all.at("pools").at("chat");
+  EXPECT_EQ(pool.at("requests_per_s").to_number<double>(), 4);
+  EXPECT_EQ(pool.at("failed_per_s").to_number<double>(), 1);
+  EXPECT_EQ(pool.at("outcomes_60s").at("ok").to_number<int>(), 30);
+  EXPECT_EQ(pool.at("outcomes_60s").at("upstream_reset").to_number<int>(), 10);
+  EXPECT_EQ(pool.at("slo").at("good_60s").to_number<int>(), 30);
+  EXPECT_EQ(pool.at("slo").at("bad_60s").to_number<int>(), 10);
+  EXPECT_EQ(pool.at("slo").at("attainment").to_number<double>(), 0.75);
+  EXPECT_EQ(pool.at("tokens_out_per_s").to_number<double>(), 404);
+  EXPECT_EQ(pool.at("peak").at("requests_per_s").to_number<double>(), 4);
+  EXPECT_NEAR(pool.at("ttft_s").at("p50").to_number<double>(), 0.115, 1e-6) << "of 100, 110, 120 and 5000 ms";
+  EXPECT_NEAR(pool.at("tpot_s").at("p50").to_number<double>(), 0.02, 1e-6) << "of served requests";
+  const auto& replica = all.at("replicas").at("gpu0");
+  EXPECT_EQ(replica.at("requests_60s").to_number<int>(), 40);
+  EXPECT_EQ(replica.at("failed_60s").to_number<int>(), 10);
+  EXPECT_EQ(replica.at("share").to_number<double>(), 1);
+  EXPECT_EQ(all.at("replicas").at("gpu1").at("share").to_number<double>(), 0);
+  EXPECT_EQ(all.at("requests").at("failed").as_array().size(), 10u);
+  EXPECT_EQ(all.at("requests").at("slowest").as_array().size(), 20u);
+  EXPECT_EQ(all.at("requests").at("slowest").at(0).at("outcome").as_string(), "upstream_reset");
+  second(60);
+  EXPECT_EQ(document().at("pools").at("chat").at("requests_per_s").to_number<double>(), 0);
+  EXPECT_TRUE(document().at("pools").at("chat").at("outcomes_60s").as_object().empty());
+}
+
+TEST_F(LiveTest, TheWindowIsLetGoWhenNobodyLooksForAnHourAndBeginsAnew) {
+  second(30);
+  ASSERT_NE(live.window(), nullptr) << "kept from the start";
+  second(3600);
+  EXPECT_EQ(live.window(), nullptr);
+  EXPECT_TRUE(document().at("pools").at("chat").at("peak").is_object()) << "a look brings it back";
+  second(2);
+  const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
+  EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 2u);
+}
+
+TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
+  second();
+  const auto serial = live.serial();
+  live.tick("", now + milliseconds(400), time);
+  EXPECT_EQ(live.serial(), serial);
+  now += seconds(4);
+  second();
+  EXPECT_EQ(live.serial(), serial + 1);
+  const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
+  EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 6u);
+}
+
+TEST_F(LiveTest, TellsTheFirstHitOfALimit) {
+  second();
+  said.take();
+  auto& hits = exposition.loop(0).limit_hits;
+  hits.add(metrics::series::Limit::queue, 3);
+  second();
+  EXPECT_THAT(said.take(), HasSubstr("limit 'queue' was hit, 3 times in the last second"));
+  for (int i = 0; i < 20; ++i) {
+    hits.add(metrics::series::Limit::queue);
+    second(60);
+  }
+  EXPECT_EQ(said.take(), "");
+  second(600);
+  hits.add(metrics::series::Limit::queue);
+  second();
+  EXPECT_THAT(said.take(), HasSubstr("limit 'queue' was hit, 1 time in the last second"));
+  EXPECT_EQ(document().at("weir").at("limits_60s").at("queue").to_number<int>(), 1);
+}
+
+TEST_F(LiveTest, TellsAFindingWhenItBeginsAndWhenItIsOver) {
+  second();
+  said.take();
+  around.log_loses = true;
+  around.log_why = "No space left on device";
+  second();
+  EXPECT_THAT(said.take(), HasSubstr("[warning] finding log_lines_lost: the request log loses lines"));
+  const auto finding = document().at("findings").at("log_lines_lost:weir");
+  EXPECT_EQ(finding.at("severity").as_string(), "warning");
+  EXPECT_EQ(finding.at("runbook").as_string(), "docs/runbook.md#log_lines_lost");
+  second(10);
+  EXPECT_EQ(said.take(), "");
+  around.log_loses = false;
+  second(25);
+  EXPECT_THAT(said.take(), HasSubstr("[info] finding log_lines_lost of 'weir' is over after 3"));
+  EXPECT_TRUE(document().at("findings").as_object().empty());
+}
+
+TEST_F(LiveTest, AReplicaThatLeavesHasARowOfItsOwn) {
+  metrics::wire::RequestFacts facts;
+  std::vector<balancer::Lease> leases;
+  for (int i = 0; i < 2; ++i)
+    leases.push_back(std::move(
+        std::get<balancer::Admitted>(fleet.snapshot()->pools[0]->balancer->offer(facts, now)).lease));
+  second();
+  auto settings = settings_of({"gpu0", "gpu1"});
+  settings.pools[0].replicas[1].url.port = 99;
+  fleet.adopt(settings);
+  second();
+  const auto& rows = document().at("replicas").as_object();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows.at("gpu1 (leaving)").at("in_flight").to_number<int>(), 1);
+  EXPECT_TRUE(rows.at("gpu1 (leaving)").at("leaving").as_bool());
+  EXPECT_EQ(rows.at("gpu1").at("in_flight").to_number<int>(), 0);
+  for (auto& lease : leases) lease = balancer::Lease();
+}
+
+TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {
+  control::LiveStream stream(live, now);
+  EXPECT_EQ(stream.next(now), "") << "there are no figures yet";
+  second();
+  EXPECT_THAT(stream.next(now), HasSubstr("event: live\ndata: {\"schema\":1,"));
+  EXPECT_EQ(stream.next(now), "");
+  second();
+  const auto change = stream.next(now);
+  EXPECT_THAT(change, HasSubstr("event: change\ndata: {\"time\":"));
+  EXPECT_THAT(change, Not(HasSubstr("\"schema\"")));
+  EXPECT_EQ(change.find('\n', change.find("data: ")), change.size() - 2) << "one line";
+  EXPECT_EQ(stream.next(now + seconds(16)), ": still here\n\n");
+}
+
+TEST_F(LiveTest, TheWindowIsAskedByNamesAndBounded) {
+  EXPECT_EQ(control::window_answer("", live, now).status, 503u);
+  second(5);
+  const auto ask = [&](std::string_view query) { return control::window_answer(query, live, now); };
+  const auto all = json::parse(ask("seconds=3").body);
+  EXPECT_EQ(all.at("replicas").at("gpu1").at("in_decode").as_array().size(), 3u);
+  EXPECT_EQ(all.at("weir").at("memory_bytes").as_array().size(), 3u);
+  EXPECT_TRUE(all.at("pools").at("chat").at("ttft_p50_s").at(0).is_null()) << "unknown";
+  const auto one = json::parse(ask("replica=gpu0&figures=in_decode,queued_tokens").body).as_object();
+  EXPECT_EQ(one.at("replicas").as_object().size(), 1u);
+  EXPECT_EQ(one.at("replicas").at("gpu0").as_object().size(), 2u);
+  EXPECT_FALSE(one.contains("weir"));
+  EXPECT_EQ(ask("replica=gpu9").status, 404u);
+  for (const auto* wrong : {"seconds=0", "seconds=901", "seconds=x", "figures=tokens", "figures=", "second=1",
+                            "replica=gpu0&pool=chat", "%"})
+    EXPECT_EQ(ask(wrong).status, 400u) << wrong;
+  EXPECT_THAT(ask("figures=tokens").body, HasSubstr("known are cpu, memory_bytes"));
+  EXPECT_THAT(ask("second=1").body, HasSubstr("did you mean seconds?"));
+}
+
+TEST_F(LiveTest, AWindowOfTooManyNumbersIsRefused) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 200; ++i) names.push_back("many" + std::to_string(i));
+  fleet.adopt(settings_of(names));
+  second();
+  EXPECT_EQ(control::window_answer("seconds=900", live, now).status, 400u);
+  EXPECT_EQ(control::window_answer("seconds=900&figures=tokens_out_per_s", live, now).status, 200u);
+  EXPECT_EQ(control::window_answer("seconds=900&replica=many3", live, now).status, 200u);
+  EXPECT_EQ(control::window_answer("seconds=60", live, now).status, 200u);
+}
+
+TEST_F(LiveTest, EventsAreAskedByNumber) {
+  const auto before = json::parse(control::events_answer("", live, now).body).at("last").to_number<std::uint64_t>();
+  events::info(events::What::reload, "", "reload: one");
+  events::info(events::What::reload, "", "reload: two");
+  const auto two = json::parse(control::events_answer("since=" + std::to_string(before), live, now).body);
+  ASSERT_EQ(two.at("events").as_array().size(), 2u);
+  EXPECT_EQ(two.at("events").at(1).at("text").as_string(), "reload: two");
+  EXPECT_EQ(two.at("events").at(1).at("seq").to_number<std::uint64_t>(), before + 2);
+  EXPECT_TRUE(two.at("events").at(1).at("who").is_null());
+  EXPECT_EQ(json::parse(control::events_answer("limit=1", live, now).body).at("events").as_array().size(), 1u);
+  EXPECT_EQ(control::events_answer("since=-1", live, now).status, 400u);
+  EXPECT_EQ(control::events_answer("until=1", live, now).status, 400u);
+}
+
+TEST_F(LiveTest, StreamsHavePlacesAndGiveThemBack) {
+  std::vector<std::unique_ptr<Live::StreamPlace>> open;
+  for (std::size_t i = 0; i < Live::most_streams; ++i) {
+    EXPECT_EQ(control::stream_answer("", live).status, 200u);
+    open.push_back(std::make_unique<Live::StreamPlace>(live));
+  }
+  EXPECT_EQ(control::stream_answer("", live).status, 503u);
+  open.pop_back();
+  EXPECT_EQ(control::stream_answer("", live).status, 200u);
+  EXPECT_EQ(control::stream_answer("seconds=1", live).status, 400u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::live
