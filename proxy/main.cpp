@@ -79,6 +79,7 @@ int check(const CheckOptions& options) {
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
+  for (const auto& line : weir::proxy::serve::prefix_lines(*settings)) std::printf("%s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::rollout_lines(*settings)) std::printf("%s\n", line.c_str());
   return 0;

@@ -66,10 +66,20 @@ std::vector<std::string> start_lines(const config::Settings& settings, const std
                     counted(pool.replicas.size(), "replica"));
     add_replicas(lines, pool.replicas, "pool '" + pool.name + "'");
   }
+  for (const auto& line : prefix_lines(settings)) lines.push_back(line);
   for (const auto& line : shadow_lines(settings)) lines.push_back(line);
   for (const auto& shadow : settings.shadows) add_replicas(lines, shadow.replicas, "shadow '" + shadow.name + "'");
   for (const auto& line : rollout_lines(settings)) lines.push_back(line);
   lines.push_back(request_log(settings.log.requests));
+  return lines;
+}
+
+std::vector<std::string> prefix_lines(const config::Settings& settings) {
+  std::vector<std::string> lines;
+  for (const auto& pool : settings.pools) {
+    if (pool.is_prefix_aware() && pool.prefix_isolation == config::PrefixIsolation::key)
+      lines.push_back("pool '" + pool.name + "': only prompts of the same client key share prefixes");
+  }
   return lines;
 }
 

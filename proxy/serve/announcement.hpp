@@ -12,6 +12,9 @@ namespace weir::proxy::serve {
 /// log.
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops);
 
+/// Says which pools keep the prefixes of their clients' prompts apart: the default depends on whether there are keys.
+std::vector<std::string> prefix_lines(const config::Settings& settings);
+
 /// Says of each shadow which requests it gets, and whether its latencies can carry a verdict.
 std::vector<std::string> shadow_lines(const config::Settings& settings);
 

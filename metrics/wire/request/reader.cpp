@@ -19,25 +19,27 @@ void RequestReader::begin(Api api, std::string_view path, const std::optional<Si
 
 const RequestMember* RequestReader::find(Place in, std::string_view key) {
   // Below these places every member leads to the same place.
-  static constexpr RequestMember of_text{Place::text_tree, "", Place::text_tree};
-  static constexpr RequestMember of_tools{Place::tool_tree, "", Place::tool_tree};
-  static constexpr RequestMember of_seed{Place::seed_tree, "", Place::seed_tree};
-  static constexpr RequestMember of_data{Place::data_tree, "", Place::data_tree};
-  if (in == Place::text_tree) return &of_text;
-  if (in == Place::tool_tree) return &of_tools;
-  if (in == Place::seed_tree) return &of_seed;
-  if (in == Place::data_tree) return &of_data;
+  static constexpr RequestMember of_trees[] = {{Place::tool_tree, "", Place::tool_tree},
+                                               {Place::text_tree, "", Place::text_tree},
+                                               {Place::seed_tree, "", Place::seed_tree},
+                                               {Place::data_tree, "", Place::data_tree}};
+  static constexpr auto of_tree = [](Place tree) {
+    return &of_trees[static_cast<std::size_t>(tree) - static_cast<std::size_t>(Place::tool_tree)];
+  };
+  if (is_tree(in)) return of_tree(in);
   const RequestMember* const member = members_->find(in, key);
-  if (member != nullptr || !prefix_ || in != Place::part || key == "cache_control") return member;
+  if (member != nullptr || in != Place::part || !prefix_ || key == "cache_control") return member;
   prefix_->begin_part_data(key);
-  return &of_data;
+  return of_tree(Place::data_tree);
 }
 
 void RequestReader::begin_member(Place in, const RequestMember& member) {
-  if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
-  if (in == Place::part && member.place != Place::data_tree && member.place != Place::label) part_has_text_ = true;
   if (prefix_) begin_in_prefix(in, member);
-  if (is_tree(in)) return;
+  if (is_tree(in)) {
+    if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
+    return;
+  }
+  if (in == Place::part && member.place != Place::data_tree && member.place != Place::label) part_has_text_ = true;
   if (in == Place::root) {
     begin_outermost(member);
   } else {
@@ -192,9 +194,11 @@ RequestReader::Place RequestReader::begin_object(Place place) {
 }
 
 void RequestReader::end_object(Place place, std::size_t size) {
-  const std::size_t commas = size > 0 ? size - 1 : 0;
-  if (place == Place::tool_tree) tool_bytes_ += 2 + commas;
-  if (prefix_ && is_tree(place)) prefix_->add_structure("}", 1 + commas);
+  if (is_tree(place)) {
+    const std::size_t commas = size > 0 ? size - 1 : 0;
+    if (place == Place::tool_tree) tool_bytes_ += 2 + commas;
+    if (prefix_) prefix_->add_structure("}", 1 + commas);
+  }
   if (place == Place::part) {
     if (!part_has_text_) ++source().images;
     if (prefix_) prefix_->end_part(!part_has_text_);
@@ -308,13 +312,17 @@ void RequestReader::string(std::string_view piece, bool last) {
   }
   read(piece);
   if (!last) return;
-  if (prefix_ && is_tree(place)) prefix_->add_structure("\"", 2);
-  if (prefix_ && !is_tree(place)) prefix_->end_text();
+  if (prefix_) end_in_prefix(place);
   if (place == Place::prompt_of_list) opening_.end_text();
   if (place != Place::input) return;
   ++source().user_messages;
   opening_.end_message(Opening::user);
-  if (!prefix_) return;
+}
+
+void RequestReader::end_in_prefix(Place place) {
+  if (is_tree(place)) return prefix_->add_structure("\"", 2);
+  prefix_->end_text();
+  if (place != Place::input) return;
   prefix_->add_label("role", Opening::user, true);
   prefix_->end_message();
 }

@@ -85,6 +85,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void begin_outermost(const RequestMember& member);
   void begin_in_prefix(Place in, const RequestMember& member);
   void read_in_prefix(Place place, std::string_view piece, bool last);
+  void end_in_prefix(Place place);
   void begin_source(const RequestMember& member);
   void forget(Place place);
   void read(std::string_view text);

@@ -37,6 +37,17 @@ TEST(Announcement, NamesPoolsAndReplicas) {
                            "request log: requests.jsonl"));
 }
 
+TEST(Announcement, SaysWherePrefixesAreKeptApart) {
+  auto some = settings();
+  EXPECT_THAT(prefix_lines(some), testing::IsEmpty());
+  for (auto& pool : some.pools) pool.prefix_isolation = config::PrefixIsolation::key;
+  EXPECT_THAT(prefix_lines(some),
+              testing::ElementsAre("pool 'chat': only prompts of the same client key share prefixes"))
+      << "the other pool has another policy";
+  some.pools[0].prefix_aware = false;
+  EXPECT_THAT(prefix_lines(some), testing::IsEmpty());
+}
+
 TEST(Announcement, SaysTheSidesAndStepsOfARollout) {
   auto some = settings();
   some.pools[0].replicas[1].config = "new";

@@ -774,7 +774,9 @@ TEST(PromptPrefix, ReadsPlainPrompts) {
     EXPECT_EQ(anchors(api, body("")), Anchors());
   }
   EXPECT_EQ(anchors(completions, R"({"prompt":["abc"]})"), anchors(completions, R"({"prompt":"abc"})"));
-  EXPECT_EQ(anchors(completions, R"({"prompt":[1],"prompt":"abc"})"), anchors(completions, R"({"prompt":"abc"})"));
+  for (const std::string is_void : {"[1]", R"([1,"a"])", R"(["a","b"])", "\"x\"", "null"})
+    EXPECT_EQ(anchors(completions, R"({"prompt":)" + is_void + R"(,"prompt":"abc"})"),
+              anchors(completions, R"({"prompt":"abc"})"));
   // Routes that render messages, a text or a text within a template share nothing.
   const Anchors plain = anchors(completions, R"({"prompt":"abc"})");
   EXPECT_EQ(plain, anchors(tgi, R"({"inputs":"abc"})"));
@@ -813,6 +815,14 @@ TEST(PromptPrefix, CountsTokenIds) {
     EXPECT_EQ(of(R"([1,"a"])"), nullptr);
     EXPECT_EQ(of("[]"), nullptr);
   }
+}
+
+TEST(PromptPrefix, CountsIdsAloneWhereTheyAreThePrompt) {
+  const auto with = prefix_of(sglang, {R"({"input_ids":[1,2],"image_data":["a"]})"}),
+             without = prefix_of(sglang, {R"({"input_ids":[1,2]})"});
+  ASSERT_EQ(with->anchors.size(), 1U);
+  EXPECT_EQ(with->length(), 2U);
+  EXPECT_NE(with->anchors[0].key, without->anchors[0].key);
 }
 
 TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
