@@ -45,6 +45,7 @@ TEST(Evidence, NothingShowsNothing) {
 /// Few requests say little of the candidate's share, so that its first one that fails is no proof.
 TEST(Evidence, TheIntendedShareCountsWhileRequestsAreFew) {
   EXPECT_LT(evidence({1, 1, 0, 0}, 0.25), 4);
+  EXPECT_LT(evidence({1, 1, 40, 0}, 0.25), 6) << "twenty by what was counted alone";
   EXPECT_GT(evidence({10, 10, 190, 0}, 0.05), 1e6);
 }
 
@@ -53,6 +54,12 @@ TEST(Evidence, GrowsWithTheCandidatesEventsAndFallsWithTheOthers) {
     EXPECT_LT(evidence(of(k, 5, 0.25), 0.25), evidence(of(k + 1, 5, 0.25), 0.25));
     EXPECT_GT(evidence(of(10, k, 0.25), 0.25), evidence(of(10, k + 1, 0.25), 0.25));
   }
+}
+
+TEST(Counts, HaveNoMoreEventsThanRequests) {
+  Counts counts{1, 0, 2, 2};
+  counts += {0, 3, 0, 1};
+  EXPECT_EQ(counts, (Counts{3, 3, 3, 3}));
 }
 
 TEST(Evidence, StaysFiniteForManyEvents) {

@@ -145,6 +145,62 @@ TEST_F(RolloutMachine, ACandidateThatIsOutSendsItBack) {
   EXPECT_FALSE(machine.tick(out)) << "requests go to the others meanwhile";
 }
 
+/// A pause keeps the share, so whatever sends a step back sends it back in a pause too.
+TEST_F(RolloutMachine, APauseOfALiveStepStillGoesBack) {
+  for (const auto& [reason, tick] :
+       {std::pair{Reason::failures, Tick{{}, Word::unknown, "", {20, 10, 380, 0}, {}, false}},
+        std::pair{Reason::misses, Tick{{}, Word::unknown, "", {}, {20, 10, 380, 0}, false}},
+        std::pair{Reason::out, Tick{{}, Word::unknown, "", {}, {}, true}}}) {
+    begin(false);
+    expect_move(machine.pause(), Reason::pause);
+    auto at_now = tick;
+    at_now.now = at(++now);
+    expect_move(machine.tick(at_now), reason);
+    expect(State::returned, 0);
+  }
+}
+
+TEST_F(RolloutMachine, TheTimeOfAPauseDoesNotCount) {
+  begin(false);
+  EXPECT_FALSE(tick(Word::pass, 10));
+  expect_move(machine.pause(), Reason::pause);
+  EXPECT_FALSE(tick(Word::pass, 1000));
+  EXPECT_EQ(machine.standing().in_step, 10);
+  expect_move(machine.start(), Reason::resume);
+  EXPECT_FALSE(tick(Word::pass, 19));
+  expect_move(tick(Word::pass), Reason::pass);
+}
+
+/// With a share of a thousandth, one failure alone has an evidence above the limit.
+TEST_F(RolloutMachine, OneFailureIsNeverEnoughAndTwoMayBe) {
+  auto small = settings(false);
+  small.steps[0].share = 0.001;
+  machine = Machine(small);
+  expect_move(machine.start(), Reason::start);
+  EXPECT_FALSE(tick_with({10, 1, 9990, 0}));
+  ASSERT_GT(evidence(machine.standing().failures, 0.001), machine.evidence_limit());
+  expect_move(tick_with({0, 1, 0, 0}), Reason::failures);
+}
+
+TEST_F(RolloutMachine, WithoutAShadowStepEachStepHasToPass) {
+  begin(false);
+  expect_move(tick(Word::pass, 30), Reason::pass);
+  expect(State::live, 0.5);
+  EXPECT_FALSE(tick_with({1000, 0, 1000, 0}));
+  EXPECT_FALSE(tick(Word::unknown, 100));
+}
+
+TEST_F(RolloutMachine, WhatIsNotUnderWayHasNoShareWhateverWasKept) {
+  for (const auto state : {State::idle, State::returned, State::aborted}) {
+    machine = Machine(settings());
+    Standing kept;
+    kept.state = state;
+    kept.share = 0.5;
+    EXPECT_FALSE(machine.restore(kept));
+    expect(state, 0);
+  }
+}
+
 TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
   auto patient = settings(false);
   patient.steps[0].least = Seconds(10'000);
