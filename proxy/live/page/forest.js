@@ -88,7 +88,7 @@ class Comparison {
       put(row.b, value_text(one.metric, one.value_b));
       put(row.change, known(one.low) && known(one.high) ? `${change(one.estimate)} (${change(one.low)} to ${change(one.high)})` : change(one.estimate));
       put(row.says, standing(one, elapsed));
-      put_class(row.says, "finding-" + one.finding);
+      put_class(row.says, "says finding-" + one.finding);
       const key = JSON.stringify([half, one.estimate, one.low, one.high, one.margin, one.finding]);
       if (row.drawn !== key) draw(row.chart, one, half);
       row.drawn = key;

@@ -65,6 +65,7 @@ export const times = (ratio) => (known(ratio) ? ratio.toFixed(2) + "×" : unknow
 
 export function bytes(count) {
   if (!known(count)) return unknown;
+  if (count === 0) return "0";
   const mebi = count / 1048576;
   if (mebi < 1) return (count / 1024).toFixed(count < 10240 ? 1 : 0) + " KiB";
   return mebi < 1024 ? (mebi < 10 ? mebi.toFixed(1) : mebi.toFixed(0)) + " MiB" : (mebi / 1024).toFixed(1) + " GiB";

@@ -7,6 +7,7 @@ export function merge(target, patch) {
   if (!is_object(patch)) return patch;
   const result = is_object(target) ? target : {};
   for (const [name, value] of Object.entries(patch)) {
+    if (name === "__proto__") continue;
     if (value === null) delete result[name];
     else result[name] = merge(result[name], value);
   }

@@ -37,7 +37,7 @@ export function replica_grid(place, series, open) {
       const state = element(cell, "b"), lasts = element(cell, "small");
       return (row) => {
         put(state, row.data.leaving ? row.data.state + ", leaving" : row.data.state);
-        put(lasts, age(row.data.state_s));
+        put(lasts, age(row.lasts));
         cell.title = "since " + clock(row.data.since);
       };
     } },
@@ -90,7 +90,7 @@ export function replica_rows(document) {
     const state = data.state === "up" && found.length ? "warn" : data.state;
     const text = () => [id, data.pool, data.state, data.role, data.config, data.gpu, data.url, data.reason, data.engine?.model, data.engine?.version,
       ...found.map((finding) => finding.what)].join(" ");
-    return { id, data, findings: found, bad: badness(data, found), state, text, most: data.max_in_flight ?? most.get(data.pool) };
+    return { id, data, lasts: between(data.since, document.time), findings: found, bad: badness(data, found), state, text, most: data.max_in_flight ?? most.get(data.pool) };
   });
 }
 
