@@ -155,6 +155,90 @@ TEST_F(PoolPrefix, AReplicaThatStartsHasFinishedWhatItComputedAndNoMore) {
   EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 6000, 5, {}, named("long")))) << "It may hold 4006 tokens.";
 }
 
+TEST_F(PoolPrefix, AReplicaThatStartsMayHoldMoreOfWhatItHasComputed) {
+  specs.push_back(replica("a"));
+  specs[0].max_in_flight = 1;
+  begin(0);
+  Lease peers = admitted(offer(9, 50'000, 0));
+  specs.push_back(replica("b"));
+  pool->set_replicas(specs, at(1));
+  EXPECT_EQ(serve(1, 2000, 1), 1u);
+  Lease one = admitted(offer(2, 100, 5));
+  EXPECT_TRUE(admitted(offer(1, 5800, 5, {}, named("long")))) << "3800 of it are to be computed, and it may hold 4000.";
+}
+
+/// Answers that are not streamed have finished what was computed, too.
+TEST_F(PoolPrefix, AnswersWithoutAStreamHaveFinishedWhatWasComputed) {
+  specs.push_back(replica("a"));
+  specs[0].max_in_flight = 1;
+  begin(0);
+  Lease peers = admitted(offer(9, 50'000, 0));
+  specs.push_back(replica("b"));
+  pool->set_replicas(specs, at(1));
+  for (double now = 1; now < 4; now += 0.5) {
+    PlacementRequest placement{shared(not_streamed(prompt_of(2000)))};
+    placement.prefix = prefix_of(1, 2000);
+    Lease lease = admitted(pool->offer(placement, at(now)));
+    ASSERT_EQ(lease.replica(), 1u);
+    lease.end(LeaseEnd(EndCause::answered), at(now + 0.1));
+  }
+  Lease one = admitted(offer(2, 100, 5));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 6000, 5, {}, named("long"))));
+}
+
+TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
+  begin(2);
+  PoolLimits limits;
+  limits.max_queued_tokens = 1000;
+  pool->set_limits(limits, at(0));
+  serve(1, 2000, 1);
+  Lease first = admitted(offer(2, 500, 2));
+  EXPECT_TRUE(admitted(offer(1, 2100, 2, {}, named("known"))));
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 2100, 2, {}, named("new"))));
+}
+
+TEST_F(PoolPrefix, AClientThatIsRefusedComesBackWithWhatIsToBeComputed) {
+  specs.push_back(replica("a"));
+  specs[0].max_in_flight = 1;
+  begin(0);
+  PoolLimits limits;
+  limits.queue = 0;
+  pool->set_limits(limits, at(0));
+  serve(1, 100'000, 1);
+  Lease busy = admitted(offer(2, 100, 2));
+  const auto retry_after = [&](std::uint64_t conversation, Tokens tokens, double now) {
+    const Offered offered = offer(conversation, tokens, now);
+    return std::get<Refused>(offered).retry_after;
+  };
+  retry_after(1, 100'100, 2);
+  EXPECT_LE(retry_after(3, 100, 2), 5u) << "What has gone before it is 100 tokens, and not 100,100.";
+}
+
+/// Two replicas of the same speed, of which one holds four tenths of each prompt and reports nothing of it.
+TEST_F(PoolPrefix, AReplicaIsNotTakenForAFastOneForWhatItDoesNotCompute) {
+  begin(2);
+  const std::vector<Serial> all{pool->figures().key(0).serial, pool->figures().key(1).serial};
+  double now = 1;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    for (const ReplicaIndex to : {0u, 1u}) {
+      PlacementRequest placement{shared(prompt_of(1000)), {&all[1 - to], 1}};
+      auto prefix = *prefix_of(500, 400);
+      prefix.anchors.push_back({10'000 + 2 * i + to, 1000});
+      if (to == 0) prefix.anchors.erase(prefix.anchors.begin(), prefix.anchors.end() - 1);
+      placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+      Lease lease = admitted(pool->offer(placement, at(now)));
+      ASSERT_EQ(lease.replica(), to);
+      now += 0.001 * static_cast<double>(1000 - lease.prefix_tokens()->predicted);
+      lease.first_token(at(now));
+      LeaseEnd end(EndCause::answered);
+      end.prompt_tokens = 1000;
+      lease.end(end, at(now += 0.01));
+    }
+  }
+  EXPECT_EQ(load(0, now).speed, 1);
+  EXPECT_EQ(load(1, now).speed, 1);
+}
+
 TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
   specs = {replica("a"), replica("b")};
   for (ReplicaSpec& spec : specs) spec.max_in_flight = 1;

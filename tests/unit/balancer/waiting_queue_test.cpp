@@ -68,6 +68,13 @@ TEST(WaitingQueue, AShareThatChangesHoldsForAllThatWait) {
   EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{1, 1, 2, 1, 1, 2}));
 }
 
+TEST(WaitingQueue, WhatAReplicaHoldsOfAPromptCostsNothing) {
+  WaitingRequest request;
+  request.prompt = 5000;
+  request.cached = 4000;
+  EXPECT_EQ(WaitingQueue::cost(request), 1000u);
+}
+
 TEST(WaitingQueue, OutputCostsToo) {
   WaitingQueue queue;
   for (int i = 0; i < 4; ++i) queue.push(with_output(1, 100, quantum - 100));
