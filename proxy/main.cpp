@@ -255,7 +255,8 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
       "  weir top --once --json | jq .findings\n"
       "  weir top --admin unix:/run/weir/admin.sock\n"
       "  weir top --admin 10.0.0.5:9091 --token-file ~/.weir-token\n\n"
-      "q ends it, ? shows the keys: docs/howto.md, \"Look at it in a terminal\". NO_COLOR in the environment is obeyed.");
+      "q ends it, ? shows the keys: docs/howto.md, \"Look at it in a terminal\". NO_COLOR in the environment turns "
+      "colours off.");
   return command;
 }
 

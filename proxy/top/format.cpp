@@ -26,8 +26,9 @@ std::string digits(double value) {
 Number seconds_of(std::string_view time) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0;
   double second = 0;
-  if (std::sscanf(std::string(time).c_str(), "%4d-%2d-%2dT%2d:%2d:%lf", &year, &month, &day, &hour, &minute, &second) != 6)
-    return {};
+  const auto read = std::sscanf(std::string(time).c_str(), "%4d-%2d-%2dT%2d:%2d:%lf", &year, &month, &day, &hour,
+                                &minute, &second);
+  if (read != 6) return {};
   using namespace std::chrono;
   const year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
                             std::chrono::day(static_cast<unsigned>(day))};

@@ -1,5 +1,5 @@
-// The terminal of `weir top`: raw, on its alternate screen, and put back as it was on every way out, signals that end the
-// program among them.
+// The terminal of `weir top`: raw, on its alternate screen, and put back as it was on every way out, signals that end
+// the program among them.
 #pragma once
 
 #include <string_view>

@@ -130,8 +130,8 @@ void add_warnings(std::vector<Line>& lines, const Writer& writer, Json weir) {
   }
   const auto lost = number_at(weir, "/log/lines_lost").value_or(0);
   if (is_true_at(weir, "/log/loses"))
-    writer.add(lines, "the request log LOSES lines: " + text_at(weir, "/log/why") + "; " + short_number(lost) + " so far",
-               loud);
+    writer.add(
+        lines, "the request log LOSES lines: " + text_at(weir, "/log/why") + "; " + short_number(lost) + " so far", loud);
   else if (lost > 0)
     writer.add(lines, "the request log has lost " + short_number(lost) + (lost == 1 ? " line" : " lines") +
                           " since weir began",
@@ -376,7 +376,8 @@ void add_requests(std::vector<Line>& lines, const Writer& writer, Json document,
 }
 
 std::vector<Line> row_lines(Json document, const State& state, const Writer& writer) {
-  const std::string member = state.row_of == Section::pools ? "pool" : state.row_of == Section::keys ? "key" : "replica";
+  const std::string member =
+      state.row_of == Section::pools ? "pool" : state.row_of == Section::keys ? "key" : "replica";
   std::vector<Line> lines;
   writer.add(lines, member + " " + state.chosen, bold);
   object rows;
@@ -518,8 +519,9 @@ std::vector<Block> blocks_of(Json document, Size size, const State& state, const
       add(table_of(document, Section::keys, state, writer, nullptr), 3, 4, "K shows them");
       add(limits_of(document, writer), 1, 5, "");
       {
+        constexpr std::size_t printed = 10;
         Block events{.lines = events_of(document, writer, state.filter)};
-        if (size.lines == 0 && events.lines.size() > 10) events.lines.erase(events.lines.begin() + 10, events.lines.end());
+        if (size.lines == 0 && events.lines.size() > printed) events.lines.resize(printed, writer.line());
         add(std::move(events), 3, 6, "e shows them");
       }
       break;
@@ -561,7 +563,8 @@ View view(const Json* document, Size size, const State& state, const Standing& s
   if (scrolls && blocks[0].lines.size() > room) {
     auto& lines = blocks[0].lines;
     made.shown.last_first = lines.size() - room;
-    lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(state.first, made.shown.last_first)));
+    const auto first = std::min(state.first, made.shown.last_first);
+    lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(first));
   }
   grant(blocks, room);
   for (const auto& block : blocks) append(made.screen, block, size.columns);

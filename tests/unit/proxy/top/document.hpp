@@ -47,7 +47,8 @@ inline std::string document_json(const std::string& replicas, const std::string&
          R"("buffer_limit_bytes":536870912,"log":{"lines_lost":0,"queued":0,"loses":false,"waits_for_reader":false,)"
          R"("why":null},"certificate_ends":null,"limits_60s":{"queue":126}},)"
          R"("pools":{"chat":{"replicas":4,"up":2,"in_flight":118,"max_in_flight":192,"waiting":69,"queue":256,)"
-         R"("oldest_waiting_s":4.1,"requests_per_s":41.2,"failed_per_s":0.4,"refused_per_s":2.1,"tokens_in_per_s":9100,)"
+         R"("oldest_waiting_s":4.1,"requests_per_s":41.2,"failed_per_s":0.4,"refused_per_s":2.1,)"
+         R"("tokens_in_per_s":9100,)"
          R"("tokens_out_per_s":5600,"ttft_s":{"p50":0.09,"p95":1.2},"tpot_s":{"p50":0.024},)"
          R"("slo":{"name":"fast","good_60s":987,"bad_60s":13,"attainment":0.987}},)"
          R"("embeddings-of-documents":{"replicas":1,"up":1,"in_flight":3,"max_in_flight":null,"waiting":0,"queue":64,)"
@@ -79,7 +80,8 @@ inline std::string usual_document() {
       replica_json("gpu0") + "," + replica_json("gpu1") + "," +
           replica_json("gpu2", "ejected", 0, "5 requests in a row failed (500); back in 3 s") + "," +
           replica_json("gpu10", "draining", 3, "POST /api/replicas/gpu10/drain"),
-      finding_json("slow_replica", "gpu1", "gpu1 is slow: TPOT 2.2x, TTFT 2.1x of its peers; gets 2 % of the requests") +
+      finding_json("slow_replica", "gpu1",
+                   "gpu1 is slow: TPOT 2.2x, TTFT 2.1x of its peers; gets 2 % of the requests") +
           "," +
           finding_json("flooding_key", "flood", "56 of 69 that wait are key flood's; the others wait 0.3 s",
                        "critical"));

@@ -72,8 +72,8 @@ Screen random_screen(std::mt19937& random, std::size_t lines, std::size_t column
   Screen screen(lines, Line(columns));
   for (int i = 0; i < 12; ++i) {
     const Style style{static_cast<Colour>(random() % 5), random() % 3 == 0, random() % 3 == 0};
-    screen[random() % lines].put(random() % columns, std::string(1 + random() % 9, static_cast<char>('a' + random() % 3)),
-                                 style);
+    const std::string text(1 + random() % 9, static_cast<char>('a' + random() % 3));
+    screen[random() % lines].put(random() % columns, text, style);
   }
   return screen;
 }

@@ -20,16 +20,17 @@ Action typed(State& state, std::string_view bytes) {
 }
 
 TEST(TopKeys, AreReadFromBytes) {
-  const auto keys = [](std::string_view bytes) {
+  const auto named = [](Key key) { return "<" + std::to_string(static_cast<int>(key)) + ">"; };
+  const auto keys = [&](std::string_view bytes) {
     std::string text;
     for (const auto& one : presses_of(bytes))
-      text += one.key == Key::letter ? std::string(1, one.letter) : "<" + std::to_string(static_cast<int>(one.key)) + ">";
+      text += one.key == Key::letter ? std::string(1, one.letter) : named(one.key);
     return text;
   };
-  const auto named = [](Key key) { return "<" + std::to_string(static_cast<int>(key)) + ">"; };
   EXPECT_EQ(keys("qp/"), "qp/");
   EXPECT_EQ(keys("\x1b[A\x1bOBx"), named(Key::up) + named(Key::down) + "x");
-  EXPECT_EQ(keys("\x1b[5~\x1b[6~\x1b[H\x1b[4~"), named(Key::page_up) + named(Key::page_down) + named(Key::home) + named(Key::end));
+  EXPECT_EQ(keys("\x1b[5~\x1b[6~\x1b[H\x1b[4~"),
+            named(Key::page_up) + named(Key::page_down) + named(Key::home) + named(Key::end));
   EXPECT_EQ(keys("\x1b"), named(Key::escape));
   EXPECT_EQ(keys("\x1b\x1b[A"), named(Key::escape) + named(Key::up));
   EXPECT_EQ(keys("\r\x7f"), named(Key::enter) + named(Key::backspace));

@@ -112,7 +112,8 @@ q quit  ? help  p r K e parts  s sort  / filter  Enter row  d drain  u undrain
 
 TEST(TopView, PrintedOnceItCutsNoSentence) {
   const auto text = shown(usual_document(), {60, 0});
-  EXPECT_THAT(text, AllOf(HasSubstr("gets 2 %\nof the requests (for 4m11s)"), HasSubstr("gpu10"), Not(HasSubstr("quit"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("gets 2 %\nof the requests (for 4m11s)"), HasSubstr("gpu10"),
+                          Not(HasSubstr("quit"))));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 60U) << line;
 }
@@ -159,7 +160,8 @@ TEST(TopView, SaysFirstHowWeirStands) {
   EXPECT_THAT(with(R"("ready":false,"why_not_ready":"no replica is up",)"),
               AllOf(HasSubstr("NOT READY"), HasSubstr("\nnot ready: no replica is up\n")));
   EXPECT_THAT(with(R"("settings":{"loaded":"x","ok":false,"errors":["f:1:2: a","f:3:4: b"]},)"),
-              HasSubstr("\nthe last reload FAILED, and weir goes on with the settings before it:\n    f:1:2: a\n    f:3:4: b\n"));
+              HasSubstr("\nthe last reload FAILED, and weir goes on with the settings before it:\n"
+                        "    f:1:2: a\n    f:3:4: b\n"));
   EXPECT_THAT(with(R"("log":{"lines_lost":7,"loses":true,"waits_for_reader":true,"why":"No space"},)"),
               HasSubstr("\nthe request log LOSES lines: No space; 7 so far\nthe request log waits for a reader"));
 }
@@ -196,7 +198,8 @@ TEST(TopView, ARowShowsAllThatWeirTells) {
   state.chosen = "gpu1";
   EXPECT_THAT(shown(usual_document(), {100, 60}, state),
               AllOf(HasSubstr("\nreplica gpu1\n"), HasSubstr("\nttft_s.p50  0.0912\n"), HasSubstr("\ngpu  -\n"),
-                    HasSubstr("TTFT 2.1x of its peers"), HasSubstr("r1 ok 200, wait 500ms, prefill 2.00s, decode 3.00s")));
+                    HasSubstr("TTFT 2.1x of its peers"),
+                    HasSubstr("r1 ok 200, wait 500ms, prefill 2.00s, decode 3.00s")));
   state.chosen = "gone";
   EXPECT_THAT(shown(usual_document(), {100, 60}, state), HasSubstr("weir tells no more of it"));
 }
