@@ -71,6 +71,8 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   mc::comparison::Options options;
   options.histories = history.noise();
   options.b = side_of(shadow, names);
+  // A candidate that was switched off, cured and switched on again is not judged by its faults of before.
+  options.from_us = history.mirrored().since(names.of(settings.name));
   if (control != nullptr)
     options.a = side_of(*control, names);
   else if (!settings.twin.empty())

@@ -36,6 +36,11 @@ void Mirrored::begin_anew(samples::Names::Name shadow, std::int64_t us) {
   since_[shadow] = us;
 }
 
+std::optional<std::int64_t> Mirrored::since(samples::Names::Name shadow) const {
+  const auto found = since_.find(shadow);
+  return found == since_.end() ? std::nullopt : std::optional(found->second);
+}
+
 bool Mirrored::holds(const sides::Selection& side, const Key& key) {
   samples::Sample sample;
   sample.role = Role::shadow;

@@ -38,6 +38,9 @@ class Mirrored {
   /// The shadow was switched on at this moment: what it was sent before does not warm it.
   void begin_anew(samples::Names::Name shadow, std::int64_t us);
 
+  /// Returns when the shadow began anew last; nothing if it never did.
+  std::optional<std::int64_t> since(samples::Names::Name shadow) const;
+
   /// Says when one side's shadows are warm: so many seconds after the first request of the last of them to begin, and
   /// not before the end of the minute in which they had prefilled what their replicas hold together. A replica of which
   /// that is not known is left out of both sums. With 0 seconds every request counts. Of the side's shadows those in

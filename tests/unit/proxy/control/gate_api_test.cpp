@@ -68,6 +68,21 @@ TEST_F(GateApi, AsksAboutAShadowByItsName) {
   EXPECT_GT(said.at("pairs").to_number<int>(), 500);
 }
 
+/// Or a rollout that was started again would go back by the faults for which it went back before.
+TEST_F(GateApi, AShadowThatWasSwitchedOnAgainHasNoFaultsOfBefore) {
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_error; };
+  for (int i = requests; i < requests + 20; ++i) add(i);
+  const auto failed = ask("shadow=candidate");
+  EXPECT_EQ(failed.status, 417u);
+  EXPECT_THAT(failed.body, HasSubstr("failed: of 1520 pairs, 20 of candidate alone"));
+  change = [](auto&, auto&) {};
+  history.begin_anew("candidate", std::int64_t{requests + 20} * 1'000'000);
+  for (int i = requests + 20; i < requests + 50; ++i) add(i);
+  const auto cured = ask("shadow=candidate");
+  EXPECT_EQ(cured.status, 425u);
+  EXPECT_THAT(cured.body, HasSubstr("failed: of 30 pairs, 0 of candidate alone"));
+}
+
 TEST_F(GateApi, SaysWhatIsWrongWithAQuery) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "say what is compared: shadow=NAME, or a=NAME&b=NAME&window=TIME"},
