@@ -46,7 +46,8 @@ bool any_fault(const Comparison& comparison, Finding finding) {
 std::string values(Metric metric, double a, double b) {
   if (is_share(metric)) return format("%.2f to %.2f %%", 100 * a, 100 * b);
   if (metric == Metric::output_tokens_mean) return format("%.0f to %.0f", a, b);
-  return std::max(a, b) < 1 ? format("%.3g to %.3g ms", 1e3 * a, 1e3 * b) : format("%.2f to %.2f s", a, b);
+  // From 0.9995 s on three digits of milliseconds would be 1e+03.
+  return std::max(a, b) < 0.9995 ? format("%.3g to %.3g ms", 1e3 * a, 1e3 * b) : format("%.2f to %.2f s", a, b);
 }
 
 bool is_told(const Verdict& verdict) {

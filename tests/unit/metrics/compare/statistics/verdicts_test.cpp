@@ -136,5 +136,19 @@ TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
   }
 }
 
+/// A chart has what is worse on the right, of every metric.
+TEST(Verdicts, WorseIsAlwaysMore) {
+  for (std::size_t i = 0; i < metric_count; ++i) {
+    const auto metric = static_cast<Metric>(i);
+    for (const double mean : {-0.5, 0.5}) {
+      const std::vector<Effect> family{effect(metric, mean, 0.02)};
+      const Finding finding = decide(family)[0].finding;
+      const bool more = finding == Finding::worse || finding == Finding::longer;
+      EXPECT_EQ(more, mean > 0) << name_of(metric);
+      EXPECT_EQ(finding == Finding::better || finding == Finding::shorter, mean < 0) << name_of(metric);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::metrics::compare::statistics
