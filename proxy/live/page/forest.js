@@ -1,7 +1,7 @@
 // Running comparisons: each metric's change with its interval, on the band of its margin. A comparison that runs has no
 // verdict, and says when there will be enough for one.
 import { by_id, element, put, put_class, put_hidden, svg } from "./dom.js";
-import { age, between, change, clock, known, latency, short, words } from "./format.js";
+import { age, between, change, clock, known, latency, percent, short, words } from "./format.js";
 
 const widest = 1;  // A change beyond this is drawn at the edge.
 
@@ -49,6 +49,7 @@ class Comparison {
     this.button.type = "button";
     this.button.addEventListener("click", () => actions.shadow(name, !this.on));
     this.facts = element(this.element, "p", "", "quiet");
+    this.says = element(this.element, "p");
     const table = element(element(this.element, "div", "", "scroll"), "table");
     this.table = table;
     const head_row = element(element(table, "thead"), "tr");
@@ -69,12 +70,14 @@ class Comparison {
     put(this.facts, `${short(data.in_flight)} / ${short(data.max_in_flight)} in flight${silent}; ${short(data.sent_60s)} sent in 60 s` +
       (dropped ? `, dropped: ${dropped}` : "") + `; ${short(data.pairs)} pairs` + (found ? `, ${short(found.warming)} of them while cold; answers: ${words(found.answers)}` : "") +
       (data.began ? "; began " + clock(data.began) : ""));
-    const metrics = found?.metrics ?? [];
+    const metrics = (found?.metrics ?? []).filter((one) => known(one.estimate));
     put_hidden(this.table, !metrics.length);
     if (!metrics.length) {
-      put(this.facts, this.facts.shown + "; no verdict yet: " + (found ? "too few pairs to compare" : "nothing compared"));
+      const least = Math.min(...(found?.metrics ?? []).map((one) => one.needs_s).filter(known));
+      put(this.says, data.on ? standing({ needs_s: least }, between(data.began, time)) + ": nothing can be compared so far" : "");
       return;
     }
+    put(this.says, "");
     put(this.heads[1], found.a);
     put(this.heads[2], found.b);
     const half = reach(metrics);
@@ -113,12 +116,19 @@ class Comparison {
 export class Comparisons {
   #shown = new Map();
   #actions;
+  #rollouts = "";
 
   constructor(actions) { this.#actions = actions; }
 
   show(document) {
-    const shadows = document.shadows || {};
-    put_hidden(by_id("comparisons"), !Object.keys(shadows).length);
+    const shadows = document.shadows || {}, rollouts = Object.entries(document.rollouts || {});
+    put_hidden(by_id("comparisons"), !Object.keys(shadows).length && !rollouts.length);
+    const lines = rollouts.map(([name, data]) => `Rollout ${name}: ${words(data.state)}, ${percent(data.share)} of the requests`);
+    if (lines.join("\n") !== this.#rollouts) {
+      this.#rollouts = lines.join("\n");
+      by_id("rollouts").replaceChildren();
+      for (const line of lines) element(by_id("rollouts"), "li", line);
+    }
     for (const [name, data] of Object.entries(shadows)) {
       if (!this.#shown.has(name)) this.#shown.set(name, new Comparison(by_id("comparison-list"), name, this.#actions));
       this.#shown.get(name).show(data, document.time, this.#actions.allowed);
