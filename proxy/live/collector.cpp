@@ -66,6 +66,13 @@ void forget_unseen(Map& map) {
 
 std::uint64_t tokens_of(const std::optional<std::uint64_t>& known) { return known.value_or(0); }
 
+/// A state, or a shadow, has its beginning as wall time once.
+void note_begin(Moment& known, Wall& wall, Moment begin, const Now& now) {
+  if (known == begin) return;
+  known = begin;
+  wall = now.time - std::chrono::duration_cast<Wall::duration>(now.at - begin);
+}
+
 /// Returns the median of the others' values; nothing if there are none.
 std::optional<double> median_but(const std::vector<std::pair<const ReplicaNow*, double>>& all, const ReplicaNow& one) {
   std::vector<double> others;
@@ -155,27 +162,53 @@ void Collector::finished(const metrics::record::RequestRecord& record, const met
 }
 
 Now Collector::take(const fleet::Snapshot& snapshot, const Surroundings& around, const std::string& instance,
-                    bool in_full, std::size_t passed, Moment at, Wall time) {
+                    bool draws, std::size_t passed, Moment at, Wall time) {
   Now now;
   now.at = at;
   now.time = time;
   now.serial = ++serial_;
   static_cast<Surroundings&>(now.weir) = around;
   const auto held = exposition_.hold_bounds();
-  take_weir(now, snapshot, instance, in_full, passed);
+  take_weir(now, snapshot, instance, passed);
   snapshot.each_pool([&](const std::shared_ptr<const fleet::PoolRuntime>& pool) {
-    take_pool(now, snapshot, *pool, passed);
+    take_pool(now, snapshot, *pool, draws, passed);
   });
   for (const auto& shadow : snapshot.shadows) take_shadow(now, *shadow, passed);
   compare_with_peers(now.replicas);
-  take_keys(now, snapshot, in_full, passed);
+  for (auto& [name, memory] : keys_) {
+    memory.requests.end_second(passed);
+    memory.tokens_in.end_second(passed);
+    memory.tokens_out.end_second(passed);
+  }
+  std::erase_if(keys_, [](const auto& one) { return one.second.is_quiet(); });
+  const bool any_wait = std::ranges::any_of(now.pools, [](const auto& pool) { return pool.waiting > 0; });
+  if (snapshot.keys && (any_wait || !waits_.empty())) {
+    take_waits(*snapshot.keys, any_wait, passed);
+    list_keys(now, *snapshot.keys);
+  }
   forget_unseen(replicas_);
   forget_unseen(pools_);
   forget_unseen(shadows_);
   return now;
 }
 
-void Collector::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::string& instance, bool in_full,
+void Collector::complete(Now& now, const fleet::Snapshot& snapshot) {
+  constexpr std::chrono::seconds descriptors_every{10};
+  if (!descriptors_ || now.at - descriptors_at_ >= descriptors_every) {
+    descriptors_ = open_descriptors();
+    descriptors_at_ = now.at;
+  }
+  now.weir.descriptors = descriptors_;
+  for (auto& row : now.pools)
+    if (const auto memory = pools_.find(row.name); memory != pools_.end())
+      row.latencies = memory->second.latencies.quantiles(now.at);
+  for (auto& row : now.replicas)
+    if (const auto memory = replicas_.find(row.row); memory != replicas_.end())
+      row.latencies = memory->second.latencies.quantiles(now.at);
+  if (snapshot.keys) list_keys(now, *snapshot.keys);
+}
+
+void Collector::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::string& instance,
                           std::size_t passed) {
   auto& weir = now.weir;
   weir.version = exposition_.build().version;
@@ -187,8 +220,6 @@ void Collector::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::
   if (cpu_at_ != Moment{} && now.at > cpu_at_) weir.cpu = used / seconds(now.at - cpu_at_);
   cpu_at_ = now.at;
   weir.memory_bytes = live::memory_bytes();
-  if (in_full && (!descriptors_ || now.serial % 10 == 0)) descriptors_ = open_descriptors();
-  weir.descriptors = descriptors_;
   weir.descriptors_limit = live::descriptors_limit();
   weir.bypass_seconds.reset();
   if (!weir.bypass) {
@@ -225,7 +256,7 @@ void Collector::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::
   }
 }
 
-void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool,
+void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, bool draws,
                           std::size_t passed) {
   const auto load = pool.balancer->figures().load(now.at);
   std::map<balancer::Serial, const balancer::ReplicaLoad*> loads;
@@ -237,10 +268,10 @@ void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet
   };
   const auto first_row = now.replicas.size();
   for (const auto& replica : pool.replicas)
-    take_replica(now, pool, *replica, load_of(*replica), std::nullopt, passed);
+    take_replica(now, pool, *replica, load_of(*replica), std::nullopt, draws, passed);
   for (const auto& one : snapshot.leaving)
     if (one.balancer == pool.balancer && !pool.has(*one.replica))
-      take_replica(now, pool, *one.replica, load_of(*one.replica), one.since, passed);
+      take_replica(now, pool, *one.replica, load_of(*one.replica), one.since, draws, passed);
   const auto rows = std::span(now.replicas).subspan(first_row);
   const auto sum = [&](double ReplicaNow::*figure) {
     double all = 0;
@@ -286,10 +317,12 @@ void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet
   for (std::size_t i = 0; i < memory.outcomes.size(); ++i)
     if (const auto count = memory.outcomes[i].sum(); count > 0)
       row.outcomes_60s.emplace_back(metrics::outcome_names[i], count);
-  row.latencies = memory.latencies.quantiles(now.at);
-  row.second_ttft = memory.latencies.quantiles(now.at, std::chrono::seconds(Minute::mean_of)).ttft_p50;
+  if (draws) row.second_ttft = memory.latencies.quantiles(now.at, std::chrono::seconds(Minute::mean_of)).ttft_p50;
+  take_slo(row, memory, pool, snapshot.settings.slos, passed);
+}
 
-  const auto& slos = snapshot.settings.slos;
+void Collector::take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool,
+                         const std::vector<config::Slo>& slos, std::size_t passed) {
   const auto slo = std::ranges::find(slos, row.name, &config::Slo::pool);
   if (slo == slos.end()) return;
   if (memory.slo != slo->name) {
@@ -315,9 +348,9 @@ void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet
   row.slo = PoolNow::Objective{slo->name, memory.good.sum(), memory.bad.sum()};
 }
 
-ReplicaNow& Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
-                                    const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since,
-                                    std::size_t passed) {
+void Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
+                             const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool draws,
+                             std::size_t passed) {
   const auto& settings = replica.settings;
   auto& row = now.replicas.emplace_back();
   row.name = settings.name;
@@ -363,6 +396,8 @@ ReplicaNow& Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, co
     memory.id = replica.state->id;
   }
   memory.seen = true;
+  note_begin(memory.state_since, memory.state_since_wall, leaves_since.value_or(health.since), now);
+  row.since = memory.state_since_wall;
   memory.requests.end_second(passed);
   const auto busy = memory.busy_seconds.of(load.busy_seconds);
   const auto whole = static_cast<double>(passed);
@@ -378,11 +413,10 @@ ReplicaNow& Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, co
   row.second_requests = memory.requests.all.last();
   row.second_failed = memory.requests.failed.last();
   if (memory.busy.sum() > 1) row.tokens_per_busy_s = memory.tokens_out.sum() / memory.busy.sum();
-  row.latencies = memory.latencies.quantiles(now.at);
+  if (!draws) return;
   const auto lately = memory.latencies.quantiles(now.at, std::chrono::seconds(Minute::mean_of));
   row.second_ttft = lately.ttft_p50;
   row.second_tpot = lately.tpot_p50;
-  return row;
 }
 
 void Collector::take_series(ReplicaNow& row, OfReplica& memory, const fleet::Replica& replica, std::size_t passed) {
@@ -407,13 +441,14 @@ void Collector::take_series(ReplicaNow& row, OfReplica& memory, const fleet::Rep
   for (std::size_t why = 0; why < metrics::retry_names.size(); ++why)
     retried += sum_of(shards, [&](const Shard& s) -> const auto& { return s.retries[why]; });
   end(memory.retries, memory.retried.of(retried));
-  const auto take = [&](Recent& recent, double memory_seconds, auto pick) {
+  const auto take = [&](Recent& recent, double memory_seconds, double most, auto pick) {
     counts_.clear();
     add_histograms(shards, pick, counts_);
-    recent.take(pick(*shards.front()).bounds(), counts_, fade_in(memory_seconds, passed));
+    recent.take(pick(*shards.front()).bounds(), counts_, fade_in(memory_seconds, passed), most);
   };
-  take(memory.ttft, recent_ttft_seconds, [](const Shard& s) -> const auto& { return s.time_to_first_token; });
-  take(memory.gap, recent_seconds, [](const Shard& s) -> const auto& { return s.inter_chunk_latency; });
+  take(memory.ttft, recent_ttft_seconds, most_ttfts,
+       [](const Shard& s) -> const auto& { return s.time_to_first_token; });
+  take(memory.gap, recent_seconds, most_gaps, [](const Shard& s) -> const auto& { return s.inter_chunk_latency; });
   counts_.clear();
   const auto estimates = [](const Shard& s) -> const auto& { return s.prompt_estimate_ratio; };
   add_histograms(shards, estimates, counts_);
@@ -445,8 +480,10 @@ void Collector::take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::s
   row.sample = settings.sample;
   row.control = settings.control;
   row.on = shadow.state->on.load();
-  if (const auto began = shadow.state->began.load(); began != Moment::max())
-    row.began = now.time - std::chrono::duration_cast<Wall::duration>(now.at - began);
+  if (const auto began = shadow.state->began.load(); began != Moment::max()) {
+    note_begin(memory.began, memory.began_wall, began, now);
+    row.began = memory.began_wall;
+  }
   row.in_flight = shadow.pool->balancer->figures().in_flight();
   row.max_in_flight = settings.max_in_flight;
   row.pairs = shadow.state->finished.load();
@@ -472,19 +509,27 @@ void Collector::take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::s
   }
 }
 
-void Collector::take_keys(Now& now, const fleet::Snapshot& snapshot, bool in_full, std::size_t passed) {
-  for (auto& [name, memory] : keys_) {
-    memory.requests.end_second(passed);
-    memory.tokens_in.end_second(passed);
-    memory.tokens_out.end_second(passed);
-  }
-  std::erase_if(keys_, [](const auto& one) { return one.second.is_quiet(); });
-  const bool any_wait = std::ranges::any_of(now.pools, [](const auto& pool) { return pool.waiting > 0; });
-  if (!snapshot.keys || (!in_full && !any_wait && waits_.empty())) return;
+void Collector::take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t passed) {
+  keys.each([&](const keys::ClientKey& key) {
+    const auto& name = key.settings.name;
+    const auto known = waits_.find(name);
+    if (known == waits_.end() && key.use->waiting.load(std::memory_order_relaxed) == 0) return;
+    auto& memory = known != waits_.end() ? known->second : waits_[name];
+    memory.seen = true;
+    memory.ended.add(memory.waits.of(static_cast<double>(key.use->waits.load(std::memory_order_relaxed))));
+    memory.seconds.add(memory.waited.of(
+        static_cast<double>(key.use->waited_nanoseconds.load(std::memory_order_relaxed)) / nanoseconds));
+    memory.ended.end_second(passed);
+    memory.seconds.end_second(passed);
+  });
+  if (!any_wait) std::erase_if(waits_, [](const auto& one) { return one.second.ended.empty(); });
+  forget_unseen(waits_);
+}
+
+void Collector::list_keys(Now& now, const keys::ClientKeys& keys) const {
   std::vector<KeyNow> rows;
-  snapshot.keys->each([&](const keys::ClientKey& key) {
+  keys.each([&](const keys::ClientKey& key) {
     const auto open = key.use->requests.load(std::memory_order_relaxed) + key.of_earlier_secrets();
-    const auto waits = key.use->waits.load(std::memory_order_relaxed);
     const auto& name = key.settings.name;
     const auto counted = keys_.find(name);
     const auto waited = waits_.find(name);
@@ -494,17 +539,10 @@ void Collector::take_keys(Now& now, const fleet::Snapshot& snapshot, bool in_ful
     row.open = open;
     row.max_in_flight = key.settings.max_in_flight;
     row.waiting = key.use->waiting.load(std::memory_order_relaxed);
-    if (row.waiting > 0 || waited != waits_.end()) {
-      auto& memory = waited != waits_.end() ? waited->second : waits_[name];
-      memory.seen = true;
-      memory.ended.add(memory.waits.of(static_cast<double>(waits)));
-      memory.seconds.add(memory.waited.of(
-          static_cast<double>(key.use->waited_nanoseconds.load(std::memory_order_relaxed)) / nanoseconds));
-      memory.ended.end_second(passed);
-      memory.seconds.end_second(passed);
-      row.waits = memory.ended.per_second();
-      if (row.waits > 0) row.wait = memory.seconds.per_second() / row.waits;
-      row.waits *= Minute::mean_of;
+    if (waited != waits_.end()) {
+      const auto& memory = waited->second;
+      row.waits = memory.ended.per_second() * Minute::mean_of;
+      if (row.waits > 0) row.wait = memory.seconds.per_second() / memory.ended.per_second();
     }
     if (counted == keys_.end()) return;
     const auto& memory = counted->second;
@@ -515,16 +553,12 @@ void Collector::take_keys(Now& now, const fleet::Snapshot& snapshot, bool in_ful
     row.tokens_in_per_s = memory.tokens_in.per_second();
     row.tokens_out_per_s = memory.tokens_out.per_second();
   });
-  if (!any_wait) std::erase_if(waits_, [](const auto& one) { return one.second.ended.empty(); });
-  forget_unseen(waits_);
   const auto rank = [](const KeyNow& key) { return std::tuple(key.waiting, key.open, key.requests_60s); };
   std::ranges::sort(rows, [&](const KeyNow& a, const KeyNow& b) {
     return rank(a) != rank(b) ? rank(a) > rank(b) : a.name < b.name;
   });
-  if (rows.size() > most_keys) {
-    now.keys_left_off = rows.size() - most_keys;
-    rows.resize(most_keys);
-  }
+  now.keys_left_off = rows.size() > most_keys ? rows.size() - most_keys : 0;
+  rows.resize(rows.size() - now.keys_left_off);
   now.keys = std::move(rows);
 }
 

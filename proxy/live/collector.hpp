@@ -31,6 +31,8 @@ class Collector {
  public:
   /// Observations of the last seconds fade to 1/e in so many seconds.
   static constexpr double recent_seconds = 10, recent_ttft_seconds = 15;
+  /// The observations of one second count for so many at most.
+  static constexpr double most_gaps = 20, most_ttfts = 2;
   /// Estimates fade to 1/e in so many requests.
   static constexpr double recent_estimates = 100;
   /// So many keys have a row, and so many have their requests counted at a time.
@@ -42,10 +44,13 @@ class Collector {
   /// Counts a finished request, of a client or a shadow.
   void finished(const metrics::record::RequestRecord& record, const metrics::record::Figures& figures, Moment now);
 
-  /// Returns the figures of the second that ends now. `seconds`: so many have passed since the last call. `in_full`:
-  /// somebody looks, so that what costs more is there too (open descriptors, and keys while nothing waits).
-  Now take(const fleet::Snapshot& snapshot, const Surroundings& around, const std::string& instance, bool in_full,
+  /// Returns the figures of the second that ends now. `seconds`: so many have passed since the last call. `draws`: the
+  /// medians of the last ten seconds are wanted, which the window keeps.
+  Now take(const fleet::Snapshot& snapshot, const Surroundings& around, const std::string& instance, bool draws,
            std::size_t seconds, Moment now, Wall time);
+  /// Adds what nobody but a reader needs: quantiles, all keys with requests, open descriptors. It costs O(requests of
+  /// the last minute + keys + descriptors).
+  void complete(Now& now, const fleet::Snapshot& snapshot);
 
  private:
   struct Requests {
@@ -60,6 +65,8 @@ class Collector {
         suspects;
     Latencies latencies;
     Recent ttft, gap, estimates;
+    Moment state_since{};
+    Wall state_since_wall{};  ///< The same moment. Taken once, since the two clocks differ from second to second.
     bool seen = false;
   };
   struct OfPool {
@@ -74,6 +81,8 @@ class Collector {
   struct OfShadow {
     std::array<Minute, metrics::series::mirrored_names.size()> mirrored;
     std::array<Growth, metrics::series::mirrored_names.size()> grown;
+    Moment began{};
+    Wall began_wall{};
     bool seen = false;
   };
   struct OfKey {
@@ -87,15 +96,18 @@ class Collector {
     bool seen = false;
   };
 
-  void take_weir(Now& now, const fleet::Snapshot& snapshot, const std::string& instance, bool in_full,
+  void take_weir(Now& now, const fleet::Snapshot& snapshot, const std::string& instance, std::size_t seconds);
+  void take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, bool draws,
                  std::size_t seconds);
-  void take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, std::size_t seconds);
-  ReplicaNow& take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
-                           const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since,
-                           std::size_t seconds);
+  void take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
+                    const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool draws,
+                    std::size_t seconds);
+  void take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool, const std::vector<config::Slo>& slos,
+                std::size_t seconds);
   void take_series(ReplicaNow& row, OfReplica& memory, const fleet::Replica& replica, std::size_t seconds);
   void take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::size_t seconds);
-  void take_keys(Now& now, const fleet::Snapshot& snapshot, bool in_full, std::size_t seconds);
+  void take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t seconds);
+  void list_keys(Now& now, const keys::ClientKeys& keys) const;
 
   const metrics::series::Exposition& exposition_;
   const std::size_t threads_;
@@ -112,6 +124,7 @@ class Collector {
   Growth cpu_;
   Moment cpu_at_{};
   std::optional<double> descriptors_;
+  Moment descriptors_at_{};
   std::optional<Moment> bypass_since_;
   InstanceName instance_name_;
   std::vector<std::uint64_t> counts_;  ///< Kept for its memory.

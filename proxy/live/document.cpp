@@ -109,16 +109,13 @@ std::string pool_json(const PoolNow& pool, const Window* window) {
   return json.close('}').close('}').written();
 }
 
-std::string replica_json(const ReplicaNow& one, Wall time) {
+std::string replica_json(const ReplicaNow& one) {
   JsonWriter json(1536);
   json.open('{').key("pool").text(one.pool).key("role").text(name_of(one.role));
   json.key("shadow").known_text(one.shadow).key("config").text(one.config).key("gpu").known_text(one.gpu);
   json.key("url").text(one.url).key("state").text(name_of(one.state));
-  // Whole seconds: the difference of two clocks would tremble.
-  const std::chrono::duration<double> lasts(one.state_seconds);
-  const auto since = time - std::chrono::duration_cast<Wall::duration>(lasts);
-  write_time(json.key("since"), std::chrono::round<std::chrono::seconds>(since));
-  json.key("state_s").fixed(one.state_seconds, 0).key("reason").text(one.reason).key("leaving").boolean(one.leaving);
+  write_time(json.key("since"), one.since);
+  json.key("reason").text(one.reason).key("leaving").boolean(one.leaving);
   json.key("in_flight").count(one.in_flight).key("max_in_flight").count(one.max_in_flight);
   json.key("in_prefill").fixed(one.in_prefill, of_rates).key("in_decode").fixed(one.in_decode, of_rates);
   json.key("queued_prefill_tokens").count(one.queued_prefill_tokens);
@@ -162,9 +159,7 @@ std::string shadow_json(const ShadowNow& one, const std::vector<ComparisonNow>& 
   JsonWriter json(1024);
   json.open('{').key("of").text(one.of).key("twin").known_text(one.twin).key("sample").fixed(one.sample, of_shares);
   json.key("control").boolean(one.control).key("on").boolean(one.on);
-  auto began = one.began;
-  if (began) began = std::chrono::round<std::chrono::seconds>(*began);
-  write_optional_time(json.key("began"), began);
+  write_optional_time(json.key("began"), one.began);
   json.key("in_flight").count(one.in_flight).key("max_in_flight").count(one.max_in_flight);
   json.key("queued_tokens").count(one.queued_tokens).key("silent_s").fixed(one.silent, 1);
   json.key("sent_60s").fixed(one.sent_60s, 0);
@@ -296,7 +291,7 @@ Document document_of(const Now& now, const Window* window, const std::vector<Req
   auto& pools = document.rows("pools").rows;
   for (const auto& one : now.pools) pools.push_back({one.name, pool_json(one, window)});
   auto& replicas = document.rows("replicas").rows;
-  for (const auto& one : now.replicas) replicas.push_back({one.row, replica_json(one, now.time)});
+  for (const auto& one : now.replicas) replicas.push_back({one.row, replica_json(one)});
   auto& shadows = document.rows("shadows").rows;
   for (const auto& one : now.shadows) shadows.push_back({one.name, shadow_json(one, now.weir.comparisons)});
   auto& rollouts = document.rows("rollouts").rows;

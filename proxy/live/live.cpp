@@ -32,13 +32,11 @@ void Live::tick(const std::string& instance, Moment now, Wall time) {
   // The grid is kept, unless a second was missed.
   next_ = next_ + 2 * every > now ? next_ + every : now + every;
   if (next_ <= now) next_ = now + every;
-  const bool in_full = now - looked_ <= looked_for;
-  now_ = collector_.take(*fleet_.snapshot(), around_(), instance, in_full, static_cast<std::size_t>(passed), now, time);
+  if (now - looked_ > kept) window_.reset();
+  const auto seconds = static_cast<std::size_t>(passed);
+  now_ = collector_.take(*fleet_.snapshot(), around_(), instance, window_.has_value(), seconds, now, time);
   document_.reset();
-  if (now - looked_ > kept)
-    window_.reset();
-  else if (window_)
-    window_->add(now_, static_cast<std::size_t>(passed));
+  if (window_) window_->add(now_, seconds);
   tell_findings(findings_.tick(now_));
   tell_limits();
   tell_certificate();
@@ -52,6 +50,7 @@ void Live::looked(Moment now) {
 std::shared_ptr<const Document> Live::document(Moment now) {
   looked(now);
   if (!document_ && now_.serial > 0) {
+    collector_.complete(now_, *fleet_.snapshot());
     document_ = std::make_shared<const Document>(document_of(now_, window(), requests_.slowest(now_.at),
                                                              requests_.failed(), findings_.standing(),
                                                              events::ring().since(0, latest_events).events));

@@ -28,8 +28,6 @@ class Live {
   static constexpr std::chrono::seconds every{1};
   /// The window is let go when nobody has looked for so long.
   static constexpr std::chrono::hours kept{1};
-  /// Somebody looks, as far as costs go, for so long after a look.
-  static constexpr std::chrono::seconds looked_for{15};
   static constexpr std::size_t most_streams = 16;
   static constexpr std::size_t latest_events = 50;
   /// A limit's hit is told if there was none for so long before; a certificate's end so often.

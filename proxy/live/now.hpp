@@ -84,7 +84,7 @@ struct PoolNow {
   double requests_per_s = 0, failed_per_s = 0, refused_per_s = 0, tokens_in_per_s = 0, tokens_out_per_s = 0;
   double requests_60s = 0, refused_60s = 0;
   Words outcomes_60s{};
-  Latencies::Quantiles latencies{};
+  Latencies::Quantiles latencies{};  ///< Collector::complete adds them, here and below.
   struct Objective {
     std::string name;
     double good_60s = 0, bad_60s = 0;
@@ -101,6 +101,7 @@ struct ReplicaNow {
   metrics::Role role = metrics::Role::primary;
   metrics::ReplicaState state = metrics::ReplicaState::down;
   double state_seconds = 0;
+  Wall since{};  ///< The state's begin.
   std::string reason;
   bool leaving = false;
   double weight = 1;

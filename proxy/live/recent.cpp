@@ -6,7 +6,8 @@
 
 namespace weir::proxy::live {
 
-void Recent::take(std::span<const std::uint64_t> bounds, std::span<const std::uint64_t> counts, double fade) {
+void Recent::take(std::span<const std::uint64_t> bounds, std::span<const std::uint64_t> counts, double fade,
+                  double most) {
   came_ = 0;
   for (auto& weight : weights_) weight *= fade;
   if (!std::ranges::equal(bounds, bounds_)) {
@@ -20,11 +21,12 @@ void Recent::take(std::span<const std::uint64_t> bounds, std::span<const std::ui
     weights_ = std::move(moved);
     bounds_.assign(bounds.begin(), bounds.end());
   } else {
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const auto grown = counts[i] > before_[i] ? static_cast<double>(counts[i] - before_[i]) : 0.0;
-      weights_[i] += grown;
-      came_ += grown;
-    }
+    const auto grown = [&](std::size_t i) {
+      return counts[i] > before_[i] ? static_cast<double>(counts[i] - before_[i]) : 0.0;
+    };
+    for (std::size_t i = 0; i < counts.size(); ++i) came_ += grown(i);
+    const double weight = came_ > most ? most / came_ : 1;
+    for (std::size_t i = 0; i < counts.size(); ++i) weights_[i] += weight * grown(i);
   }
   before_.assign(counts.begin(), counts.end());
 }

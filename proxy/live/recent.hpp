@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,8 +14,10 @@ namespace weir::proxy::live {
 class Recent {
  public:
   /// Takes the counts of all observations so far, one for each bucket alone, the last of them above all bounds.
-  /// `bounds` may differ from those before. Earlier observations count `fade` times as much as they did.
-  void take(std::span<const std::uint64_t> bounds, std::span<const std::uint64_t> counts, double fade);
+  /// `bounds` may differ from those before. Earlier observations count `fade` times as much as they did, and those that
+  /// are new count for `most` together at most: where fewer come than before, the many old ones do not hide them.
+  void take(std::span<const std::uint64_t> bounds, std::span<const std::uint64_t> counts, double fade,
+            double most = std::numeric_limits<double>::infinity());
 
   /// Returns how many observations came with the last take().
   double came() const { return came_; }

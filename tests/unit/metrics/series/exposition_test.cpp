@@ -353,6 +353,15 @@ TEST_F(ExpositionTest, ShowsHowShadowsCompareWhileTheyAreOn) {
   EXPECT_TRUE(compared().empty());
 }
 
+TEST_F(ExpositionTest, FindingsAreThereWhileTheyStand) {
+  std::vector<Exposition::Finding> findings{{"slow_replica", "gpu1"}, {"late_loop", "weir"}};
+  exposition.findings = [&] { return findings; };
+  EXPECT_EQ(scrape().samples.at(R"(weir_finding{what="slow_replica",who="gpu1"})"), 1);
+  EXPECT_EQ(scrape().samples.at(R"(weir_finding{what="late_loop",who="weir"})"), 1);
+  findings.clear();
+  for (const auto& one : scrape().samples) EXPECT_FALSE(one.first.starts_with("weir_finding")) << one.first;
+}
+
 TEST_F(ExpositionTest, ShowsTheProcess) {
   const Scrape now = scrape();
   EXPECT_GT(now.at("process_cpu_seconds_total"), 0);

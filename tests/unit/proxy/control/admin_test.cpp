@@ -151,7 +151,9 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 }
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout"}) {
+  live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout",
+                           "/api/live", "/api/live/window", "/api/events"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
     EXPECT_EQ(ask("POST", path).status, "405") << path;

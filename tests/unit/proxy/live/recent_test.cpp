@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "metrics/series/histogram.hpp"
+#include "bucket_counts.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -16,12 +16,6 @@ std::vector<std::uint64_t> bounds_of(double step) {
   std::vector<std::uint64_t> bounds;
   for (double bound = 1000; bound < 1e6; bound *= step) bounds.push_back(static_cast<std::uint64_t>(bound));
   return bounds;
-}
-
-std::vector<std::uint64_t> counts_of(const metrics::series::Histogram& histogram) {
-  std::vector<std::uint64_t> counts;
-  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) counts.push_back(histogram.bucket(i));
-  return counts;
 }
 
 TEST(Recent, AQuantileLiesInTheBucketOfTheExactOne) {
@@ -67,6 +61,25 @@ TEST(Recent, HalfOfTheMemoryLaterTheMedianIsThatOfTheNew) {
   EXPECT_NEAR(seconds, 10 * std::log(2), 1);
   for (int second = 0; second < 100; ++second) recent.take(bounds, counts_of(histogram), fade);
   EXPECT_FALSE(recent.quantile(0.5)) << "nothing has come for ten times the memory";
+}
+
+/// A slow replica gets few requests. What it did before, with many, does not hide it for longer.
+TEST(Recent, ManyOldOnesDoNotHideFewNewOnes) {
+  const auto bounds = bounds_of(1.1);
+  metrics::series::Histogram histogram(bounds);
+  Recent recent;
+  const double fade = std::exp(-1.0 / 10);
+  for (int second = 0; second < 100; ++second) {
+    histogram.observe(20'000, 800);
+    recent.take(bounds, counts_of(histogram), fade, 20);
+  }
+  EXPECT_LE(recent.count(), 20 / (1 - fade));
+  int seconds = 0;
+  while (*recent.quantile(0.5) < 30'000 && ++seconds < 60) {
+    histogram.observe(40'000, 25);
+    recent.take(bounds, counts_of(histogram), fade, 20);
+  }
+  EXPECT_NEAR(seconds, 10 * std::log(2), 1);
 }
 
 TEST(Recent, OtherBoundsKeepWhatIsKnown) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
+#include <vector>
 
 namespace weir::proxy::live {
 namespace {
@@ -40,10 +42,13 @@ TEST(Requests, TheSlowestAreThoseOfTheLastQuarter) {
   std::vector<One> all;
   Requests requests;
   Moment now = Moment() + minutes(100);
+  std::vector<int> times(20'000);  // No two are equal.
+  std::iota(times.begin(), times.end(), 1);
+  std::ranges::shuffle(times, random);
   for (int i = 0; i < 20'000; ++i) {
     now += milliseconds(random() % 400);
     const bool stream = random() % 3 != 0;
-    const auto slow = milliseconds(1 + random() % 1'000'000);  // Ties are rare enough.
+    const auto slow = milliseconds(times[static_cast<std::size_t>(i)]);
     const auto one = record(i, stream, slow, now);
     requests.add(one, figures_of(one), now);
     const auto minute = std::chrono::duration_cast<minutes>(now.time_since_epoch()).count();

@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <random>
 #include <set>
 
+#include "bucket_counts.hpp"
 #include "metrics/series/buckets.hpp"
-#include "metrics/series/histogram.hpp"
 #include "proxy/live/collector.hpp"
 
 namespace weir::proxy::live {
@@ -36,18 +37,16 @@ struct SimReplica {
   Recent recent_gap, recent_ttft;
 };
 
-std::vector<std::uint64_t> counts_of(const metrics::series::Histogram& histogram) {
-  std::vector<std::uint64_t> counts;
-  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) counts.push_back(histogram.bucket(i));
-  return counts;
-}
-
 /// A pool of four replicas with a shadow and three keys, second by second.
 struct Fleet {
-  explicit Fleet(unsigned seed) : random(seed) {}
+  explicit Fleet(unsigned seed) : random(seed) {
+    for (const auto* name : {"gpu0", "gpu1", "gpu2", "gpu3"}) replicas.emplace_back(name);
+  }
 
   double noise(double deviation) { return std::exp(std::normal_distribution<double>(0, deviation)(random)); }
-  std::uint64_t poisson(double mean) { return std::poisson_distribution<std::uint64_t>(mean)(random); }
+  std::uint64_t poisson(double mean) {
+    return mean > 0 ? std::poisson_distribution<std::uint64_t>(mean)(random) : 0;
+  }
 
   void watch(SimReplica& one, ReplicaNow& row) {
     const double requests = rate * one.share;
@@ -56,8 +55,10 @@ struct Fleet {
     // 150 tokens a request; one of ten gaps is drawn, and counts for ten.
     for (auto n = poisson(requests * 15); n > 0; --n)
       one.gaps.observe(static_cast<std::uint64_t>(one.gap * std::exp(one.drift) * noise(0.3) * 1e9), 10);
-    one.recent_gap.take(one.gaps.bounds(), counts_of(one.gaps), std::exp(-1 / Collector::recent_seconds));
-    one.recent_ttft.take(one.ttfts.bounds(), counts_of(one.ttfts), std::exp(-1 / Collector::recent_ttft_seconds));
+    one.recent_gap.take(one.gaps.bounds(), counts_of(one.gaps), std::exp(-1 / Collector::recent_seconds),
+                        Collector::most_gaps);
+    one.recent_ttft.take(one.ttfts.bounds(), counts_of(one.ttfts), std::exp(-1 / Collector::recent_ttft_seconds),
+                         Collector::most_ttfts);
     row.row = row.name = row.config = one.name;
     row.pool = "chat";
     row.state = one.state;
@@ -132,11 +133,7 @@ struct Fleet {
 
   std::mt19937 random;
   double rate = 20;  ///< Requests a second.
-  std::vector<SimReplica> replicas = [] {
-    std::vector<SimReplica> all;
-    for (const auto* name : {"gpu0", "gpu1", "gpu2", "gpu3"}) all.emplace_back(name);
-    return all;
-  }();
+  std::deque<SimReplica> replicas;
   std::vector<std::pair<std::string, double>> waiting_of{{"flood", 1}, {"alice", 1}, {"bob", 1}};
   double oldest_waiting = 0.2, refused = 0, silent = 0, shadow_drops = 1, engines_wait = 0, loop_delay = 0.002;
   std::uint32_t in_flight = 60;
@@ -159,13 +156,13 @@ const std::vector<Incident>& incidents() {
          fleet.replicas[1].ttft *= 2.1;
          fleet.replicas[1].share = 0.02;
        },
-       "gpu1 is slow: it has 2."},
+       "gpu1 is slow: it has "},
       {"slow_replica", "gpu2", [](Fleet& fleet) { fleet.replicas[2].ttft *= 2.8; }, "times the TTFT of its peers"},
       {"slow_replica", "gpu3", [](Fleet& fleet) { fleet.replicas[3].gap *= 1.8; }, "times the time between chunks"},
       {"flooding_key", "flood",
        [](Fleet& fleet) { fleet.waiting_of = {{"flood", 56}, {"alice", 10}, {"bob", 3}}; },
        "requests that wait are those of key 'flood'"},
-      {"stuck_shadow", "fp8", [](Fleet& fleet) { fleet.shadow_is_stuck = true; }, "has given no token for 15 s"},
+      {"stuck_shadow", "fp8", [](Fleet& fleet) { fleet.shadow_is_stuck = true; }, "shadow 'fp8' has given no token for 1"},
       {"lagging_shadow", "fp8", [](Fleet& fleet) { fleet.shadow_drops = 30; }, "23 % of its copies were dropped"},
       {"wrong_estimates", "gpu0", [](Fleet& fleet) { fleet.replicas[0].estimate_ratio = 0.45; },
        "gpu0 counts other prompt tokens"},

@@ -301,6 +301,26 @@ TEST(KeyCheck, WhatWaitsForAReplicaCountsAndWhoLeavesGivesItsPlaceBack) {
   EXPECT_EQ(under_way(proxy, "carols-key"), 0u);
 }
 
+TEST(KeyCheck, AKeysWaitsAreCounted) {
+  ScriptedProxy proxy(1, with_keys([](auto& settings) {
+                        settings.pools[0].queue.requests = 10;
+                        settings.pools[0].replicas[0].max_in_flight = 1;
+                      }));
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto& alice = *proxy.fleet.snapshot()->keys->find("alices-key")->use;
+  const auto& carol = *proxy.fleet.snapshot()->keys->find("carols-key")->use;
+  const auto first = proxy.asks(post(chat(false), bearer("alices-key")));
+  EXPECT_EQ(alice.waiting, 0u) << "it found room at once";
+  const auto waits = proxy.asks(post(chat(false), bearer("carols-key")));
+  EXPECT_EQ(carol.waiting, 1u);
+  EXPECT_EQ(carol.waits, 0u);
+  proxy.ends(*waits);
+  EXPECT_EQ(carol.waiting, 0u);
+  EXPECT_EQ(carol.waits, 1u);
+  EXPECT_GT(carol.waited_nanoseconds, 0u);
+  EXPECT_EQ(alice.waits, 0u);
+}
+
 TEST(KeyCheck, EveryEndGivesThePlaceBack) {
   const std::vector<std::function<void(net::Peer&)>> ends{says(streamed_answer()),
                                                           says(sse_head() + chunk(token("a"))),

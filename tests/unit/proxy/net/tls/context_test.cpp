@@ -2,10 +2,16 @@
 #include "proxy/net/tls/context.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
 
 #include "tests/unit/proxy/net/channel_ends.hpp"
@@ -120,6 +126,28 @@ TEST(ServerContext, ChoosesAnExactNameBeforeAWildcardAndElseTheFirst) {
   EXPECT_EQ(context.certificate_for("*.example.test"), 1u);
   EXPECT_EQ(context.certificate_for("localhost"), 0u);
   EXPECT_EQ(context.certificate_for(""), 0u);
+}
+
+TEST(ServerContext, TellsWhenTheFirstCertificateEnds) {
+  const ServerContext context(config::ServerTls{{test_certificate("local"), test_certificate("exact")}});
+  EXPECT_GT(context.ends(), std::chrono::system_clock::now());
+  auto end = std::chrono::system_clock::time_point::max();
+  for (const auto* name : {"local", "exact"}) {
+    std::ifstream file(test_file(std::string(name) + ".pem"));
+    const std::string pem{std::istreambuf_iterator<char>(file), {}};
+    const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
+                                                        &BIO_free);
+    const std::unique_ptr<X509, decltype(&X509_free)> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr),
+                                                          &X509_free);
+    ASSERT_NE(one, nullptr);
+    // OpenSSL's own difference of times, in days and seconds.
+    int days = 0, seconds = 0;
+    const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> epoch(ASN1_TIME_set(nullptr, 0), &ASN1_TIME_free);
+    ASSERT_EQ(ASN1_TIME_diff(&days, &seconds, epoch.get(), X509_get0_notAfter(one.get())), 1);
+    end = std::min(end, std::chrono::system_clock::time_point(std::chrono::hours(24 * days)) +
+                            std::chrono::seconds(seconds));
+  }
+  EXPECT_EQ(context.ends(), end);
 }
 
 }  // namespace
