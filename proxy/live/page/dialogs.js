@@ -69,7 +69,7 @@ const keys = [
   ["w", "weir itself"], ["d", "drain the replica"], ["u", "undrain it"], ["?", "this help"],
 ];
 const signs = [
-  ["up", "up: takes requests"], ["warn", "a finding is about it, or requests wait or fail"], ["starting", "starting: takes some requests"],
+  ["up", "up: takes requests"], ["warn", "a finding is about it; in a pool, a replica is out, or requests wait or fail"], ["starting", "starting: takes some requests"],
   ["draining", "draining: takes no more"], ["ejected", "ejected for a while, for failing"], ["down", "down: does not answer"],
 ];
 
