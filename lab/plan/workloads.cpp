@@ -327,16 +327,16 @@ void count_repeated(Workload& workload) {
   }
 }
 
-/// A step lasts longer by each token of prefill, so what is saved is time.
+/// A step lasts longer by each token of prefill, so what is saved is time. Engines differ in speed alone.
 double capacity_with_reuse(const Workload& workload) {
+  engine::EngineSettings settings = workload.engines.front();
+  settings.prefix_caching = engine::PrefixCaching::none;
   const double saved = static_cast<double>(workload.repeated) / static_cast<double>(workload.requests.size());
+  const double saves = saved * static_cast<double>(settings.per_prefill_token.count()) * 1e-9 / settings.speed;
+  const double of_first = 1 / (1 / capacity_of(settings, workload.requests) - saves);
   double sum = 0;
-  for (std::size_t e = 0; e + workload.absent < workload.engines.size(); ++e) {
-    engine::EngineSettings settings = workload.engines[e];
-    settings.prefix_caching = engine::PrefixCaching::none;
-    const double saves = saved * static_cast<double>(settings.per_prefill_token.count()) * 1e-9 / settings.speed;
-    sum += 1 / (1 / capacity_of(settings, workload.requests) - saves);
-  }
+  for (std::size_t e = 0; e + workload.absent < workload.engines.size(); ++e)
+    sum += of_first * workload.engines[e].speed / settings.speed;
   return sum;
 }
 
