@@ -64,8 +64,8 @@ export function tell(title, sentences) {
 const keys = [
   ["/", "filter the rows: words that must be there, -word that must not"],
   ["s", "sort by the next column; the worst row is first again at the end"],
-  ["j k, ↓ ↑", "next row, row before"], ["Home End", "first row, last row"], ["Enter", "open the row"], ["Esc", "back, or no filter"],
-  ["p r K e", "go to pools, replicas, clients' keys, events"],
+  ["↓ ↑", "next row, row before"], ["Home End", "first row, last row"], ["Enter", "open the row"], ["Esc", "back, or no filter"],
+  ["p r k e", "go to pools, replicas, clients' keys, events"],
   ["w", "weir itself"], ["d", "drain the replica"], ["u", "undrain it"], ["?", "this help"],
 ];
 const signs = [
