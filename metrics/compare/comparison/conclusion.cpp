@@ -135,7 +135,11 @@ std::string advice(const Comparison& comparison, Gate gate) {
 }  // namespace
 
 std::string conclusion_of(const Comparison& comparison, const GateResult& gate) {
-  std::string line = beginning(comparison, gate.word);
+  // Figures that pass the gate are told as such, though answers that differ are for people to judge.
+  const bool answers_alone = gate.word == Gate::unknown && gate.worse.empty() && gate.unknown.size() == 1 &&
+                             gate.unknown.front().starts_with("answers:");
+  const Gate word = answers_alone ? Gate::pass : gate.word;
+  std::string line = beginning(comparison, word);
   std::string_view before = ": ";
   for (const auto& figure : told_figures(comparison)) {
     line.append(before).append(figure);
@@ -145,7 +149,7 @@ std::string conclusion_of(const Comparison& comparison, const GateResult& gate) 
     line += "; " + std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " since " +
             time_of_day(changed.since_us).substr(0, 5);
   if (const auto text = likeness(comparison); !text.empty()) line += "; " + text;
-  return line + ". " + advice(comparison, gate.word);
+  return line + ". " + advice(comparison, word);
 }
 
 }  // namespace weir::metrics::compare::comparison
