@@ -158,7 +158,7 @@ Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
   if (held == 0 || prompt == 0) return 0;
   const Tokens whole = held / one.granularity() * one.granularity();
   const auto believed = static_cast<Tokens>(static_cast<double>(whole) * one.believed());
-  return std::min(believed, prompt - 1);
+  return believed < least_cached ? 0 : std::min(believed, prompt - 1);
 }
 
 void PrefixIndex::release(std::size_t line) {

@@ -34,6 +34,8 @@ class PrefixIndex {
   using PromptPrefix = metrics::wire::PromptPrefix;
 
   static constexpr std::size_t bytes_per_replica = std::size_t{1} << 20;
+  /// What saves less than half a step of an engine is not worth going to a busier replica for.
+  static constexpr Tokens least_cached = 128;
 
   /// Makes places for so many replicas. What is known of the replicas that stay is kept; that costs some milliseconds
   /// where the table is made anew.
@@ -53,7 +55,7 @@ class PrefixIndex {
   /// Returns what the replica holds of the prompt of the latest look.
   const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
   /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
-  /// be believed: below the prompt.
+  /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
 
   /// The replica gets a prompt of so many tokens, and holds it from now on. Returns what is expected of it.
