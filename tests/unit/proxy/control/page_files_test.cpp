@@ -41,7 +41,8 @@ TEST(PageFiles, NameOnlyWhatIsThere) {
 
 TEST(PageFiles, AreKnownToAClientByTheirTag) {
   const std::string_view tag = "W/\"abc\"";
-  for (const auto* field : {"W/\"abc\"", "\"abc\"", "*", " W/\"abc\" ", "\"x\", W/\"abc\"", "W/\"abc\",\"x\"", ",,\"abc\""})
+  for (const auto* field : {"W/\"abc\"", "\"abc\"", "*", " W/\"abc\" ", "\"x\", W/\"abc\"", "W/\"abc\",\"x\"",
+                            ",,\"abc\""})
     EXPECT_TRUE(names_tag(field, tag)) << field;
   for (const auto* field : {"", "abc", "\"ab\"", "\"abcd\"", "W/abc", "\"ABC\"", ",", "W/", "\"x\",\"y\""})
     EXPECT_FALSE(names_tag(field, tag)) << field;
