@@ -22,9 +22,9 @@ void Candidates::look(bool for_queue) {
 /// Prices what each of those found would compute although another one holds it.
 void Candidates::price_waste() {
   if (!pool_.counts_cached) return;
-  const Tokens most = std::ranges::max(found_, {}, &ReplicaView::cached).cached;
-  const double price = most > 0 ? pool_.kappa - 1 : 0;
-  for (ReplicaView& view : found_) view.waste = price * static_cast<double>(most - view.cached);
+  const ReplicaView& best = *std::ranges::max_element(found_, {}, &ReplicaView::cached);
+  const double price = best.cached > 0 ? pool_.price_of_waste(best.index) : 0;
+  for (ReplicaView& view : found_) view.waste = price * static_cast<double>(best.cached - view.cached);
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.

@@ -28,8 +28,9 @@ struct PoolState {
   config::Policy policy = config::Policy::least_queued_tokens;
   double decode_weight = 0;
   bool prefix_aware = false;
-  /// The price of computing a token that another candidate holds. Such work keeps those waiting that come after, and
-  /// takes the place of something else in the replica's cache. Simulations set others.
+  /// The price of computing a token that another candidate holds, where nobody else will need it there. Such work keeps
+  /// those waiting that come after, and takes the place of something else in the replica's cache. Simulations set
+  /// others.
   double kappa = usual_kappa;
   static constexpr double usual_kappa = 4;
   PrefixIndex prefixes;
@@ -54,6 +55,14 @@ struct PoolState {
   Tokens cached(const WaitingRequest& request, ReplicaIndex replica) const {
     if (!oracle) return prefixes.cached(replica, request.prompt);
     return std::min(oracle(*request.facts, replica), request.prompt > 0 ? request.prompt - 1 : 0);
+  }
+
+  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds most of the prompt
+  /// that was looked up last. A beginning that many prompts have is needed on every replica, so that it is no waste to
+  /// compute it there: half the price after so many uses.
+  double price_of_waste(ReplicaIndex best) const {
+    constexpr double uses_of_half = 32;
+    return (kappa - 1) / (1 + prefixes.uses(best) / uses_of_half);
   }
 
   /// Lets time pass. Returns the latest time.
