@@ -1,5 +1,5 @@
 // The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare,
-// proxy/keys and proxy/control.
+// proxy/keys, proxy/control and proxy/top.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +17,7 @@
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/server.hpp"
+#include "proxy/top/top.hpp"
 
 namespace {
 
@@ -241,6 +242,23 @@ CLI::App* add_status(CLI::App& app, control::AdminOptions& admin, bool& json) {
   return command;
 }
 
+CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
+  auto* command = app.add_subcommand("top", "Watch a running weir in the terminal: what is wrong, and where");
+  add_admin(*command, options.admin);
+  auto* once = command->add_flag("--once", options.once,
+                                 "Print it once and end, as is done where standard output is no terminal");
+  command->add_flag("--json", options.json, "With --once: as JSON, as GET /api/live has it")->needs(once);
+  command->footer(
+      "Examples:\n"
+      "  weir top\n"
+      "  weir top --once\n"
+      "  weir top --once --json | jq .findings\n"
+      "  weir top --admin unix:/run/weir/admin.sock\n"
+      "  weir top --admin 10.0.0.5:9091 --token-file ~/.weir-token\n\n"
+      "q ends it, ? shows the keys: docs/howto.md, \"Look at it in a terminal\". NO_COLOR in the environment is obeyed.");
+  return command;
+}
+
 CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
   auto* command = app.add_subcommand("drain", "Give a replica no more requests, and let it finish those it has");
   command->add_option("replica", options.replica, "Its name in the settings")->required();
@@ -388,6 +406,7 @@ int main(int argc, char** argv) {
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
       "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
       "  weir status                            shows the replicas of the weir on this machine\n"
+      "  weir top                               watches it in the terminal\n"
       "  weir reload                            takes over changed settings, and says what has changed\n"
       "  weir key new alice                     makes a key for a client\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
@@ -402,11 +421,13 @@ int main(int argc, char** argv) {
   control::ReloadOptions reloading;
   control::RolloutOptions rolling_out;
   double timeout = checking.probe.timeout.count();
+  weir::proxy::top::TopOptions watching;
   bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
   const auto* const check_command = add_check(app, checking, timeout);
   const auto* const compare_command = add_compare(app, comparing);
   const auto* const status_command = add_status(app, admin, json);
+  const auto* const top_command = add_top(app, watching);
   const auto* const drain_command = add_drain(app, draining);
   const auto* const undrain_command = add_undrain(app, draining);
   const auto* const reload_command = add_reload(app, reloading);
@@ -420,6 +441,7 @@ int main(int argc, char** argv) {
   if (check_command->parsed()) return check(checking);
   if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
   if (status_command->parsed()) return control::status(admin, json);
+  if (top_command->parsed()) return weir::proxy::top::top(watching);
   if (drain_command->parsed()) return control::drain(draining);
   if (undrain_command->parsed()) return control::undrain(draining);
   if (reload_command->parsed()) return control::reload(reloading);

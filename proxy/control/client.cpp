@@ -4,13 +4,16 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "config/address.hpp"
+#include "config/quantity.hpp"
 #include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/connect.hpp"
@@ -22,11 +25,6 @@ namespace asio = boost::asio;
 
 constexpr std::chrono::seconds patience{30};
 constexpr std::size_t longest_answer = 8 * 1024 * 1024;
-
-[[noreturn]] void fail(const Admin& admin, const std::string& why) {
-  throw NoWeir("no weir answers at " + config::to_text(admin.address) + ": " + why +
-               "; --admin names the address of its [admin] listener");
-}
 
 config::ListenAddress address_in(const std::string& text) {
   std::string_view address = text;
@@ -75,7 +73,8 @@ Admin admin_at(const AdminOptions& options) {
   return admin;
 }
 
-Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path, const std::string& body) {
+net::Awaitable<AdminReply> answer_of(const Admin& admin, std::string method, std::string path, std::string body,
+                                std::chrono::steady_clock::duration limit) {
   const auto& where = admin.address;
   config::ReplicaUrl url;
   url.authority = where.unix_path.empty() ? config::to_text(where) : "localhost";
@@ -84,11 +83,21 @@ Answered ask_admin(const Admin& admin, const std::string& method, const std::str
   const auto request = fleet::bytes_of(url, question);
   fleet::PageAnswer page;
   fleet::PageReader reader(page, longest_answer);
+  const auto executor = co_await asio::this_coro::executor;
+  fleet::ReplicaStream stream(executor, address_of(where), limit);
+  auto why_none = co_await ask(stream, request, reader);
+  if (why_none.empty()) co_return AdminReply{{page.status, std::move(page.body)}};
+  if (stream.timed_out())
+    why_none = "it took longer than " + config::format_number(std::chrono::duration<double>(limit).count()) + " s";
+  co_return AdminReply{{}, "no weir answers at " + config::to_text(where) + ": " + why_none +
+                          "; --admin names the address of its [admin] listener"};
+}
+
+Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path, const std::string& body) {
   asio::io_context context{1};
-  fleet::ReplicaStream stream(context.get_executor(), address_of(where), patience);
-  const auto why_none = fleet::wait_for(context, ask(stream, request, reader));
-  if (!why_none.empty()) fail(admin, stream.timed_out() ? "it took longer than 30 s" : why_none);
-  return {page.status, page.body};
+  auto asked = fleet::wait_for(context, answer_of(admin, method, path, body, patience));
+  if (!asked.why_none.empty()) throw NoWeir(asked.why_none);
+  return std::move(asked.answered);
 }
 
 std::string error_message(const Answered& answered) {

@@ -1,12 +1,14 @@
-// Asks a running weir on its admin listener, for the commands of the program. It blocks.
+// Asks a running weir on its admin listener, for the commands of the program.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
 
 #include "config/settings.hpp"
 #include "proxy/control/commands.hpp"
+#include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::control {
 
@@ -29,7 +31,17 @@ struct NoWeir : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws NoWeir.
+/// What became of a question.
+struct AdminReply {
+  Answered answered;
+  std::string why_none{};  ///< A sentence, if there is no answer: "no weir answers at ...".
+};
+
+/// Asks without blocking, on the thread of the caller's executor. `limit` is for all of it.
+net::Awaitable<AdminReply> answer_of(const Admin& admin, std::string method, std::string path, std::string body,
+                                std::chrono::steady_clock::duration limit);
+
+/// Asks, and blocks until there is an answer, for 30 s at most. Throws NoWeir.
 Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path,
                    const std::string& body = "");
 

@@ -1,0 +1,17 @@
+// The command `weir top`: GET /api/live of a running weir, on a terminal, once a second.
+#pragma once
+
+#include "proxy/control/commands.hpp"
+
+namespace weir::proxy::top {
+
+struct TopOptions {
+  control::AdminOptions admin{};
+  bool once = false;
+  bool json = false;  ///< With `once`: the JSON itself.
+};
+
+/// Returns the program's exit status. Where standard output is no terminal it prints once.
+int top(const TopOptions& options);
+
+}  // namespace weir::proxy::top
