@@ -28,7 +28,7 @@ const is_rare = (metric) => shares.has(metric) || metric === "longest_gap";
 
 function draw(place, one, half) {
   const at = (value) => (50 * (1 + Math.max(-half, Math.min(half, value)) / half)).toFixed(2) + "%";
-  const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 22 });
+  const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 34 });
   made.append(svg(null, "title", {}, `The scale goes from ${change(-half)} to ${change(half)}.`));
   const between_text = known(one.low) && known(one.high) ? `${change(one.low)} to ${change(one.high)}` : "no interval yet";
   made.setAttribute("aria-label", `${words(one.metric)}: ${change(one.estimate)}, ${between_text}, margin ${change(one.margin)}`);
@@ -38,8 +38,8 @@ function draw(place, one, half) {
     svg(made, "line", { class: "interval", x1: at(one.low), x2: at(one.high), y1: 11, y2: 11 });
     for (const end of [one.low, one.high]) svg(made, "line", { class: "end", x1: at(end), x2: at(end), y1: 6, y2: 16 });
   }
-  svg(made, "text", { class: "scale", x: 0, y: 15 }, change(-half).replace(".0", ""));
-  svg(made, "text", { class: "scale", x: "100%", y: 15, "text-anchor": "end" }, change(half).replace(".0", ""));
+  svg(made, "text", { class: "scale", x: 0, y: 33 }, change(-half).replace(".0", ""));
+  svg(made, "text", { class: "scale", x: "100%", y: 33, "text-anchor": "end" }, change(half).replace(".0", ""));
   if (known(one.estimate)) svg(made, "circle", { class: known(one.low) ? "point" : "point hollow", cx: at(one.estimate), cy: 11, r: 4.5 });
   place.replaceChildren(made);
 }
