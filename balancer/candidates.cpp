@@ -8,27 +8,23 @@ void Candidates::look(bool for_queue) {
   views_.clear();
   queued_ = 0;
   in_flight_ = 0;
-  std::size_t busy = 0;
   for (PoolReplica& replica : pool_.replicas.named()) {
     replica.ledger.advance(pool_.latest);
     replica.health.advance(pool_.latest);
     queued_ += replica.ledger.prefill_left();
     in_flight_ += replica.ledger.in_flight();
     if (replica.closed) continue;
-    busy += replica.ledger.prefill_left() > 0 ? 1 : 0;
     views_.push_back(replica.view(pool_.latest));
     if (for_queue && replica.rests_for_all && pool_.latest < replica.rests_until) views_.back().full = true;
   }
-  if (!views_.empty())
-    pool_.prefill_load.saw(static_cast<double>(busy) / static_cast<double>(views_.size()), pool_.latest);
 }
 
 /// Prices what each of those found would compute although another one holds it.
 void Candidates::price_waste() {
   if (!pool_.counts_cached) return;
-  const Tokens most = std::ranges::max(found_, {}, &ReplicaView::cached).cached;
-  const double price = most > 0 ? pool_.price_of_waste() - 1 : 0;
-  for (ReplicaView& view : found_) view.waste = price * static_cast<double>(most - view.cached);
+  const ReplicaView& best = *std::ranges::max_element(found_, {}, &ReplicaView::cached);
+  const double price = best.cached > 0 ? pool_.price_of_waste(best.index) : 0;
+  for (ReplicaView& view : found_) view.waste = price * static_cast<double>(best.cached - view.cached);
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.

@@ -33,7 +33,7 @@ void Pool::set_policy(config::Policy policy, double decode_weight) {
 void Pool::set_prefix_aware(bool aware, std::optional<double> kappa) {
   core_.locked([&](PoolParts& parts) {
     parts.state.prefix_aware = aware;
-    parts.state.kappa = kappa;
+    parts.state.kappa = kappa.value_or(PoolState::usual_kappa);
     parts.apply_policy();
   });
 }

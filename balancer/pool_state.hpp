@@ -8,7 +8,6 @@
 
 #include "balancer/finished_tokens.hpp"
 #include "balancer/placement.hpp"
-#include "balancer/prefill_load.hpp"
 #include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
 #include "balancer/split.hpp"
@@ -29,8 +28,11 @@ struct PoolState {
   config::Policy policy = config::Policy::least_queued_tokens;
   double decode_weight = 0;
   bool prefix_aware = false;
-  std::optional<double> kappa;  ///< Set by simulations alone.
-  PrefillLoad prefill_load;
+  /// The price of computing a token that another candidate holds, where nobody else will need it there. Such work keeps
+  /// those waiting that come after, and takes the place of something else in the replica's cache. Simulations set
+  /// others.
+  double kappa = usual_kappa;
+  static constexpr double usual_kappa = 4;
   PrefixIndex prefixes;
   bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
   PrefixOracle oracle;         ///< Set by simulations alone.
@@ -55,12 +57,12 @@ struct PoolState {
     return std::min(oracle(*request.facts, replica), request.prompt > 0 ? request.prompt - 1 : 0);
   }
 
-  /// Returns what it costs to compute a token that another candidate holds. Such work keeps those waiting that come
-  /// after, all the more the less time there is to spare (a queue's delay grows by 1 / (1 - load)), and takes the place
-  /// of something else in the replica's cache.
-  double price_of_waste() const {
-    constexpr double idle = 2, most_load = 0.9;
-    return kappa.value_or(idle / (1 - std::min(prefill_load.share(), most_load)));
+  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds most of the prompt
+  /// that was looked up last. A beginning that many prompts have is needed on every replica, so that it is no waste to
+  /// compute it there: half the price after so many uses.
+  double price_of_waste(ReplicaIndex best) const {
+    constexpr double uses_of_half = 32;
+    return (kappa - 1) / (1 + prefixes.uses(best) / uses_of_half);
   }
 
   /// Lets time pass. Returns the latest time.

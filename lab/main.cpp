@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   int status = 0;
   using namespace weir::lab::commands;
   for (auto* const add : {&add_sim_command, &add_load_command, &add_experiment_command, &add_summary_command,
-                          &add_reports_command, &add_outage_command, &add_get_command}) {
+                          &add_reports_command, &add_outage_command, &add_plan_command, &add_export_command,
+                          &add_get_command}) {
     add(app, status);
   }
   // The footer comes after the commands, because they would inherit it.

@@ -25,5 +25,5 @@ configure() { cmake --preset "$@" >/dev/null; }
 compile() {
   local preset=$1
   shift
-  NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -j "$(nproc)" ${@:+--target "$@"} 2>&1
+  NINJA_STATUS='[%f/%t] %e s ' cmake --build --preset "$preset" -j "$(nproc)" ${@:+--target "$@"} 2>&1
 }

@@ -6,7 +6,9 @@ namespace weir::balancer {
 
 namespace {
 
-constexpr std::uint32_t most_answer = 0x7fffffff;
+constexpr std::uint32_t most_answer = 0x7fffffff, most_segment = 0xffffff, most_uses = 0xff;
+
+std::uint32_t segment_of(Tokens tokens) { return static_cast<std::uint32_t>(std::min<Tokens>(tokens, most_segment)); }
 
 Tokens share_of(Tokens tokens, std::uint64_t part, std::uint64_t whole) {
   if (part >= whole) return tokens;
@@ -41,6 +43,7 @@ void PrefixIndex::set_places(std::size_t replicas) {
   replicas_.resize(rounded(replicas));
   serials_.resize(replicas_.size());
   found_.resize(replicas_.size());
+  uses_.resize(replicas_.size());
   if (!table_) return;
   const auto old = std::exchange(table_, std::make_unique<Table>(replicas_.size()));
   for (std::size_t line = 0; line < old->lines(); ++line) {
@@ -128,6 +131,7 @@ Tokens PrefixIndex::answer_after(std::size_t anchor) const {
 
 void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
   std::ranges::fill(found_, PrefixFound{});
+  std::ranges::fill(uses_, std::uint8_t{0});
   find_lines(prefix);
   spread_tokens(prefix, prompt);
   if (!table_) return;
@@ -147,6 +151,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       found.answer = capped(believed);
       found.answer_whole = capped(answer);
       found.depth = capped(holdings.depth(used));
+      uses_[replica] = static_cast<std::uint8_t>(table_->details[lines_[i]].uses);
       break;
     }
   }
@@ -158,7 +163,7 @@ Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
   if (held == 0 || prompt == 0) return 0;
   const Tokens whole = held / one.granularity() * one.granularity();
   const auto believed = static_cast<Tokens>(static_cast<double>(whole) * one.believed());
-  return std::min(believed, prompt - 1);
+  return believed < least_cached ? 0 : std::min(believed, prompt - 1);
 }
 
 void PrefixIndex::release(std::size_t line) {
@@ -204,10 +209,12 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
       if (line == no_line) continue;
       const Tokens before = i > 0 ? tokens_[i - 1] : 0;
       table_->heads[line] = {prefix.anchors[i].key, capped(tokens_[i]), clock_};
-      table_->details[line] = {capped(tokens_[i] - std::min(before, tokens_[i])), 0, prefix.token_ids};
+      table_->details[line] = {segment_of(tokens_[i] - std::min(before, tokens_[i])), 0, 0, prefix.token_ids};
     }
+    Detail& detail = table_->details[line];
+    if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
     Epoch& used = table_->epoch(line, replica);
-    used = one.holdings().use(used, table_->details[line].segment);
+    used = one.holdings().use(used, detail.segment);
   }
   return prediction;
 }
@@ -233,9 +240,9 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     // What a replica holds is ordered by when it was let go.
     Epoch& used = table_->epoch(line, replica);
     one.holdings().release(used, detail.segment);
-    const std::uint32_t without = detail.segment - std::min(detail.segment, std::uint32_t{detail.answer});
+    const Tokens without = detail.segment - std::min<std::uint32_t>(detail.segment, detail.answer);
     detail.answer = static_cast<std::uint32_t>(std::min<Tokens>(report.output.value_or(0), most_answer)) & most_answer;
-    detail.segment = capped(Tokens{without} + detail.answer);
+    detail.segment = segment_of(without + detail.answer) & most_segment;
     used = one.holdings().use(0, detail.segment);
   }
   if (!report.cached) return;

@@ -34,6 +34,8 @@ class PrefixIndex {
   using PromptPrefix = metrics::wire::PromptPrefix;
 
   static constexpr std::size_t bytes_per_replica = std::size_t{1} << 20;
+  /// What saves less than half a step of an engine is not worth going to a busier replica for.
+  static constexpr Tokens least_cached = 128;
 
   /// Makes places for so many replicas. What is known of the replicas that stay is kept; that costs some milliseconds
   /// where the table is made anew.
@@ -52,8 +54,10 @@ class PrefixIndex {
   void look(const PromptPrefix& prefix, Tokens prompt);
   /// Returns what the replica holds of the prompt of the latest look.
   const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
+  /// Returns how many prompts have had the beginning that the replica holds of it, 255 at most.
+  unsigned uses(ReplicaIndex replica) const { return uses_[replica]; }
   /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
-  /// be believed: below the prompt.
+  /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
 
   /// The replica gets a prompt of so many tokens, and holds it from now on. Returns what is expected of it.
@@ -80,7 +84,8 @@ class PrefixIndex {
     std::uint32_t used = 0;    // By the clock of prompts.
   };
   struct Detail {
-    std::uint32_t segment = 0;      // The tokens since the anchor before, and of the answer.
+    std::uint32_t segment : 24 = 0;  // The tokens since the anchor before, and of the answer.
+    std::uint32_t uses : 8 = 0;      // So many prompts had it; 255 are all from there on.
     std::uint32_t answer : 31 = 0;  // The tokens of the answer that followed.
     std::uint32_t exact : 1 = 0;    // The tokens are a replica's count.
   };
@@ -133,6 +138,7 @@ class PrefixIndex {
   std::vector<std::size_t> lines_;
   std::vector<Tokens> tokens_;
   std::vector<PrefixFound> found_;
+  std::vector<std::uint8_t> uses_;
 };
 
 }  // namespace weir::balancer

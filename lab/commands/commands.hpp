@@ -16,6 +16,8 @@ void add_summary_command(CLI::App& app, int& status);
 void add_reports_command(CLI::App& app, int& status);
 void add_outage_command(CLI::App& app, int& status);
 void add_get_command(CLI::App& app, int& status);
+void add_plan_command(CLI::App& app, int& status);
+void add_export_command(CLI::App& app, int& status);
 
 /// Returns the options of `command`, which are filled when the command line is read. Then `run` gets them, and `status`
 /// becomes what it returns: the exit status. After std::invalid_argument it is 2, because what was asked for is wrong;

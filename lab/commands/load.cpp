@@ -51,7 +51,7 @@ std::string read_api_key(const std::string& option, const std::string& path) {
 void add_experiment_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("Published experiments");
   load.add_option("--preset", options.preset,
-                  "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
+                  "llmperf: its article's load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
                   "its ITL, E2E / output tokens")
       ->check(CLI::IsMember({"llmperf"}));
   load.add_flag("--batches", options.settings.batches,

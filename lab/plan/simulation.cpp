@@ -38,7 +38,7 @@ std::vector<engine::EngineSettings> four_engines(double slow_speed) {
 
 Simulation::Simulation(const Setup& setup)
     : setup_(setup),
-      has_weir_(!setup.plain && !setup.peer),
+      has_weir_(!setup.plain && !setup.peer && !setup.router),
       seed_(setup.engine_seed),
       pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, has_weir_ ? this : nullptr)),
       budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }) {
@@ -49,7 +49,7 @@ Simulation::Simulation(const Setup& setup)
       return held(by_facts_.at(&facts), replica, true);
     });
   }
-  if (setup.peer) router_ = make_router(*setup.peer, setup.engines);
+  router_ = setup.peer ? std::shared_ptr(make_router(*setup.peer, setup.engines)) : setup.router;
   while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
   name_replicas();
   if (setup.probes) every(tick_every, [this] { tick(); });

@@ -45,7 +45,8 @@ struct Setup {
   std::uint64_t engine_seed =
       1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
-  std::optional<Peer> peer{};    ///< This router in weir's place.
+  std::optional<Peer> peer{};    ///< This router in weir's place,
+  std::shared_ptr<Router> router{};  ///< or this one.
   bool prefix_aware = false;      ///< weir counts what replicas hold of prompts,
   std::optional<double> kappa{};  ///< at this price of doing it twice,
   bool oracle = false;            ///< and what they really hold.
@@ -175,7 +176,7 @@ class Simulation final : public balancer::GrantSink {
   std::vector<balancer::ReplicaKey> keys_;
   std::vector<std::unique_ptr<balancer::story::UsageOption>> usage_;
   std::vector<Server> servers_;
-  std::unique_ptr<Router> router_;
+  std::shared_ptr<Router> router_;
   std::vector<std::uint32_t> in_flight_;  ///< At each replica; for peers only.
   std::vector<std::uint64_t> lost_prefill_;  ///< Prompt tokens that engines computed that are no longer there.
   std::unordered_map<const metrics::wire::RequestFacts*, std::size_t> by_facts_;

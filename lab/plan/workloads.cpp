@@ -4,9 +4,9 @@
 #include <cmath>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
+#include "lab/engine/block_memory.hpp"
 #include "lab/engine/random.hpp"
 #include "lab/engine/words.hpp"
 #include "metrics/wire/json/writer.hpp"
@@ -231,12 +231,12 @@ void make_shared(Maker& maker, std::size_t requests, std::span<const Message> sh
 }
 
 void make_documents(Maker& maker, const Workload& workload, std::uint64_t times) {
-  constexpr std::uint64_t length = 8'000;
+  constexpr std::uint64_t length = 2'000;
   std::uint64_t caches = 0;
   for (const auto& settings : workload.engines) caches += settings.kv_tokens;
   std::vector<Message> documents;
   while (documents.size() * length < times * caches) documents.push_back(maker.message(Role::system, length));
-  make_shared(maker, 700, documents, 1);
+  make_shared(maker, 1'500, documents, 1);
 }
 
 void make_cold_siblings(Maker& maker) {
@@ -311,32 +311,41 @@ void put_in_order(std::vector<TracedRequest>& requests) {
   requests = std::move(sorted);
 }
 
-/// Counts what one cache without bounds would save.
-void count_repeated(Workload& workload) {
-  std::unordered_set<std::uint64_t> seen;
-  for (const TracedRequest& request : workload.requests) {
+/// Returns how many prompt tokens a cache of so many tokens would save, if one request came after the other.
+std::uint64_t saved_by(std::uint64_t kv_tokens, std::span<const TracedRequest> requests) {
+  engine::BlockMemory memory(kv_tokens);
+  std::uint64_t saved = 0;
+  for (const TracedRequest& request : requests) {
     const engine::Sequence sequence{0, request.prompt_tokens, request.output_tokens, request.blocks};
-    const auto blocks = sequence.reusable_blocks();
-    std::size_t n = 0;
-    while (n < blocks.size() && seen.contains(blocks[n])) ++n;
-    workload.prompt_tokens += request.prompt_tokens;
-    workload.repeated += n * engine::block_tokens;
-    // Keys and values of the last token are not there.
-    const std::size_t full = (request.prompt_tokens + request.output_tokens - 1) / engine::block_tokens;
-    for (std::size_t i = 0; i < std::min(full, request.blocks.size()); ++i) seen.insert(request.blocks[i]);
+    saved += memory.admit(sequence).value();
+    memory.computed(sequence, sequence.tokens() - 1);  // Keys and values of the last token are not there.
+    memory.release(sequence);
   }
+  return saved;
 }
 
-/// A step lasts longer by each token of prefill, so what is saved is time.
-double capacity_with_reuse(const Workload& workload) {
-  const double saved = static_cast<double>(workload.repeated) / static_cast<double>(workload.requests.size());
-  double sum = 0;
-  for (std::size_t e = 0; e + workload.absent < workload.engines.size(); ++e) {
-    engine::EngineSettings settings = workload.engines[e];
-    settings.prefix_caching = engine::PrefixCaching::none;
-    const double saves = saved * static_cast<double>(settings.per_prefill_token.count()) * 1e-9 / settings.speed;
-    sum += 1 / (1 / capacity_of(settings, workload.requests) - saves);
+void count_tokens(Workload& workload) {
+  std::uint64_t all = 0;
+  for (const TracedRequest& request : workload.requests) {
+    workload.prompt_tokens += request.prompt_tokens;
+    all += request.prompt_tokens + request.output_tokens + engine::block_tokens;
   }
+  workload.repeated = saved_by(all, workload.requests);
+}
+
+/// A step lasts longer by each token of prefill, so what is saved is time. Engines differ in speed alone.
+double capacity_with_reuse(const Workload& workload) {
+  engine::EngineSettings settings = workload.engines.front();
+  settings.prefix_caching = engine::PrefixCaching::none;
+  std::uint64_t caches = 0;
+  for (std::size_t e = 0; e + workload.absent < workload.engines.size(); ++e) caches += workload.engines[e].kv_tokens;
+  const auto saved = static_cast<double>(saved_by(caches, workload.requests));
+  const double token_takes = static_cast<double>(settings.per_prefill_token.count()) * 1e-9 / settings.speed;
+  const double saves = saved / static_cast<double>(workload.requests.size()) * token_takes;
+  const double of_first = 1 / (1 / capacity_of(settings, workload.requests) - saves);
+  double sum = 0;
+  for (std::size_t e = 0; e + workload.absent < workload.engines.size(); ++e)
+    sum += of_first * workload.engines[e].speed / settings.speed;
   return sum;
 }
 
@@ -403,7 +412,7 @@ Workload make_workload(Kind kind, std::uint64_t seed, const std::string& mooncak
   if (kind == Kind::missing_reports) workload.cache_report = engine::CacheReport::none;
   workload.requests = std::move(maker.requests);
   put_in_order(workload.requests);
-  count_repeated(workload);
+  count_tokens(workload);
   workload.capacity = capacity_with_reuse(workload);
   return workload;
 }

@@ -27,7 +27,7 @@ enum class Kind : std::uint8_t {
   no_reuse,        ///< No two prompts begin alike.
   long_contexts,   ///< Closed loop: some questions on each of many documents of 15,000 to 60,000 tokens.
   tenants,         ///< Conversations of two tenants that say the same under different salts.
-  twice_the_cache, ///< Documents of 8,000 tokens that are twice what all KV caches hold.
+  twice_the_cache, ///< Documents of 2,000 tokens that are twice what all KV caches hold.
   four_times_the_cache,
   slow_replica,     ///< Conversations; one of the replicas runs at half speed.
   restart,          ///< Conversations; one of the replicas restarts in mid-run.
@@ -67,7 +67,8 @@ struct Workload {
 
   std::uint64_t prompt_tokens = 0;  ///< Of all requests.
   std::uint64_t repeated = 0;       ///< Prompt tokens that a single cache without bounds would save.
-  /// Requests a second that the engines that are there from the beginning answer if each of those is saved.
+  /// Requests a second that the engines that are there from the beginning answer if they save what one cache of their
+  /// size would.
   double capacity = 0;
 };
 

@@ -25,10 +25,10 @@ class RequestLog {
   /// The fate of all its lines since it began.
   struct Account {
     std::uint64_t written = 0;
-    std::uint64_t queued = 0;       ///< Lines that wait for the writer.
     std::uint64_t dropped = 0;      ///< The writer was behind, or the file did not take them.
     int error = 0;                  ///< The errno of the last lines that were to be written; 0 if the file took them.
     bool waits_for_reader = false;  ///< The log is a named pipe that nobody has read yet: lines gather.
+    std::uint64_t queued = 0;       ///< Lines that wait for the writer.
   };
 
   /// `path` is a file (appended to), "-" for standard output, or "" for off. Throws std::runtime_error if the file

@@ -5,9 +5,9 @@
 namespace weir::proxy::compare {
 namespace {
 
-constexpr Step check_and_reload{"Check the file, and start to mirror: clients notice nothing",
+constexpr Step check_and_reload{"Check the file, and start to mirror (clients notice nothing)",
                                 {"weir check --config weir.toml", "weir reload"}};
-constexpr Step look{"After a minute, see that what is sent arrives: mirrored requests that are dropped tell nothing",
+constexpr Step look{"After a minute see whether mirrored requests arrive (those that are dropped tell nothing)",
                     {"weir status"}};
 constexpr std::string_view control_text =
     "A control is the present configuration once more, so that the candidate's place cancels out.";
@@ -23,9 +23,9 @@ constexpr std::array<Recipe, 4> recipes{
       "",
       {check_and_reload,
        look,
-       {"After 30 minutes: may it take over? Exit status 0 yes, 3 no, 4 not known yet (then ask again later)",
+       {"After 30 minutes ask whether it may take over. Exit status 0 is yes, 3 no, 4 not known yet",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-0.10 --b vllm-0.11 --for 30m --gate"}},
-       {"Then let it have a growing share of the real requests, by a [[rollout]]: docs/howto.md",
+       {"Then give it a growing share of the real requests, by a [[rollout]] (docs/howto.md)",
         {"weir rollout start upgrade"}}}},
      {"quantised",
       "A quantised model: how much faster is it, and are its answers still whole?",
@@ -36,10 +36,10 @@ constexpr std::array<Recipe, 4> recipes{
       "set = { model = \"qwen-fp8\" }      # if it serves another model's name\n",
       {check_and_reload,
        look,
-       {"After 30 minutes: is it worse in anything? Longer answers cost what faster tokens save, so their mean counts",
+       {"After 30 minutes ask whether it is worse. Longer answers cost what faster tokens save, so their mean counts",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-fp16 --b vllm-fp8 --for 30m "
          "--margins mean_tokens=5%,errors=0.2% --gate"}},
-       {"For the decision: all figures, with charts, as a page",
+       {"For the decision, all figures with charts, as a page",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-fp16 --b vllm-fp8 --for 30m "
          "--html report.html"}}}},
      {"flags",
@@ -51,10 +51,10 @@ constexpr std::array<Recipe, 4> recipes{
       "",
       {check_and_reload,
        look,
-       {"After an hour: what may be lost is a margin of yours, such as 10 % of TTFT and 2 % of TPOT",
+       {"After an hour. What may be lost is a margin of yours, such as 10 % of TTFT and 2 % of TPOT",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-default --b vllm-chunked --for 1h "
          "--margins ttft=10%,tpot=2% --gate"}},
-       {"By prompt size and by load: flags may help some requests and hurt others",
+       {"By prompt size and by load, since flags may help some requests and hurt others",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-default --b vllm-chunked --for 1h "
          "--details"}}}},
      {"gpu",
@@ -66,9 +66,9 @@ constexpr std::array<Recipe, 4> recipes{
       "",
       {check_and_reload,
        look,
-       {"After two hours, with calm and busy ones: cost, and capacity at the objective, with intervals",
+       {"After two hours, calm and busy ones. Cost, and capacity at the objective, with intervals",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-h100 --b vllm-l40s --for 2h --details"}},
-       {"The other GPU may be slower and still do: give the margins that you accept",
+       {"A slower GPU may still do. Give the margins that you accept",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-h100 --b vllm-l40s --for 2h "
          "--margins ttft=50%,tpot=50%,misses=x1.2 --gate"}}}}}};
 

@@ -62,14 +62,15 @@ class Runs {
   std::vector<std::size_t> parent_;
 };
 
-/// True if one log goes on where the other ends, as a log does that was rotated: with the same sides, after a short
-/// pause, and without running beside it.
+/// True if one log goes on where the other ends, as a log does that was rotated: with the same sides, and after a short
+/// pause. Long requests stand in the later log, though they arrived in the time of the earlier.
 bool goes_on(const ReadLog& one, const ReadLog& other) {
-  constexpr std::int64_t longest_pause_us = 600'000'000, most_overlap_us = 60'000'000;
+  constexpr std::int64_t most_us = 600'000'000;
   const ReadLog &earlier = one.first_us <= other.first_us ? one : other, &later = &earlier == &one ? other : one;
   const std::int64_t pause = later.first_us - earlier.last_us;
   const bool common = std::ranges::any_of(one.sides, [&](const auto& side) { return other.sides.contains(side); });
-  return common && pause <= longest_pause_us && -pause <= most_overlap_us;
+  const std::int64_t shorter = std::min(one.last_us - one.first_us, other.last_us - other.first_us);
+  return common && pause <= most_us && -pause <= std::min(most_us, shorter / 2);
 }
 
 void tell_runs(ReadSamples& read, const Seen& seen, Runs& runs) {

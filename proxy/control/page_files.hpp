@@ -1,5 +1,5 @@
-// The page at the admin listener's "/": its files, and the fields that keep it to itself. The files hold nothing of this
-// weir, so they need no token; the JSON that the page asks for does.
+// The page at the admin listener's "/": its files, and the fields that keep it to itself. The files hold nothing of
+// this weir, so they need no token; the JSON that the page asks for does.
 #pragma once
 
 #include <string_view>

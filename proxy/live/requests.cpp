@@ -50,7 +50,6 @@ void Requests::add(const metrics::record::RequestRecord& record, const metrics::
   if (has_failed(record.outcome) || record.outcome == Outcome::rejected) {
     failed_.push_front(row_of(record, figures));
     if (failed_.size() > most) failed_.pop_back();
-    ++changes_;
   }
   // weir's own answers, and requests that reached no replica, say nothing of slowness.
   if (record.replica.empty()) return;
@@ -65,7 +64,6 @@ void Requests::add(const metrics::record::RequestRecord& record, const metrics::
   const auto at = std::ranges::find_if(slowest, [&](const Scored& one) { return one.score < *score; });
   slowest.insert(at, {*score, row_of(record, figures)});
   if (slowest.size() > most) slowest.pop_back();
-  ++changes_;
 }
 
 std::vector<RequestRow> Requests::slowest(Moment now) const {

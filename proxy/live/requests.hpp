@@ -47,8 +47,6 @@ class Requests {
   std::vector<RequestRow> slowest(Moment now) const;
   /// The latest is in front.
   const std::deque<RequestRow>& failed() const { return failed_; }
-  /// Rises with each change.
-  std::uint64_t changes() const { return changes_; }
 
  private:
   struct Scored {
@@ -66,7 +64,6 @@ class Requests {
 
   std::array<OfMinute, minutes + 1> by_minute_;  ///< The minute under way, and the whole ones before it.
   std::deque<RequestRow> failed_;
-  std::uint64_t changes_ = 0;
 };
 
 }  // namespace weir::proxy::live

@@ -1,5 +1,5 @@
 // Compares weir with other routers where prompts repeat earlier ones (lab/plan/workloads.hpp), in simulated time, at
-// shares of what the replicas can do if nothing is computed twice.
+// shares of what the replicas can do if they save what one cache of their size would.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -147,7 +147,8 @@ int main(int argc, char** argv) {
   for (const Arm& arm : arms()) arm_names.emplace_back(arm.name);
   line.add_option("--workload", options.workloads, "Only these")->check(CLI::IsMember(workload_names));
   line.add_option("--arm", options.arms, "Only these")->check(CLI::IsMember(arm_names));
-  line.add("--load", options.loads, "Shares of what the replicas can do if nothing is computed twice", 0.01, 10.0);
+  line.add("--load", options.loads, "Shares of what the replicas can do if they save what one cache of their size would",
+           0.01, 10.0);
   line.add("--seeds", options.seeds, "Runs for each row; the table has their medians", 1, 1000);
   return line.run(argc, argv, [&] { run(options); });
 }

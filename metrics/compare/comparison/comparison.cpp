@@ -218,7 +218,13 @@ class Comparing {
     std::array<bool, statistics::block_count> a{}, b{};
     for (const pairs::Single& one : pairing_.only_a) a[result_.window.block_of(one.at_us)] = true;
     for (const pairs::Single& one : pairing_.only_b) b[result_.window.block_of(one.at_us)] = true;
-    for (std::size_t i = 0; i < statistics::block_count; ++i) result_.one_sided_blocks += a[i] != b[i];
+    unsigned only_a = 0, only_b = 0;
+    for (std::size_t i = 0; i < statistics::block_count; ++i) {
+      only_a += a[i] && !b[i];
+      only_b += b[i] && !a[i];
+    }
+    // A side that has few requests misses blocks too, but the other does not.
+    if (only_a > 0 && only_b > 0) result_.one_sided_blocks = only_a + only_b;
   }
 
   /// True if a stretch is long enough. The last request need not lie at its very end.

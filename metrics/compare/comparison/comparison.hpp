@@ -138,7 +138,7 @@ struct Comparison {
   statistics::Window window{};
   bool declared = false;                 ///< The window has an end that was declared.
   std::optional<Apart> apart{};          ///< Then figures stand side by side, and without a control none has a verdict.
-  unsigned one_sided_blocks = 0;         ///< Of a split: blocks in which one side alone has requests.
+  unsigned one_sided_blocks = 0;         ///< Of a split whose sides take turns: blocks in which one alone has requests.
   std::vector<Changed> changes;          ///< Of ttft and tpot; at most one of each.
   std::optional<HistoryUsed> history{};  ///< The figures of medians may be looked at at any time.
   std::optional<Look> look{};            ///< Of the other figures, where the window is not declared.

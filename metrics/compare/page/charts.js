@@ -17,7 +17,7 @@ const charts = (() => {
     const ends = [...blocks.map((one) => one.y), verdict.margin, -verdict.margin, ...(verdict.interval || [])];
     const [low, high] = plots.range(ends, false);
     plots.chart(parent, {
-      title: `${verdict.metric}: the change in each block`,
+      title: `${verdict.word}: the change in each block`,
       x: { label: "time (UTC), from " + report.window.from.slice(0, 10), range: span, ticks: plots.timeTicks, format: plots.timeText },
       y: { label: "change, %", range: [low, high], ticks: plots.ticks, format: (value) => number(100 * value) },
       behind: (u) => plots.inside(u, (ctx, x, y) => {

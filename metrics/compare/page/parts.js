@@ -10,10 +10,11 @@ const parts = (() => {
     const made = element(element(parent, "div", "", "scroll"), "table");
     const line = (place, cells, tag) => {
       const row = element(place, "tr");
-      for (const text of cells) {
-        const word = text.split(" ")[0];
-        element(row, tag, text.replaceAll(" %", "\u00a0%"), words.has(word) ? word : "");
-      }
+      cells.forEach((text, i) => {
+        const word = i > 0 && text.split(" ").find((one) => words.has(one));
+        const cell = element(row, tag, text.replaceAll(" %", "\u00a0%"), word);
+        cell.dataset.column = header[i];  // What it is called where a narrow page has no head.
+      });
     };
     line(element(made, "thead"), header, "th");
     const body = element(made, "tbody");

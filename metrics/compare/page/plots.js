@@ -185,6 +185,7 @@ const plots = (() => {
   const repaint = () => { for (const { place, paint } of all) paint(place.clientWidth, 260); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   addEventListener("beforeprint", () => {
+    for (const one of document.querySelectorAll("details")) one.open = true;
     document.documentElement.classList.add("printing");
     for (const { paint } of all) paint(335, 220);  // Two of them are as wide as A4.
   });

@@ -13,7 +13,8 @@ namespace {
 using report::write;
 
 void write(JsonWriter& json, const comparison::Verdict& verdict) {
-  json.open('{').key("metric").text(name_of(verdict.metric)).key("count").count(verdict.count);
+  json.open('{').key("metric").text(name_of(verdict.metric)).key("word").text(comparison::word_for(verdict.metric));
+  json.key("count").count(verdict.count);
   json.key("value_a").decimal(verdict.value_a).key("value_b").decimal(verdict.value_b);
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);

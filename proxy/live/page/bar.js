@@ -2,7 +2,8 @@
 import { by_id, element, put, put_class, put_hidden } from "./dom.js";
 import { age, bytes, clock, known, latency, of_limit, short, unknown } from "./format.js";
 
-const late_loop_s = 0.02;
+/** As the finding late_loop has it. */
+const late_loop_s = 0.05;
 
 function facts(weir) {
   const log = weir.log || {};

@@ -53,7 +53,7 @@ class Chart {
     const place = element(figure, "div", "", "plot");
     const axis = { stroke: () => colour("faint"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     this.#plot = new uPlot({
-      width: place.clientWidth || 320, height, padding: [8, 8, 0, 0], legend: { show: false },
+      width: place.clientWidth || 320, height, padding: [8, 22, 0, 0], legend: { show: false },
       cursor: { sync: { key: "weir" }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
       scales: { x: { time: true, range: () => this.#range() }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [{ ...axis, size: 24, values: (u, splits) => splits.map((at) => clock(1000 * at).slice(0, 5)) }, { ...axis, size: 56, values: (u, splits) => splits.map(format) }],

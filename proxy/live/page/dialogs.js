@@ -64,12 +64,12 @@ export function tell(title, sentences) {
 const keys = [
   ["/", "filter the rows: words that must be there, -word that must not"],
   ["s", "sort by the next column; the worst row is first again at the end"],
-  ["j k, ↓ ↑", "next row, row before"], ["Home End", "first row, last row"], ["Enter", "open the row"], ["Esc", "back, or no filter"],
-  ["p r K e", "go to pools, replicas, clients' keys, events"],
+  ["↓ ↑", "next row, row before"], ["Home End", "first row, last row"], ["Enter", "open the row"], ["Esc", "back, or no filter"],
+  ["p r k e", "go to pools, replicas, clients' keys, events"],
   ["w", "weir itself"], ["d", "drain the replica"], ["u", "undrain it"], ["?", "this help"],
 ];
 const signs = [
-  ["up", "up: takes requests"], ["warn", "a finding is about it, or requests wait or fail"], ["starting", "starting: takes some requests"],
+  ["up", "up: takes requests"], ["warn", "a finding is about it; in a pool, a replica is out, or requests wait or fail"], ["starting", "starting: takes some requests"],
   ["draining", "draining: takes no more"], ["ejected", "ejected for a while, for failing"], ["down", "down: does not answer"],
 ];
 

@@ -1,7 +1,7 @@
 // Running comparisons: each metric's change with its interval, on the band of its margin. A comparison that runs has no
 // verdict, and says when there will be enough for one.
 import { by_id, element, put, put_class, put_hidden, svg } from "./dom.js";
-import { age, between, change, clock, known, latency, short, words } from "./format.js";
+import { age, between, change, clock, known, latency, percent, short, words } from "./format.js";
 
 const widest = 1;  // A change beyond this is drawn at the edge.
 
@@ -19,12 +19,17 @@ export function standing(metric, elapsed_s) {
   return (leans ? leans + "; " : "") + "no verdict yet" + when;
 }
 
-const is_time = (metric) => /^(ttft|tpot|itl|e2e|queue|longest_gap|latency)/.test(metric);
-const value_text = (metric, value) => (is_time(metric) ? latency(value) : short(value));
+const shares = new Set(["slo", "ttft_tail", "tpot_tail", "freezes"]), times = new Set(["ttft", "tpot", "longest_gap"]);
+/** Writes a value of one side: a share of requests, a time, or a count. */
+export const value_text = (metric, value) => (shares.has(metric) ? percent(value) : times.has(metric) ? latency(value) : short(value));
+const says_what = { slo: "missed the objective", ttft_tail: "TTFT above a's p95", tpot_tail: "TPOT above a's p95", freezes: "stood still", output_tokens_mean: "output tokens, mean" };
+/** Shares of few requests change by far more than times do, so they have a scale of their own. */
+const is_rare = (metric) => shares.has(metric) || metric === "longest_gap";
 
 function draw(place, one, half) {
   const at = (value) => (50 * (1 + Math.max(-half, Math.min(half, value)) / half)).toFixed(2) + "%";
-  const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 22 });
+  const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 34 });
+  made.append(svg(null, "title", {}, `The scale goes from ${change(-half)} to ${change(half)}.`));
   const between_text = known(one.low) && known(one.high) ? `${change(one.low)} to ${change(one.high)}` : "no interval yet";
   made.setAttribute("aria-label", `${words(one.metric)}: ${change(one.estimate)}, ${between_text}, margin ${change(one.margin)}`);
   svg(made, "rect", { class: "band", x: at(-one.margin), width: ((50 * 2 * Math.min(half, one.margin)) / half).toFixed(2) + "%", y: 1, height: 20 });
@@ -33,6 +38,8 @@ function draw(place, one, half) {
     svg(made, "line", { class: "interval", x1: at(one.low), x2: at(one.high), y1: 11, y2: 11 });
     for (const end of [one.low, one.high]) svg(made, "line", { class: "end", x1: at(end), x2: at(end), y1: 6, y2: 16 });
   }
+  svg(made, "text", { class: "scale", x: 0, y: 33 }, change(-half).replace(".0", ""));
+  svg(made, "text", { class: "scale", x: "100%", y: 33, "text-anchor": "end" }, change(half).replace(".0", ""));
   if (known(one.estimate)) svg(made, "circle", { class: known(one.low) ? "point" : "point hollow", cx: at(one.estimate), cy: 11, r: 4.5 });
   place.replaceChildren(made);
 }
@@ -49,6 +56,7 @@ class Comparison {
     this.button.type = "button";
     this.button.addEventListener("click", () => actions.shadow(name, !this.on));
     this.facts = element(this.element, "p", "", "quiet");
+    this.says = element(this.element, "p");
     const table = element(element(this.element, "div", "", "scroll"), "table");
     this.table = table;
     const head_row = element(element(table, "thead"), "tr");
@@ -69,20 +77,23 @@ class Comparison {
     put(this.facts, `${short(data.in_flight)} / ${short(data.max_in_flight)} in flight${silent}; ${short(data.sent_60s)} sent in 60 s` +
       (dropped ? `, dropped: ${dropped}` : "") + `; ${short(data.pairs)} pairs` + (found ? `, ${short(found.warming)} of them while cold; answers: ${words(found.answers)}` : "") +
       (data.began ? "; began " + clock(data.began) : ""));
-    const metrics = found?.metrics ?? [];
+    const metrics = (found?.metrics ?? []).filter((one) => known(one.estimate));
     put_hidden(this.table, !metrics.length);
     if (!metrics.length) {
-      put(this.facts, this.facts.shown + "; no verdict yet: " + (found ? "too few pairs to compare" : "nothing compared"));
+      const least = Math.min(...(found?.metrics ?? []).map((one) => one.needs_s).filter(known));
+      put(this.says, data.on ? standing({ needs_s: least }, between(data.began, time)) + ": nothing can be compared so far" : "");
       return;
     }
+    put(this.says, "");
     put(this.heads[1], found.a);
     put(this.heads[2], found.b);
-    const half = reach(metrics);
-    put(this.heads[3], `Change of ${found.b}, ${change(-half)} to ${change(half)}; shaded: the margin`);
+    const scales = [false, true].map((rare) => reach(metrics.filter((one) => is_rare(one.metric) === rare)));
+    put(this.heads[3], `Change of ${found.b}; shaded: the margin`);
     const elapsed = between(data.began, time);
     const kept = new Set();
-    for (const one of metrics) {
+    for (const one of [...metrics].sort((a, b) => is_rare(a.metric) - is_rare(b.metric))) {
       kept.add(one.metric);
+      const half = scales[Number(is_rare(one.metric))];
       const row = this.#rows.get(one.metric) ?? this.#make(one.metric);
       put(row.a, value_text(one.metric, one.value_a));
       put(row.b, value_text(one.metric, one.value_b));
@@ -102,7 +113,7 @@ class Comparison {
 
   #make(metric) {
     const made = element(this.body, "tr");
-    element(made, "th", words(metric)).scope = "row";
+    element(made, "th", says_what[metric] ?? words(metric)).scope = "row";
     const row = { element: made };
     for (const part of ["a", "b", "chart", "change", "says"]) row[part] = element(made, "td", "", part);
     this.#rows.set(metric, row);
@@ -113,12 +124,19 @@ class Comparison {
 export class Comparisons {
   #shown = new Map();
   #actions;
+  #rollouts = "";
 
   constructor(actions) { this.#actions = actions; }
 
   show(document) {
-    const shadows = document.shadows || {};
-    put_hidden(by_id("comparisons"), !Object.keys(shadows).length);
+    const shadows = document.shadows || {}, rollouts = Object.entries(document.rollouts || {});
+    put_hidden(by_id("comparisons"), !Object.keys(shadows).length && !rollouts.length);
+    const lines = rollouts.map(([name, data]) => `Rollout ${name}: ${words(data.state)}, ${percent(data.share)} of the requests`);
+    if (lines.join("\n") !== this.#rollouts) {
+      this.#rollouts = lines.join("\n");
+      by_id("rollouts").replaceChildren();
+      for (const line of lines) element(by_id("rollouts"), "li", line);
+    }
     for (const [name, data] of Object.entries(shadows)) {
       if (!this.#shown.has(name)) this.#shown.set(name, new Comparison(by_id("comparison-list"), name, this.#actions));
       this.#shown.get(name).show(data, document.time, this.#actions.allowed);

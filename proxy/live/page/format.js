@@ -57,6 +57,7 @@ export function percent(share) {
 /** Writes a relative change with its sign: +7.0 %, -18.0 %. */
 export function change(share) {
   if (!known(share)) return unknown;
+  if (share >= 9.995) return "above +999 %";
   return (share < 0 ? "-" : "+") + Math.abs(100 * share).toFixed(1) + " %";
 }
 

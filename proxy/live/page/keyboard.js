@@ -23,9 +23,9 @@ export function listen(page) {
   const acts = {
     "/": () => page.filter.focus(),
     s: () => page.sort(),
-    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+    ArrowDown: () => move(1), ArrowUp: () => move(-1),
     Home: () => focused()?.choose_end(false), End: () => focused()?.choose_end(true),
-    p: () => page.go_to("pools"), r: () => page.go_to("replicas"), K: () => page.go_to("keys"), e: () => page.go_to("events"),
+    p: () => page.go_to("pools"), r: () => page.go_to("replicas"), k: () => page.go_to("keys"), e: () => page.go_to("events"),
     w: () => page.open("weir", ""),
     d: () => with_replica((name) => page.actions.drain(name)), u: () => with_replica((name) => page.actions.undrain(name)),
     "?": () => page.help(),

@@ -115,6 +115,7 @@ function draw() {
     update(slow, request_rows(doc.requests?.slowest, doc.time));
     update(failed, request_rows(doc.requests?.failed, doc.time));
     update(keys, key_rows(doc));
+    put(by_id("keys-left-off"), doc.keys_left_off ? `${doc.keys_left_off} more have requests.` : "");
     put_hidden(by_id("keys"), !Object.keys(doc.keys || {}).length);
   }
   const bad = Object.keys(doc.findings || {}).length;

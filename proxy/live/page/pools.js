@@ -80,6 +80,6 @@ export function pool_grid(place, series, open) {
 export function pool_rows(document) {
   return Object.entries(document.pools || {}).map(([id, data]) => {
     const none = data.replicas > 0 && data.up === 0;
-    return { id, data, bad: none ? 0 : 1, state: none ? "down" : data.failed_per_s > 0 || data.waiting > 0 ? "warn" : "up", text: () => id };
+    return { id, data, bad: none ? 0 : 1, state: none ? "down" : data.failed_per_s > 0 || data.waiting > 0 || data.up < data.replicas ? "warn" : "up", text: () => id };
   });
 }

@@ -2,11 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "tests/integration/peers/process.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -18,6 +23,8 @@ namespace json = boost::json;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string time_of(int second) {
   char text[40];
@@ -187,10 +194,12 @@ TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
   const auto text = compare({file, "--for", "50m"});
   EXPECT_EQ(text.exit.code, 0);
   EXPECT_THAT(text.output, AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
-                                 ContainsRegex("\ntpot +worse +"), HasSubstr("fp8 (shadow)")));
+                                 ContainsRegex("\nTPOT +worse +20 ms +22 ms +[+]9.9 %"), HasSubstr("More with --details")));
+  EXPECT_THAT(text.output, Not(HasSubstr("What each side did\n")));
+  EXPECT_THAT(compare({file, "--details"}).output, HasSubstr("What each side did\n"));
   EXPECT_EQ(text.output.find('\x1b'), std::string::npos);
   const auto markdown = compare({file, "--markdown"});
-  EXPECT_THAT(markdown.output, AllOf(HasSubstr("## Verdicts: fp8 against fp16"), HasSubstr("| tpot | worse |")));
+  EXPECT_THAT(markdown.output, AllOf(HasSubstr("## Verdicts: fp8 against fp16"), HasSubstr("| TPOT | worse |")));
 }
 
 TEST_F(Compare, WritesAPageBesideTheText) {
@@ -301,6 +310,165 @@ TEST_F(Compare, SaysWhatItCannotDo) {
   const auto broken = log("broken.jsonl", "weir: started\n" + twin_log(1.1) + "{\"v\":1,\"time\":\"2026-");
   EXPECT_THAT(compare({broken}).output,
               HasSubstr("1 of 7202 lines are no lines of a request log; the first is " + broken + ":1"));
+}
+
+/// Requests of one configuration, `rate` a second in [from, to), as `weir-lab load --log` writes them.
+std::string load_log(const std::string& config, int from, int to, double slower, int series) {
+  std::mt19937 random(static_cast<unsigned>(series));
+  std::normal_distribution<double> noise(0, 0.03);
+  std::string text;
+  for (int second = from; second < to; ++second) {
+    Line line;
+    line.second = second;
+    line.id = id_of(second, series);
+    line.role = "primary";
+    line.replica = line.config = config;
+    line.ttft *= slower * std::exp(noise(random));
+    line.tpot *= slower * std::exp(noise(random));
+    text += line.text();
+  }
+  return text;
+}
+
+/// docs/experiments.md, "Replay": a log, and a replay of it hours later.
+TEST_F(Compare, AReplayIsSetBesideItsLog) {
+  const auto requests = log("requests.jsonl", load_log("vllm-fp16", 0, 1200, 1, 1)),
+             replay = log("replay.jsonl", load_log("candidate", 36'000, 37'200, 1.1, 2));
+  for (const auto& more : {std::vector<std::string>{}, {"--from", "48h"}}) {
+    std::vector<std::string> words{requests, replay, "--a", "vllm-fp16", "--b", "candidate"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto text = compare(words);
+    EXPECT_EQ(text.exit.code, 0);
+    EXPECT_THAT(text.output, AllOf(StartsWith("vllm-fp16 and candidate did not run at the same time: TPOT 20"),
+                                   HasSubstr("Side by side: 1200 requests of vllm-fp16"),
+                                   HasSubstr("The sides do not overlap"), Not(HasSubstr("would do"))));
+    const auto said = report(words);
+    EXPECT_EQ(said.at("apart").at("b").at("from"), "2026-11-21T17:00:00Z");
+    EXPECT_EQ(verdict(said, "tpot").at("withheld"), true);
+    EXPECT_NEAR(verdict(said, "tpot").at("estimate").to_number<double>(), 0.1, 0.01);
+    for (const auto& side : said.at("sides").as_array()) {
+      EXPECT_EQ(side.at("requests"), 1200);
+      EXPECT_NEAR(side.at("rpm").to_number<double>(), 60, 0.1) << "over its own time";
+    }
+    words.push_back("--gate");
+    EXPECT_EQ(compare(words).exit.code, 4);
+  }
+}
+
+/// docs/experiments.md, "Experiments in a file": rows take turns, and --from lies before all of them.
+TEST_F(Compare, ARowsRepetitionsAreAllCounted) {
+  std::string text;
+  for (int turn = 0; turn < 20; ++turn) {
+    text += load_log("H800, 8 at once", 90 * turn, 90 * turn + 45, 1, 2 * turn + 1);
+    text += load_log("H800, 32 at once", 90 * turn + 45, 90 * turn + 90, 1.2, 2 * turn + 2);
+  }
+  const auto cards = log("cards.jsonl", text);
+  std::vector<std::string> words{cards, "--a", "H800, 8 at once", "--b", "H800, 32 at once", "--from", "24h"};
+  const auto said = report(words);
+  EXPECT_EQ(said.at("window").at("from"), "2026-11-21T07:00:00Z") << "where the requests begin";
+  EXPECT_NEAR(said.at("window").at("block_s").to_number<double>(), 180, 0.2);
+  EXPECT_EQ(verdict(said, "tpot").at("verdict"), "worse");
+  EXPECT_NEAR(verdict(said, "tpot").at("estimate").to_number<double>(), 0.2, 0.01);
+  for (const auto& side : said.at("sides").as_array()) EXPECT_EQ(side.at("requests"), 900);
+}
+
+TEST_F(Compare, ATimeWithoutRequestsIsRefusedWithTheOneThatHasSome) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--from", "2030-01-01T00:00:00Z"}, {"--to", "2026-11-21T06:00:00Z"}, {"--from", "24h", "--for", "1h"}}) {
+    auto all = words;
+    all.insert(all.begin(), file);
+    const auto done = compare(all);
+    EXPECT_EQ(done.exit.code, 2);
+    EXPECT_THAT(done.output, HasSubstr("there are requests from 2026-11-21T07:00:00Z to 2026-11-21T07:59:59Z (60 min)"));
+  }
+  EXPECT_THAT(compare({file, "--for", "2h"}).output, HasSubstr("so it has not ended."));
+}
+
+TEST_F(Compare, UnrelatedLogsAreNotMergedWithoutAWord) {
+  const auto one = log("one.jsonl", twin_log(1.1));
+  auto other_text = twin_log(1.0);
+  for (std::size_t at = 0; (at = other_text.find("\"0000000000000001", at)) != std::string::npos; at += 17)
+    other_text[at + 1] = 'a';
+  for (std::size_t at = 0; (at = other_text.find("\"0000000000000002", at)) != std::string::npos; at += 17)
+    other_text[at + 1] = 'a';
+  const auto other = log("other.jsonl", other_text);
+  EXPECT_THAT(compare({one, other}).output, HasSubstr("Unrelated logs: " + one));
+  EXPECT_THAT(compare({one, one}).output, Not(HasSubstr("Unrelated")));
+}
+
+TEST_F(Compare, SeveralCandidatesAreOneTable) {
+  std::string text;
+  std::mt19937 random(3);
+  std::normal_distribution<double> noise(0, 0.03);
+  for (int second = 0; second < 1800; ++second) {
+    int series = 0;
+    for (const auto& [config, shadow, slower] :
+         {std::tuple("fp16", "", 1.0), {"fp16", "control", 1.0}, {"fp8", "first", 1.1}, {"int4", "second", 1.0}}) {
+      Line line;
+      line.second = second;
+      line.id = id_of(second, ++series);
+      line.role = *shadow ? "shadow" : "primary";
+      line.shadow = shadow;
+      if (*shadow) line.pair = id_of(second, 1);
+      line.config = config;
+      line.replica = std::string(config) + shadow;
+      line.ttft *= slower * std::exp(noise(random));
+      line.tpot *= slower * std::exp(noise(random));
+      text += line.text();
+    }
+  }
+  const auto file = log("many.jsonl", text), page = log("report.html", "");
+  const auto done = compare({file, "--html", page, "--gate", "--for", "29m"});
+  EXPECT_EQ(done.exit.code, 3) << "one is worse";
+  EXPECT_THAT(done.output,
+              AllOf(HasSubstr("2 candidates against fp16 (control)\n"), ContainsRegex("\nfp8 +worse +.*worse"),
+                    ContainsRegex("\nint4 +unknown +.*equivalent"), HasSubstr("- fp8 is slower: TPOT")));
+  EXPECT_THAT(read_file(page), HasSubstr("\"title\":\"Candidate int4\""));
+  const auto said = report({file, "--for", "29m"});
+  EXPECT_EQ(said.at("candidates").as_array().size(), 2U);
+  EXPECT_EQ(compare({file, "--b", "int4", "--a", "fp16", "--gate", "--for", "29m", "--margins", "errors=5%"}).exit.code, 0);
+}
+
+/// The printed settings pass the real check, the printed options exist, and the printed comparisons run.
+TEST_F(Compare, ARecipeIsWhatTheProgramTakes) {
+  for (const std::string name : {"upgrade", "quantised", "flags", "gpu"}) {
+    const auto printed = compare({"--recipe", name});
+    ASSERT_EQ(printed.exit.code, 0) << printed.output;
+    const auto settings = log(name + ".toml", printed.output);
+    const auto checked = run_weir({"check", "--config", settings});
+    EXPECT_EQ(checked.exit.code, 0) << checked.output;
+    int ran = 0;
+    std::istringstream lines(printed.output);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("#   $ weir ")) continue;
+      std::istringstream in(line.substr(11));
+      std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+      const auto help = run_weir({words[0], "--help"}).output;
+      for (const auto& word : words) {
+        if (word.starts_with("--")) {
+          EXPECT_THAT(help, ContainsRegex("  (-[a-z],)?" + word + "[ \n]")) << line;
+        }
+      }
+      if (words[0] != "compare") continue;
+      ++ran;
+      const auto a = *(std::ranges::find(words, "--a") + 1), b = *(std::ranges::find(words, "--b") + 1);
+      const auto file = log("recipe.jsonl", load_log(a, 0, 10'800, 1, 1) + load_log(b, 0, 10'800, 1, 2));
+      for (auto& word : words) {
+        if (word == "requests.jsonl") word = file;
+        if (word == "weir.toml") word = settings;
+        if (word == "report.html") word = log("report.html", "");
+      }
+      const auto done = run_weir(words);
+      const bool gate = std::ranges::find(words, "--gate") != words.end();
+      EXPECT_EQ(done.exit.code, gate ? 4 : 0) << "a split tells nothing of faults\n" << done.output;
+      EXPECT_THAT(done.output, HasSubstr("Verdicts: " + b + " against " + a));
+    }
+    EXPECT_GE(ran, 1) << name;
+  }
+  EXPECT_THAT(compare({"--recipe", "update"}).output,
+              HasSubstr("--recipe update is none; there are upgrade, quantised, flags and gpu."));
+  EXPECT_EQ(compare({"--recipe", "update"}).exit.code, 2);
 }
 
 }  // namespace

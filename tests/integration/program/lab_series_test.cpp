@@ -121,7 +121,7 @@ TEST(LabCtrlC, PrintsWhatWasMeasured) {
       // The batches are shorter than the time after which a load looks for Ctrl-C.
       {{"--concurrency", "1,2", "--runs", "10000", "--output-tokens", "10"},
        5000,
-       {"ended by its user", "The knee is the number at once"}},
+       {"ended by its user", "The knee is"}},
       {{"--users", "2,4", "--ramp", "0", "--duration", "10m", "--output-tokens", "10"},
        1,
        {"ended by its user", "E2E against throughput"}},
@@ -164,7 +164,7 @@ TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
   const auto first = run_lab({"experiment", file, "--csv", csv, "--html", page});
   EXPECT_EQ(first.exit.code, 0) << first.output;
   EXPECT_THAT(first.output, AllOf(HasSubstr("[1/4] fast, 1 at once, repetition 1 of 2"),
-                                  HasSubstr("[4/4] fast, 3 at once"), HasSubstr("cost / 1M tokens")));
+                                  HasSubstr("[4/4] fast, 3 at once"), HasSubstr("cost / 1M")));
   EXPECT_THAT(read_file(csv), HasSubstr("\nfast,"));
   EXPECT_THAT(read_file(page), HasSubstr("</html>"));
   const auto kept = read_file(replica_.folder() / "cards.results.jsonl");

@@ -187,8 +187,14 @@ TEST_F(Rollout, ASettingThatIsGoneEndsItsSplit) {
   EXPECT_EQ(on_candidate(replicas_by_conversation(weir, 20)), 20u) << "r0 is the candidate now";
   other.rollouts.clear();
   weir.reload(other, "rollout fp8 removed");
+  // Each conversation has its own prompt: none is kept at a replica by its beginning.
   std::set<std::string> both;
-  look_until("both replicas to answer", [&] { return both.insert(who_answers(weir)), both.size() == 2; });
+  int next = 0;
+  look_until("both replicas to answer", [&] {
+    const auto got = fetch(weir.port(), post(chat, chat_body("question " + std::to_string(++next))));
+    both.insert(got.head.field("x-weir-replica").value_or(""));
+    return both.size() == 2;
+  });
 }
 
 /// The gate of a shadow step takes minutes to pass, so an earlier weir has seen that.

@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <sstream>
 
+#include "metrics/wire/json/writer.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
@@ -71,7 +72,7 @@ TEST(Llmperf, HasTheKeysThatProgramsRead) {
   Llmperf llmperf;
   llmperf.add(answered(0), task());
   const auto json_of = [](const Llmperf& of, const std::optional<Cost>& cost) {
-    JsonWriter json;
+    metrics::wire::JsonWriter json;
     of.write(json, cost);
     return boost::json::parse(json.written());
   };

@@ -29,41 +29,38 @@ std::size_t requests_over(const Results& results) {
 
 class EachKind : public testing::TestWithParam<std::pair<std::string_view, Kind>> {};
 
-TEST_P(EachKind, HasParentsBeforeChildrenAndTheRestInTheOrderOfArrival) {
-  const Workload workload = make_workload(GetParam().second, 1, mooncake);
+TEST_P(EachKind, HasParentsBeforeChildrenAndIsTheSameForTheSameSeed) {
+  const Workload workload = make_workload(GetParam().second, 1, mooncake),
+                 same = make_workload(GetParam().second, 1, mooncake);
+  ASSERT_EQ(workload.requests.size(), same.requests.size());
   double last = 0;
   for (std::size_t i = 0; i < workload.requests.size(); ++i) {
     const TracedRequest& request = workload.requests[i];
     if (request.parent) {
       ASSERT_LT(*request.parent, i);
     } else {
-      EXPECT_GE(request.at, last);
+      EXPECT_GE(request.at, last) << "the others stand in the order of their arrival";
       last = request.at;
     }
     EXPECT_EQ(request.blocks.size(), (request.prompt_tokens + request.output_tokens) / engine::block_tokens);
+    EXPECT_EQ(request.blocks, same.requests[i].blocks);
     ASSERT_TRUE(request.facts && request.facts->whole_json);
+    EXPECT_EQ(request.facts->text.code_points, same.requests[i].facts->text.code_points);
   }
+  EXPECT_EQ(workload.capacity, same.capacity);
   EXPECT_GT(workload.capacity, 0);
   EXPECT_LT(workload.repeated, workload.prompt_tokens);
   EXPECT_GT(rate_of(workload.requests), 0.5);
   EXPECT_LT(rate_of(workload.requests), 2);
 }
 
-TEST_P(EachKind, IsTheSameForTheSameSeed) {
-  const Workload a = make_workload(GetParam().second, 3, mooncake), b = make_workload(GetParam().second, 3, mooncake),
-                 other = make_workload(GetParam().second, 4, mooncake);
-  ASSERT_EQ(a.requests.size(), b.requests.size());
-  for (std::size_t i = 0; i < a.requests.size(); ++i) {
-    EXPECT_EQ(a.requests[i].blocks, b.requests[i].blocks);
-    EXPECT_EQ(a.requests[i].facts->text.code_points, b.requests[i].facts->text.code_points);
-  }
-  if (GetParam().second != Kind::mooncake) {
-    EXPECT_FALSE(std::ranges::equal(a.requests, other.requests, {}, &TracedRequest::blocks, &TracedRequest::blocks));
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(All, EachKind, testing::ValuesIn(kind_words),
                          [](const auto& word) { return std::string(word.param.first); });
+
+TEST(Workload, IsAnotherForAnotherSeed) {
+  const Workload a = make_workload(Kind::no_reuse, 1, mooncake), b = make_workload(Kind::no_reuse, 2, mooncake);
+  EXPECT_FALSE(std::ranges::equal(a.requests, b.requests, {}, &TracedRequest::blocks, &TracedRequest::blocks));
+}
 
 TEST(Workload, ATurnBeginsAsItsParentAndTheAnswerDid) {
   for (const Kind kind : {Kind::conversations, Kind::reasoning}) {

@@ -111,9 +111,9 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   for (int scrapes = 0; scrapes < 2; ++scrapes) {
     const Scrape now = scrape();
     for (const auto& [name, type] : now.types) {
-      // No engine here has told anything, no pool has a queue or a rollout, and no shadow is on.
+      // No engine here has told anything, no pool has a queue or a rollout, no shadow is on, and nothing is wrong.
       const bool told = name.starts_with("weir_comparison_") || name.starts_with("weir_rollout_") ||
-                        name == "weir_kv_tokens" || name == "weir_requests_waiting" ||
+                        name == "weir_finding" || name == "weir_pool_saturation" || name == "weir_kv_tokens" || name == "weir_requests_waiting" || name == "weir_finding" ||
                         name.starts_with("weir_engine_") || name.starts_with("weir_ledger_");
       if (told || !name.starts_with("weir_")) continue;
       const bool there = std::ranges::any_of(

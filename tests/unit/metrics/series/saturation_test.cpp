@@ -76,8 +76,9 @@ TEST(Saturation, FallsWithEachReplicaAndGrowsWithEachRequest) {
     const Waiting waiting{up_to(50), up_to(20'000)};
     std::vector<Has> replicas;
     for (auto left = 1 + up_to(7); left > 0; --left)
-      replicas.push_back({static_cast<std::uint32_t>(up_to(64)), up_to(60'000), static_cast<std::uint32_t>(1 + up_to(64)),
-                          1 + up_to(60'000), static_cast<ReplicaState>(up_to(4))});
+      replicas.push_back({static_cast<std::uint32_t>(up_to(64)), up_to(60'000),
+                          static_cast<std::uint32_t>(1 + up_to(64)), 1 + up_to(60'000),
+                          static_cast<ReplicaState>(up_to(4))});
     const auto now = of(waiting, replicas);
     const bool any = std::ranges::any_of(
         replicas, [](const Has& one) { return one.state == ReplicaState::up || one.state == ReplicaState::starting; });

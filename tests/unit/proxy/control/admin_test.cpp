@@ -11,11 +11,15 @@
 #include <cerrno>
 #include <string_view>
 
+#include "proxy/control/page_files.hpp"
+
 namespace weir::proxy::control {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 const std::string healthy = "GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -137,8 +141,8 @@ class AdminRoutes : public AdminConnections {
 TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
   EXPECT_EQ(
       ask("GET", "/metric").body,
-      "known here: /metrics /-/healthy /-/ready /api/replicas /api/live /api/live/stream /api/live/window /api/events "
-      "/api/settings /api/compare /api/gate /api/rollout, and by POST "
+      "known here: / /metrics /-/healthy /-/ready /api/replicas /api/live /api/live/stream /api/live/window "
+      "/api/events /api/settings /api/compare /api/gate /api/rollout, and by POST "
       "/api/rollout/NAME/start /api/rollout/NAME/pause /api/rollout/NAME/promote /api/rollout/NAME/abort /-/reload "
       "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
       "/api/bypass/on /api/bypass/off\n");
@@ -147,6 +151,7 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 }
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
+  live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
   for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout",
                            "/api/live", "/api/live/window", "/api/events"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
@@ -174,6 +179,33 @@ TEST_F(AdminRoutes, FindTheNameBetweenTheirParts) {
   EXPECT_THAT(ask("POST", "/api/replicas/a/b/drain").body, HasSubstr("no replica is named 'a/b'"));
   for (const auto* other : {"/api/shadow/on", "/api/shadow/off", "/api/replicas/drain", "/api/replicas/undrain"})
     EXPECT_EQ(ask("GET", other).status, "404") << other;
+}
+
+TEST_F(AdminRoutes, HaveThePageOnTheAdminListenerAlone) {
+  for (const auto& file : live::page::files()) {
+    const std::string path(file.path);
+    EXPECT_EQ(ask("GET", path).status, "200") << path;
+    EXPECT_EQ(ask("HEAD", path).body, "") << path;
+    EXPECT_EQ(ask("POST", path).status, "405") << path;
+    EXPECT_EQ(ask("GET", path, AdminScope::metrics).status, "404") << path;
+  }
+  for (const auto* other : {"/page", "/page/", "/page/none.js", "/page/../page/main.js", "/index.html"})
+    EXPECT_EQ(ask("GET", other).status, "404") << other;
+}
+
+TEST_F(AdminRoutes, SendThePageWithWhatGuardsItAndOnlyOnce) {
+  auto one = connect(AdminScope::admin);
+  one.sends("GET / HTTP/1.1\r\nHost: any\r\n\r\n");
+  run(one);
+  for (const auto& [name, value] : page_fields)
+    EXPECT_THAT(one.got, HasSubstr(std::string(name) + ": " + std::string(value) + "\r\n"));
+  const auto begin = one.got.find("ETag: ") + 6;
+  const auto tag = one.got.substr(begin, one.got.find("\r\n", begin) - begin);
+  auto again = connect(AdminScope::admin);
+  again.sends("GET / HTTP/1.1\r\nHost: any\r\nIf-None-Match: \"x\", " + tag + "\r\n\r\n");
+  run(again);
+  EXPECT_THAT(again.got, StartsWith("HTTP/1.1 304 "));
+  EXPECT_THAT(again.got, EndsWith("\r\n\r\n"));
 }
 
 }  // namespace

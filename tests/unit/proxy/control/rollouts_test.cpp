@@ -73,12 +73,13 @@ class RolloutsOfAFleet : public ::testing::Test {
     return 0;
   }
   /// A request of the pool ended, after this time to the first token.
-  void end_request(const std::string& config, std::chrono::milliseconds ttft) {
+  void end_request(const std::string& config, std::chrono::milliseconds ttft,
+                   metrics::Outcome outcome = metrics::Outcome::ok) {
     metrics::record::RequestRecord record;
     record.pool = "chat";
     record.replica = record.config = config;
     record.facts.stream = true;
-    record.outcome = metrics::Outcome::ok;
+    record.outcome = outcome;
     record.received = now;
     record.sent = now;
     record.answer.first_token = now + ttft;
@@ -154,6 +155,30 @@ TEST_F(RolloutsOfAFleet, MissesOfTheCandidateSendItBackAndCountOnce) {
   tick();
   EXPECT_EQ(state(), "returned");
   EXPECT_EQ(moves("misses"), 1u);
+}
+
+TEST_F(RolloutsOfAFleet, TheGateOfALiveStepCountsEmptyAnswers) {
+  begin();
+  ask(Wish::start);
+  ask(Wish::promote);
+  const auto gate = [&] {
+    const auto snapshot = fleet.snapshot();
+    return gate_of_split(*snapshot->pools[0], *snapshot, history, now)().gate;
+  };
+  const auto end = [&](const std::string& config, int times, metrics::Outcome outcome) {
+    for (int i = 0; i < times; ++i) end_request(config, std::chrono::milliseconds(100), outcome);
+    history.take(finished, now);
+  };
+  for (const auto* config : {"old", "new"}) {
+    end(config, 30, metrics::Outcome::ok);
+    end(config, 10, metrics::Outcome::ok_empty);
+  }
+  EXPECT_EQ(gate().word, metrics::compare::comparison::Gate::unknown) << "both sides have some";
+  end("new", 30, metrics::Outcome::ok_empty);
+  end("old", 30, metrics::Outcome::ok);
+  EXPECT_EQ(gate().word, metrics::compare::comparison::Gate::worse);
+  EXPECT_THAT(gate().worse, testing::Contains("empty: 40 of 70 of the candidate's answers are empty, 10 of 70 of the "
+                                              "others'"));
 }
 
 TEST_F(RolloutsOfAFleet, ACandidateThatIsDownGoesBackWithinASecond) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "../said.hpp"
 
 namespace weir::proxy::events {
@@ -52,6 +55,23 @@ TEST(Events, ALongTextIsCutBetweenCharacters) {
   EXPECT_EQ(cut, std::string(Ring::longest_text - 4, 'a') + "...");
   ring.add(event(std::string(Ring::longest_text, 'a')));
   EXPECT_EQ(ring.since(0).events[1].text.size(), Ring::longest_text);
+}
+
+TEST(Events, AreToldOnManyThreads) {
+  Ring ring;
+  std::vector<std::thread> tellers;
+  for (int i = 0; i < 4; ++i)
+    tellers.emplace_back([&ring] {
+      for (int n = 0; n < 500; ++n) ring.add(event("x"));
+    });
+  for (std::uint64_t last = 0; last < 2000;) {
+    const auto since = ring.since(last, Ring::most);
+    for (std::size_t i = 1; i < since.events.size(); ++i)
+      ASSERT_EQ(since.events[i].seq, since.events[i - 1].seq + 1);
+    last = std::max(last, since.last);
+  }
+  for (auto& teller : tellers) teller.join();
+  EXPECT_EQ(ring.since(0).last, 2000u);
 }
 
 TEST(Events, HaveTheWordsOfTheLog) {

@@ -226,7 +226,7 @@ TEST(ClientKeys, TakeAsLongForEachOfManyAsOfFew) {
     }
     return least;
   };
-  EXPECT_LT(seconds(4000), 9 * seconds(1000)) << "four times the keys; squares would be 16";
+  EXPECT_LT(seconds(4000), 24 * seconds(500)) << "eight times the keys; squares would be 64";
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(Page, ReadsMembersThatTheReportHas) {
   const std::string scripts =
       std::string(assets::charts_js) + std::string(assets::forest_js) + std::string(assets::report_js);
   const std::regex member(R"(\b(report|verdict|side|shown|point)\.([a-z_]+))");
-  const std::set<std::string> made_here{"label_a", "label_b"};
+  const std::set<std::string> made_here{"shown"};
   const auto& side = report.at("sides").at(0).as_object();
   const std::pair<std::string, const json::object*> objects[]{
       {"report", &report.as_object()},

@@ -12,7 +12,7 @@
 namespace weir::metrics::compare::statistics {
 namespace {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_minute = std::numeric_limits<double>::quiet_NaN();
 
 /// Minutes of ln(b/a) of two replicas whose speeds drift by themselves (Ornstein-Uhlenbeck, steps of 5 s), for two
 /// figures that share the drift and have a noise of their own: 1 % and 3 %.
@@ -150,7 +150,7 @@ TEST(Change, NeedsEnoughValuesAndOneThatMatters) {
   EXPECT_FALSE(change_in({}, 0.02));
   // Minutes without values have their places, and no more.
   std::vector<double> holes;
-  for (std::size_t i = 0; i < minutes.size(); ++i) holes.insert(holes.end(), {missing, minutes[i]});
+  for (std::size_t i = 0; i < minutes.size(); ++i) holes.insert(holes.end(), {no_minute, minutes[i]});
   const auto found = change_in(holes, 0.02);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->at, 21U);

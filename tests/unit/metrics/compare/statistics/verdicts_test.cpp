@@ -86,6 +86,34 @@ TEST(Verdicts, OneMetricAlone) {
   }
 }
 
+TEST(Verdicts, PIsTheSequencesWhereThereIsOne) {
+  Effect effect;
+  effect.sequence = Sequence{0.05, 30, 0.001};
+  const double margin = std::log1p(effect.margin);
+  EXPECT_NEAR(p_value(effect), p_value_beyond(0.05 - margin, *effect.sequence), 1e-12);
+  EXPECT_LT(p_value(effect), 0.05);
+  effect.sequence->mean = 0;
+  EXPECT_EQ(p_value(effect), 1);
+}
+
+/// Not worse by a wider margin, though not within the narrow one.
+TEST(Verdicts, NotWorseTakesItsOwnMargin) {
+  Effect effect;
+  effect.worse_margin = 0.10;
+  for (const bool by_sequence : {false, true}) {
+    if (by_sequence)
+      effect.sequence = Sequence{0.02, 30, 0.002};
+    else
+      effect.estimate = Estimate{0.02, 0.02, 9};
+    EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::not_worse);
+    effect.worse_margin = 0.03;
+    EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
+    effect.worse_margin = 0.10;
+  }
+  effect.worse_margin.reset();
+  EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
+}
+
 TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
   // p is 0.04 or so: enough alone and as the last of a family, too little as the first of four.
   const Effect weak = effect(Metric::ttft, 0.02 + 0.0104, 0.01), none = effect(Metric::tpot, 0, 0.5);
@@ -133,6 +161,20 @@ TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
       return decision.finding != Finding::equivalent && decision.finding != Finding::inconclusive;
     });
     EXPECT_EQ(any, smallest <= 0.0125);
+  }
+}
+
+/// A chart has what is worse on the right, of every metric.
+TEST(Verdicts, WorseIsAlwaysMore) {
+  for (std::size_t i = 0; i < metric_count; ++i) {
+    const auto metric = static_cast<Metric>(i);
+    for (const double mean : {-0.5, 0.5}) {
+      const std::vector<Effect> family{effect(metric, mean, 0.02)};
+      const Finding finding = decide(family)[0].finding;
+      const bool more = finding == Finding::worse || finding == Finding::longer;
+      EXPECT_EQ(more, mean > 0) << name_of(metric);
+      EXPECT_EQ(finding == Finding::better || finding == Finding::shorter, mean < 0) << name_of(metric);
+    }
   }
 }
 

@@ -531,7 +531,7 @@ std::vector<std::string_view> cut(Random& random, std::string_view body) {
 
 TEST(PromptPrefix, IsTheReferences) {
   Random random(1);
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 800; ++i) {
     const Api api = std::array{chat, anthropic, responses}[below(random, 3)];
     const json::object members = random_body(random, api);
     const std::string body = with_void_members(random, members, written(random, members));
@@ -612,7 +612,7 @@ TEST(PromptPrefix, SharesAnchorsUpToTheFirstDifferenceOnly) {
 
 TEST(PromptPrefix, FindsTheLastTurn) {
   Random random(4);
-  for (int run = 0; run < 10; ++run) {
+  for (int run = 0; run < 4; ++run) {
     json::array messages;
     Anchors before;
     for (int turn = 1; turn <= 60; ++turn) {

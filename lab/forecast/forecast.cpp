@@ -1,0 +1,295 @@
+#include "lab/forecast/forecast.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "config/policy_words.hpp"
+#include "lab/engine/random.hpp"
+#include "lab/load/workload.hpp"
+#include "lab/text.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/wire/request/inspector.hpp"
+
+namespace weir::lab::forecast {
+namespace {
+
+using metrics::compare::statistics::quantile;
+using metrics::compare::statistics::quantile_of_sorted;
+using plan::TracedRequest;
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = (a ^ b * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  return x ^ x >> 31;
+}
+
+/// Names the tokens of a prompt and of what the next turn says again of its answer, as its texts are made
+/// (lab/load/workload.cpp).
+std::vector<std::uint64_t> blocks_of(const load::TraceEntry& entry) {
+  engine::PromptBlocks blocks;
+  std::uint64_t left = entry.prompt_tokens + entry.output_tokens;
+  const auto add = [&](std::uint64_t text, std::uint64_t tokens) {
+    for (std::uint64_t i = 0; i < tokens && left > 0; ++i, --left) blocks.add(mixed(text, i));
+  };
+  for (std::size_t i = 0; i < entry.messages.size(); ++i) add(mixed(entry.conversation, i), entry.messages[i]);
+  add(mixed(entry.conversation, entry.messages.size()), left);
+  return blocks.take();
+}
+
+/// Places each request where the log has it.
+class AsLogged final : public plan::Router {
+ public:
+  explicit AsLogged(const ServedLog& log) : log_(log) {}
+  std::size_t choose(std::size_t i, const TracedRequest& /*request*/, const plan::Fleet& /*fleet*/) override {
+    return log_.requests[i].replica;
+  }
+
+ private:
+  const ServedLog& log_;
+};
+
+void check_fit(const ServedLog& log, const EngineLimits& limits) {
+  for (const LoggedRequest& request : log.requests) {
+    const std::uint64_t tokens = request.prompt_tokens + request.output_tokens;
+    if (tokens + engine::block_tokens > limits.kv_tokens) {
+      throw std::invalid_argument("a request of the log has " + std::to_string(tokens) +
+                                  " tokens, which do not fit into a KV cache of " + std::to_string(limits.kv_tokens) +
+                                  " tokens; give --kv-tokens what the engines tell");
+    }
+  }
+}
+
+/// Gathers the latencies of a run. `overheads` are the replicas' times beside their engines.
+struct Gathered {
+  std::vector<double> ttft, tpot;
+
+  void add(const plan::Served& served, std::span<const double> overheads) {
+    if (served.ttft) ttft.push_back(*served.ttft + overheads[served.asked.back()]);
+    if (served.tpot) tpot.push_back(*served.tpot);
+  }
+};
+
+/// Compares what did happen with what the fitted engines make of it.
+void predict(Forecast& forecast, const ServedLog& log, std::span<const TracedRequest> requests, plan::Setup setup,
+             std::span<const double> overheads) {
+  // The engines had the requests in the order in which they were sent, and without regard to turns.
+  std::vector<std::size_t> order(requests.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return log.requests[i].sent; });
+  ServedLog sent;
+  std::vector<TracedRequest> as_sent;
+  for (const std::size_t i : order) {
+    sent.requests.push_back(log.requests[i]);
+    TracedRequest& request = as_sent.emplace_back(requests[i]);
+    request.at = log.requests[i].sent;
+    request.parent.reset();
+  }
+  setup.router = std::make_shared<AsLogged>(sent);
+  const auto results = plan::Simulation(setup).serve(as_sent, plan::rate_of(as_sent));
+  std::vector<Gathered> logged(log.replicas.size() + 1), simulated(log.replicas.size() + 1);
+  for (std::size_t i = 0; i < sent.requests.size(); ++i) {
+    const LoggedRequest& request = sent.requests[i];
+    for (const std::size_t row : {request.replica, log.replicas.size()}) {
+      // Both sides have the same requests: those that were streams.
+      const plan::Served& served = results.requests[i];
+      if (request.ttft && served.ttft) {
+        logged[row].ttft.push_back(*request.ttft);
+        simulated[row].ttft.push_back(*served.ttft + overheads[request.replica]);
+      }
+      if (request.tpot && served.tpot) {
+        logged[row].tpot.push_back(*request.tpot);
+        simulated[row].tpot.push_back(*served.tpot);
+      }
+    }
+  }
+  forecast.logged_ttft = logged.back().ttft;
+  forecast.simulated_ttft = simulated.back().ttft;
+  std::ranges::sort(forecast.logged_ttft);
+  std::ranges::sort(forecast.simulated_ttft);
+  for (std::size_t row = 0; row < logged.size(); ++row) {
+    forecast.predictions.push_back({row < log.replicas.size() ? log.replicas[row] : "all",
+                                    latencies_of(std::move(logged[row].ttft), std::move(logged[row].tpot)),
+                                    latencies_of(std::move(simulated[row].ttft), std::move(simulated[row].tpot))});
+  }
+}
+
+constexpr std::size_t parts = 10;
+
+/// Draws tenths of the log, with replacement, one behind the other. A part that is drawn twice has other texts the
+/// second time. A turn whose parent is in another part comes at its own time.
+std::vector<TracedRequest> resampled(std::span<const TracedRequest> requests, engine::Random& random) {
+  std::vector<TracedRequest> drawn;
+  const double length = requests.back().at / parts;
+  for (std::size_t p = 0; p < parts; ++p) {
+    const std::size_t part = random.below(parts);
+    const std::size_t begin = requests.size() * part / parts, end = requests.size() * (part + 1) / parts;
+    // Tenths have as many requests, and each lasts as long as it did.
+    const double from = requests[begin].at;
+    const double starts = p == 0 ? 0 : drawn.back().at + length / static_cast<double>(end - begin);
+    const std::size_t moved = drawn.size();
+    double last = starts;
+    for (std::size_t i = begin; i < end; ++i) {
+      TracedRequest& request = drawn.emplace_back(requests[i]);
+      request.at = last = std::max(last, starts + requests[i].at - from);
+      if (request.parent && *request.parent >= begin) {
+        *request.parent += moved - begin;
+      } else {
+        request.parent.reset();
+      }
+      const std::uint64_t copy = p + 1;
+      request.session = mixed(request.session, copy);
+      for (std::uint64_t& block : request.blocks) block = mixed(block, copy);
+      if (!request.prefix) continue;
+      metrics::wire::PromptPrefix prefix = *request.prefix;
+      for (auto& anchor : prefix.anchors) anchor.key = mixed(anchor.key, copy);
+      request.prefix = std::make_shared<const metrics::wire::PromptPrefix>(std::move(prefix));
+    }
+  }
+  return drawn;
+}
+
+/// The engines of a scenario, and their overheads.
+struct Fleet {
+  std::vector<engine::EngineSettings> engines;
+  std::vector<double> overheads;
+};
+
+Fleet fleet_of(std::span<const EngineFit> fits, std::size_t replicas, const EngineLimits& limits, bool caching) {
+  Fleet fleet;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    const EngineFit& fit = fits[r % fits.size()];
+    fleet.engines.push_back(settings_of(fit, limits, caching));
+    fleet.overheads.push_back(fit.overhead);
+  }
+  return fleet;
+}
+
+plan::Setup setup_of(const Fleet& fleet, std::uint64_t seed) {
+  plan::Setup setup;
+  setup.engines = fleet.engines;
+  setup.seed = seed;
+  setup.engine_seed = seed * 101;
+  setup.probes = false;
+  setup.endless_queue = true;
+  setup.kv_tokens_known = true;
+  return setup;
+}
+
+/// The figures of one run of a scenario.
+struct Run {
+  Gathered gathered;
+  double computed_tokens = 0;
+};
+
+Run run(const Fleet& fleet, const Scenario& scenario, std::span<const TracedRequest> requests, double speed,
+        std::uint64_t seed) {
+  plan::Setup setup = setup_of(fleet, seed);
+  setup.policy = scenario.policy;
+  setup.prefix_aware = scenario.prefix_aware;
+  const auto results = plan::Simulation(setup).serve(requests, speed * plan::rate_of(requests));
+  Run run;
+  for (const plan::Served& served : results.requests) run.gathered.add(served, fleet.overheads);
+  for (const std::uint64_t tokens : results.prefilled) run.computed_tokens += static_cast<double>(tokens);
+  return run;
+}
+
+Interval interval_of(std::vector<double>& values) {
+  const std::span<double> all(values);
+  std::ranges::sort(all);
+  return {quantile_of_sorted(std::span<const double>(all), 0.05), quantile_of_sorted(std::span<const double>(all), 0.95)};
+}
+
+/// Thinking goes faster as the arrivals do.
+void hurry(std::vector<TracedRequest>& requests, double speed) {
+  for (TracedRequest& request : requests) request.think /= speed;
+}
+
+}  // namespace
+
+Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot) {
+  const std::span<double> first(ttft), rest(tpot);
+  return {quantile(first, 0.5), quantile(first, 0.9), quantile(first, 0.99), quantile(rest, 0.5),
+          quantile(rest, 0.9),  quantile(rest, 0.99), ttft.size()};
+}
+
+std::vector<TracedRequest> requests_of(const ServedLog& log) {
+  std::vector<TracedRequest> requests;
+  load::WorkloadSettings texts;
+  texts.trace = log.trace;
+  const load::Workload workload(texts);
+  for (std::size_t i = 0; i < log.requests.size(); ++i) {
+    const LoggedRequest& logged = log.requests[i];
+    TracedRequest& request = requests.emplace_back();
+    request.at = logged.arrived;
+    request.prompt_tokens = logged.prompt_tokens;
+    request.output_tokens = logged.output_tokens;
+    request.parent = logged.parent;
+    if (logged.parent) request.think = logged.arrived - log.requests[*logged.parent].ended;
+    request.session = log.trace[i].conversation;
+    request.blocks = blocks_of(log.trace[i]);
+    // Where weir is not told how long an answer may be, the body says so, too.
+    const auto messages = workload.messages({i, 0, logged.prompt_tokens, logged.output_tokens});
+    const std::string body =
+        load::request_body(load::Api::chat, "planned", messages, {logged.max_tokens.value_or(1024), true});
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
+                                              metrics::SipKey{1, 2});
+    inspector.feed(body);
+    request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
+    request.prefix = inspector.take_prefix();
+  }
+  return requests;
+}
+
+Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, const ForecastSettings& settings,
+                  const std::function<void(const std::string&)>& tell) {
+  check_fit(log, settings.limits);
+  Forecast forecast;
+  forecast.fits = fit_engines(log, settings.limits.prefill_budget);
+  auto requests = requests_of(log);
+  const bool caching = log.cached_tokens_told;
+  {
+    const Fleet fleet = fleet_of(forecast.fits, log.replicas.size(), settings.limits, caching);
+    predict(forecast, log, requests, setup_of(fleet, settings.seed), fleet.overheads);
+  }
+  hurry(requests, settings.speed);
+
+  std::vector<Fleet> fleets;
+  for (const Scenario& scenario : scenarios) {
+    fleets.push_back(fleet_of(forecast.fits, scenario.replicas, settings.limits, caching));
+    if (tell) tell(counted(scenario.replicas, "replica") + " by " + std::string(config::name_of(scenario.policy)));
+    Run whole = run(fleets.back(), scenario, requests, settings.speed, settings.seed);
+    Outcome& outcome = forecast.outcomes.emplace_back();
+    outcome.scenario = scenario;
+    outcome.latencies = latencies_of(whole.gathered.ttft, whole.gathered.tpot);
+    outcome.computed_tokens = whole.computed_tokens;
+    std::ranges::sort(whole.gathered.ttft);
+    outcome.ttft = std::move(whole.gathered.ttft);
+  }
+  // All scenarios have the same resampled logs.
+  std::vector<std::array<std::vector<double>, 3>> values(scenarios.size());
+  engine::Random random(settings.seed);
+  for (std::uint64_t n = 0; n < settings.resamples; ++n) {
+    if (tell) tell("resampled log " + std::to_string(n + 1) + " of " + std::to_string(settings.resamples));
+    const auto drawn = resampled(requests, random);
+    for (std::size_t s = 0; s < scenarios.size(); ++s) {
+      const Run one = run(fleets[s], scenarios[s], drawn, settings.speed, settings.seed + n + 1);
+      const Latencies latencies = latencies_of(one.gathered.ttft, one.gathered.tpot);
+      values[s][0].push_back(latencies.ttft_p50);
+      values[s][1].push_back(latencies.ttft_p99);
+      values[s][2].push_back(latencies.tpot_p50);
+    }
+  }
+  for (std::size_t s = 0; s < scenarios.size(); ++s) {
+    Outcome& outcome = forecast.outcomes[s];
+    outcome.ttft_p50 = interval_of(values[s][0]);
+    outcome.ttft_p99 = interval_of(values[s][1]);
+    outcome.tpot_p50 = interval_of(values[s][2]);
+  }
+  return forecast;
+}
+
+}  // namespace weir::lab::forecast

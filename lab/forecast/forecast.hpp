@@ -1,0 +1,82 @@
+// What a pool would have done with a log's requests under another policy, with another number of replicas, or with
+// prefix awareness: the balancer and the story in simulated time (lab/plan/simulation.hpp), in front of engine models
+// whose constants are fitted from the log.
+//
+// First the log's requests are simulated where and when the replicas had them, to see how well the fitted engines
+// predict what did happen. Then each scenario gets the requests as clients sent them: a turn comes as long after the end
+// of the turn before it as in the log. Each scenario is also run on resampled logs (block bootstrap of tenths), which
+// gives an interval.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "lab/forecast/fit.hpp"
+#include "lab/forecast/served_log.hpp"
+#include "lab/plan/simulation.hpp"
+
+namespace weir::lab::forecast {
+
+/// Times in seconds. A value is NaN where there was no request to measure.
+struct Latencies {
+  double ttft_p50 = 0, ttft_p90 = 0, ttft_p99 = 0;
+  double tpot_p50 = 0, tpot_p90 = 0, tpot_p99 = 0;
+  std::uint64_t requests = 0;
+};
+Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot);
+
+/// What a replica did, and what its fitted engine makes of the same requests. TTFT counts from when it had them.
+struct Prediction {
+  std::string replica;  ///< "all" for all of them.
+  Latencies logged, simulated;
+};
+
+struct Scenario {
+  std::size_t replicas = 1;  ///< The first ones of the log by name; more than the log has are like the first again.
+  config::Policy policy = config::Policy::least_queued_tokens;
+  bool prefix_aware = false;
+  bool operator==(const Scenario&) const = default;
+};
+
+/// What 90 % of the resampled logs gave.
+struct Interval {
+  double low = 0, high = 0;
+};
+
+/// TTFT counts from when the client sent the request.
+struct Outcome {
+  Scenario scenario;
+  Latencies latencies;
+  Interval ttft_p50, ttft_p99, tpot_p50;
+  double computed_tokens = 0;  ///< Prompt tokens that were not found in a cache.
+  std::vector<double> ttft;    ///< In order.
+};
+
+struct ForecastSettings {
+  EngineLimits limits;
+  double speed = 1;          ///< Divides the times between arrivals.
+  std::uint64_t resamples = 20;
+  std::uint64_t seed = 1;
+};
+
+struct Forecast {
+  std::vector<EngineFit> fits;  ///< By replica.
+  std::vector<Prediction> predictions;  ///< By replica, then of all.
+  std::vector<double> logged_ttft, simulated_ttft;  ///< Of all, in order.
+  std::vector<Outcome> outcomes;
+};
+
+/// `tell` is told what is about to be simulated. Throws std::invalid_argument with a sentence where the log does not
+/// determine the engines, or a request fits into none.
+Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, const ForecastSettings& settings,
+                  const std::function<void(const std::string&)>& tell = {});
+
+/// Makes the requests of a simulation from those of a log: lengths and arrivals are the log's, texts are made up. Those
+/// of a conversation begin alike.
+std::vector<plan::TracedRequest> requests_of(const ServedLog& log);
+
+}  // namespace weir::lab::forecast
