@@ -29,11 +29,15 @@ std::string turn(int conversation, int turns, const std::string& fields = "", co
   return post(body + more + "}", fields);
 }
 
+const std::string answered =
+    R"({"object":"chat.completion","choices":[{"message":{"content":"a"},"finish_reason":"stop"}],)"
+    R"("usage":{"prompt_tokens":600,"completion_tokens":1,"total_tokens":601}})";
+
 class Prefixes : public testing::Test {
  protected:
   void begin(std::size_t replicas, const ScriptedProxy::Change& change) {
     proxy = std::make_unique<ScriptedProxy>(replicas, change);
-    for (auto& plan : proxy->plan) plan = {says(whole_answer("200 OK", completion))};
+    for (auto& plan : proxy->plan) plan = {says(whole_answer("200 OK", answered))};
   }
   std::size_t requests_of(std::size_t replica) const {
     std::size_t count = 0;
@@ -80,7 +84,7 @@ TEST_F(Prefixes, SendAConversationWhereItsLastTurnWas) {
 TEST_F(Prefixes, GoWithEachAttempt) {
   begin(2, aware());
   for (std::size_t i = 0; i < 2; ++i)
-    proxy->plan[i] = {says(whole_answer("500 x", "{}")), says(whole_answer("200 OK", completion))};
+    proxy->plan[i] = {says(whole_answer("500 x", "{}")), says(whole_answer("200 OK", answered))};
   EXPECT_EQ(read_answer(proxy->asks(turn(1, 1))->got).status, 500u);
   EXPECT_GT(sums(0).looked_up, 0u);
   EXPECT_EQ(sums(0).looked_up, sums(1).looked_up);
