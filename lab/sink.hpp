@@ -39,8 +39,9 @@ inline void refuse_mixed(std::initializer_list<std::pair<std::string_view, std::
   for (const auto& [option, path] : outputs) {
     if (path != "-") continue;
     if (!first.empty()) {
-      throw std::invalid_argument(std::string(first) + " and " + std::string(option) +
-                                  " are both \"-\", and would run together on standard output; give one of them a file");
+      throw std::invalid_argument(
+          std::string(first) + " and " + std::string(option) +
+          " are both \"-\", and would run together on standard output; give one of them a file");
     }
     first = option;
   }

@@ -95,9 +95,10 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
   const auto read_arrivals = [&options](const std::string& text) {
     const auto arrivals = load::arrivals_of(text);
     if (!arrivals) {
-      throw CLI::ValidationError("--arrivals", "\"" + config::one_line(text) +
-                                                   "\" must be poisson, constant, gamma:CV (0.01 to 100, such as gamma:2) "
-                                                   "or burst:N (1 to 100000, such as burst:8)");
+      throw CLI::ValidationError(
+          "--arrivals", "\"" + config::one_line(text) +
+                            "\" must be poisson, constant, gamma:CV (0.01 to 100, such as gamma:2) or burst:N (1 to "
+                            "100000, such as burst:8)");
     }
     options.settings.workload.arrivals = *arrivals;
   };
@@ -106,10 +107,12 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
       ->default_str("poisson")
       ->type_name("HOW")
       ->needs("--rate");
-  load.add_option_function<std::string>(
-          "--warm-up", [&options](const std::string& text) { options.settings.warm_up = read_seconds("--warm-up", text); },
-          "Time before the measured part: what begins in it is in no figure, and marked in the log; --duration begins "
-          "after it, --requests counts from the start")
+  const auto read_warm_up = [&options](const std::string& text) {
+    options.settings.warm_up = read_seconds("--warm-up", text);
+  };
+  load.add_option_function<std::string>("--warm-up", read_warm_up,
+                                        "Time before the measured part: what begins in it is in no figure, and marked "
+                                        "in the log; --duration begins after it, --requests counts from the start")
       ->type_name("TIME")
       ->excludes("--prefill-cost");
   load.add_option("--requests", options.settings.requests,
@@ -265,7 +268,8 @@ void add_load_command(CLI::App& app, int& status) {
           "--api-key-file", [&s](const std::string& path) { s.api_key = read_api_key("--api-key-file", path); },
           "File that holds only the key of the service; it goes out as a bearer token, and into no report or log")
       ->type_name("FILE");
-  load->add_option("--header", s.headers, "Further field of each request, such as \"x-team: search\"; may be given again")
+  load->add_option("--header", s.headers,
+                   "Further field of each request, such as \"x-team: search\"; may be given again")
       ->type_name("FIELD")
       ->allow_extra_args(false)
       ->check([](const std::string& field) {

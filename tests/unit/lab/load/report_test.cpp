@@ -108,8 +108,8 @@ TEST(Report, TellsTheLengthsThatCameBesideThoseAskedFor) {
   }
   std::ostringstream table;
   tally.print(table, 1);
-  EXPECT_THAT(table.str(),
-              HasSubstr("Lengths    prompts of 200.0 tokens, 180.0 asked for; answers of 25.0, at most 30.0 asked for"));
+  EXPECT_THAT(table.str(), HasSubstr("Lengths    prompts of 200.0 tokens, 180.0 asked for; answers of 25.0, at most "
+                                     "30.0 asked for"));
   EXPECT_THAT(table.str(), HasSubstr("(50 tokens)"));
   tally.add(made_result({.events = 7, .outcome = "timeout"}));
   std::ostringstream with_failed;

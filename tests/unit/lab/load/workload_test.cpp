@@ -48,7 +48,8 @@ TEST(Workload, GapsHaveTheMeanOfTheRateAndTheVariationAskedFor) {
   const struct {
     const char* how;
     double cv;
-  } kinds[]{{"poisson", 1}, {"constant", 0}, {"gamma:0.5", 0.5}, {"gamma:1", 1}, {"gamma:2", 2}, {"burst:4", std::sqrt(3)}};
+  } kinds[]{{"poisson", 1}, {"constant", 0}, {"gamma:0.5", 0.5},
+            {"gamma:1", 1}, {"gamma:2", 2},  {"burst:4", std::sqrt(3)}};
   for (const auto& [how, cv] : kinds) {
     WorkloadSettings settings;
     settings.rate = 8;
@@ -76,8 +77,8 @@ TEST(Workload, ABurstIsSentAtOnce) {
 }
 
 TEST(Workload, ArrivalsAreReadWholeOrNotAtAll) {
-  for (const char* wrong : {"", "Poisson", "poisson ", "constant:1", "gamma", "gamma:", "gamma:0", "gamma:101", "gamma:nan",
-                            "gamma:2x", "burst", "burst:0", "burst:-1", "burst:1.5", "burst:100001"}) {
+  for (const char* wrong : {"", "Poisson", "poisson ", "constant:1", "gamma", "gamma:", "gamma:0", "gamma:101",
+                            "gamma:nan", "gamma:2x", "burst", "burst:0", "burst:-1", "burst:1.5", "burst:100001"}) {
     EXPECT_FALSE(arrivals_of(wrong)) << wrong;
   }
 }
