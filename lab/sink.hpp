@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weir::lab {
 
@@ -29,6 +31,21 @@ class Sink {
   bool to_stdout_;
   std::ofstream file_;
 };
+
+/// Throws std::invalid_argument if more than one of these outputs, given as option and path, is to be standard output,
+/// where they would run together.
+inline void refuse_mixed(std::initializer_list<std::pair<std::string_view, std::string_view>> outputs) {
+  std::string_view first;
+  for (const auto& [option, path] : outputs) {
+    if (path != "-") continue;
+    if (!first.empty()) {
+      throw std::invalid_argument(
+          std::string(first) + " and " + std::string(option) +
+          " are both \"-\", and would run together on standard output; give one of them a file");
+    }
+    first = option;
+  }
+}
 
 /// Says so if not all of a command's reports and logs were `written` whole. Returns `written`.
 inline bool said_unless(bool written, std::string_view command) {

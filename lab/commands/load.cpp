@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "config/secret.hpp"
+#include "config/show.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
 #include "lab/experiment/knee.hpp"
 #include "lab/load/load.hpp"
+#include "lab/load/target.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/text.hpp"
 
@@ -85,10 +87,33 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 100'000))
       ->excludes("--prefill-cost");
-  load.add_option("--rate", options.rate, "Open load: requests a second, Poisson")
+  load.add_option("--rate", options.rate, "Open load: requests a second, whatever the answers do")
       ->check(CLI::Range(1e-6, 1e6))
       ->excludes("--concurrency")
       ->excludes("--batches")
+      ->excludes("--prefill-cost");
+  const auto read_arrivals = [&options](const std::string& text) {
+    const auto arrivals = load::arrivals_of(text);
+    if (!arrivals) {
+      throw CLI::ValidationError(
+          "--arrivals", "\"" + config::one_line(text) +
+                            "\" must be poisson, constant, gamma:CV (0.01 to 100, such as gamma:2) or burst:N (1 to "
+                            "100000, such as burst:8)");
+    }
+    options.settings.workload.arrivals = *arrivals;
+  };
+  load.add_option_function<std::string>("--arrivals", read_arrivals,
+                                        "poisson, constant, gamma:CV (bursty above 1) or burst:N (N at once)")
+      ->default_str("poisson")
+      ->type_name("HOW")
+      ->needs("--rate");
+  const auto read_warm_up = [&options](const std::string& text) {
+    options.settings.warm_up = read_seconds("--warm-up", text);
+  };
+  load.add_option_function<std::string>("--warm-up", read_warm_up,
+                                        "Time before the measured part: what begins in it is in no figure, and marked "
+                                        "in the log; --duration begins after it, --requests counts from the start")
+      ->type_name("TIME")
       ->excludes("--prefill-cost");
   load.add_option("--requests", options.settings.requests,
                   "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
@@ -125,9 +150,9 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
     load.add_option(name, tokens, help)->capture_default_str()->check(within)->excludes("--prefill-cost");
   };
   const CLI::Range a_length(1.0, 1e7);
-  add_length("--input-tokens", w.input_tokens, "Mean prompt", a_length);
+  add_length("--input-tokens", w.input_tokens, "Mean prompt; alone: all alike", a_length);
   add_length("--input-stddev", w.input_stddev, "", CLI::NonNegativeNumber);
-  add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens", a_length);
+  add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens; alone: all alike", a_length);
   add_length("--output-stddev", w.output_stddev, "", CLI::NonNegativeNumber);
 
   load.option_defaults()->group("From a trace");
@@ -173,7 +198,14 @@ int run(LoadOptions& options) {
   }
   if (!given("--usage")) settings.usage = tasks || settings.facts || series;
   if (given("--rate")) workload.rate = options.rate;
-  if (given("--duration")) settings.duration = options.duration;
+  if (given("--duration")) settings.duration = options.duration + settings.warm_up;
+  // Who names a mean alone means all alike.
+  if (given("--input-tokens") && !given("--input-stddev")) workload.input_stddev = 0;
+  if (given("--output-tokens") && !given("--output-stddev")) workload.output_stddev = 0;
+  if (std::string url = load::without_v1(settings.url); url != settings.url) {
+    std::cerr << "weir-lab load: --url is taken as " << url << ", because the paths begin with /v1 themselves\n";
+    settings.url = std::move(url);
+  }
   if (given("--trace")) {
     workload.trace = read_trace(options);
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
@@ -211,6 +243,7 @@ void add_load_command(CLI::App& app, int& status) {
       "kernel.\n"
       "Failed requests stay out of them. p99 needs 100 values.\n"
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
+      "          weir-lab load --rate 4 --arrivals gamma:2 --warm-up 30s --duration 5m --log load.jsonl\n"
       "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
       "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
       "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
@@ -235,6 +268,14 @@ void add_load_command(CLI::App& app, int& status) {
           "--api-key-file", [&s](const std::string& path) { s.api_key = read_api_key("--api-key-file", path); },
           "File that holds only the key of the service; it goes out as a bearer token, and into no report or log")
       ->type_name("FILE");
+  load->add_option("--header", s.headers,
+                   "Further field of each request, such as \"x-team: search\"; may be given again")
+      ->type_name("FIELD")
+      ->allow_extra_args(false)
+      ->check([](const std::string& field) {
+        const std::string problem = load::header_problem(field);
+        return problem.empty() ? problem : "\"" + config::one_line(field) + "\" " + problem;
+      });
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

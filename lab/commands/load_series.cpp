@@ -99,6 +99,8 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
       {both, "--cost-per-hour", no_cost},
       {both, "--price-in", no_cost},
       {both, "--price-out", no_cost},
+      {users, "--warm-up", "with --users the ramp is the warm-up; leave out --warm-up"},
+      {sweep, "--warm-up", "a sweep's first batch of each size is its warm-up; leave out --warm-up"},
       {users, "--requests", "with --users a stage lasts a time, so it takes no --requests; give --duration"},
       {users, "--batches",
        "with --users each user sends when it has its answer, so it takes no --batches; leave it out"},

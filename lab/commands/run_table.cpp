@@ -20,6 +20,11 @@ bool coloured() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR")
 }  // namespace
 
 int run_table(const TableRun& asked, const std::function<std::unique_ptr<experiment::Table>()>& table) {
+  refuse_mixed({{"--markdown", asked.files.markdown},
+                {"--csv", asked.files.csv},
+                {"--html", asked.files.html},
+                {"--json", asked.files.json},
+                {"--log", asked.files.log}});
   Sink markdown(asked.files.markdown), csv(asked.files.csv), html(asked.files.html), json(asked.files.json),
       log(asked.files.log);
   const auto run = table();

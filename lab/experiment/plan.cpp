@@ -120,9 +120,10 @@ class PlanReading {
     load::WorkloadSettings& lengths = plan_.lengths;
     if (table.read("shape", shape, &shape_name)) lengths.take(shape);
     table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000});
-    table.read("input_tokens", lengths.input_tokens, Number{1, 1e7});
+    // Who names a mean alone means all alike.
+    if (table.read("input_tokens", lengths.input_tokens, Number{1, 1e7})) lengths.input_stddev = 0;
     table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
-    table.read("output_tokens", lengths.output_tokens, Number{1, 1e7});
+    if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7})) lengths.output_stddev = 0;
     table.read("output_stddev", lengths.output_stddev, Number{0, 1e7});
     table.read("ignore_eos", plan_.ignore_eos, &config::flag);
     table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000});

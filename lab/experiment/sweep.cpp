@@ -1,6 +1,7 @@
 #include "lab/experiment/sweep.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 namespace weir::lab::experiment {
@@ -92,6 +93,7 @@ std::vector<Point> Sweep::points() const {
     load.duration.reset();
     load.workload.input_stddev = load.workload.output_stddev = 0;
     for (std::uint64_t batch = 0; batch < batches; ++batch) {
+      load.warm_up = batch < settings_.warm_up ? std::numeric_limits<double>::infinity() : 0;
       load.workload.seed = settings_.load.workload.seed + 100'000 * concurrency + batch;
       points.push_back({row, batch,
                         at_once(concurrency) + ", batch " + std::to_string(batch + 1) + " of " +

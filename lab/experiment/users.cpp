@@ -175,7 +175,8 @@ std::vector<Point> PeakUsers::points() const {
     Point& point = points.emplace_back(Point{points.size(), 0, std::to_string(users) + " users", settings_.load});
     point.load.concurrency = users;
     point.load.requests = 0;
-    point.load.duration = ramp_of(settings_, users) + settings_.duration;
+    point.load.warm_up = ramp_of(settings_, users);
+    point.load.duration = point.load.warm_up + settings_.duration;
     point.load.workload.seed += 100'000 * users;
   }
   return points;

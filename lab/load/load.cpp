@@ -58,6 +58,7 @@ void warn(const Measured& measured, const Extras& extras) {
 }  // namespace
 
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
+  refuse_mixed({{"--json", output.json}, {"--log", output.log}});
   Sink json(output.json), log(output.log);
   RequestLines lines(output.label);
   Extras extras;
@@ -67,6 +68,7 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
   const Interrupt interrupt;
   const Measured measured = measure(settings, interrupt, [&](const Result& result) {
     if (log) log.stream() << lines.line(result) << '\n';
+    if (result.warm_up) return;
     if (extras.early) extras.early->add(result);
     if (extras.llmperf) {
       const Planned planned{result.number, 0, result.prompt_target, result.output_target};
@@ -82,6 +84,10 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
   if (json) json.stream() << json_of(measured, extras) << '\n';
   if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
   warn(measured, extras);
+  if (settings.warm_up > 0 && all.ok() + all.failed() + all.unfinished() == 0) {
+    std::cerr << command << ": nothing was sent after the warm-up; give more --requests, or a longer --duration\n";
+    return said_unless(json.flush() && log.flush() && std::cout.flush(), command), 1;
+  }
   const bool written = said_unless(json.flush() && log.flush() && std::cout.flush(), command);
   return written && (all.ok() > 0 || all.failed() == 0) ? 0 : 1;
 }

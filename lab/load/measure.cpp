@@ -66,6 +66,7 @@ std::string head_of(const LoadSettings& settings, const Target& target) {
                      " HTTP/1.1\r\nhost: " + target.authority +
                      "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n";
   if (!settings.api_key.empty()) head += "authorization: Bearer " + settings.api_key + "\r\n";
+  for (const std::string& field : settings.headers) head += field + "\r\n";
   return head;
 }
 
@@ -230,8 +231,9 @@ class Runner {
     result.in_flight_at_start = busy.mapped().others;
     result.in_flight_mean = in_flight_.end(busy.mapped(), result.ended);
     if (connection->reusable()) idle_.push_back(connection);
+    result.warm_up = metrics::seconds(result.begun() - begun_) < settings_.warm_up;
     if (on_result_) on_result_(result);
-    measured_.report.add(result);
+    if (!result.warm_up) measured_.report.add(result);
     if (!all_sent_) {
       for (const Planned& turn : workload_.turns_after(result.number)) send_turn(turn, result.ok());
     }
@@ -345,6 +347,27 @@ void write_members(JsonWriter& json, const Measured& measured) {
   measured.report.write_members(json);
   write(json.key("loop_lag_s"), distribution(measured.own.lags));
   json.key("cpu_share").exact(measured.own.cpu_share);
+}
+
+std::string header_problem(std::string_view field) {
+  const auto colon = field.find(':');
+  const std::string_view name = field.substr(0, colon);
+  constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
+  const auto in_name = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || marks.find(c) != marks.npos;
+  };
+  if (colon == field.npos || name.empty() || !std::ranges::all_of(name, in_name)) {
+    return "must be a field of a request, such as \"x-team: search\"";
+  }
+  const auto control = [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; };
+  if (std::ranges::any_of(field, control)) return "must have no control characters";
+  constexpr std::string_view own[]{"host",         "content-type",   "content-length",   "transfer-encoding",
+                                   "accept",       "x-request-id",   "connection",       "expect"};
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  for (const std::string_view taken : own) {
+    if (std::ranges::equal(name, taken, {}, lower)) return "is a field that the load sets itself; leave it out";
+  }
+  return "";
 }
 
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result) {

@@ -12,6 +12,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lab/load/interrupt.hpp"
 #include "lab/load/own_speed.hpp"
@@ -33,11 +35,16 @@ struct LoadSettings {
   std::uint64_t requests = 60;     ///< 0 means no limit.
   std::optional<double> duration;  ///< Seconds after which nothing is sent; running requests may finish.
   double timeout = 600;            ///< A request may take so many seconds.
+  double warm_up = 0;  ///< What begins in the first so many seconds is marked, and is in no figure of the report.
+  std::vector<std::string> headers;  ///< Further fields of each request, "name: value", as header_problem wants them.
   bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
   bool facts = false;              ///< Results have what a request log needs to know of their requests.
   bool text = false;               ///< Results have their answers' text.
   WorkloadSettings workload;
 };
+
+/// Returns why this cannot be a further field of a request, as the end of a sentence; "" if it can.
+std::string header_problem(std::string_view field);
 
 using OnResult = std::function<void(const Result&)>;
 

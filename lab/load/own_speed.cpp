@@ -16,6 +16,7 @@ std::optional<std::string> too_slow(const OwnSpeed& own, const Tally& measured) 
   const char* const remedy =
       "Give it a CPU of its own, or divide the load among several processes on other machines; until then these "
       "figures are partly the tool's.";
+  if (measured.ok() == 0) return std::nullopt;  // There are no figures that it could have spoilt.
   if (own.cpu_share > most_cpu) {
     return format("this tool computed for %.0f %% of the time, so it is itself what is slow. %s", 100 * own.cpu_share,
                   remedy);

@@ -50,6 +50,7 @@ void Tally::add(const Result& result) {
   if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
   output_tokens_ += result.output_tokens();
   if (result.stream.first_token) prompt_tokens_ += result.prompt_tokens();
+  if (!result.ok()) output_tokens_of_failed_ += result.output_tokens();
   if (result.was_ended()) {
     ++unfinished_;
     return;
@@ -61,6 +62,10 @@ void Tally::add(const Result& result) {
     return;
   }
   ++ok_;
+  came_.prompt += result.prompt_tokens();
+  came_.output += result.output_tokens();
+  asked_.prompt += result.prompt_target;
+  asked_.output += result.output_target;
   e2e_.push_back(static_cast<float>(seconds_between(result.begun(), result.ended)));
   if (result.stream.first_token) {
     ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token)));
@@ -85,6 +90,12 @@ void Tally::write_members(JsonWriter& json, double elapsed) const {
     write(json.key(key), distribution(values));
   }
   json.key("prompt_tokens").count(prompt_tokens_).key("output_tokens").count(output_tokens_);
+  json.key("output_tokens_of_failed").count(output_tokens_of_failed_);
+  const auto mean = [this](std::uint64_t sum) {
+    return ok_ > 0 ? std::optional(static_cast<double>(sum) / static_cast<double>(ok_)) : std::nullopt;
+  };
+  json.key("prompt_tokens_mean").exact(mean(came_.prompt)).key("prompt_tokens_asked_mean").exact(mean(asked_.prompt));
+  json.key("output_tokens_mean").exact(mean(came_.output)).key("output_tokens_asked_mean").exact(mean(asked_.output));
   json.key("output_tokens_per_second").exact(rate(static_cast<double>(output_tokens_)));
   json.key("total_tokens_per_second").exact(rate(static_cast<double>(prompt_tokens_ + output_tokens_)));
 }
@@ -108,10 +119,22 @@ void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* l
   if (llmperf_itl) print_row(out, "LLMPerfITL", *llmperf_itl);
   print_row(out, "E2E", e2e_);
   if (!late_.empty()) print_row(out, "sent late", late_);
+  if (ok_ > 0) {
+    const auto mean = [this](std::uint64_t sum) { return static_cast<double>(sum) / static_cast<double>(ok_); };
+    out << format(
+        "\nLengths    prompts of %.1f tokens, %.1f asked for; answers of %.1f, at most %.1f asked for (means)\n",
+        mean(came_.prompt), mean(asked_.prompt), mean(came_.output), mean(asked_.output));
+  }
   if (elapsed <= 0) return;
-  out << format("\nOutput     %.1f tokens/s (%llu tokens)\nTotal      %.1f tokens/s, prompts included\n",
+  const std::string of_failed =
+      output_tokens_of_failed_ > 0
+          ? format(", %llu of them of requests that did not succeed",
+                   static_cast<unsigned long long>(output_tokens_of_failed_))
+          : "";
+  out << (ok_ > 0 ? "" : "\n")
+      << format("Output     %.1f tokens/s (%llu tokens%s)\nTotal      %.1f tokens/s, prompts included\n",
                 static_cast<double>(output_tokens_) / elapsed, static_cast<unsigned long long>(output_tokens_),
-                static_cast<double>(output_tokens_ + prompt_tokens_) / elapsed);
+                of_failed.c_str(), static_cast<double>(output_tokens_ + prompt_tokens_) / elapsed);
 }
 
 void Report::add(const Result& result) {

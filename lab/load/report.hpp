@@ -51,6 +51,8 @@ class Tally {
   std::uint64_t unfinished() const { return unfinished_; }
   std::uint64_t prompt_tokens() const { return prompt_tokens_; }
   std::uint64_t output_tokens() const { return output_tokens_; }
+  /// Returns those of them that requests brought that failed or had no end.
+  std::uint64_t output_tokens_of_failed() const { return output_tokens_of_failed_; }
   std::optional<Distribution> ttft() const { return distribution(ttft_); }
   std::optional<Distribution> tpot() const { return distribution(tpot_); }
   std::optional<Distribution> e2e() const { return distribution(e2e_); }
@@ -64,7 +66,11 @@ class Tally {
 
  private:
   std::uint64_t ok_ = 0, failed_ = 0, unfinished_ = 0;
-  std::uint64_t prompt_tokens_ = 0, output_tokens_ = 0;
+  std::uint64_t prompt_tokens_ = 0, output_tokens_ = 0, output_tokens_of_failed_ = 0;
+  /// Sums over the requests that succeeded: what was counted, and what was asked for.
+  struct Lengths {
+    std::uint64_t prompt = 0, output = 0;
+  } came_, asked_;
   std::map<std::string, std::uint64_t> errors_;
   std::string example_;  ///< The first failure in its own words.
   std::optional<Moment> first_start_, last_end_;
@@ -73,7 +79,7 @@ class Tally {
 
 /// Holds all requests together, and those of each replica that named itself in x-weir-replica.
 struct Report {
-  Tally all;
+  Tally all;  ///< Requests of the warm-up are not in it.
   std::map<std::string, Tally> by_replica;
 
   void add(const Result& result);

@@ -109,7 +109,9 @@ std::string RequestLines::line(const Result& result) {
       format("%016llx%016llx", static_cast<unsigned long long>(run_), static_cast<unsigned long long>(lines_++));
   record.config = label_;
   if (record.replica.empty()) record.replica = label_.empty() ? "direct" : label_;
-  return metrics::record::log_line(record, "weir-lab");
+  std::string line = metrics::record::log_line(record, "weir-lab");
+  if (result.warm_up) line.insert(line.rfind('}'), ",\"warm_up\":true");
+  return line;
 }
 
 }  // namespace weir::lab::load

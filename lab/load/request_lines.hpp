@@ -18,7 +18,8 @@ class RequestLines {
   /// `label` becomes each line's config; it is null if it is "".
   explicit RequestLines(std::string label);
 
-  /// Returns a request's line, without the newline. Each has an id of its own.
+  /// Returns a request's line, without the newline. Each has an id of its own. Those of a warm-up alone have the member
+  /// `warm_up`, which is true.
   std::string line(const Result& result);
 
  private:

@@ -19,4 +19,13 @@ Target target_of(const std::string& url) {
   return target;
 }
 
+std::string without_v1(std::string url) {
+  const std::string asked = url;
+  while (url.ends_with('/')) url.pop_back();
+  if (!url.ends_with("/v1") || url.ends_with("//v1")) return asked;
+  url.resize(url.size() - 3);
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
 }  // namespace weir::lab::load

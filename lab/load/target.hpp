@@ -15,4 +15,7 @@ struct Target {
 /// Throws std::invalid_argument with a sentence if the URL cannot be used.
 Target target_of(const std::string& url);
 
+/// Returns the URL without "/v1" and slashes at its end: SDKs want a base URL with it, and the paths of a load have it.
+std::string without_v1(std::string url);
+
 }  // namespace weir::lab::load

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lab/engine/words.hpp"
+#include "lab/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::load {
@@ -43,7 +44,33 @@ std::vector<std::string> texts_of_messages(std::uint64_t seed, const TraceEntry&
   return texts;
 }
 
+/// Draws a gamma number with mean 1 and this shape (Marsaglia and Tsang 2000).
+double gamma(engine::Random& random, double shape) {
+  if (shape < 1) return gamma(random, shape + 1) * (shape + 1) / shape * std::pow(1 - random.uniform(), 1 / shape);
+  const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = random.normal(), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(1 - random.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v / shape;
+  }
+}
+
 }  // namespace
+
+std::optional<Arrivals> arrivals_of(std::string_view text) {
+  if (text == "poisson") return Arrivals{};
+  if (text == "constant") return Arrivals{Arrivals::Kind::constant};
+  const auto number = [text](std::string_view prefix, auto least, auto most) -> std::optional<decltype(least)> {
+    if (!text.starts_with(prefix)) return std::nullopt;
+    const auto value = number_in<decltype(least)>(text.substr(prefix.size()));
+    return value && *value >= least && *value <= most ? value : std::nullopt;
+  };
+  if (const auto cv = number("gamma:", 0.01, 100.0)) return Arrivals{Arrivals::Kind::gamma, *cv};
+  if (const auto size = number("burst:", std::uint64_t{1}, std::uint64_t{100'000}))
+    return Arrivals{Arrivals::Kind::burst, 1, *size};
+  return std::nullopt;
+}
 
 Workload::Workload(WorkloadSettings settings)
     : settings_(std::move(settings)), lengths_(settings_.seed), arrivals_(~settings_.seed) {
@@ -64,6 +91,22 @@ std::uint64_t Workload::draw(double mean, double stddev, const std::optional<Ran
     if (drawn >= 1) return static_cast<std::uint64_t>(drawn);
   }
   return 1;
+}
+
+/// Returns the gap before the next request, whose mean is 1.
+double Workload::next_gap() {
+  const Arrivals& arrivals = settings_.arrivals;
+  switch (arrivals.kind) {
+    case Arrivals::Kind::constant:
+      return 1;
+    case Arrivals::Kind::gamma:
+      return gamma(arrivals_, 1 / (arrivals.cv * arrivals.cv));
+    case Arrivals::Kind::burst:
+      return gaps_++ % arrivals.size == 0 ? static_cast<double>(arrivals.size) : 0;
+    case Arrivals::Kind::poisson:
+      break;
+  }
+  return arrivals_.exponential();
 }
 
 Planned Workload::of_trace(std::uint64_t number) const {
@@ -94,7 +137,7 @@ std::optional<Planned> Workload::next() {
     planned = of_trace(planned.number);
     if (settings_.trace_arrivals) planned.at = trace[planned.number % trace.size()].at / settings_.trace_speed;
   }
-  if (settings_.rate) planned.at = at_ += arrivals_.exponential() / *settings_.rate;
+  if (settings_.rate) planned.at = at_ += next_gap() / *settings_.rate;
   return planned;
 }
 

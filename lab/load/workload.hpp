@@ -39,6 +39,21 @@ inline constexpr Shape shapes[]{
     {"agent", 8000, 150},  // Tools, files and what was done so far; a call.
 };
 
+/// How the gaps between requests of an open load differ. Their mean is 1 / rate.
+struct Arrivals {
+  enum class Kind {
+    poisson,   ///< Exponential gaps: many users who know nothing of each other.
+    constant,  ///< Gaps of one length.
+    gamma,     ///< Gamma gaps of the coefficient of variation `cv`; 1 is Poisson, more is burstier.
+    burst,     ///< `size` requests at once, and then a pause.
+  } kind = Kind::poisson;
+  double cv = 1;            ///< Above 0.
+  std::uint64_t size = 1;   ///< At least 1.
+};
+
+/// Reads "poisson", "constant", "gamma:CV" (0.01 to 100) or "burst:N" (1 to 100000). Returns nothing for another text.
+std::optional<Arrivals> arrivals_of(std::string_view text);
+
 struct WorkloadSettings {
   double input_tokens = 550;  ///< The lengths are LLMPerf's defaults.
   double input_stddev = 150;
@@ -46,8 +61,9 @@ struct WorkloadSettings {
   double output_stddev = 20;
   std::optional<Range> input_range, output_range;  ///< Ranges stand in for mean and deviation.
   Text text = Text::words;
-  std::optional<double> rate;     ///< Requests a second, by Poisson. If absent, the load has no arrivals of
+  std::optional<double> rate;     ///< Requests a second, as `arrivals` has them. If absent, the load has no arrivals of
                                   ///< its own.
+  Arrivals arrivals;
   std::vector<TraceEntry> trace;  ///< Lengths of a trace are used in order, from the start again at its end. If it is
                                   ///< empty, lengths are drawn.
   bool trace_arrivals = false;    ///< The trace's arrivals are used too; the workload ends with the trace.
@@ -93,12 +109,14 @@ class Workload {
   std::uint64_t seed_of_texts(const Planned& planned) const;
   Planned of_trace(std::uint64_t number) const;
   std::uint64_t draw(double mean, double stddev, const std::optional<Range>& range);
+  double next_gap();
 
   WorkloadSettings settings_;
   engine::Random lengths_;
   engine::Random arrivals_;
   std::vector<std::vector<std::size_t>> children_;  ///< The turns that follow each entry of the trace.
   std::uint64_t count_ = 0;
+  std::uint64_t gaps_ = 0;
   double at_ = 0;
 };
 

@@ -1,5 +1,8 @@
 #include "lab/report/outage.hpp"
 
+#include <set>
+#include <stdexcept>
+
 #include "lab/report/summary.hpp"
 #include "lab/text.hpp"
 
@@ -32,10 +35,15 @@ void read_outage(Outage& outage, std::istream& request_log, const JsonObject& re
   outage.outcomes = whole(metrics.by_label("weir_requests_total", "outcome"));
   outage.retries = whole(metrics.by_label("weir_retries_total", "reason"));
 
+  if (outage.outcomes.empty()) {
+    throw std::invalid_argument("--metrics has no weir_requests_total, so it is no page of weir's metrics");
+  }
+  std::set<std::string> seen;
   std::string text;
   while (std::getline(request_log, text)) {
     bool readable = false;
     const auto row = read_log_line(text, readable);
+    if (row) seen.insert(row->replica);
     if (!row || row->outcome != "ok") continue;
     if (row->replica != outage.replica) {
       outage.meanwhile_ok += row->begin >= outage.killed && row->begin < outage.restarted;
@@ -47,6 +55,11 @@ void read_outage(Outage& outage, std::istream& request_log, const JsonObject& re
     outage.back_begin = row->begin - outage.restarted;
     outage.back_end = end - outage.restarted;
   }
+  if (seen.contains(outage.replica)) return;
+  std::string known;
+  for (const auto& name : seen) known += (known.empty() ? "" : ", ") + name;
+  throw std::invalid_argument("--replica: no line of the log is of \"" + outage.replica +
+                              "\"; it has lines of: " + (known.empty() ? "none" : known));
 }
 
 void print_outage(std::ostream& out, const Outage& o) {

@@ -31,7 +31,8 @@ struct Outage {
 };
 
 /// `outage` holds replica and moments; the call fills in the rest. Requests that clients lost to the kill come from
-/// `report`.
+/// `report`. Throws std::invalid_argument with a sentence if the log has no line of the replica, or the page no
+/// counter of requests.
 void read_outage(Outage& outage, std::istream& request_log, const JsonObject& report, const MetricsText& metrics);
 
 void print_outage(std::ostream& out, const Outage& outage);

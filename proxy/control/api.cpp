@@ -118,7 +118,10 @@ ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& median
   json.close(']').key("pools").open('[');
   for (std::size_t i = 0; i < loads.size(); ++i) {
     json.open('{').key("name").text(snapshot.all_pools[i]->settings.name).key("in_flight").count(loads[i].in_flight);
-    json.key("waiting").count(loads[i].queue.waiting).close('}');
+    const auto& queue = loads[i].queue;
+    json.key("waiting").count(queue.waiting);
+    json.key("oldest_waiting_s").fixed(queue.waiting > 0 ? std::optional{queue.oldest_seconds} : std::nullopt, 3);
+    json.close('}');
   }
   json.close(']').key("bypass").boolean(bypassed);
   write_shadows(json, snapshot);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,7 @@ constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "s
 constexpr std::size_t text_columns = 3;   ///< So many columns are texts, and stand to the left.
 constexpr std::size_t longest_name = 16;  ///< A longer one is cut, so that the table fits.
 constexpr std::size_t pool_column = 1, state_column = 2, least_of_pool = 8;
+constexpr std::size_t longest_pool = 48;  ///< The same in the lines about pools.
 constexpr std::string_view between_columns = "  ";
 
 std::string text_of(const element& object, std::string_view key) {
@@ -98,6 +100,39 @@ void write_row(std::string& out, const Row& row, const Widths& widths, std::stri
   out += '\n';
 }
 
+/// Returns a line for each pool of which no replica is up, or may be soon.
+std::string about_pools_without_replicas(const element& answer) {
+  std::set<std::string> all, served;
+  for (const auto replica : answer["replicas"]) {
+    if (std::string_view role; replica["role"].get(role) == simdjson::SUCCESS && role != "primary") continue;
+    const auto state = text_of(replica, "state");
+    all.insert(text_of(replica, "pool"));
+    if (state == "up" || state == "starting") served.insert(text_of(replica, "pool"));
+  }
+  std::string out;
+  for (const auto pool : answer["pools"]) {
+    const auto name = text_of(pool, "name");
+    if (all.contains(name) && !served.contains(name))
+      out += "NO REPLICA of pool " + name_cut_to(name, longest_pool) + " is up\n";
+  }
+  return out;
+}
+
+/// Returns a line for each pool in which requests wait. An older version does not tell for how long.
+std::string about_queues(const element& answer) {
+  std::string out;
+  for (const auto pool : answer["pools"]) {
+    const std::uint64_t waiting = pool["waiting"];
+    if (waiting == 0) continue;
+    out += std::to_string(waiting) + (waiting == 1 ? " request waits" : " requests wait") + " in pool " +
+           name_cut_to(text_of(pool, "name"), longest_pool);
+    if (double oldest = 0; pool["oldest_waiting_s"].get(oldest) == simdjson::SUCCESS)
+      out += (waiting == 1 ? ", for " : ", the oldest for ") + short_time(oldest);
+    out += '\n';
+  }
+  return out;
+}
+
 Widths widths_of(const std::vector<Row>& rows) {
   Widths widths{};
   for (const auto& row : rows)
@@ -151,7 +186,7 @@ std::string status_table(const std::string& answer, bool colours) {
   for (const auto replica : parsed["replicas"]) rows.push_back(row_of(replica));
   fit_pools(rows);
   const auto widths = widths_of(rows);
-  auto out = about_weir(parsed);
+  auto out = about_weir(parsed) + about_pools_without_replicas(parsed) + about_queues(parsed);
   write_row(out, rows[0], widths, "");
   bool engines_tell = false;
   for (std::size_t i = 1; const auto replica : parsed["replicas"]) {
@@ -165,12 +200,6 @@ std::string status_table(const std::string& answer, bool colours) {
     out += reason + '\n';
   }
   if (engines_tell) out += "engine: the requests that it runs + those in its own queue, as its metrics last said\n";
-  for (const auto pool : parsed["pools"]) {
-    const std::uint64_t waiting = pool["waiting"];
-    if (waiting == 0) continue;
-    out += std::to_string(waiting) + (waiting == 1 ? " request waits" : " requests wait") + " in pool " +
-           text_of(pool, "name") + '\n';
-  }
   return out;
 }
 

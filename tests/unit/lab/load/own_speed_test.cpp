@@ -39,6 +39,9 @@ TEST(OwnSpeed, IsWarnedOfWhenItIsWhatIsMeasured) {
   OwnSpeed busy = lagging(0, 0, 0);
   busy.cpu_share = 0.85;
   EXPECT_THAT(too_slow(busy, measured()).value_or(""), HasSubstr("computed for 85 % of the time"));
+  Tally refused;
+  refused.add(made_result({.events = 0, .outcome = "connect"}));
+  EXPECT_FALSE(too_slow(busy, refused)) << "no figure was measured";
 }
 
 TEST(OwnSpeed, HasALineInTheTable) {

@@ -98,6 +98,32 @@ TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
   EXPECT_NEAR(json.at("replicas").at("gpu1").at("itl_s").at("p50").as_double(), 0.04, 1e-6);
 }
 
+TEST(Report, TellsTheLengthsThatCameBesideThoseAskedFor) {
+  Tally tally;
+  for (const std::uint64_t asked : {20u, 40u}) {
+    Result result = made_result({.events = asked - 10, .prompt_tokens = 200, .output_tokens = asked - 5});
+    result.output_target = asked;
+    result.prompt_target = 180;
+    tally.add(result);
+  }
+  std::ostringstream table;
+  tally.print(table, 1);
+  EXPECT_THAT(table.str(), HasSubstr("Lengths    prompts of 200.0 tokens, 180.0 asked for; answers of 25.0, at most "
+                                     "30.0 asked for"));
+  EXPECT_THAT(table.str(), HasSubstr("(50 tokens)"));
+  tally.add(made_result({.events = 7, .outcome = "timeout"}));
+  std::ostringstream with_failed;
+  tally.print(with_failed, 1);
+  EXPECT_THAT(with_failed.str(), HasSubstr("answers of 25.0, at most 30.0")) << "a failed one has no length";
+  EXPECT_THAT(with_failed.str(), HasSubstr("(57 tokens, 7 of them of requests that did not succeed)"));
+  const auto told = members_of([&](JsonWriter& json) { tally.write_members(json, 1); });
+  EXPECT_EQ(told.at("output_tokens_mean").to_number<double>(), 25);
+  EXPECT_EQ(told.at("output_tokens_asked_mean").to_number<double>(), 30);
+  EXPECT_EQ(told.at("prompt_tokens_mean").to_number<double>(), 200);
+  EXPECT_EQ(told.at("prompt_tokens_asked_mean").to_number<double>(), 180);
+  EXPECT_EQ(told.at("output_tokens_of_failed"), 7);
+}
+
 TEST(Report, TheTableNamesErrorsAndLeavesOutAnEarlyP99) {
   Tally tally;
   for (int i = 0; i < 99; ++i) tally.add(made_result({.gap = 0, .events = 1}));

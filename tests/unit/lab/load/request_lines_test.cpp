@@ -60,6 +60,13 @@ json::object line_of(const Result& result, const std::string& label = "") {
   return json::parse(RequestLines(label).line(result)).as_object();
 }
 
+TEST(RequestLines, MarkWhatWasSentInAWarmUp) {
+  Result result = answered_with(3);
+  EXPECT_FALSE(line_of(result).contains("warm_up"));
+  result.warm_up = true;
+  EXPECT_EQ(line_of(result).at("warm_up"), true);
+}
+
 TEST(RequestLines, AreReadByTheComparison) {
   const std::string line = RequestLines("vllm-fp16").line(answered_with(11)) + std::string(samples::line_padding, ' ');
   const std::string_view text = std::string_view(line).substr(0, line.size() - samples::line_padding);

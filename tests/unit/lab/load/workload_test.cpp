@@ -44,6 +44,45 @@ TEST(Workload, LengthsAreNeverBelowOne) {
   for (int i = 0; i < 1'000; ++i) EXPECT_GE(workload.next()->prompt_tokens, 1u);
 }
 
+TEST(Workload, GapsHaveTheMeanOfTheRateAndTheVariationAskedFor) {
+  const struct {
+    const char* how;
+    double cv;
+  } kinds[]{{"poisson", 1}, {"constant", 0}, {"gamma:0.5", 0.5},
+            {"gamma:1", 1}, {"gamma:2", 2},  {"burst:4", std::sqrt(3)}};
+  for (const auto& [how, cv] : kinds) {
+    WorkloadSettings settings;
+    settings.rate = 8;
+    settings.arrivals = arrivals_of(how).value();
+    double last = 0;
+    const auto [mean, deviation] = moments(Workload(settings), 40'000, [&](const Planned& p) {
+      const double gap = p.at - last;
+      last = p.at;
+      EXPECT_GE(gap, 0);
+      return gap;
+    });
+    EXPECT_NEAR(mean, 0.125, 0.004) << how;
+    EXPECT_NEAR(deviation / mean, cv, 0.05 * cv + 1e-6) << how;
+  }
+}
+
+TEST(Workload, ABurstIsSentAtOnce) {
+  WorkloadSettings settings;
+  settings.rate = 2;
+  settings.arrivals = arrivals_of("burst:3").value();
+  Workload workload(settings);
+  std::vector<double> at;
+  for (int i = 0; i < 7; ++i) at.push_back(workload.next()->at);
+  EXPECT_THAT(at, testing::ElementsAre(1.5, 1.5, 1.5, 3, 3, 3, 4.5));
+}
+
+TEST(Workload, ArrivalsAreReadWholeOrNotAtAll) {
+  for (const char* wrong : {"", "Poisson", "poisson ", "constant:1", "gamma", "gamma:", "gamma:0", "gamma:101",
+                            "gamma:nan", "gamma:2x", "burst", "burst:0", "burst:-1", "burst:1.5", "burst:100001"}) {
+    EXPECT_FALSE(arrivals_of(wrong)) << wrong;
+  }
+}
+
 TEST(Workload, PoissonArrivalsComeAtTheRateAndAsIrregularly) {
   WorkloadSettings settings;
   settings.rate = 8;

@@ -57,12 +57,31 @@ TEST(Outage, TellsWhatClientsSawWhatWasCountedAndWhenItWasBack) {
 }
 
 TEST(Outage, SaysThatItNeverCameBack) {
-  const Outage o = read(line("01.0", "b", "ok", "1"), R"({"requests_ok":1,"errors":{}})", "");
+  const Outage o = read(line("01.0", "b", "ok", "1"), R"({"requests_ok":1,"errors":{}})",
+                        "weir_requests_total{outcome=\"ok\",replica=\"b\"} 1\n");
   EXPECT_FALSE(o.back_end) << "an answer from before the kill is none";
   std::ostringstream out;
   print_outage(out, o);
   EXPECT_THAT(out.str(), HasSubstr("1 ok, 0 failed: none\n"));
   EXPECT_THAT(out.str(), HasSubstr("no ok answer after its restart within this run\n"));
+}
+
+TEST(Outage, RefusesANameThatTheLogLacksAndAPageThatIsNone) {
+  const auto refusal = [](const std::string& log, const std::string& metrics) -> std::string {
+    try {
+      read(log, R"({"requests_ok":1,"errors":{}})", metrics);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string page = "weir_requests_total{outcome=\"ok\",replica=\"a\"} 1\n";
+  EXPECT_EQ(refusal(line("01.0", "b", "upstream_reset", "null"), page), "");
+  EXPECT_EQ(refusal(line("01.0", "c", "ok", "1") + line("01.0", "a", "ok", "1"), page),
+            "--replica: no line of the log is of \"b\"; it has lines of: a, c");
+  EXPECT_EQ(refusal("", page), "--replica: no line of the log is of \"b\"; it has lines of: none");
+  EXPECT_EQ(refusal(line("01.0", "b", "ok", "1"), R"({"requests_ok":1})"),
+            "--metrics has no weir_requests_total, so it is no page of weir's metrics");
 }
 
 }  // namespace

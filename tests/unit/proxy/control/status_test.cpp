@@ -94,6 +94,32 @@ TEST(StatusTable, CountsWhatWaits) {
               HasSubstr("7 requests wait in pool chat\n"));
 }
 
+TEST(StatusTable, SaysForHowLongTheOldestHasWaitedBeforeTheTable) {
+  const auto table = [](int waiting, const std::string& oldest) {
+    auto text = answer(replica("gpu0", "up", "0.2"), waiting);
+    text.insert(text.size() - 3, R"(,"oldest_waiting_s":)" + oldest);
+    return status_table(text, false);
+  };
+  EXPECT_THAT(table(0, "null"), StartsWith("replica "));
+  EXPECT_THAT(table(1, "12.34"), StartsWith("1 request waits in pool chat, for 12.3 s\nreplica "));
+  EXPECT_THAT(table(7, "0.25"), StartsWith("7 requests wait in pool chat, the oldest for 250 ms\nreplica "));
+}
+
+TEST(StatusTable, WarnsFirstWhereNoReplicaOfAPoolIsUp) {
+  const auto with = [](const std::string& first, const std::string& second, int waiting = 0) {
+    return status_table(answer(replica("gpu0", first, "0.2") + "," + replica("gpu1", second, "0.2"), waiting), false);
+  };
+  for (const auto* out : {"down", "ejected", "draining"}) {
+    EXPECT_THAT(with(out, "down"), StartsWith("NO REPLICA of pool chat is up\nreplica ")) << out;
+    for (const auto* in : {"up", "starting"}) EXPECT_THAT(with(out, in), StartsWith("replica ")) << out << ' ' << in;
+  }
+  EXPECT_THAT(with("down", "down", 1), StartsWith("NO REPLICA of pool chat is up\n1 request waits in pool chat\n"));
+  EXPECT_THAT(status_table(R"({"replicas":[],"pools":[{"name":"chat","waiting":0}]})", false), StartsWith("replica "));
+  auto shadow = replica("gpu1", "up", "0.2");
+  shadow.insert(1, R"("role":"shadow",)");
+  EXPECT_THAT(status_table(answer(replica("gpu0", "down", "0.2") + "," + shadow), false), StartsWith("NO REPLICA"));
+}
+
 TEST(StatusTable, FitsAHundredColumns) {
   const std::string longest(64, 'n');
   auto text = answer(replica(longest, "draining", "1234.5", std::string(300, 'x'), "99999"));
