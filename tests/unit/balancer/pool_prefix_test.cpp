@@ -205,13 +205,13 @@ TEST_F(PoolPrefix, AClientThatIsRefusedComesBackWithWhatIsToBeComputed) {
   limits.queue = 0;
   pool->set_limits(limits, at(0));
   serve(1, 100'000, 1);
-  Lease busy = admitted(offer(2, 100, 2));
+  Lease busy = admitted(offer(2, 100, 100));
   const auto retry_after = [&](std::uint64_t conversation, Tokens tokens, double now) {
     const Offered offered = offer(conversation, tokens, now);
     return std::get<Refused>(offered).retry_after;
   };
-  retry_after(1, 100'100, 2);
-  EXPECT_LE(retry_after(3, 100, 2), 5u) << "What has gone before it is 100 tokens, and not 100,100.";
+  retry_after(1, 100'100, 100);
+  EXPECT_LE(retry_after(3, 100, 100), 5u) << "What has gone before it is 100 tokens, and not 100,100.";
 }
 
 /// Two replicas of the same speed, of which one holds four tenths of each prompt and reports nothing of it.

@@ -166,6 +166,17 @@ TEST_F(Prefixes, WhatTheTableForgetsIsHeldNoMore) {
   EXPECT_GE(index.of(0).holdings().held(), lines * tokens_a_part * 9 / 10);
 }
 
+TEST_F(Prefixes, ALineThatIsTakenOverIsNobodyElses) {
+  places(2, 1'000'000'000);
+  std::mt19937_64 random(6);
+  for (ReplicaIndex i = 0; i < 60'000; ++i) {
+    const auto prompt = prompt_of({random(), random(), random(), random()});
+    const ReplicaIndex to = i % 2, other = 1 - to;
+    send(prompt, to);
+    ASSERT_EQ(held(prompt, other), 0u) << i;
+  }
+}
+
 TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   places(1);
   const auto turn = prompt_of({1, 2, 3});
