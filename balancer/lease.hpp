@@ -32,10 +32,10 @@ struct LeaseEnd {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
-/// What a pool knew of a prompt's beginnings when it chose the replica.
+/// A choice keeps what the pool knew of a prompt's beginnings when it chose the replica.
 struct PrefixChoice {
   PrefixPrediction prediction;
-  std::uint32_t best = 0;  ///< What the candidate that held most of the prompt held of it.
+  std::uint32_t best = 0;  ///< The candidate that held most of the prompt held so much.
 };
 
 /// An entry is what the books of a pool have for one request.
@@ -91,7 +91,7 @@ class Lease {
   /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return entry_.subject; }
   Tokens prompt_estimate() const { return entry_.prompt; }
-  /// What the replica is believed to hold of the prompt, and what the candidate that holds most of it does. Nothing if
+  /// Tokens of the prompt that the replica is believed to hold, and that the candidate that holds most does. Nothing if
   /// nothing is known of the prompt.
   struct PrefixTokens {
     std::uint32_t predicted = 0, best = 0;

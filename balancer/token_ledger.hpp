@@ -3,9 +3,9 @@
 // A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call costs
 // O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
 //
-// What is to be computed of a request's prompt is in prefill_left from the choice to its first token. Its expected output is in decode_left from
-// the choice until it was streamed. Whatever the request's end, what is left of both goes: at idle every gauge is
-// exactly zero. There is one exception, for 1 s: see `failure_memory`.
+// The uncached tokens of a request's prompt are in prefill_left from the choice to its first token. Its expected output
+// is in decode_left from the choice until it was streamed. Whatever the request's end, what is left of both goes: at
+// idle every gauge is exactly zero. There is one exception, for 1 s: see `failure_memory`.
 #pragma once
 
 #include <atomic>

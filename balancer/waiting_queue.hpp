@@ -2,11 +2,11 @@
 //
 // The queue is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in tokens: each key has a flow,
 // flows take turns, and in its turn a flow may send what it has credit for. A request costs what is to be computed of
-// its prompt and a share of its expected output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum`
-// tokens: 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens
-// waits for 49. A key with a share of s earns s quanta a turn. Credit is kept only for what waits, and short requests
-// cannot spend credit that was saved for a longer one. Between the push of a request of a key with share s and its
-// grant, what any other key with share r gets costs at most
+// its prompt and a share of its expected output, and at least `least_cost`, so that nobody waits for a hundred short
+// ones. A turn earns `quantum` tokens: 2048, what an unknown prompt is charged, so that a usual request goes in one
+// turn and one of 100,000 tokens waits for 49. A key with a share of s earns s quanta a turn. Credit is kept only for
+// what waits, and short requests cannot spend credit that was saved for a longer one. Between the push of a request of
+// a key with share s and its grant, what any other key with share r gets costs at most
 //
 //   r / s x what the requests that wait under the request's own key cost, itself included
 //   + 2 r quanta + the dearest request,
@@ -58,7 +58,7 @@ struct WaitingRequest {
   std::uint64_t key = 0;
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
-  Tokens cached = 0;       ///< What the replica that held most of it then did. At most the prompt.
+  Tokens cached = 0;       ///< Held by the replica that held most of the prompt then. At most the prompt.
   Tokens uncached() const { return prompt - cached; }
   Tokens output_cost = 0;  ///< The expected output counts so much beside the prompt.
   bool prompt_known = true;

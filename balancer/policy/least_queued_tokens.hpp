@@ -2,9 +2,9 @@
 //
 //   score = (prefill_left + uncached + waste + decode_weight * decode_left) / (weight * speed)
 //
-// What a replica is believed to hold of the prompt is not computed. Waste is the price of what it would compute although
-// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the least waste, then to the fewest
-// in flight, then at random. The load of others does not belong to it: see docs/design.md.
+// Tokens that a replica is believed to hold need not be computed. Waste is the price of what it would compute although
+// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the least waste, then to the
+// fewest in flight, then at random. The load of others does not belong to it: see docs/design.md.
 #pragma once
 
 #include <tuple>

@@ -77,7 +77,7 @@ void PrefixHoldings::evict() {
     held_ -= oldest->tokens;
     ghost_tokens_ += oldest->tokens;
     const auto next = oldest + 1;
-    // What is used from now on is told from what has just gone.
+    // Later uses have another epoch than those that have just gone.
     if (next == buckets_.end() && now_ < last_epoch) ++now_;
     horizon_ = next == buckets_.end() ? now_ : next->first;
     if (next == buckets_.end()) buckets_.push_back({now_, 0});

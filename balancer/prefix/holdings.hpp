@@ -1,10 +1,10 @@
-// What the prefix cache of one replica holds, as a model: the tokens that were used last, up to a capacity.
+// A model of one replica's prefix cache: the cache holds the tokens that were used last, up to a capacity.
 //
-// Time is counted in epochs, each of which lasts until a 256th of the capacity was used. A bucket an epoch says how many
-// tokens were used in it and never since. What is beyond the capacity leaves by the oldest bucket: this is the order of
-// a least-recently-used list, exact to a bucket, without a list. So whether something is still there is one comparison
-// of the epoch of its last use. What left last, a quarter of the capacity, is remembered as ghosts: an engine that
-// still has it has more room than was thought.
+// Time is counted in epochs, each of which lasts until a 256th of the capacity was used. A bucket an epoch says how
+// many tokens were used in it and never since. What is beyond the capacity leaves by the oldest bucket: this is the
+// order of a least-recently-used list, exact to a bucket, without a list. So whether something is still there is one
+// comparison of the epoch of its last use. What left last, a quarter of the capacity, is remembered as ghosts: an
+// engine that still has it has more room than was thought.
 //
 // There are at most `most_buckets` buckets of 8 bytes. A call costs O(log n) in their number n, and O(n) once an epoch.
 #pragma once

@@ -237,7 +237,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
       head.tokens = capped(*report.prompt);
       detail.exact = 1;
     }
-    // What a replica holds is ordered by when it was let go.
+    // An engine's cache orders blocks by when their request let them go, so the end of an answer is a use.
     Epoch& used = table_->epoch(line, replica);
     one.holdings().release(used, detail.segment);
     const Tokens without = detail.segment - std::min<std::uint32_t>(detail.segment, detail.answer);

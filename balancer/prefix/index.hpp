@@ -1,10 +1,10 @@
 // The index of a pool says which replica has computed the beginning of a prompt, and how much of it.
 //
-// One table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
+// The table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
 // replica used it last. A line is found by its key among the four of its set; of these the one goes first that was used
-// longest ago. What a replica holds of all that it used is its PrefixHoldings' to say. The table has a fixed size, about
-// `bytes_per_replica` for each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping a
-// replica costs O(1).
+// longest ago. What a replica holds of all that it used is its PrefixHoldings' to say. The table has a fixed size,
+// about `bytes_per_replica` for each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping
+// a replica costs O(1).
 //
 // A prompt whose end is known from a request before has the tokens that its replica counted; in between, tokens are
 // spread over positions. An answer belongs to what its replica holds: the next turn of a conversation brings it along.
@@ -34,7 +34,7 @@ class PrefixIndex {
   using PromptPrefix = metrics::wire::PromptPrefix;
 
   static constexpr std::size_t bytes_per_replica = std::size_t{1} << 20;
-  /// What saves less than half a step of an engine is not worth going to a busier replica for.
+  /// Fewer cached tokens count as none: they save less than half a step of an engine, not worth a busier replica.
   static constexpr Tokens least_cached = 128;
 
   /// Makes places for so many replicas. What is known of the replicas that stay is kept; that costs some milliseconds
@@ -48,7 +48,8 @@ class PrefixIndex {
   /// The replica's cache is empty now.
   void wipe(ReplicaIndex replica, PrefixWipe why);
 
-  /// Returns the tokens of a prompt that was estimated at `estimate`, by those of its beginnings whose tokens are known.
+  /// Returns the tokens of a prompt that was estimated at `estimate`, by those of its beginnings whose tokens are
+  /// known.
   Tokens refine(const PromptPrefix& prefix, Tokens estimate);
   /// Looks what each replica holds of a prompt of so many tokens.
   void look(const PromptPrefix& prefix, Tokens prompt);
@@ -134,7 +135,7 @@ class PrefixIndex {
   std::uint32_t clock_ = 0;
   double answers_believed_ = 1;
 
-  // Of the latest look.
+  // The results of the latest look.
   std::vector<std::size_t> lines_;
   std::vector<Tokens> tokens_;
   std::vector<PrefixFound> found_;

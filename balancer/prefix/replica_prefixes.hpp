@@ -1,4 +1,4 @@
-// What a pool believes of one replica's prefix cache, and how its reports correct that.
+// A pool's beliefs about one replica's prefix cache, and their correction by what the replica reports.
 //
 // A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
 // - the share that came true, which fades, is the belief by which predictions are cut;
@@ -23,13 +23,13 @@ namespace weir::balancer {
 /// Why a replica's cache is taken to be empty.
 enum class PrefixWipe : std::uint8_t {
   missed,     ///< Three large predictions in a row of which nothing came true.
-  down,       ///< It refused connections.
+  down,       ///< The replica refused connections.
   restarted,  ///< Its engine has started anew, by what the engine says of itself.
   woken,      ///< The engine has slept.
 };
 inline constexpr std::array<std::string_view, 4> prefix_wipe_names{"missed", "down", "restarted", "woken"};
 
-/// What the table knows of a replica and a prompt, in tokens.
+/// The table's knowledge of a replica and a prompt, in tokens.
 struct PrefixFound {
   std::uint32_t held = 0;          ///< So much of the prompt is in the cache.
   std::uint32_t remembered = 0;    ///< So much would be, if nothing had left lately. At least `held`.
@@ -38,14 +38,14 @@ struct PrefixFound {
   std::uint32_t depth = 0;         ///< How much was used since.
 };
 
-/// What was expected of a replica when it got a prompt.
+/// The expectation of a replica when it got a prompt.
 struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
 };
 
-/// What a replica has told at the end.
+/// The usage that a replica reported at the end of an answer.
 struct PrefixReport {
   std::optional<Tokens> prompt{}, cached{}, output{};
 };
@@ -53,9 +53,9 @@ struct PrefixReport {
 /// Sums of tokens since the start.
 struct PrefixSums {
   Tokens looked_up = 0;   ///< The prompts of which anchors are known.
-  Tokens best = 0;        ///< What the best of the replicas that could take them held.
-  Tokens predicted = 0;   ///< What the chosen one was believed to hold.
-  Tokens reported = 0;    ///< What it said, where it said anything.
+  Tokens best = 0;        ///< Held by the replica that held most and could have taken the prompt.
+  Tokens predicted = 0;   ///< Believed to be held by the chosen replica.
+  Tokens reported = 0;    ///< Reported by the chosen replica, where it reports.
   Tokens over = 0, under = 0;  ///< Predicted and not reported; reported and not predicted.
   Tokens judged = 0;      ///< The prompts for which the replica reported.
   std::array<std::uint64_t, prefix_wipe_names.size()> wipes{};
@@ -83,7 +83,7 @@ class ReplicaPrefixes {
   double believed() const { return (came_true_ + prior) / (foretold_ + prior); }
   /// True if the replica has reported anything cached or not.
   bool reports() const { return reports_ > 0; }
-  /// What the replica holds is reported in multiples of so many tokens.
+  /// The replica reports cached tokens in multiples of so many.
   Tokens granularity() const { return granularity_; }
 
  private:

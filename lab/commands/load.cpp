@@ -199,7 +199,7 @@ int run(LoadOptions& options) {
   if (!given("--usage")) settings.usage = tasks || settings.facts || series;
   if (given("--rate")) workload.rate = options.rate;
   if (given("--duration")) settings.duration = options.duration + settings.warm_up;
-  // Who names a mean alone means all alike.
+  // A mean without a deviation means requests that are all alike.
   if (given("--input-tokens") && !given("--input-stddev")) workload.input_stddev = 0;
   if (given("--output-tokens") && !given("--output-stddev")) workload.output_stddev = 0;
   if (std::string url = load::without_v1(settings.url); url != settings.url) {

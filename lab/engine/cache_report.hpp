@@ -1,4 +1,4 @@
-// What an engine says about the prompt tokens that it found in its cache, true or not.
+// Reports of an engine about the prompt tokens that it found in its cache, true or not.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 namespace weir::lab::engine {
 
-/// What an engine keeps of sequences that have ended.
+/// The ways in which an engine keeps sequences that have ended.
 enum class PrefixCaching : std::uint8_t {
   none,
   blocks,  ///< Blocks of 16 tokens in the memory that no sequence needs now, as vLLM: see block_memory.hpp.

@@ -32,7 +32,7 @@ class SlotMemory final : public KvMemory {
     std::vector<std::uint64_t> blocks;  ///< The blocks that are computed.
     std::uint64_t used = 0;             ///< When it was used last, in uses of the memory.
     std::optional<SequenceId> runs{};
-    bool flushed = false;  ///< It keeps nothing of the sequence that it runs.
+    bool flushed = false;  ///< The slot keeps nothing of the sequence that it runs.
   };
   struct Choice {
     std::size_t slot = 0;

@@ -120,7 +120,7 @@ class PlanReading {
     load::WorkloadSettings& lengths = plan_.lengths;
     if (table.read("shape", shape, &shape_name)) lengths.take(shape);
     table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000});
-    // Who names a mean alone means all alike.
+    // A mean without a deviation means requests that are all alike.
     if (table.read("input_tokens", lengths.input_tokens, Number{1, 1e7})) lengths.input_stddev = 0;
     table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
     if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7})) lengths.output_stddev = 0;

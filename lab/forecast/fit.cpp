@@ -125,7 +125,7 @@ struct Course {
 
 double overlap(double a, double b, double c, double d) { return std::max(0.0, std::min(b, d) - std::max(a, c)); }
 
-/// What a replica had to do in a span of time.
+/// The work of a replica in a span of time.
 struct Work {
   double decoding = 0, resident = 0;  ///< Means.
   double prefilled = 0;               ///< Tokens.

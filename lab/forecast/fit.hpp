@@ -31,7 +31,7 @@ struct EngineFit {
   double prefill = 0;   ///< A prompt token.
   double sequence = 0;  ///< A decoding sequence in a step.
   double kv = 0;        ///< A resident token in a step.
-  double overhead = 0;  ///< What a TTFT has beside the engine's steps.
+  double overhead = 0;  ///< The part of a TTFT beside the engine's steps.
   double error = 0;     ///< The median relative error of the equations, 0.05 for 5 %.
   std::uint64_t equations = 0;
   bool pooled = false;  ///< The replica has too few streams, and takes the constants of all.
@@ -41,7 +41,7 @@ struct EngineFit {
 
 inline constexpr std::size_t least_streams = 100;
 
-/// What a log cannot tell of an engine.
+/// The limits of an engine, which no log tells.
 struct EngineLimits {
   std::uint32_t max_batch = 256;
   std::uint64_t kv_tokens = 1'000'000;

@@ -1,11 +1,11 @@
-// What a pool would have done with a log's requests under another policy, with another number of replicas, or with
-// prefix awareness: the balancer and the story in simulated time (lab/plan/simulation.hpp), in front of engine models
-// whose constants are fitted from the log.
+// A forecast of what a pool would have done with a log's requests under another policy, with another number of
+// replicas, or with prefix awareness: the balancer and the story in simulated time (lab/plan/simulation.hpp), in front
+// of engine models whose constants are fitted from the log.
 //
 // First the log's requests are simulated where and when the replicas had them, to see how well the fitted engines
-// predict what did happen. Then each scenario gets the requests as clients sent them: a turn comes as long after the end
-// of the turn before it as in the log. Each scenario is also run on resampled logs (block bootstrap of tenths), which
-// gives an interval.
+// predict what did happen. Then each scenario gets the requests as clients sent them: a turn comes as long after the
+// end of the turn before it as in the log. Each scenario is also run on resampled logs (block bootstrap of tenths),
+// which gives an interval.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Latencies {
 };
 Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot);
 
-/// What a replica did, and what its fitted engine makes of the same requests. TTFT counts from when it had them.
+/// A replica's latencies as logged, and as its fitted engine gives them for the same requests. TTFT counts from when it
+/// had them.
 struct Prediction {
   std::string replica;  ///< "all" for all of them.
   Latencies logged, simulated;
@@ -42,7 +43,7 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-/// What 90 % of the resampled logs gave.
+/// The range of 90 % of the resampled logs.
 struct Interval {
   double low = 0, high = 0;
 };

@@ -33,7 +33,7 @@ struct Result {
   std::string detail;   ///< The failure's own words, cut.
   std::string replica;  ///< The answer's x-weir-replica; "" if absent.
   unsigned status = 0;
-  bool warm_up = false;  ///< It began in the load's warm-up, so that no figure has it.
+  bool warm_up = false;  ///< The request began in the load's warm-up, so that no figure has it.
   std::uint64_t prompt_target = 0;
   std::uint64_t output_target = 0;       ///< Sent as max_tokens.
   std::optional<Moment> sent;            ///< The first byte was written; with a second attempt, that of the second.

@@ -35,7 +35,7 @@ struct LoadSettings {
   std::uint64_t requests = 60;     ///< 0 means no limit.
   std::optional<double> duration;  ///< Seconds after which nothing is sent; running requests may finish.
   double timeout = 600;            ///< A request may take so many seconds.
-  double warm_up = 0;  ///< What begins in the first so many seconds is marked, and is in no figure of the report.
+  double warm_up = 0;  ///< Requests of the first so many seconds are marked, and in no figure.
   std::vector<std::string> headers;  ///< Further fields of each request, "name: value", as header_problem wants them.
   bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
   bool facts = false;              ///< Results have what a request log needs to know of their requests.

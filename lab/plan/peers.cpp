@@ -76,7 +76,7 @@ class CacheAware final : public Router {
     }
   }
 
-  std::unordered_map<std::uint64_t, std::map<std::size_t, std::uint64_t>> tree_;  ///< Who had a block, and when last.
+  std::unordered_map<std::uint64_t, std::map<std::size_t, std::uint64_t>> tree_;  ///< By block: replica, last use.
   std::vector<std::size_t> sizes_;                                                ///< Blocks.
   std::uint64_t clock_ = 0;
   double evicts_at_ = evicts_every;

@@ -43,7 +43,7 @@ inline constexpr std::array<std::pair<std::string_view, Peer>, 5> peer_words{{{"
                                                                                {"token_load", Peer::token_load},
                                                                                {"oracle", Peer::oracle}}};
 
-/// What a router sees of the replicas when a request comes.
+/// A router's view of the replicas when a request comes.
 struct Fleet {
   double now = 0;
   std::span<const std::size_t> candidates;   ///< Replicas that are up and have not refused the request; at least one.

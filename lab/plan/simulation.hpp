@@ -53,7 +53,7 @@ struct Setup {
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
-  /// What engines with prefix caching tell of it. The others tell nothing.
+  /// The reports of engines with prefix caching. The others report nothing.
   engine::CacheReport cache_report = engine::CacheReport::exact;
   std::size_t absent = 0;  ///< So many of the engines, the last ones, are not there before join().
 };

@@ -37,7 +37,7 @@ struct TracedRequest {
   std::optional<std::size_t> parent{};
   double think = 0;
   std::uint64_t session = 0;  ///< Its conversation's number, or its own.
-  std::vector<std::uint64_t> blocks{};  ///< What engines see of prompt and answer: see engine::Sequence.
+  std::vector<std::uint64_t> blocks{};  ///< The engines' view of prompt and answer: see engine::Sequence.
   std::vector<std::uint64_t> unsalted{};  ///< The same without the salt, if there is one.
 
   std::span<const std::uint64_t> prompt_blocks() const { return in_prompt(blocks); }

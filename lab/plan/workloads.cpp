@@ -186,7 +186,7 @@ void make_conversations(Maker& maker, bool two_tenants, std::uint64_t thoughts) 
   }
 }
 
-/// One step of an agent: a tool has answered, and the model calls the next.
+/// A step of an agent: a tool has answered, and the model calls the next.
 std::size_t step(Maker& maker, Conversation& agent) {
   return agent.say(about(maker.random, 400, 1.0, 20, 6'000), about(maker.random, 80, 0.6, 10, 400),
                    1.5 * maker.random.exponential());

@@ -28,7 +28,7 @@ struct ReplicaLabels {
   bool operator==(const ReplicaLabels&) const = default;
 };
 
-/// What a replica's prefix cache is believed to hold, and what became of such beliefs.
+/// Beliefs about a replica's prefix cache, and what became of them.
 struct PrefixGauges {
   std::vector<std::pair<std::string_view, std::uint64_t>> tokens;  ///< Each pair is a kind and its count.
   std::vector<std::pair<std::string_view, std::uint64_t>> errors;  ///< The same for directions,

@@ -12,7 +12,7 @@ struct Step {
   std::array<std::string_view, 2> commands{};  ///< "" is none.
 };
 
-/// One side in the settings.
+/// A side in the settings.
 struct RecipeSide {
   std::string_view config;
   std::string_view more;  ///< Further lines of its replica's table.

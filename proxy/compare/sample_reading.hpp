@@ -25,7 +25,7 @@ struct Filter {
   std::optional<std::int64_t> from_us, to_us;
 };
 
-/// What was read of one log.
+/// The requests that were read of one log.
 struct ReadLog {
   std::string path;
   std::uint64_t requests = 0;

@@ -31,7 +31,7 @@ struct NoWeir : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What became of a question.
+/// The outcome of a question to the admin listener.
 struct AdminReply {
   Answered answered;
   std::string why_none{};  ///< A sentence, if there is no answer: "no weir answers at ...".

@@ -24,7 +24,7 @@ void CoupleWatch::tick(metrics::Moment now) {
   if (samples.empty()) return;
   under_way_ = true;
   constexpr std::int64_t minute_us = 60'000'000;
-  // Of a minute that began earlier, the samples are those alone that ended last.
+  // The samples of a minute that began earlier are those alone that ended last.
   const std::int64_t first_whole = history_.wall_us(now - back) / minute_us + 1;
   const std::int64_t to = last_us / minute_us, from = std::max(to - (back.count() - 2), first_whole);
   auto find = [names = std::make_shared<mc::samples::Names>(history_.names()), mirrored = history_.mirrored(),

@@ -33,7 +33,7 @@ std::optional<ApiAnswer> refuse_parameters(std::string_view query) {
   return bad_query("this path takes no parameters; GET /api/live/window has the last seconds");
 }
 
-/// What is asked of the window.
+/// A question to the window.
 struct WindowAsked {
   std::size_t seconds = usual_window_seconds;
   std::vector<std::string> figures;  ///< Empty means all.

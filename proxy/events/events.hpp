@@ -1,4 +1,4 @@
-// What happens to weir and its replicas, told once: as a line of weir's own log, and as an event that operators can ask
+// Events of weir and its replicas, each told once: as a line of weir's own log, and as an event that operators can ask
 // for later. Both have the same words, because one call makes them from one text.
 //
 // The ring is the process's, as the log is: the places that tell something lie in every room above this one. Any thread

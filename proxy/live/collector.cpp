@@ -452,7 +452,7 @@ void Collector::take_series(ReplicaNow& row, OfReplica& memory, const fleet::Rep
   counts_.clear();
   const auto estimates = [](const Shard& s) -> const auto& { return s.prompt_estimate_ratio; };
   add_histograms(shards, estimates, counts_);
-  // They fade by the number that came last, not by time.
+  // Observations fade by the number that came last, not by time.
   memory.estimates.take(estimates(*shards.front()).bounds(), counts_,
                         std::exp(-memory.estimates.came() / recent_estimates));
   row.tokens_in_per_s = memory.tokens_in.per_second();

@@ -36,7 +36,7 @@ std::vector<Findings::Change> Findings::tick(const Now& now) {
   for (const auto& rule : rules_) {
     cases.clear();
     rule.look(now, cases);
-    // Who has no case is fine.
+    // A name without a case is fine.
     std::set<std::string_view> told;
     for (const auto& one : cases) told.insert(one.who);
     std::vector<Case> silent;

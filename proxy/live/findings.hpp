@@ -25,7 +25,7 @@ constexpr std::string_view name_of(Severity severity) {
   return severity == Severity::critical ? "critical" : "warning";
 }
 
-/// What a rule says of one name in one second.
+/// A rule's word about one name in one second.
 enum class Sign : std::uint8_t {
   bad,      ///< Beyond the first threshold.
   between,  ///< Not beyond the first, nor on the good side of the second.

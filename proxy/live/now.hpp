@@ -43,7 +43,7 @@ struct RolloutNow {
   double share = 0;
 };
 
-/// What the rooms above know of weir itself.
+/// Facts of weir itself that the rooms above know.
 struct Surroundings {
   std::string why_not_ready{};  ///< "" if it is ready.
   bool draining = false, bypass = false;
@@ -148,7 +148,7 @@ struct KeyNow {
   std::string name;
   std::uint32_t open = 0, waiting = 0;
   std::optional<std::uint32_t> max_in_flight{};
-  std::optional<double> wait{};  ///< What those waited whose turn came in the last 10 s, mean.
+  std::optional<double> wait{};  ///< Mean wait of those whose turn came in the last 10 s.
   double waits = 0;              ///< Of so many.
   double requests_60s = 0, failed_60s = 0, refused_60s = 0;
   double requests_per_s = 0, tokens_in_per_s = 0, tokens_out_per_s = 0;

@@ -1,4 +1,4 @@
-// What the kernel says of this process, for /api/live.
+// The kernel's figures of this process, for /api/live.
 #pragma once
 
 #include <optional>

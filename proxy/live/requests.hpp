@@ -53,7 +53,7 @@ class Requests {
     double score;
     RequestRow row;
   };
-  /// One minute's, streams and others. The slowest are in front.
+  /// The requests of one minute, streams and others. The slowest are in front.
   struct OfMinute {
     std::int64_t minute = -1;
     std::array<std::vector<Scored>, 2> slowest;

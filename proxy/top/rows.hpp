@@ -34,7 +34,7 @@ struct Row {
   Number lasts{};         ///< Its state has lasted for so many seconds.
 };
 
-/// What a column makes of the member at its path.
+/// A column's text for the member at its path.
 enum class As : std::uint8_t {
   name,      ///< The row's name.
   text,

@@ -29,7 +29,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-/// One line of cells. Only printable ASCII is kept: engines, clients and peers have a part in what is shown, and no
+/// A line of cells. Only printable ASCII is kept: engines, clients and peers have a part in what is shown, and no
 /// byte of theirs may steer the terminal. Any other character becomes one "?".
 class Line {
  public:

@@ -1,4 +1,4 @@
-// What the keys have made of `weir top` so far, as a state machine without I/O. The keys are those of weir's page.
+// The state of `weir top` as the keys have made it, as a state machine without I/O. The keys are those of weir's page.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Action {
   std::string replica{};
 };
 
-/// What is on the screen, as far as keys depend on it.
+/// The content of the screen, as far as keys depend on it.
 struct Shown {
   std::vector<std::string> rows{};  ///< The names of the rows that can be chosen, in order.
   std::size_t columns = 0;          ///< So many of them can be sorted by.

@@ -27,9 +27,9 @@ constexpr Style plain{}, bold{Colour::plain, true}, faded{Colour::faded}, good{C
 struct Block {
   std::vector<Line> lines{};
   std::size_t pinned = 0;                ///< So many of its first lines are always there: a table's titles.
-  std::size_t least = 0;                 ///< It gets so many lines before another one gets more than its own.
+  std::size_t least = 0;                 ///< The section gets so many lines before another one gets more than its own.
   int rank = 0;                          ///< The order in which blocks get lines.
-  std::optional<std::size_t> anchor{};   ///< This line is to be seen.
+  std::optional<std::size_t> anchor{};   ///< The line that is to be seen.
   std::string_view key{};                ///< The key that shows all of it.
   std::size_t granted = 0;
 };

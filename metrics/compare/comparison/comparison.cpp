@@ -528,7 +528,7 @@ class Comparing {
   statistics::SideValues ttft_, tpot_;
   std::optional<History> history_;
   statistics::Window judged_{};   ///< The window until the last look.
-  std::int64_t complete_us_ = 0;  ///< What began before has ended, as a rule.
+  std::int64_t complete_us_ = 0;  ///< Requests that began before have ended, as a rule.
   double needed_s_ = 0;           ///< The shortest window whose blocks are long enough.
   bool ended_ = false, too_short_ = false;
 };

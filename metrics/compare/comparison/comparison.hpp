@@ -30,8 +30,9 @@ using Floor = std::array<double, statistics::metric_count>;
 struct Options {
   sides::Selection a, b;
   /// The window. Without a beginning it begins when both sides are there, and no pair counts before the
-  /// shadow is warm. A beginning before the first request of either side is that request's moment. Without an end, `length_us` gives it; with either it is declared, and there is one look, at its
-  /// end. Without both it ends with the last request, and may be looked at again and again.
+  /// shadow is warm. A beginning before the first request of either side is that request's moment. Without an end,
+  /// `length_us` gives it; with either it is declared, and there is one look, at its end. Without both it ends with the
+  /// last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
   std::optional<config::Slo> slo{};
   /// Margins of medians, of the mean of output tokens, and of shares of requests and tails: shares of a.
@@ -106,7 +107,7 @@ struct Look {
 /// Two sides that had no request at the same time, and when each of them had requests.
 struct Apart {
   statistics::Window a, b;
-  std::string control{};  ///< It ran beside both, and the verdicts are by it (bridge.hpp); "" if there is none.
+  std::string control{};  ///< The control beside both, by which the verdicts are (bridge.hpp).
 };
 
 /// A figure that is another since a moment within the window.
