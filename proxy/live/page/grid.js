@@ -83,6 +83,7 @@ export class Grid {
   /** Takes the rows that are to be shown: {id, bad, state, ...}. */
   update(rows) {
     const present = new Set();
+    const at = this.#body.contains(document.activeElement) ? this.#order.indexOf(this.#chosen) : -1;
     for (const of of rows) {
       present.add(of.id);
       let row = this.#rows.get(of.id);
@@ -98,6 +99,8 @@ export class Grid {
       this.#rows.delete(id);
     }
     this.#arrange(rows);
+    // The keyboard's focus does not go with a row that is gone: the row in its place has it.
+    if (at >= 0 && this.#chosen === null && this.#order.length) this.choose(this.#order[Math.min(at, this.#order.length - 1)]);
   }
 
   /** Chooses a row and has the keyboard's focus go there. */

@@ -55,6 +55,7 @@ const page = {
       location.hash = "";
       detail.go(null);
     }
+    draw();  // What was typed into the filter decides which row is the first.
     by_id(section).scrollIntoView({ block: "start" });
     const grid = { pools, replicas, keys }[section];
     if (grid) grid.chosen === null ? grid.choose_end(false) : grid.choose(grid.chosen);
