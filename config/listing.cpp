@@ -312,7 +312,7 @@ Listing listing_of(const Settings& settings) {
                overridden] = settings;
   static_cast<void>(overridden);  // No key: the names of keys that the environment set.
   const auto& [metrics_listen, ready_needs_replica] = metrics;
-  const auto& [admin_listen, token, state] = admin;
+  const auto& [admin_listen, token, state, reports] = admin;
   Listing listing(1);
   auto& keys = listing.front().keys;
   list_server(server, keys);
@@ -321,6 +321,7 @@ Listing listing_of(const Settings& settings) {
   keys.push_back({"admin.listen", text(admin_listen)});
   keys.push_back({"admin.token", token.empty() ? "none" : "hidden", token});
   keys.push_back({"admin.state", text(state)});
+  keys.push_back({"admin.reports", text(reports)});
   list_log(log, keys);
   list_limits(limits, keys);
   list_measure(measure, keys);

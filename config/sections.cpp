@@ -106,6 +106,7 @@ void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& 
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
   read_one_secret(table, "token", "token_file", "the token of the admin listener", admin.token);
   table.read("state", admin.state, Text{4096, true});
+  table.read("reports", admin.reports, Text{4096, true});
   const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
   if (written && admin.listen && !is_local(*admin.listen) && !has_token) {
     std::string why(admin_needs_a_token);

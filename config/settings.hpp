@@ -108,6 +108,7 @@ struct AdminListener {
                                                                            ///< absent, the listener is off.
   std::string token{};  ///< Requests must carry it; "" means that none is needed. No log, error or page shows it.
   std::string state{};  ///< The directory in which rollouts keep their state; "" means none.
+  std::string reports{};  ///< weir writes a report into this directory when it stops being ready; "" means none.
   bool operator==(const AdminListener&) const = default;
 };
 

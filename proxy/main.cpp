@@ -260,6 +260,29 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
   return command;
 }
 
+CLI::App* add_report(CLI::App& app, control::ReportOptions& options) {
+  auto* command =
+      app.add_subcommand("report", "Write the last minutes of a running weir into one page, for those who were not there");
+  add_admin(*command, options.admin);
+  command->add_option("--last", options.last, "So much of the past, 15m at most")
+      ->type_name("TIME")
+      ->capture_default_str();
+  command
+      ->add_option("-o,--output", options.output,
+                   "The file to write, or - for standard output; weir-report-TIME.html if it is left out")
+      ->type_name("FILE");
+  command->add_flag("--json", options.json, "Its data alone, as GET /api/report?format=json has it");
+  command->footer(
+      "Examples:\n"
+      "  weir report\n"
+      "  weir report --last 5m --output incident.html\n"
+      "  weir report --json --output - | jq .live.findings\n\n"
+      "The page holds charts, events, findings, the slowest and the failed requests, the settings without secrets,\n"
+      "and the machine; it needs no network. It has requests' ids and clients' key names, and no prompt or answer.\n"
+      "[admin] reports names a folder for reports that weir writes by itself when no replica is left.");
+  return command;
+}
+
 CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
   auto* command = app.add_subcommand("drain", "Give a replica no more requests, and let it finish those it has");
   command->add_option("replica", options.replica, "Its name in the settings")->required();
@@ -408,6 +431,7 @@ int main(int argc, char** argv) {
       "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
       "  weir status                            shows the replicas of the weir on this machine\n"
       "  weir top                               watches it in the terminal\n"
+      "  weir report                            writes its last 15 minutes into a page\n"
       "  weir reload                            takes over changed settings, and says what has changed\n"
       "  weir key new alice                     makes a key for a client\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
@@ -423,12 +447,14 @@ int main(int argc, char** argv) {
   control::RolloutOptions rolling_out;
   double timeout = checking.probe.timeout.count();
   weir::proxy::top::TopOptions watching;
+  control::ReportOptions reporting;
   bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
   const auto* const check_command = add_check(app, checking, timeout);
   const auto* const compare_command = add_compare(app, comparing);
   const auto* const status_command = add_status(app, admin, json);
   const auto* const top_command = add_top(app, watching);
+  const auto* const report_command = add_report(app, reporting);
   const auto* const drain_command = add_drain(app, draining);
   const auto* const undrain_command = add_undrain(app, draining);
   const auto* const reload_command = add_reload(app, reloading);
@@ -443,6 +469,7 @@ int main(int argc, char** argv) {
   if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
   if (status_command->parsed()) return control::status(admin, json);
   if (top_command->parsed()) return weir::proxy::top::top(watching);
+  if (report_command->parsed()) return control::report(reporting);
   if (drain_command->parsed()) return control::drain(draining);
   if (undrain_command->parsed()) return control::undrain(draining);
   if (reload_command->parsed()) return control::reload(reloading);

@@ -25,6 +25,7 @@
 #include "proxy/control/gzip.hpp"
 #include "proxy/control/live_api.hpp"
 #include "proxy/control/page_files.hpp"
+#include "proxy/control/report_api.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
@@ -178,6 +179,11 @@ constexpr Route routes[] = {
      [](Call call) -> Answering { co_return stream_answer(call.asked.query, call.weir.live); }},
     {AdminScope::admin, false, "/api/live/window", of_live<window_answer>},
     {AdminScope::admin, false, "/api/events", of_live<events_answer>},
+    {AdminScope::admin, false, "/api/report",
+     [](Call call) -> Answering {
+       auto& weir = call.weir;
+       co_return report_answer(call.asked.query, weir.live, weir.reload.settings(), std::chrono::steady_clock::now());
+     }},
     {AdminScope::admin, false, "/api/settings",
      [](Call call) -> Answering { co_return settings_answer(call.weir.reload.settings()); }},
     {AdminScope::admin, false, "/api/compare",

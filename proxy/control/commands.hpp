@@ -43,6 +43,15 @@ int reload(const ReloadOptions& options);
 int status(const AdminOptions& admin, bool json);
 int bypass(const AdminOptions& admin, bool on);
 
+struct ReportOptions {
+  AdminOptions admin{};
+  std::string last = "15m";
+  std::string output{};  ///< A file, "-" for standard output, or "" for a name with the time in it.
+  bool json = false;
+};
+/// Writes a report of the last minutes of a weir, and prints the file's name.
+int report(const ReportOptions& options);
+
 struct RolloutOptions {
   std::string action;  ///< start, status, pause, promote or abort.
   std::string name;    ///< "" means the only one there is; for status, all.

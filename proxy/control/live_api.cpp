@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ std::optional<ApiAnswer> refuse_parameters(std::string_view query) {
 /// A question to the window.
 struct WindowAsked {
   std::size_t seconds = usual_window_seconds;
+  std::size_t step = 1;  ///< A number is the mean of so many seconds.
   std::vector<std::string> figures;  ///< Empty means all.
   std::optional<std::pair<Rows, std::string>> only;
 
@@ -101,10 +103,54 @@ void write_row(metrics::wire::JsonWriter& json, const Window& window, const Wind
   for (std::size_t i = 0; i < figures.size(); ++i) {
     if (!asked.wants(rows, figures[i])) continue;
     json.key(figures[i]).open('[');
-    for (const float number : window.last(rows, name, i, asked.seconds)) json.decimal(number);
+    const auto numbers = thinned(window.last(rows, name, i, asked.seconds), asked.step);
+    for (const float number : numbers) json.decimal(number);
     json.close(']');
   }
   json.close('}');
+}
+
+using NamesOfRows = std::vector<std::pair<Rows, std::vector<std::string>>>;
+
+NamesOfRows names_of(const Window& window, const WindowAsked& asked) {
+  NamesOfRows shown;
+  for (const auto rows : all_rows) {
+    if (asked.only && asked.only->first != rows) continue;
+    auto names = window.names(rows);
+    if (asked.only) std::erase_if(names, [&](const auto& name) { return name != asked.only->second; });
+    shown.emplace_back(rows, std::move(names));
+  }
+  return shown;
+}
+
+/// Returns how many numbers a figure's every second would be.
+std::size_t numbers_of(const NamesOfRows& shown, const WindowAsked& asked) {
+  std::size_t numbers = 0;
+  for (const auto& [rows, names] : shown) {
+    const auto wanted =
+        std::ranges::count_if(Window::figures(rows), [&, of = rows](auto one) { return asked.wants(of, one); });
+    numbers += asked.seconds * names.size() * static_cast<std::size_t>(wanted);
+  }
+  return numbers;
+}
+
+std::string window_json(const live::Live& live, const Window& window, const WindowAsked& asked,
+                        const NamesOfRows& shown) {
+  metrics::wire::JsonWriter json(12 * numbers_of(shown, asked) / asked.step + 1024);
+  json.open('{').key("schema").count(live::schema);
+  live::write_time(json.key("end"), live.now().time);
+  json.key("serial").count(live.serial()).key("step_s").count(asked.step);
+  for (const auto& [rows, names] : shown) {
+    json.key(Window::rows_names[static_cast<std::size_t>(rows)]);
+    if (rows == Rows::weir) {
+      write_row(json, window, asked, rows, "");
+      continue;
+    }
+    json.open('{');
+    for (const auto& name : names) write_row(json.key(std::string_view(name)), window, asked, rows, name);
+    json.close('}');
+  }
+  return json.close('}').written();
 }
 
 }  // namespace
@@ -122,39 +168,44 @@ ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Momen
   live.looked(now);
   const auto* const window = live.window();
   if (window == nullptr || live.serial() == 0) return not_yet();
-  std::vector<std::pair<Rows, std::vector<std::string>>> shown;
-  std::size_t numbers = 0;
-  for (const auto rows : all_rows) {
-    if (asked.only && asked.only->first != rows) continue;
-    auto names = window->names(rows);
-    if (asked.only) std::erase_if(names, [&](const auto& name) { return name != asked.only->second; });
-    const auto figures = Window::figures(rows);
-    const auto wanted = std::ranges::count_if(figures, [&](auto one) { return asked.wants(rows, one); });
-    numbers += asked.seconds * names.size() * static_cast<std::size_t>(wanted);
-    shown.emplace_back(rows, std::move(names));
-  }
+  const auto shown = names_of(*window, asked);
   if (asked.only && shown.front().second.empty())
     return api_error(404, "unknown_name",
                      "the window has no row named '" + asked.only->second + "'; GET /api/live lists them");
+  const auto numbers = numbers_of(shown, asked);
   if (numbers > most_window_numbers)
     return bad_query("that would be " + std::to_string(numbers) + " numbers, and an answer has at most " +
                    std::to_string(most_window_numbers) +
                    ": ask for fewer seconds, for some figures (figures=), or for one row (replica=, pool=, shadow=)");
-  metrics::wire::JsonWriter json(12 * numbers + 1024);
-  json.open('{').key("schema").count(live::schema);
-  live::write_time(json.key("end"), live.now().time);
-  json.key("serial").count(live.serial()).key("step_s").count(1);
-  for (const auto& [rows, names] : shown) {
-    json.key(Window::rows_names[static_cast<std::size_t>(rows)]);
-    if (rows == Rows::weir) {
-      write_row(json, *window, asked, rows, "");
-      continue;
+  return {200, window_json(live, *window, asked, shown) + "\n"};
+}
+
+std::string whole_window_json(live::Live& live, std::size_t seconds) {
+  const auto* const window = live.window();
+  if (window == nullptr || live.serial() == 0) return "null";
+  WindowAsked asked;
+  asked.seconds = seconds;
+  const auto shown = names_of(*window, asked);
+  asked.step = std::max<std::size_t>(1, (numbers_of(shown, asked) + most_window_numbers - 1) / most_window_numbers);
+  return window_json(live, *window, asked, shown);
+}
+
+std::vector<float> thinned(std::vector<float> numbers, std::size_t step) {
+  if (step <= 1) return numbers;
+  std::vector<float> means;
+  // The last mean is of the last seconds; the first one may be of fewer.
+  for (std::size_t at = numbers.size() % step == 0 ? step : numbers.size() % step, from = 0; from < numbers.size();
+       from = at, at += step) {
+    float sum = 0;
+    std::size_t known = 0;
+    for (std::size_t i = from; i < at; ++i) {
+      if (std::isnan(numbers[i])) continue;
+      sum += numbers[i];
+      ++known;
     }
-    json.open('{');
-    for (const auto& name : names) write_row(json.key(std::string_view(name)), *window, asked, rows, name);
-    json.close('}');
+    means.push_back(known > 0 ? sum / static_cast<float>(known) : std::numeric_limits<float>::quiet_NaN());
   }
-  return {200, json.close('}').written() + "\n"};
+  return means;
 }
 
 ApiAnswer events_answer(std::string_view query, live::Live& live, metrics::Moment now) {

@@ -1,6 +1,5 @@
 #include "proxy/control/rollout_file.hpp"
 
-#include <fcntl.h>
 #include <simdjson.h>
 #include <unistd.h>
 
@@ -10,13 +9,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/control/whole_file.hpp"
 #include "proxy/events/events.hpp"
-#include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -24,7 +22,9 @@ namespace {
 namespace ro = balancer::rollout;
 using simdjson::dom::element;
 
-std::string file_in(const std::string& directory) { return directory + "/rollouts.json"; }
+constexpr std::string_view file_name = "rollouts.json";
+
+std::string file_in(const std::string& directory) { return directory + "/" + std::string(file_name); }
 
 void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts) {
   json.open('{').key("candidate").count(counts.candidate).key("candidate_bad").count(counts.candidate_bad);
@@ -101,19 +101,6 @@ ro::Standing standing_in(element value) {
   return standing;
 }
 
-/// Returns "" or why the bytes are not all on the disk.
-std::string write_all(const std::string& file, std::string_view text) {
-  const net::UniqueFd out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (out.get() < 0) return std::strerror(errno);
-  while (!text.empty()) {
-    const auto written = ::write(out.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return std::strerror(errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return ::fsync(out.get()) == 0 ? "" : std::strerror(errno);
-}
-
 }  // namespace
 
 std::string text_of(const KeptRollouts& kept) {
@@ -178,13 +165,7 @@ KeptRollouts read_rollouts(const std::string& directory) {
 }
 
 std::optional<std::string> write_rollouts(const std::string& directory, const KeptRollouts& kept) {
-  const auto file = file_in(directory), next = file + ".new";
-  auto why = write_all(next, text_of(kept));
-  if (why.empty() && std::rename(next.c_str(), file.c_str()) != 0) why = std::strerror(errno);
-  if (why.empty()) {
-    const net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.get() < 0 || ::fsync(folder.get()) != 0) why = std::strerror(errno);
-  }
+  const auto why = write_whole(directory, file_name, text_of(kept), 0600);
   if (why.empty()) return std::nullopt;
   return "the state of rollouts cannot be kept in '" + directory + "' ([admin] state): " + why +
          "; make it a directory that weir's user may write";

@@ -20,6 +20,8 @@
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/log_watch.hpp"
+#include "proxy/control/incident/recorder.hpp"
+#include "proxy/control/incident/report.hpp"
 #include "proxy/control/rollouts.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/events/events.hpp"
@@ -121,6 +123,9 @@ class Server {
   control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
                    std::chrono::system_clock::now()};
+  control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because, auto now) {
+    return control::incident::data(live_, reload_.settings(), control::incident::longest, because, now);
+  }};
   control::AdminSources admin_sources_{exposition_,
                                        fleet_,
                                        reload_,
@@ -368,6 +373,7 @@ void Server::look_after_replicas() {
   couple_watch_.tick(now);
   rollouts_.tick(now);
   live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now());
+  recorder_.tick(snapshot->settings.admin.reports, now);
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {

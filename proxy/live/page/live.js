@@ -63,6 +63,13 @@ export class Live {
     return this.#json_of(answer);
   }
 
+  /** Returns what a path answers, to be saved in a file. */
+  async blob(path) {
+    const answer = await fetch(path, { headers: this.#headers(), cache: "no-store" });
+    if (!answer.ok) await this.#json_of(answer);
+    return answer.blob();
+  }
+
   /** Has weir change something. Returns what it answers. */
   async post(path, body = {}) {
     const headers = { ...this.#headers(), "Content-Type": "application/json" };

@@ -90,6 +90,19 @@ async function show_all_events() {
   } catch { /* The bar says that weir does not answer. */ }
 }
 
+/** Saves the report of the last minutes as a file. */
+async function save_report() {
+  try {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await live.blob("/api/report"));
+    link.download = `weir-report-${new Date().toISOString().replace(/[-:]|\.\d+/g, "")}.html`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  } catch (error) {
+    await tell("There is no report", [error.message]);
+  }
+}
+
 function update(grid, rows) {
   const shown = page.filter.value ? rows.filter((row) => filter(row.text())) : rows;
   grid.update(shown);
@@ -237,6 +250,7 @@ function begin() {
   show_sort();
   by_id("sort").addEventListener("click", () => replicas.cycle());
   by_id("help").addEventListener("click", show_help);
+  by_id("report").addEventListener("click", save_report);
   by_id("bypass").addEventListener("click", () => actions.bypass(!live.document?.weir?.bypass));
   by_id("more-events").addEventListener("click", show_all_events);
   by_id("weir").addEventListener("click", () => page.open("weir", ""));

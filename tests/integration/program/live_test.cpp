@@ -1,8 +1,12 @@
 // The live API of a running weir: figures, events in the words of the log, the stream, findings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/look.hpp"
@@ -96,6 +100,37 @@ TEST_F(LiveApi, AFindingIsInTheLogOnThePageAndInTheMetrics) {
   weir.wait_until_said("finding log_lines_lost: the request log loses lines, 1 so far: No space left on device");
   EXPECT_EQ(get("/api/live").at("findings").at("log_lines_lost:weir").at("severity").as_string(), "warning");
   EXPECT_EQ(weir.metrics().sum("weir_finding"), 1);
+}
+
+/// A folder of its own, which ends with the object.
+struct Folder {
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("weir-live-" + std::to_string(::getpid()));
+};
+
+TEST_F(LiveApi, AReportIsOneFileAndWeirWritesItselfWhenItHasNoReplica) {
+  Folder folder;
+  auto replica = std::make_unique<ScriptedReplica>(plays());
+  auto settings = with_admin(pool_of({replica.get()}));
+  settings.admin["reports"] = quoted(folder.path.string());
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  look_until("the first figures", [&] { return get_admin(admin, "/api/live").status == 200; });
+  const auto file = (folder.path / "asked.html").string();
+  const auto written = command({"report", "--last", "1m", "--output", file});
+  EXPECT_EQ(written.exit.code, 0);
+  EXPECT_EQ(written.output, file + "\n");
+  std::stringstream html;
+  html << std::ifstream(file).rdbuf();
+  EXPECT_THAT(html.str(), HasSubstr("an operator asked for it"));
+  const auto data = command({"report", "--json", "--output", "-"});
+  EXPECT_EQ(json::parse(data.output).at("live").at("replicas").at("r0").at("state").as_string(), "up");
+  EXPECT_EQ(command({"report", "--last", "1h"}).exit.code, 1);
+  EXPECT_EQ(command({"report", "--output", "/nowhere/at/all.html"}).exit.code, 1);
+  replica.reset();
+  weir.wait_until_said("no replica of pool 'chat' is up: the last minutes are in the report '" + folder.path.string());
 }
 
 }  // namespace

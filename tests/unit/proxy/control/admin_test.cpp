@@ -142,7 +142,7 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
   EXPECT_EQ(
       ask("GET", "/metric").body,
       "known here: / /metrics /-/healthy /-/ready /api/replicas /api/live /api/live/stream /api/live/window "
-      "/api/events /api/settings /api/compare /api/gate /api/rollout, and by POST "
+      "/api/events /api/report /api/settings /api/compare /api/gate /api/rollout, and by POST "
       "/api/rollout/NAME/start /api/rollout/NAME/pause /api/rollout/NAME/promote /api/rollout/NAME/abort /-/reload "
       "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
       "/api/bypass/on /api/bypass/off\n");
@@ -153,7 +153,7 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 TEST_F(AdminRoutes, TakeTheirMethods) {
   live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
   for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout",
-                           "/api/live", "/api/live/window", "/api/events"}) {
+                           "/api/live", "/api/live/window", "/api/events", "/api/report"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
     EXPECT_EQ(ask("POST", path).status, "405") << path;

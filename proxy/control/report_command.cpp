@@ -1,0 +1,45 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "proxy/control/client.hpp"
+#include "proxy/control/commands.hpp"
+#include "proxy/control/incident/report.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+std::string default_name(bool json) {
+  auto name = incident::file_name(std::chrono::system_clock::now());
+  if (json) name.replace(name.size() - incident::file_end.size(), incident::file_end.size(), ".json");
+  return name;
+}
+
+}  // namespace
+
+int report(const ReportOptions& options) {
+  return run_command("report", [&] {
+    const auto path = "/api/report?last=" + options.last + (options.json ? "&format=json" : "");
+    const auto text = body_of(ask_admin(admin_at(options.admin), "GET", path));
+    if (options.output == "-") {
+      if (!options.json && ::isatty(STDOUT_FILENO) != 0)
+        throw std::runtime_error("a page is nothing for a terminal; name a file: --output report.html");
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      if (std::fflush(stdout) != 0) throw std::runtime_error("standard output takes no more");
+      return 0;
+    }
+    const auto name = options.output.empty() ? default_name(options.json) : options.output;
+    std::ofstream out(name, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) throw std::runtime_error("cannot write \"" + name + "\"; name another file with --output");
+    std::printf("%s\n", name.c_str());
+    return 0;
+  });
+}
+
+}  // namespace weir::proxy::control

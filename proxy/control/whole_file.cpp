@@ -1,0 +1,42 @@
+#include "proxy/control/whole_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "proxy/net/unique_fd.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+/// Returns "" or why the bytes are not all on the disk.
+std::string write_all(const std::string& file, std::string_view text, mode_t mode) {
+  const net::UniqueFd out(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (out.get() < 0) return std::strerror(errno);
+  while (!text.empty()) {
+    const auto written = ::write(out.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return std::strerror(errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ::fsync(out.get()) == 0 ? "" : std::strerror(errno);
+}
+
+}  // namespace
+
+std::string write_whole(const std::string& directory, std::string_view name, std::string_view text, mode_t mode) {
+  const auto file = directory + "/" + std::string(name), next = file + ".new";
+  auto why = write_all(next, text, mode);
+  if (why.empty() && std::rename(next.c_str(), file.c_str()) != 0) why = std::strerror(errno);
+  if (!why.empty()) {
+    ::unlink(next.c_str());
+    return why;
+  }
+  const net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder.get() < 0 || ::fsync(folder.get()) != 0 ? std::strerror(errno) : "";
+}
+
+}  // namespace weir::proxy::control
