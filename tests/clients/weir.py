@@ -58,7 +58,7 @@ drain = 1
 {more}
 [[pool]]
 name = "clients"
-"""
+{of_pool}"""
 
 REPLICA = """
 [[pool.replica]]
@@ -77,14 +77,14 @@ def samples(page, names):
 
 
 class Weir:
-    def __init__(self, program, directory, replicas, more=""):
-        """`replicas` has their urls by name; `more` has further sections of the settings."""
+    def __init__(self, program, directory, replicas, more="", of_pool=""):
+        """`replicas` has their urls by name; `more` has further sections of the settings, `of_pool` further keys of the pool."""
         client, metrics = free_ports(2)
         self.url, self.metrics = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{metrics}"
         self.settings, self.log = directory / "weir.toml", directory / "requests.jsonl"
         self.log.unlink(missing_ok=True)
         behind = "".join(REPLICA.format(name=name, url=url) for name, url in replicas.items())
-        self.settings.write_text(SETTINGS.format(client=client, metrics=metrics, more=more) + behind)
+        self.settings.write_text(SETTINGS.format(client=client, metrics=metrics, more=more, of_pool=of_pool) + behind)
         with (directory / "weir.out").open("wb") as output:
             self.process = subprocess.Popen([program, "serve", "--config", "weir.toml"], cwd=directory,
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)

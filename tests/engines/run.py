@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))  # The 
 
 import aborts  # noqa: E402
 import answers  # noqa: E402
+import conversations  # noqa: E402
 import failures  # noqa: E402
 import figures  # noqa: E402
 import hangs  # noqa: E402
@@ -35,7 +36,7 @@ class Seen:
 
     def __init__(self):
         self.engines, self.cases, self.aborts, self.figures, self.twins, self.hangs, self.failures = [], {}, [], [], [], [], []
-        self.probes, self.tools = [], []
+        self.conversations, self.probes, self.tools = [], [], []
 
 
 def probe(program, weir, engine, report):
@@ -55,10 +56,10 @@ def run_engine(engine, program, directory, parts, words, seen, report):
     directory.mkdir(parents=True, exist_ok=True)
     weirs = []
 
-    def weir(name, servers, more=""):
+    def weir(name, servers, more="", of_pool=""):
         (directory / name).mkdir(exist_ok=True)
         replicas = {f"replica{number}": server.url for number, server in enumerate(engine.servers[:servers])}
-        weirs.append(Weir(program, directory / name, replicas, more))
+        weirs.append(Weir(program, directory / name, replicas, more, of_pool))
         return weirs[-1]
 
     try:
@@ -77,6 +78,7 @@ def run_engine(engine, program, directory, parts, words, seen, report):
             (directory / "probe.json").write_text(json.dumps(found, indent=1))
             seen.figures += figures.run(engine, every, report)
             if engine.servers_wanted > 1:
+                seen.conversations += conversations.run(engine, weir, report)
                 seen.twins.append(shadow.run(engine, weir, report))
                 seen.hangs.append(hangs.run(engine, weir("hangs", engine.servers_wanted), report))
                 seen.failures.append(failures.run(engine, weir("failures", engine.servers_wanted), report))
@@ -103,6 +105,10 @@ def write_tables(seen, report):
     if seen.figures:
         report.table(f"{figures.REQUESTS} streams, {figures.AT_ONCE} at a time", ["engine", "", "weir", "the engine", "difference"],
                      seen.figures)
+    if seen.conversations:
+        report.table(f"{conversations.CONVERSATIONS} conversations of {conversations.TURNS} turns over two servers, {conversations.AT_ONCE} at a time",
+                     ["engine", "`prefix_aware`", "prompt tokens", "predicted to be cached", "reported as cached", "apart, of the prompt tokens",
+                      "computed"], seen.conversations)
     if seen.twins:
         report.table("One server as the other's twin", ["engine", "requests", "mirrored", "dropped", "greedy pairs of equal text",
                                                         "primary's output tokens: weir / the engine", "shadow's: weir / the engine"], seen.twins)
