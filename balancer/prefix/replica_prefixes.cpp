@@ -49,15 +49,16 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
 }
 
 void ReplicaPrefixes::learn_granularity(Tokens cached) {
-  constexpr unsigned of_reports = 32;
+  constexpr unsigned most_reports = 32;
   constexpr Tokens most = 1024;
   divides_ |= cached;
   const Tokens divisor = std::min(divides_ & (~divides_ + 1), most);
   if (divisor < granularity_) granularity_ = divisor;
-  if (++since_granularity_ < of_reports) return;
+  if (++since_granularity_ < granularity_reports_) return;
   granularity_ = divisor;
   divides_ = 0;
   since_granularity_ = 0;
+  granularity_reports_ = std::min(2 * granularity_reports_, most_reports);
 }
 
 /// A prediction that failed says that there is less room than was used since. One is not enough, and what was used

@@ -102,6 +102,7 @@ class ReplicaPrefixes {
   std::uint64_t reports_ = 0;
   Tokens granularity_ = 1, divides_ = 0;
   unsigned since_granularity_ = 0;
+  unsigned granularity_reports_ = 4;  ///< After so many, what divides all of them is believed; a lower one at once.
   PrefixSums sums_;
 };
 

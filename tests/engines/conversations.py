@@ -10,17 +10,18 @@ from vocabulary import WORDS
 from weir import until
 
 CONVERSATIONS, TURNS, AT_ONCE = 12, 4, 4
+SYSTEM, TURN, ANSWER = 900, 120, 24  # Tokens, about.
 APART = 0.05  # Predicted and reported tokens may differ by so much of all prompt tokens.
 
 
 def held(engine, url, seed):
-    """Holds one conversation: a system prompt of its own, and an answer of 24 tokens to each turn. Returns whether all was
+    """Holds one conversation: a system prompt of its own, and an answer to each turn. Returns whether all was
     answered."""
     chance = random.Random(seed)
-    messages = [{"role": "system", "content": " ".join(chance.choices(WORDS, k=250))}]
+    messages = [{"role": "system", "content": " ".join(chance.choices(WORDS, k=round(SYSTEM / engine.tokens_a_word)))}]
     for _ in range(TURNS):
-        messages.append({"role": "user", "content": " ".join(chance.choices(WORDS, k=40))})
-        body = {**chat("", max_tokens=24)(engine, None), "messages": messages, "seed": seed}
+        messages.append({"role": "user", "content": " ".join(chance.choices(WORDS, k=round(TURN / engine.tokens_a_word)))})
+        body = {**chat("", max_tokens=ANSWER)(engine, None), "messages": messages, "seed": seed}
         if "cache_prompt" in body:
             body["cache_prompt"] = True
         answer = ask(url, CHAT, body)
@@ -37,12 +38,13 @@ def run(engine, make_weir, report):
         weir = make_weir(f"conversations-{aware}", 2, "", f"prefix_aware = {aware}\n")
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             answered = list(pool.map(lambda seed: held(engine, weir.url, seed), range(first_seed, first_seed + CONVERSATIONS)))
+        if not all(answered):
+            report.fail(where, "a turn was not answered")
+            continue
         until("a line of each turn", lambda: len(weir.lines()) >= CONVERSATIONS * TURNS, 60)
         lines = weir.lines()
         prompt, cached, predicted = (sum(line[name] or 0 for line in lines) for name in ("prompt_tokens", "cached_tokens", "prefix_predicted"))
         wrong = len(report.failures)
-        if not all(answered):
-            report.fail(where, "a turn was not answered")
         if not cached:
             report.fail(where, "the engine reported no cached token: the case proves nothing")
         apart = "-"

@@ -118,6 +118,7 @@ class Engine:
     leaves_out = {}  # The engine has no answer to these cases; the value says why.
     says_less = ()  # In the answers to these cases it reports fewer tokens than it made.
     gives_one_choice = False  # If true, it ignores n and sends no end marker, so the other choices count as missing.
+    tokens_a_word = 1.0  # So many tokens its tokenizer makes of a word of vocabulary.py, about.
     marker = True  # If true, its streams end with [DONE].
 
     def __init__(self, folder, directory):

@@ -7,6 +7,7 @@ class Llamacpp(Engine):
     name = "llamacpp"
     title = "llama.cpp"
     more = {"cache_prompt": False}  # With the cache on, timings would show what was asked before.
+    tokens_a_word = 5
     masks = [
         (rb'"(?:chatcmpl|cmpl|resp|msg|fc|call|rs)[-_][0-9A-Za-z_-]+"', b'"<id>"'),
         (rb'"id":"[0-9A-Za-z]{32}"', b'"id":"<id>"'),

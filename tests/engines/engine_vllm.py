@@ -6,6 +6,7 @@ from weir import get, samples
 class Vllm(Engine):
     name = "vllm"
     title = "vLLM"
+    tokens_a_word = 1.4
     masks = [
         (rb'"(?:chatcmpl|cmpl|resp|msg|fc|call|chatcmpl-tool)[-_][0-9A-Za-z_-]+"', b'"<id>"'),
         (rb'"(created|created_at|completed_at)":[0-9.]+', rb'"\1":0'),
