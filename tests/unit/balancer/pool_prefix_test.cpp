@@ -331,7 +331,7 @@ TEST_F(PoolPrefix, AClientThatIsRefusedWipesNothing) {
     serve(i, 3000, 7, 0);
   }
   EXPECT_EQ(load(0, 8).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
-  EXPECT_EQ(admitted(offer(1, 4000, 9)).prefix_tokens()->predicted, 3999u);
+  EXPECT_GE(admitted(offer(1, 4000, 9)).prefix_tokens()->predicted, 3900u);
 }
 
 TEST_F(PoolPrefix, APoolThatDidNotLookForAWhileKnowsNothing) {

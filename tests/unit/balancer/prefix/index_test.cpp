@@ -97,9 +97,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
       const auto to = static_cast<ReplicaIndex>(random() % replicas);
       const auto prediction = send(prompt, to);
       if (random() % 8 == 0) {
-        index.failed(prediction, to);
-        known[to].erase(prompt.anchors.back().key);
-        for (std::size_t i = 0; i + 1 < prompt.anchors.size(); ++i) known[to].insert(prompt.anchors[i].key);
+        index.failed(prompt, prediction, to);
       } else {
         for (const auto& anchor : prompt.anchors) known[to].insert(anchor.key);
       }
