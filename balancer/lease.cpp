@@ -14,7 +14,9 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 }
 
 void Lease::first_token(Moment now) {
-  if (owner_) entry_.output_left += owner_->first_token(entry_, now);
+  if (!owner_) return;
+  entry_.output_left += owner_->first_token(entry_, now);
+  if (entry_.prefix) entry_.prefix->prompt.reset();
 }
 
 void Lease::tokens(std::uint32_t n) {

@@ -10,6 +10,7 @@
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::balancer {
 
@@ -36,6 +37,7 @@ struct LeaseEnd {
 struct PrefixChoice {
   PrefixPrediction prediction;
   std::uint32_t best = 0;  ///< The candidate that held most of the prompt held so much.
+  std::shared_ptr<const metrics::wire::PromptPrefix> prompt{};  ///< Null from the first token on.
 };
 
 /// An entry is what the books of a pool have for one request.
@@ -46,7 +48,7 @@ struct LedgerEntry {
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
   Tokens prompt = 0;
-  std::unique_ptr<const PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
+  std::unique_ptr<PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
   /// So much of the prompt is not charged, because the replica is believed to hold it.
   Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
   Moment since{};

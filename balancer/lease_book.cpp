@@ -98,11 +98,12 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
 }
 
 /// Enters the prompt where it goes. Returns null if nothing is known of it.
-std::unique_ptr<const PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request, const ReplicaView& chosen,
-                                                         std::span<const ReplicaView> candidates) {
+std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request, const ReplicaView& chosen,
+                                                   std::span<const ReplicaView> candidates) {
   if (!pool_.counts_cached || (!request.prefix && chosen.cached == 0)) return nullptr;
   auto choice = std::make_unique<PrefixChoice>();
   choice->best = capped(std::ranges::max(candidates, {}, &ReplicaView::cached).cached);
+  choice->prompt = request.prefix;
   if (request.prefix) choice->prediction = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
   choice->prediction.cached = capped(chosen.cached);
   if (choice->prediction.tail != 0)
@@ -143,8 +144,8 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
     if (end.cause == EndCause::answered) {
       pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
                               {end.prompt_tokens, end.cached_tokens, end.output_tokens});
-    } else if (!closed.first_token) {
-      pool_.prefixes.failed(entry.prefix->prediction, entry.key.index);
+    } else if (!closed.first_token && entry.prefix->prompt) {
+      pool_.prefixes.failed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
     }
   }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {

@@ -50,8 +50,8 @@ class LeaseBook {
 
  private:
   void note_cached(WaitingRequest& request) const;
-  std::unique_ptr<const PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
-                                                std::span<const ReplicaView> candidates);
+  std::unique_ptr<PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
+                                          std::span<const ReplicaView> candidates);
   void prompt_finished(PoolReplica& replica, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
 

@@ -22,6 +22,8 @@ struct PoolParts {
 
   void apply_policy() {
     state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
+    // Prompts that are not entered take the room of those that are.
+    if (!state.counts_cached) state.prefixes.forget_prompts();
     leases.set_policy(state.policy, state.decode_weight);
   }
 

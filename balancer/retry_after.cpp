@@ -8,7 +8,7 @@ namespace weir::balancer {
 namespace {
 
 Returns::Identity identity_of(const WaitingRequest& request) {
-  return {request.key, request.facts->conversation, request.prompt, request.bytes};
+  return {request.key, request.facts->conversation, request.bytes};
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ class Returns {
  public:
   static constexpr std::size_t most = 2048;
 
-  /// The identity of a request: the fair key, the conversation, the prompt and the size of the body.
+  /// The identity of a request: the fair key, the conversation and the size of the body. The estimate of its prompt
+  /// changes with what is learned.
   struct Identity {
     std::uint64_t key = 0, conversation = 0;
-    Tokens prompt = 0;
     std::size_t bytes = 0;
     // clang-tidy takes the 0 of a comparison that it rewrites for a pointer.
     auto operator<=>(const Identity&) const = default;  // NOLINT(modernize-use-nullptr)

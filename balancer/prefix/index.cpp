@@ -84,6 +84,11 @@ void PrefixIndex::forget(ReplicaIndex replica) {
   holdings.wipe();
 }
 
+void PrefixIndex::forget_prompts() {
+  table_.reset();
+  for (ReplicaPrefixes& replica : replicas_) replica.holdings().wipe();
+}
+
 void PrefixIndex::find_lines(const PromptPrefix& prefix) {
   lines_.assign(prefix.anchors.size(), no_line);
   if (!table_) return;
@@ -144,11 +149,11 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       const Epoch used = table_->epoch(lines_[i], replica);
       if (!holdings.remembers(used)) continue;
       const Tokens answer = answer_after(i);
-      const auto believed = static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
-      found.remembered = std::max(found.remembered, capped(tokens_[i] + believed));
+      const Tokens found_again = believed(answer);
+      found.remembered = std::max(found.remembered, capped(tokens_[i] + found_again));
       if (!holdings.holds(used)) continue;
-      found.held = capped(tokens_[i] + believed);
-      found.answer = capped(believed);
+      found.held = capped(tokens_[i] + found_again);
+      found.answer = capped(found_again);
       found.answer_whole = capped(answer);
       found.depth = capped(holdings.depth(used));
       uses_[replica] = static_cast<std::uint8_t>(table_->details[lines_[i]].uses);
@@ -194,9 +199,14 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   if (prefix.anchors.empty()) return {};
   if (!table_) table_ = std::make_unique<Table>(replicas_.size());
   look(prefix, prompt);
-  const PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
+  PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
+  const auto is_held = [&](std::size_t line) {
+    return line != no_line && one.holdings().holds(table_->epoch(line, replica));
+  };
+  const auto last_held = std::find_if(lines_.rbegin(), lines_.rend(), is_held);
+  prediction.held_anchors = static_cast<std::uint32_t>(lines_.rend() - last_held);
 
   ++clock_;
   for (const std::size_t line : lines_)
@@ -207,7 +217,8 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
     if (line == no_line) {
       line = claim(prefix.anchors[i].key);
       if (line == no_line) continue;
-      const Tokens before = i > 0 ? tokens_[i - 1] : 0;
+      // The answer before belongs to the anchor before.
+      const Tokens before = i > 0 ? tokens_[i - 1] + believed(answer_after(i - 1)) : 0;
       table_->heads[line] = {prefix.anchors[i].key, capped(tokens_[i]), clock_};
       table_->details[line] = {segment_of(tokens_[i] - std::min(before, tokens_[i])), 0, 0, prefix.token_ids};
     }
@@ -215,6 +226,8 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
     if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
     Epoch& used = table_->epoch(line, replica);
     used = one.holdings().use(used, detail.segment);
+    if (prediction.first_epoch == 0) prediction.first_epoch = used;
+    prediction.last_epoch = used;
   }
   return prediction;
 }
@@ -230,7 +243,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
                            const PrefixReport& report) {
   if (prediction.tail == 0) return;
   ReplicaPrefixes& one = replicas_[replica];
-  if (const std::size_t line = table_->find(prediction.tail); line != no_line) {
+  if (const std::size_t line = find(prediction.tail); line != no_line) {
     Line& head = table_->heads[line];
     Detail& detail = table_->details[line];
     if (report.prompt && *report.prompt > 0) {
@@ -260,13 +273,16 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
 }
 
-void PrefixIndex::failed(const PrefixPrediction& prediction, ReplicaIndex replica) {
-  if (prediction.tail == 0) return;
-  const std::size_t line = table_->find(prediction.tail);
-  if (line == no_line) return;
-  Epoch& used = table_->epoch(line, replica);
-  replicas_[replica].holdings().release(used, table_->details[line].segment);
-  used = 0;
+void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
+  PrefixHoldings& holdings = replicas_[replica].holdings();
+  for (std::size_t i = prediction.held_anchors; i < prefix.anchors.size(); ++i) {
+    const std::size_t line = find(prefix.anchors[i].key);
+    if (line == no_line) continue;
+    Epoch& used = table_->epoch(line, replica);
+    if (used < prediction.first_epoch || used > prediction.last_epoch) continue;
+    holdings.release(used, table_->details[line].segment);
+    used = 0;
+  }
 }
 
 std::size_t PrefixIndex::bytes() const {

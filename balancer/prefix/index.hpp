@@ -67,8 +67,11 @@ class PrefixIndex {
   void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best);
   /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
   void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
-  /// The replica gave no token: who knows how much it has computed.
-  void failed(const PrefixPrediction& prediction, ReplicaIndex replica);
+  /// The replica gave no token of a prompt that was sent: it is taken to have computed nothing. What it held before,
+  /// and what other prompts have used there since, stays.
+  void failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
+  /// Forgets what all replicas hold, and gives the table's memory back. What was learned of the replicas stays.
+  void forget_prompts();
 
   const ReplicaPrefixes& of(ReplicaIndex replica) const { return replicas_[replica]; }
   std::size_t places() const { return replicas_.size(); }
@@ -125,7 +128,11 @@ class PrefixIndex {
   void spread_tokens(const PromptPrefix& prefix, Tokens prompt);
   std::size_t claim(std::uint64_t key);
   void release(std::size_t line);
+  std::size_t find(std::uint64_t key) const { return table_ ? table_->find(key) : no_line; }
   Tokens answer_after(std::size_t anchor) const;
+  Tokens believed(Tokens answer) const {
+    return static_cast<Tokens>(answers_believed_ * static_cast<double>(answer));
+  }
 
   void forget(ReplicaIndex replica);
 

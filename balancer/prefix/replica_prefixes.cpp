@@ -6,13 +6,15 @@ namespace weir::balancer {
 
 void ReplicaPrefixes::told(Tokens capacity) {
   if (capacity == 0 || capacity == told_) return;
-  const double learned = told_ > 0 ? static_cast<double>(holdings_.capacity()) / static_cast<double>(told_) : 1;
+  const Tokens before = std::max(told_, PrefixHoldings::least_capacity);
+  const double learned = told_ > 0 ? static_cast<double>(holdings_.capacity()) / static_cast<double>(before) : 1;
   told_ = capacity;
   holdings_.set_capacity(static_cast<Tokens>(learned * static_cast<double>(capacity)));
 }
 
 void ReplicaPrefixes::wiped(PrefixWipe why) {
   misses_ = too_deep_ = 0;
+  if (why == PrefixWipe::missed) found_since_miss_wipe_ = false;
   ++sums_.wipes[static_cast<std::size_t>(why)];
 }
 
@@ -24,7 +26,10 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   sums_.judged += prompt;
   const Tokens predicted = prediction.cached;
   (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
-  if (cached > 0) learn_granularity(cached);
+  if (cached > 0) {
+    found_since_miss_wipe_ = true;
+    learn_granularity(cached);
+  }
 
   if (held >= large && cached == 0) {
     if (misses_++ == 0) {
@@ -34,8 +39,8 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   } else if (held >= large || cached > 0) {
     misses_ = 0;
   }
-  // Where little is believed any more, the cache is not empty but switched off.
-  if (misses_ >= 3 && believed() > 0.2) {
+  // Otherwise the cache is not empty but switched off, and believed less and less.
+  if (misses_ >= 3 && found_since_miss_wipe_ && believed() > 0.2) {
     came_true_ = came_true_before_;
     foretold_ = foretold_before_;
     return true;

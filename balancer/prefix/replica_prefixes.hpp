@@ -2,7 +2,8 @@
 //
 // A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
 // - the share that came true, which fades, is the belief by which predictions are cut;
-// - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush;
+// - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush. They mean
+//   a cache that is switched off where nothing was found since the last time, or little is believed as it is;
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
 //   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
 // - the greatest power of two that divides all that is reported is the engine's granularity.
@@ -25,9 +26,8 @@ enum class PrefixWipe : std::uint8_t {
   missed,     ///< Three large predictions in a row of which nothing came true.
   down,       ///< The replica refused connections.
   restarted,  ///< Its engine has started anew, by what the engine says of itself.
-  woken,      ///< The engine has slept.
 };
-inline constexpr std::array<std::string_view, 4> prefix_wipe_names{"missed", "down", "restarted", "woken"};
+inline constexpr std::array<std::string_view, 3> prefix_wipe_names{"missed", "down", "restarted"};
 
 /// The table's knowledge of a replica and a prompt, in tokens.
 struct PrefixFound {
@@ -43,6 +43,8 @@ struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
+  std::uint32_t held_anchors = 0;  ///< So many of its anchors are up to the last one that the replica held.
+  std::uint32_t first_epoch = 0, last_epoch = 0;  ///< The others were entered in these epochs (PrefixHoldings).
 };
 
 /// The usage that a replica reported at the end of an answer.
@@ -98,6 +100,7 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
+  bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
   Tokens granularity_ = 1, divides_ = 0;

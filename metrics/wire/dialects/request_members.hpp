@@ -52,6 +52,8 @@ enum class RequestPlace : std::uint8_t {
   images,          ///< A string, or a list of them.
   image,           //
   tools,           //
+  whole_prompt,  ///< A number, or true: the engine reads nothing of the prompt from its cache, or cuts it.
+  cache_prompt,  ///< False: the engine reads nothing of the prompt from its cache.
   // Only PrefixChain reads these; without it they are ignored.
   label,  ///< A short string that tells messages or parts apart.
   // Trees, with keys, strings, numbers and brackets. Below them every member leads to the same place.

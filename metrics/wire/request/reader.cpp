@@ -362,6 +362,9 @@ void RequestReader::number(double value, std::size_t bytes) {
     case Place::typical_p:
       sampling().typical_p = value < 1;
       break;
+    case Place::whole_prompt:
+      no_prefix_ = true;
+      break;
     case Place::prompt_of_list:
       source().ids_among_elements = true;
       [[fallthrough]];
@@ -389,6 +392,12 @@ void RequestReader::boolean(bool value) {
       break;
     case Place::include_usage:
       usage_requested_ = value;
+      break;
+    case Place::whole_prompt:
+      no_prefix_ |= value;
+      break;
+    case Place::cache_prompt:
+      no_prefix_ |= !value;
       break;
     case Place::do_sample:
       sampling().do_sample = value;

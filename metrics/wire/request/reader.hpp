@@ -111,6 +111,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   bool usage_requested_ = false;
   bool token_timings_ = false;
   bool stored_context_ = false;
+  bool no_prefix_ = false;  // The engine looks at no beginning of the prompt in its cache.
   bool tools_ = false;
   bool empty_ = false;
   std::uint64_t tool_bytes_ = 0;

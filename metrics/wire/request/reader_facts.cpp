@@ -34,7 +34,8 @@ void RequestReader::tell_conversation(RequestFacts& facts) const {
 
 std::shared_ptr<const PromptPrefix> RequestReader::take_prefix(std::uint64_t seed) {
   if (!prefix_ || prefix_->chain_member() == nullptr) return nullptr;
-  if (stored_context_ || sources_[static_cast<std::size_t>(From::context)].token_ids > 0) return nullptr;
+  if (no_prefix_ || stored_context_) return nullptr;
+  if (sources_[static_cast<std::size_t>(From::context)].token_ids > 0) return nullptr;
   const Dialect& dialect = dialect_of(api_by_members());
   const auto prompt = static_cast<const RequestMember*>(prefix_->chain_member())->from;
   if (contains(dialect.foreign_sources, prompt)) return nullptr;

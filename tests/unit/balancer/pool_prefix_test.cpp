@@ -305,6 +305,55 @@ TEST_F(PoolPrefix, ARequestThatFailedThereIsNotHeld) {
   EXPECT_LT(load(0, 1).prefix_held, 2000u);
 }
 
+/// A request that a replica refuses has computed nothing there, and neither has one that is gone at once.
+TEST_F(PoolPrefix, ARequestWithoutATokenLeavesNothingThatWasNotThere) {
+  for (const EndCause cause :
+       {EndCause::client_erred, EndCause::replica_failed, EndCause::unsent, EndCause::client_left}) {
+    specs.clear();
+    begin(1);
+    const ReplicaIndex home = serve(1, 2000, 1);
+    const Tokens held = load(home, 1).prefix_held;
+    admitted(offer(2, 5000, 2)).end(LeaseEnd(cause), at(2));
+    EXPECT_EQ(load(home, 2).prefix_held, held);
+    EXPECT_EQ(admitted(offer(2, 5000, 3)).prefix_tokens()->predicted, 0u);
+    // What was there before stays.
+    admitted(offer(1, 2000, 4)).end(LeaseEnd(cause), at(4));
+    EXPECT_EQ(admitted(offer(1, 2000, 5)).prefix_tokens()->predicted, 1999u);
+  }
+}
+
+/// Requests that are refused cannot make the pool believe that a replica has lost its cache.
+TEST_F(PoolPrefix, AClientThatIsRefusedWipesNothing) {
+  begin(1);
+  for (double now = 1; now < 5; ++now) serve(1, 4000, now, now == 1 ? 0 : 3984);
+  for (std::uint64_t i = 10; i < 16; ++i) {
+    admitted(offer(i, 3000, 6)).end(LeaseEnd(EndCause::client_erred), at(6));
+    serve(i, 3000, 7, 0);
+  }
+  EXPECT_EQ(load(0, 8).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+  EXPECT_GE(admitted(offer(1, 4000, 9)).prefix_tokens()->predicted, 3900u);
+}
+
+TEST_F(PoolPrefix, APoolThatDidNotLookForAWhileKnowsNothing) {
+  begin(1);
+  serve(1, 2000, 1);
+  pool->set_prefix_aware(false);
+  Lease across = admitted(offer(3, 500, 2));
+  pool->set_prefix_aware(true);
+  EXPECT_EQ(admitted(offer(1, 2000, 3)).prefix_tokens()->predicted, 0u) << "Others may have pushed it out meanwhile.";
+  pool->set_prefix_aware(true);
+  serve(1, 2000, 4);
+  pool->set_prefix_aware(true);
+  Lease told = admitted(offer(1, 2000, 5));
+  EXPECT_EQ(told.prefix_tokens()->predicted, 1999u);
+  pool->set_prefix_aware(false);
+  LeaseEnd end(EndCause::answered);
+  end.prompt_tokens = 2000;
+  end.cached_tokens = 0;
+  told.end(end, at(6));
+  EXPECT_EQ(load(0, 7).prefill_left, 500u);
+}
+
 TEST_F(PoolPrefix, SumsAreKept) {
   begin(1);
   serve(1, 2000, 1, 0);

@@ -97,9 +97,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
       const auto to = static_cast<ReplicaIndex>(random() % replicas);
       const auto prediction = send(prompt, to);
       if (random() % 8 == 0) {
-        index.failed(prediction, to);
-        known[to].erase(prompt.anchors.back().key);
-        for (std::size_t i = 0; i + 1 < prompt.anchors.size(); ++i) known[to].insert(prompt.anchors[i].key);
+        index.failed(prompt, prediction, to);
       } else {
         for (const auto& anchor : prompt.anchors) known[to].insert(anchor.key);
       }
@@ -254,6 +252,51 @@ TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
   }
   index.look(prompt_of(path), 2560);
   EXPECT_LE(index.cached(0, 2560), 512u);
+}
+
+/// Conversations of any size: beliefs fall for small prompts, too, and once they have fallen nothing is wiped any more.
+TEST_F(Prefixes, AReplicaThatAlwaysReportsNothingCachedIsSoonBelievedNoMore) {
+  for (const std::size_t parts : {17u, 25u, 40u, 200u}) {
+    index = PrefixIndex();
+    places(1);
+    const auto prompt = prompt_of(std::vector<std::uint64_t>(parts, 7));
+    const auto wipes = [&] { return index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)]; };
+    for (int i = 0; i < 60; ++i) {
+      const auto prediction = send(prompt, 0);
+      if (i >= 30) EXPECT_LE(prediction.cached, tokens_of(prompt) / 3) << parts << " parts, request " << i;
+      index.answered(prediction, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+    }
+    EXPECT_LE(wipes(), 3u) << parts;
+  }
+}
+
+TEST_F(Prefixes, AReplicaThatFindsSomethingAgainIsBelievedAgain) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  for (int i = 0; i < 60; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  for (int i = 0; i < 200; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2559, .output = {}});
+  EXPECT_GT(index.of(0).believed(), 0.8);
+}
+
+TEST_F(Prefixes, AnAnswerTakesRoomOnce) {
+  places(1);
+  std::vector<std::uint64_t> path;
+  Tokens real = 0;
+  for (std::uint64_t turn = 0; turn < 20; ++turn) {
+    if (turn > 0) path.push_back(2 * turn);  // The answer before.
+    path.push_back(2 * turn + 1);
+    const auto prompt = prompt_of(path);
+    index.answered(send(prompt, 0), 0, tokens_of(prompt),
+                   {.prompt = tokens_of(prompt), .cached = {}, .output = tokens_a_part});
+    real = tokens_of(prompt) + tokens_a_part;
+    EXPECT_EQ(index.of(0).holdings().held(), real) << "turn " << turn;
+  }
+}
+
+TEST_F(Prefixes, WhatAnEngineToldTooSmallAtFirstDoesNotMultiplyWhatItTellsLater) {
+  places(1, 16);
+  index.told(0, 500'000);
+  EXPECT_EQ(index.of(0).holdings().capacity(), 500'000u);
 }
 
 TEST_F(Prefixes, AReplicaThatReportsNothingIsBelieved) {

@@ -836,6 +836,13 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {chat, R"({"messages":"a"})"},
       {chat, R"({"messages":[{"content":"a"}],"messages":null})"},
       {completions, R"({"prompt":["a","b"]})"},
+      // The engine reads nothing from its cache, or has another prompt than is here.
+      {chat, R"({"prompt_logprobs":0,"messages":[{"content":"a"}]})"},
+      {chat, R"({"messages":[{"content":"a"}],"truncate_prompt_tokens":7})"},
+      {chat, R"({"messages":[{"content":"a"}],"cache_prompt":false})"},
+      {completions, R"({"prompt":"a","echo":true,"logprobs":1})"},
+      {Api::llamacpp_completion, R"({"prompt":"a","cache_prompt":false})"},
+      {tgi, R"({"inputs":"a","parameters":{"truncate":7}})"},
       {responses, R"({"input":"a","previous_response_id":"r"})"},
       {ollama_generate, R"({"prompt":"a","context":[1]})"},
       {sglang, R"({"text":"a","input_ids":[1]})"},
@@ -846,6 +853,13 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {Api::other, R"({"messages":[{"content":"a"}]})"},
   };
   for (const auto& [api, body] : bodies) EXPECT_EQ(prefix_of(api, {body}), nullptr) << body;
+  const std::pair<Api, std::string> known[] = {
+      {chat, R"({"prompt_logprobs":null,"messages":[{"content":"a"}],"truncate_prompt_tokens":null})"},
+      {chat, R"({"messages":[{"content":"a"}],"cache_prompt":true,"echo":true})"},
+      {completions, R"({"prompt":"a","echo":false})"},
+      {tgi, R"({"inputs":"a","parameters":{"truncate":null}})"},
+  };
+  for (const auto& [api, body] : known) EXPECT_NE(prefix_of(api, {body}), nullptr) << body;
   RequestInspector inspector(chat, "POST", path_of(chat));
   inspector.feed(std::string_view(R"({"messages":[{"content":"a"}]})"));
   inspector.finish();
