@@ -39,6 +39,7 @@ std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
 }
 
 void PrefixIndex::set_places(std::size_t replicas) {
+  ++changes_;
   if (replicas <= replicas_.size()) return;
   replicas_.resize(rounded(replicas));
   serials_.resize(replicas_.size());
@@ -77,6 +78,7 @@ void PrefixIndex::wipe(ReplicaIndex replica, PrefixWipe why) {
 }
 
 void PrefixIndex::forget(ReplicaIndex replica) {
+  ++changes_;
   PrefixHoldings& holdings = replicas_[replica].holdings();
   if (holdings.exhausted() && table_) {
     for (std::size_t line = 0; line < table_->lines(); ++line) table_->epoch(line, replica) = 0;
@@ -85,11 +87,16 @@ void PrefixIndex::forget(ReplicaIndex replica) {
 }
 
 void PrefixIndex::forget_prompts() {
+  ++changes_;
   table_.reset();
   for (ReplicaPrefixes& replica : replicas_) replica.holdings().wipe();
 }
 
+/// A request is looked up when it comes and when it goes, mostly within one call.
 void PrefixIndex::find_lines(const PromptPrefix& prefix) {
+  const std::uint64_t tail = prefix.anchors.empty() ? 0 : prefix.anchors.back().key;
+  if (looked_.prefix == &prefix && looked_.tail == tail && looked_.lines == changes_) return;
+  looked_ = {&prefix, tail, changes_};
   lines_.assign(prefix.anchors.size(), no_line);
   if (!table_) return;
   for (const auto& anchor : prefix.anchors) __builtin_prefetch(&table_->heads[table_->set_of(anchor.key)]);
@@ -135,9 +142,12 @@ Tokens PrefixIndex::answer_after(std::size_t anchor) const {
 }
 
 void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
+  find_lines(prefix);
+  if (looked_.found == changes_ && looked_.prompt == prompt) return;
+  looked_.found = changes_;
+  looked_.prompt = prompt;
   std::ranges::fill(found_, PrefixFound{});
   std::ranges::fill(uses_, std::uint8_t{0});
-  find_lines(prefix);
   spread_tokens(prefix, prompt);
   if (!table_) return;
   // An answer adds to the anchor before it; of two anchors the deeper one counts.
@@ -197,7 +207,10 @@ std::size_t PrefixIndex::claim(std::uint64_t key) {
 
 PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt) {
   if (prefix.anchors.empty()) return {};
-  if (!table_) table_ = std::make_unique<Table>(replicas_.size());
+  if (!table_) {
+    table_ = std::make_unique<Table>(replicas_.size());
+    ++changes_;
+  }
   look(prefix, prompt);
   PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
   ReplicaPrefixes& one = replicas_[replica];
@@ -208,6 +221,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   const auto last_held = std::find_if(lines_.rbegin(), lines_.rend(), is_held);
   prediction.held_anchors = static_cast<std::uint32_t>(lines_.rend() - last_held);
 
+  ++changes_;
   ++clock_;
   for (const std::size_t line : lines_)
     if (line != no_line) table_->heads[line].used = clock_;
@@ -242,6 +256,7 @@ void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica
 void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt,
                            const PrefixReport& report) {
   if (prediction.tail == 0) return;
+  ++changes_;
   ReplicaPrefixes& one = replicas_[replica];
   if (const std::size_t line = find(prediction.tail); line != no_line) {
     Line& head = table_->heads[line];
@@ -274,6 +289,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
 }
 
 void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
+  ++changes_;
   PrefixHoldings& holdings = replicas_[replica].holdings();
   for (std::size_t i = prediction.held_anchors; i < prefix.anchors.size(); ++i) {
     const std::size_t line = find(prefix.anchors[i].key);

@@ -44,7 +44,10 @@ class PrefixIndex {
   /// unknown.
   void place(const ReplicaKey& replica, Tokens capacity);
   /// The engine has told how much its cache holds.
-  void told(ReplicaIndex replica, Tokens capacity) { replicas_[replica].told(capacity); }
+  void told(ReplicaIndex replica, Tokens capacity) {
+    ++changes_;
+    replicas_[replica].told(capacity);
+  }
   /// The replica's cache is empty now.
   void wipe(ReplicaIndex replica, PrefixWipe why);
 
@@ -142,6 +145,15 @@ class PrefixIndex {
   std::uint32_t clock_ = 0;
   double answers_believed_ = 1;
 
+  /// Whose lines and findings stand below, and at which change of the table, of holdings or of beliefs.
+  struct Looked {
+    const PromptPrefix* prefix = nullptr;
+    std::uint64_t tail = 0;  // Another prompt may have come to the same address.
+    std::uint64_t lines = 0, found = 0;
+    Tokens prompt = 0;
+  };
+  std::uint64_t changes_ = 1;
+  Looked looked_;
   // The results of the latest look.
   std::vector<std::size_t> lines_;
   std::vector<Tokens> tokens_;
