@@ -229,10 +229,10 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   return command;
 }
 
-CLI::App* add_status(CLI::App& app, control::AdminOptions& admin, bool& json) {
-  auto* command = app.add_subcommand("status", "Show the replicas of a running weir");
-  add_admin(*command, admin);
-  command->add_flag("--json", json, "As JSON, as GET /api/replicas has it");
+CLI::App* add_status(CLI::App& app, weir::proxy::top::TopOptions& options) {
+  auto* command = app.add_subcommand("status", "Show how a running weir stands, as weir top --once does");
+  add_admin(*command, options.admin);
+  command->add_flag("--json", options.json, "As JSON, as GET /api/live has it");
   command->footer(
       "Examples:\n"
       "  weir status\n"
@@ -429,7 +429,7 @@ int main(int argc, char** argv) {
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
       "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
-      "  weir status                            shows the replicas of the weir on this machine\n"
+      "  weir status                            shows how the weir on this machine stands\n"
       "  weir top                               watches it in the terminal\n"
       "  weir report                            writes its last 15 minutes into a page\n"
       "  weir reload                            takes over changed settings, and says what has changed\n"
@@ -446,13 +446,12 @@ int main(int argc, char** argv) {
   control::ReloadOptions reloading;
   control::RolloutOptions rolling_out;
   double timeout = checking.probe.timeout.count();
-  weir::proxy::top::TopOptions watching;
+  weir::proxy::top::TopOptions watching, asking;
   control::ReportOptions reporting;
-  bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
   const auto* const check_command = add_check(app, checking, timeout);
   const auto* const compare_command = add_compare(app, comparing);
-  const auto* const status_command = add_status(app, admin, json);
+  const auto* const status_command = add_status(app, asking);
   const auto* const top_command = add_top(app, watching);
   const auto* const report_command = add_report(app, reporting);
   const auto* const drain_command = add_drain(app, draining);
@@ -467,7 +466,7 @@ int main(int argc, char** argv) {
   if (serve_command->parsed()) return serve(file, overrides);
   if (check_command->parsed()) return check(checking);
   if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
-  if (status_command->parsed()) return control::status(admin, json);
+  if (status_command->parsed()) return weir::proxy::top::status(asking);
   if (top_command->parsed()) return weir::proxy::top::top(watching);
   if (report_command->parsed()) return control::report(reporting);
   if (drain_command->parsed()) return control::drain(draining);

@@ -40,7 +40,6 @@ struct ReloadOptions {
 /// Lets a weir reload its settings, waits for the end, and prints what has changed or why nothing has.
 int reload(const ReloadOptions& options);
 
-int status(const AdminOptions& admin, bool json);
 int bypass(const AdminOptions& admin, bool on);
 
 struct ReportOptions {

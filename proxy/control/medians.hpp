@@ -1,4 +1,4 @@
-// The medians of each replica's requests that ended in the last minute, as /api/replicas and `weir status` show them.
+// The medians of each replica's requests that ended in the last minute, as /api/replicas shows them.
 // A shadow's request ends, for this, when it is recorded: once its primary's has ended too. They come from the records
 // that comparisons use, by the same function. The control thread uses it.
 #pragma once

@@ -1,4 +1,4 @@
-// How weir itself stands, for `weir status`: whether it drains, whether the last reload failed, and what has become of
+// How weir itself stands, for /api/replicas: whether it drains, whether the last reload failed, and what has become of
 // the request log's lines.
 #pragma once
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "config/address.hpp"
@@ -40,7 +41,7 @@ constexpr std::chrono::seconds every{1};
 /// An answer that takes longer is none; those of an idle weir take a millisecond.
 constexpr std::chrono::seconds patience{5};
 constexpr std::string_view live_path = "/api/live";
-/// Lines that are piped have so many columns, as those of `weir status`.
+/// Lines that are piped have so many columns.
 constexpr std::size_t piped_columns = 100;
 
 /// https://no-color.org
@@ -74,8 +75,18 @@ std::size_t columns_of_output() {
   return known ? size.ws_col : piped_columns;
 }
 
+/// A weir that has just begun has figures within a second.
+control::Answered ask_once(const control::Admin& admin) {
+  const auto end = Clock::now() + 3 * every;
+  for (;;) {
+    auto answered = control::ask_admin(admin, "GET", std::string(live_path));
+    if (answered.status != 503 || Clock::now() >= end) return answered;
+    std::this_thread::sleep_for(every / 5);
+  }
+}
+
 int print_once(const control::Admin& admin, bool json) {
-  const auto text = control::body_of(control::ask_admin(admin, "GET", std::string(live_path)));
+  const auto text = control::body_of(ask_once(admin));
   if (json) {
     std::printf("%s\n", text.c_str());
     return 0;
@@ -229,10 +240,14 @@ class Top {
 int top(const TopOptions& options) {
   return control::run_command("top", [&] {
     const auto admin = control::admin_at(options.admin);
-    if (options.once || options.json || ::isatty(STDOUT_FILENO) != 1) return print_once(admin, options.json);
+    if (options.once || ::isatty(STDOUT_FILENO) != 1) return print_once(admin, options.json);
     Top(admin).run();
     return 0;
   });
+}
+
+int status(const TopOptions& options) {
+  return control::run_command("status", [&] { return print_once(control::admin_at(options.admin), options.json); });
 }
 
 }  // namespace weir::proxy::top

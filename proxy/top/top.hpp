@@ -13,5 +13,7 @@ struct TopOptions {
 
 /// Returns the program's exit status. Where standard output is no terminal it prints once.
 int top(const TopOptions& options);
+/// `weir status`: as `weir top --once`.
+int status(const TopOptions& options);
 
 }  // namespace weir::proxy::top
