@@ -189,7 +189,7 @@ Now Collector::take(const fleet::Snapshot& snapshot, const Surroundings& around,
   std::erase_if(keys_, [](const auto& one) { return one.second.is_quiet(); });
   const bool any_wait = std::ranges::any_of(now.pools, [](const auto& pool) { return pool.waiting > 0; });
   if (snapshot.keys && (any_wait || !waits_.empty())) {
-    take_waits(*snapshot.keys, any_wait, passed);
+    take_waits(*snapshot.keys, passed);
     list_keys(now, *snapshot.keys);
   }
   forget_unseen(replicas_);
@@ -541,20 +541,20 @@ void Collector::take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::s
   }
 }
 
-void Collector::take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t passed) {
+void Collector::take_waits(const keys::ClientKeys& keys, std::size_t passed) {
   keys.each([&](const keys::ClientKey& key) {
     const auto& name = key.settings.name;
     const auto known = waits_.find(name);
-    if (known == waits_.end() && key.use->waiting.load(std::memory_order_relaxed) == 0) return;
+    const bool some_wait = key.use->waiting.load(std::memory_order_relaxed) > 0;
+    if (known == waits_.end() && !some_wait) return;
     auto& memory = known != waits_.end() ? known->second : waits_[name];
-    memory.seen = true;
     memory.ended.add(memory.waits.of(static_cast<double>(key.use->waits.load(std::memory_order_relaxed))));
     memory.seconds.add(memory.waited.of(
         static_cast<double>(key.use->waited_nanoseconds.load(std::memory_order_relaxed)) / nanoseconds));
     memory.ended.end_second(passed);
     memory.seconds.end_second(passed);
+    memory.seen = some_wait || !memory.ended.empty();
   });
-  if (!any_wait) std::erase_if(waits_, [](const auto& one) { return one.second.ended.empty(); });
   forget_unseen(waits_);
 }
 
@@ -573,8 +573,8 @@ void Collector::list_keys(Now& now, const keys::ClientKeys& keys) const {
     row.waiting = key.use->waiting.load(std::memory_order_relaxed);
     if (waited != waits_.end()) {
       const auto& memory = waited->second;
-      row.waits = memory.ended.per_second() * Minute::mean_of;
-      if (row.waits > 0) row.wait = memory.seconds.per_second() / memory.ended.per_second();
+      row.waits = memory.ended.lately();
+      if (row.waits > 0) row.wait = memory.seconds.lately() / row.waits;
     }
     if (counted == keys_.end()) return;
     const auto& memory = counted->second;

@@ -110,7 +110,7 @@ class Collector {
                 std::size_t seconds);
   void take_series(ReplicaNow& row, OfReplica& memory, const fleet::Replica& replica, std::size_t seconds);
   void take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::size_t seconds);
-  void take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t seconds);
+  void take_waits(const keys::ClientKeys& keys, std::size_t seconds);
   void list_keys(Now& now, const keys::ClientKeys& keys) const;
 
   const metrics::series::Exposition& exposition_;

@@ -159,6 +159,17 @@ std::vector<Press> presses_of(std::string_view bytes) {
   return presses;
 }
 
+std::size_t whole_presses(std::string_view bytes, bool more) {
+  constexpr std::size_t longest = 16;  // No terminal's sequence is longer.
+  const auto escape = bytes.rfind('\x1b');
+  if (escape == bytes.npos) return bytes.size();
+  const auto rest = bytes.substr(escape + 1);
+  if (rest.empty()) return more ? escape : bytes.size();
+  const bool begins = rest.front() == '[' || rest.front() == 'O';
+  const bool ends = std::ranges::any_of(rest.substr(1), [](char letter) { return letter >= '@' && letter <= '~'; });
+  return begins && !ends && rest.size() < longest ? escape : bytes.size();
+}
+
 Action press(State& state, Press press, const Shown& shown) {
   state.message.clear();
   if (state.asks) return answer(state, press);

@@ -10,6 +10,7 @@
 
 #include "../said.hpp"
 #include "proxy/control/live_api.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -322,6 +323,62 @@ TEST_F(LiveTest, AShadowsCopiesCountOnceThoughItsReplicasChangePlaces) {
   const auto copies = document().at("shadows").at("new").at("sent_60s").to_number<int>();
   EXPECT_LE(copies, 4);
   EXPECT_GE(copies, 2) << "of those in the second of a reload nothing is known";
+}
+
+class NobodyIsGranted final : public balancer::GrantSink {
+ public:
+  void grant(std::vector<balancer::Granted>) noexcept override {}
+};
+
+/// While some client always waits, others come, wait once and go: nothing is kept of them for longer than a minute.
+TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
+  Said said;
+  auto settings = settings_of({"gpu0"});
+  settings.pools[0].replicas[0].max_in_flight = 1;
+  std::vector<config::ClientKey> clients(2);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    clients[i].name = i == 0 ? "alice" : "bob";
+    clients[i].sha256 = keys::sha256(clients[i].name);
+  }
+  settings.server.keys = clients;
+  NobodyIsGranted sink;
+  metrics::series::Exposition exposition{1, {"0.1", "test"}, settings.slos};
+  fleet::Fleet fleet{settings, exposition, 1, &sink};
+  auto now = std::chrono::steady_clock::now();
+  Live live{fleet, exposition, 1, [] { return Surroundings(); }, now, Wall()};
+  const auto second = [&](int many = 1) {
+    for (; many > 0; --many) live.tick("", now += seconds(1), Wall() + seconds(1'764'000'000));
+  };
+  auto& pool = *fleet.snapshot()->pools[0]->balancer;
+  const auto facts = std::make_shared<const metrics::wire::RequestFacts>();
+  const auto runs = pool.offer(*facts, now);
+  ASSERT_TRUE(std::holds_alternative<balancer::Admitted>(runs));
+  const auto waits = pool.offer({.facts = facts, .waiter = std::make_shared<int>()}, now);
+  ASSERT_FALSE(std::holds_alternative<balancer::Admitted>(waits));
+  auto& alice = *fleet.snapshot()->keys->find("alice")->use;
+  fleet.snapshot()->keys->find("bob")->use->waiting = 1;
+  alice.waiting = 1;
+  second(2);
+  alice.waiting = 0;
+  alice.waits = 1;
+  alice.waited_nanoseconds = 3'000'000'000;
+  second(2);
+  const auto names = [&] {
+    std::string all;
+    for (const auto& key : live.now().keys) all += key.name + " ";
+    return all;
+  };
+  EXPECT_EQ(names(), "bob alice ");
+  EXPECT_EQ(live.now().keys[1].wait, 3);
+  second(61);
+  ASSERT_EQ(live.now().pools[0].waiting, 1u);
+  EXPECT_EQ(names(), "bob ");
+  alice.waiting = 1;
+  second();
+  alice.waiting = 0;
+  alice.waits = 2;
+  second();
+  EXPECT_EQ(live.now().keys[1].waits, 1) << "not those of the time before";
 }
 
 TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {
