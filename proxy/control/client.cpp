@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -104,7 +105,12 @@ std::string error_message(const Answered& answered) {
   simdjson::dom::parser parser;
   std::string_view message;
   const auto told = parser.parse(answered.body);
-  if (told["error"]["message"].get(message) == simdjson::SUCCESS) return std::string(message);
+  if (told["error"]["message"].get(message) == simdjson::SUCCESS) {
+    // Whatever answers at that address, it does not steer the terminal.
+    std::string text(message);
+    std::ranges::replace_if(text, [](unsigned char c) { return (c < ' ' && c != '\n') || c == 127; }, '?');
+    return text;
+  }
   return "weir answered with status " + std::to_string(answered.status);
 }
 

@@ -18,7 +18,7 @@ using live::Window;
 using Rows = Window::Rows;
 
 ApiAnswer not_yet() {
-  return api_error(503, "not_yet", "weir has just begun, and has no figures yet; ask again in a second");
+  return api_error(503, "not_yet", "weir has just begun to take figures, and has none yet; ask again in a second");
 }
 
 std::optional<std::uint64_t> whole(const std::string& text) {
@@ -167,7 +167,7 @@ ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Momen
   if (const auto why_not = take(query, asked)) return bad_query(*why_not);
   live.looked(now);
   const auto* const window = live.window();
-  if (window == nullptr || live.serial() == 0) return not_yet();
+  if (window == nullptr || window->rows() == 0) return not_yet();
   const auto shown = names_of(*window, asked);
   if (asked.only && shown.front().second.empty())
     return api_error(404, "unknown_name",
@@ -182,7 +182,7 @@ ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Momen
 
 std::string whole_window_json(live::Live& live, std::size_t seconds) {
   const auto* const window = live.window();
-  if (window == nullptr || live.serial() == 0) return "null";
+  if (window == nullptr || window->rows() == 0) return "null";
   WindowAsked asked;
   asked.seconds = seconds;
   const auto shown = names_of(*window, asked);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "config/url.hpp"
 #include "proxy/live/process.hpp"
@@ -16,6 +17,9 @@ namespace ms = metrics::series;
 using metrics::seconds;
 
 constexpr double nanoseconds = 1e9, thousandths = 1e3;
+
+/// What the key of the first leaving replica of a name ends in. That of a second one ends in " (leaving 2)".
+constexpr std::string_view leaving = " (leaving)";
 
 template <class Shards, class Pick>
 double sum_of(const Shards& shards, Pick pick) {
@@ -137,7 +141,9 @@ void Collector::finished(const metrics::record::RequestRecord& record, const met
   const bool served = metrics::record::served(record);
   const auto tpot = served ? figures.tpot : std::nullopt;
   const bool was_sent = record.role == metrics::Role::primary || record.mirrored->drop_reason.empty();
-  if (const auto replica = replicas_.find(record.replica); replica != replicas_.end() && was_sent) {
+  auto replica = replicas_.find(record.replica);
+  if (replica == replicas_.end()) replica = replicas_.find(record.replica + std::string(leaving));
+  if (replica != replicas_.end() && was_sent) {
     auto& memory = replica->second;
     count(memory.requests);
     memory.latencies.add(figures.ttft, tpot, now);
@@ -166,7 +172,7 @@ Now Collector::take(const fleet::Snapshot& snapshot, const Surroundings& around,
   Now now;
   now.at = at;
   now.time = time;
-  now.serial = ++serial_;
+  now.serial = serial_ += passed;
   static_cast<Surroundings&>(now.weir) = around;
   const auto held = exposition_.hold_bounds();
   take_weir(now, snapshot, instance, passed);
@@ -183,7 +189,7 @@ Now Collector::take(const fleet::Snapshot& snapshot, const Surroundings& around,
   std::erase_if(keys_, [](const auto& one) { return one.second.is_quiet(); });
   const bool any_wait = std::ranges::any_of(now.pools, [](const auto& pool) { return pool.waiting > 0; });
   if (snapshot.keys && (any_wait || !waits_.empty())) {
-    take_waits(*snapshot.keys, any_wait, passed);
+    take_waits(*snapshot.keys, passed);
     list_keys(now, *snapshot.keys);
   }
   forget_unseen(replicas_);
@@ -237,8 +243,9 @@ void Collector::take_weir(Now& now, const fleet::Snapshot& snapshot, const std::
   loop_delay_.take(ms::loop_delay_bounds, counts_, fade_in(recent_seconds, passed));
   weir.loop_delay_p99 = scaled(loop_delay_.bound_of_quantile(0.99), nanoseconds);
   counts_.clear();
+  std::set<const ms::ReplicaSeries*> added;
   snapshot.each_replica([&](const fleet::PoolRuntime& pool, const auto& replica) {
-    if (pool.shadow.empty())
+    if (pool.shadow.empty() && added.insert(replica->series.get()).second)
       add_histograms(replica->series->shards(), [](const ms::ReplicaShard& shard) -> const auto& {
         return shard.token_overhead;
       }, counts_);
@@ -267,11 +274,15 @@ void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet
     return found == loads.end() ? none : *found->second;
   };
   const auto first_row = now.replicas.size();
-  for (const auto& replica : pool.replicas)
-    take_replica(now, pool, *replica, load_of(*replica), std::nullopt, draws, passed);
+  // Replicas of one name share a series, which counts in the first of their rows.
+  std::set<const ms::ReplicaSeries*> counted;
+  const auto take_row = [&](const fleet::Replica& replica, std::optional<Moment> leaves_since) {
+    const bool counts = counted.insert(replica.series.get()).second;
+    take_replica(now, pool, replica, load_of(replica), leaves_since, counts, draws, passed);
+  };
+  for (const auto& replica : pool.replicas) take_row(*replica, std::nullopt);
   for (const auto& one : snapshot.leaving)
-    if (one.balancer == pool.balancer && !pool.has(*one.replica))
-      take_replica(now, pool, *one.replica, load_of(*one.replica), one.since, draws, passed);
+    if (one.balancer == pool.balancer && !pool.has(*one.replica)) take_row(*one.replica, one.since);
   const auto rows = std::span(now.replicas).subspan(first_row);
   const auto sum = [&](double ReplicaNow::*figure) {
     double all = 0;
@@ -318,43 +329,63 @@ void Collector::take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet
     if (const auto count = memory.outcomes[i].sum(); count > 0)
       row.outcomes_60s.emplace_back(metrics::outcome_names[i], count);
   if (draws) row.second_ttft = memory.latencies.quantiles(now.at, std::chrono::seconds(Minute::mean_of)).ttft_p50;
-  take_slo(row, memory, pool, snapshot.settings.slos, passed);
+  take_slo(row, memory, pool, snapshot, passed);
 }
 
 void Collector::take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool,
-                         const std::vector<config::Slo>& slos, std::size_t passed) {
+                         const fleet::Snapshot& snapshot, std::size_t passed) {
+  const auto& slos = snapshot.settings.slos;
   const auto slo = std::ranges::find(slos, row.name, &config::Slo::pool);
   if (slo == slos.end()) return;
   if (memory.slo != slo->name) {
     memory.slo = slo->name;
-    memory.slo_good = memory.slo_bad = Growth();
+    memory.slo_counts.clear();
     memory.good = memory.bad = Minute();
   }
-  double good = 0, bad = 0;
+  const auto before = std::exchange(memory.slo_counts, {});
   const auto count = [&](const ms::ReplicaSeries& series) {
+    if (memory.slo_counts.contains(&series)) return;
+    double good = 0, bad = 0;
     for (const auto& shard : series.shards()) {
       const auto results = shard->slo_results(slo->name);
       if (results.size() < metrics::record::slo_result_names.size()) continue;
       good += static_cast<double>(results[static_cast<std::size_t>(metrics::record::SloResult::good)].value());
       bad += static_cast<double>(results[static_cast<std::size_t>(metrics::record::SloResult::bad)].value());
     }
+    const auto known = before.find(&series);
+    auto& grown = memory.slo_counts[&series];
+    if (known != before.end()) grown = known->second;
+    memory.good.add(grown.first.of(good));
+    memory.bad.add(grown.second.of(bad));
   };
   for (const auto& replica : pool.replicas) count(*replica->series);
+  for (const auto& one : snapshot.leaving)
+    if (one.balancer == pool.balancer) count(*one.replica->series);
   if (pool.unassigned) count(*pool.unassigned);
-  memory.good.add(memory.slo_good.of(good));
-  memory.bad.add(memory.slo_bad.of(bad));
   memory.good.end_second(passed);
   memory.bad.end_second(passed);
   row.slo = PoolNow::Objective{slo->name, memory.good.sum(), memory.bad.sum()};
 }
 
+std::string Collector::row_of(const fleet::Replica& replica, bool leaves) const {
+  const auto& name = replica.settings.name;
+  if (!leaves) return name;
+  const auto first = name + std::string(leaving);
+  const auto begin = first.substr(0, first.size() - 1);
+  for (auto one = replicas_.lower_bound(begin); one != replicas_.end() && one->first.starts_with(begin); ++one)
+    if (one->second.id == replica.state->id) return one->first;
+  auto row = first;
+  for (int n = 2; replicas_.contains(row); ++n) row = begin + ' ' + std::to_string(n) + ')';
+  return row;
+}
+
 void Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
-                             const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool draws,
-                             std::size_t passed) {
+                             const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool counts,
+                             bool draws, std::size_t passed) {
   const auto& settings = replica.settings;
   auto& row = now.replicas.emplace_back();
   row.name = settings.name;
-  row.row = leaves_since ? settings.name + " (leaving)" : settings.name;
+  row.row = row_of(replica, leaves_since.has_value());
   row.pool = replica.pool;
   row.shadow = pool.shadow;
   row.config = settings.config;
@@ -405,7 +436,7 @@ void Collector::take_replica(Now& now, const fleet::PoolRuntime& pool, const fle
   row.in_decode = memory.decode_seconds.of(load.decode_seconds) / whole;
   memory.busy.add(busy);
   memory.busy.end_second(passed);
-  take_series(row, memory, replica, passed);
+  if (counts) take_series(row, memory, replica, passed);
   row.requests_per_s = memory.requests.all.per_second();
   row.failed_per_s = memory.requests.failed.per_second();
   row.requests_60s = memory.requests.all.sum();
@@ -494,6 +525,7 @@ void Collector::take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::s
   }
   const auto& replicas = shadow.pool->replicas;
   const auto& series = replicas.empty() ? shadow.pool->unassigned : replicas.front()->series;
+  if (std::exchange(memory.counted_by, series.get()) != series.get()) memory.grown = {};
   for (std::size_t i = 0; i < memory.mirrored.size(); ++i) {
     auto& minute = memory.mirrored[i];
     minute.add(memory.grown[i].of(
@@ -509,20 +541,20 @@ void Collector::take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::s
   }
 }
 
-void Collector::take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t passed) {
+void Collector::take_waits(const keys::ClientKeys& keys, std::size_t passed) {
   keys.each([&](const keys::ClientKey& key) {
     const auto& name = key.settings.name;
     const auto known = waits_.find(name);
-    if (known == waits_.end() && key.use->waiting.load(std::memory_order_relaxed) == 0) return;
+    const bool some_wait = key.use->waiting.load(std::memory_order_relaxed) > 0;
+    if (known == waits_.end() && !some_wait) return;
     auto& memory = known != waits_.end() ? known->second : waits_[name];
-    memory.seen = true;
     memory.ended.add(memory.waits.of(static_cast<double>(key.use->waits.load(std::memory_order_relaxed))));
     memory.seconds.add(memory.waited.of(
         static_cast<double>(key.use->waited_nanoseconds.load(std::memory_order_relaxed)) / nanoseconds));
     memory.ended.end_second(passed);
     memory.seconds.end_second(passed);
+    memory.seen = some_wait || !memory.ended.empty();
   });
-  if (!any_wait) std::erase_if(waits_, [](const auto& one) { return one.second.ended.empty(); });
   forget_unseen(waits_);
 }
 
@@ -541,8 +573,8 @@ void Collector::list_keys(Now& now, const keys::ClientKeys& keys) const {
     row.waiting = key.use->waiting.load(std::memory_order_relaxed);
     if (waited != waits_.end()) {
       const auto& memory = waited->second;
-      row.waits = memory.ended.per_second() * Minute::mean_of;
-      if (row.waits > 0) row.wait = memory.seconds.per_second() / memory.ended.per_second();
+      row.waits = memory.ended.lately();
+      if (row.waits > 0) row.wait = memory.seconds.lately() / row.waits;
     }
     if (counted == keys_.end()) return;
     const auto& memory = counted->second;

@@ -73,7 +73,8 @@ class Collector {
     Requests requests;
     std::array<Minute, metrics::outcome_names.size()> outcomes;
     Minute tokens_in, tokens_out, good, bad;
-    Growth slo_good, slo_bad;
+    /// The counts of the objective by series: what one brings that joins the pool was counted before.
+    std::map<const metrics::series::ReplicaSeries*, std::pair<Growth, Growth>> slo_counts;
     std::string slo;
     Latencies latencies;
     bool seen = false;
@@ -81,6 +82,7 @@ class Collector {
   struct OfShadow {
     std::array<Minute, metrics::series::mirrored_names.size()> mirrored;
     std::array<Growth, metrics::series::mirrored_names.size()> grown;
+    const metrics::series::ReplicaSeries* counted_by = nullptr;
     Moment began{};
     Wall began_wall{};
     bool seen = false;
@@ -100,13 +102,15 @@ class Collector {
   void take_pool(Now& now, const fleet::Snapshot& snapshot, const fleet::PoolRuntime& pool, bool draws,
                  std::size_t seconds);
   void take_replica(Now& now, const fleet::PoolRuntime& pool, const fleet::Replica& replica,
-                    const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool draws,
+                    const balancer::ReplicaLoad& load, std::optional<Moment> leaves_since, bool counts, bool draws,
                     std::size_t seconds);
-  void take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool, const std::vector<config::Slo>& slos,
+  /// Returns the key of a replica's row.
+  std::string row_of(const fleet::Replica& replica, bool leaves) const;
+  void take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool, const fleet::Snapshot& snapshot,
                 std::size_t seconds);
   void take_series(ReplicaNow& row, OfReplica& memory, const fleet::Replica& replica, std::size_t seconds);
   void take_shadow(Now& now, const fleet::ShadowRuntime& shadow, std::size_t seconds);
-  void take_waits(const keys::ClientKeys& keys, bool any_wait, std::size_t seconds);
+  void take_waits(const keys::ClientKeys& keys, std::size_t seconds);
   void list_keys(Now& now, const keys::ClientKeys& keys) const;
 
   const metrics::series::Exposition& exposition_;

@@ -28,9 +28,11 @@ class Minute {
   /// Returns the count of the last whole second.
   double last() const { return counts_[(next_ + seconds - 1) % seconds]; }
   double sum() const { return sum_of(seconds); }
+  /// Returns the count of the last `mean_of` whole seconds.
+  double lately() const { return sum_of(mean_of); }
   /// Returns the mean of the last whole seconds; of those that there were, in the first ones.
   double per_second() const {
-    return known_ == 0 ? 0 : sum_of(mean_of) / static_cast<double>(std::min(known_, mean_of));
+    return known_ == 0 ? 0 : lately() / static_cast<double>(std::min(known_, mean_of));
   }
   bool empty() const { return now_ == 0 && sum() == 0; }
 

@@ -1,5 +1,6 @@
 #include "proxy/live/document.hpp"
 
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -238,6 +239,38 @@ void write_section(JsonWriter& json, const Document::Section& section) {
   json.close('}');
 }
 
+/// Writes a value whole, with null for each member that `before` has and `value` has not, at any depth: a client that
+/// merges the value into the one before has the value then.
+void write_over(JsonWriter& json, simdjson::dom::element before, simdjson::dom::element value) {
+  simdjson::dom::object old, members;
+  if (before.get(old) != simdjson::SUCCESS || value.get(members) != simdjson::SUCCESS) {
+    json.raw(simdjson::minify(value));
+    return;
+  }
+  json.open('{');
+  for (const auto [name, member] : members) {
+    simdjson::dom::element was;
+    json.key(name);
+    if (old.at_key(name).get(was) == simdjson::SUCCESS)
+      write_over(json, was, member);
+    else
+      json.raw(simdjson::minify(member));
+  }
+  for (const auto [name, member] : old)
+    if (members.at_key(name).error() != simdjson::SUCCESS) json.key(name).null();
+  json.close('}');
+}
+
+/// Writes the row of a patch.
+void write_changed(JsonWriter& json, Document::Members members, const Document::Row& before, const Document::Row& row) {
+  if (members == Document::Members::fixed) {
+    json.raw(row.json);
+    return;
+  }
+  simdjson::dom::parser of_before, of_row;
+  write_over(json, of_before.parse(before.json), of_row.parse(row.json));
+}
+
 }  // namespace
 
 void write_time(JsonWriter& json, Wall time) { json.text(time_text(time)); }
@@ -260,7 +293,7 @@ std::string Document::patch_of(const Document& before) const {
     const auto& old = before.sections_[i];
     if (section.rows == old.rows) continue;
     if (!section.has_rows) {
-      write_section(json, section);
+      write_changed(json.key(std::string_view(section.name)), section.members, old.rows.front(), section.rows.front());
       continue;
     }
     std::map<std::string_view, const Row*> known;
@@ -269,8 +302,14 @@ std::string Document::patch_of(const Document& before) const {
     for (const auto& row : section.rows) {
       const auto found = known.find(row.name);
       const bool same = found != known.end() && found->second->json == row.json;
+      if (!same) {
+        json.key(std::string_view(row.name));
+        if (found != known.end())
+          write_changed(json, section.members, *found->second, row);
+        else
+          json.raw(row.json);
+      }
       if (found != known.end()) known.erase(found);
-      if (!same) json.key(std::string_view(row.name)).raw(row.json);
     }
     for (const auto& [name, row] : known) json.key(name).null();
     json.close('}');
@@ -287,12 +326,13 @@ Document document_of(const Now& now, const Window* window, const std::vector<Req
   write_time(time, now.time);
   document.value("time", time.written());
   document.value("serial", std::to_string(now.serial));
-  document.value("weir", weir_json(now.weir));
-  auto& pools = document.rows("pools").rows;
+  using enum Document::Members;
+  document.value("weir", weir_json(now.weir), vary);
+  auto& pools = document.rows("pools", vary).rows;
   for (const auto& one : now.pools) pools.push_back({one.name, pool_json(one, window)});
   auto& replicas = document.rows("replicas").rows;
   for (const auto& one : now.replicas) replicas.push_back({one.row, replica_json(one)});
-  auto& shadows = document.rows("shadows").rows;
+  auto& shadows = document.rows("shadows", vary).rows;
   for (const auto& one : now.shadows) shadows.push_back({one.name, shadow_json(one, now.weir.comparisons)});
   auto& rollouts = document.rows("rollouts").rows;
   for (const auto& one : now.weir.rollouts) {

@@ -1,6 +1,7 @@
 // The document of /api/live, in parts, so that the stream can send what has changed. docs/api.md defines it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,21 +24,26 @@ class Document {
     std::string name, json;
     bool operator==(const Row&) const = default;
   };
+  /// The members of a row, at any depth: the same in each document, or not.
+  enum class Members : std::uint8_t { fixed, vary };
   struct Section {
     std::string name;
     bool has_rows = true;  ///< Or else it has one row, which is the value.
-    std::vector<Row> rows;
+    Members members = Members::fixed;
+    std::vector<Row> rows{};
   };
 
-  void value(std::string_view name, std::string json) {
-    sections_.push_back({std::string(name), false, {{"", std::move(json)}}});
+  void value(std::string_view name, std::string json, Members members = Members::fixed) {
+    sections_.push_back({std::string(name), false, members, {{"", std::move(json)}}});
   }
-  Section& rows(std::string_view name) { return sections_.emplace_back(Section{std::string(name), true, {}}); }
+  Section& rows(std::string_view name, Members members = Members::fixed) {
+    return sections_.emplace_back(Section{std::string(name), true, members});
+  }
 
   /// Returns the whole, on one line.
   std::string json() const;
-  /// Returns the merge patch (RFC 7396) that makes this document of `before`: values and rows that differ, and null for
-  /// rows that are gone. Both have the same sections.
+  /// Returns the merge patch (RFC 7396) that makes this document of `before`: values and rows that differ, whole, and
+  /// null for rows, and members of a row, that are gone. Both have the same sections.
   std::string patch_of(const Document& before) const;
 
  private:

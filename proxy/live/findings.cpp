@@ -9,7 +9,10 @@ namespace weir::proxy::live {
 /// Takes what is said of one name. Returns false if there is nothing left to remember.
 bool Findings::moves(State& state, const Rule& rule, const Case& one, const Now& now) {
   if (one.sign != Sign::fine) state.good_since.reset();
-  if (one.sign != Sign::unknown) state.unknown_since.reset();
+  if (one.sign == Sign::bad || one.sign == Sign::between)
+    state.unheld_since.reset();
+  else
+    state.unheld_since = state.unheld_since.value_or(now.at);
   switch (one.sign) {
     case Sign::bad:
     case Sign::between:
@@ -19,13 +22,10 @@ bool Findings::moves(State& state, const Rule& rule, const Case& one, const Now&
       state.stands = state.stands || now.at - state.finding.since_at >= rule.begins_after;
       return true;
     case Sign::fine:
-      if (!state.stands) return false;
       state.good_since = state.good_since.value_or(now.at);
-      return now.at - *state.good_since < ends_after;
+      return state.stands && now.at - *state.good_since < ends_after && now.at - *state.unheld_since < forgotten_after;
     case Sign::unknown:
-      if (!state.stands) return false;
-      state.unknown_since = state.unknown_since.value_or(now.at);
-      return now.at - *state.unknown_since < forgotten_after;
+      return state.stands && now.at - *state.unheld_since < forgotten_after;
   }
   return false;
 }
@@ -68,7 +68,7 @@ std::vector<Finding> Findings::standing() const {
   for (const auto& [who, state] : states_)
     if (state.stands) all.push_back(state.finding);
   std::ranges::stable_sort(all, [](const Finding& a, const Finding& b) {
-    const auto place = [](const Finding& one) { return std::tuple(one.severity != Severity::critical, one.since); };
+    const auto place = [](const Finding& one) { return std::tuple(one.severity != Severity::critical, one.since_at); };
     return place(a) < place(b);
   });
   return all;

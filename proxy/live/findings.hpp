@@ -2,7 +2,7 @@
 // second and say of whom they hold; this machine makes findings of that. It reads no clock.
 //
 // A finding begins when its rule has held for `Rule::begins_after` without a break, and ends when the rule has been on
-// the good side of its second threshold for `ends_after`, or has known nothing for `forgotten_after`. So for each rule
+// the good side of its second threshold for `ends_after`, or on that side or unknown for `forgotten_after`. So for each rule
 // and name, findings begin at least begins_after + ends_after apart, whatever the figures do.
 #pragma once
 
@@ -75,7 +75,8 @@ class Findings {
   struct State {
     Finding finding;
     bool stands = false;
-    std::optional<Moment> good_since, unknown_since;
+    std::optional<Moment> good_since;    ///< On the good side since then.
+    std::optional<Moment> unheld_since;  ///< On the good side or unknown since then.
   };
   using Who = std::pair<std::string_view, std::string>;  ///< What and who.
 

@@ -48,7 +48,7 @@ class Live {
   void looked(Moment now);
   /// Returns the document of the last second. Null before the first tick. It is made once a second at most.
   std::shared_ptr<const Document> document(Moment now);
-  /// Rises with each second.
+  /// Rises by 1 with each second, by more where seconds were missed.
   std::uint64_t serial() const { return now_.serial; }
   const Now& now() const { return now_; }
   const Window* window() const { return window_ ? &*window_ : nullptr; }

@@ -96,7 +96,7 @@ struct PoolNow {
 };
 
 struct ReplicaNow {
-  std::string row;  ///< The key of its row: its name, or "NAME (leaving)".
+  std::string row;  ///< The key of its row: its name, or "NAME (leaving)", "NAME (leaving 2)".
   std::string name, pool, shadow, config, gpu, url;
   metrics::Role role = metrics::Role::primary;
   metrics::ReplicaState state = metrics::ReplicaState::down;
@@ -157,7 +157,7 @@ struct KeyNow {
 struct Now {
   Moment at{};
   Wall time{};
-  std::uint64_t serial = 0;
+  std::uint64_t serial = 0;  ///< Counts the seconds since the start, those that were missed among them.
   WeirNow weir{};
   std::vector<PoolNow> pools{};
   std::vector<ReplicaNow> replicas{};

@@ -215,8 +215,8 @@ void log_lines_lost(const Now& now, Cases& cases) {
 
 void bypass_on(const Now& now, Cases& cases) {
   constexpr double bad = 10 * minutes_to_seconds;
-  if (!now.weir.bypass_seconds) return;
-  cases.push_back({std::string(weir_itself), sign_of(*now.weir.bypass_seconds >= bad, false),
+  if (now.weir.bypass_seconds.value_or(0) < bad) return;
+  cases.push_back({std::string(weir_itself), Sign::bad,
                    "bypass has been on for " + time_text(*now.weir.bypass_seconds) +
                        ": nothing is read or measured; `weir bypass off` ends it"});
 }
@@ -225,7 +225,8 @@ void drain_forgotten(const Now& now, Cases& cases) {
   constexpr double bad = 30 * minutes_to_seconds;
   for (const auto& one : now.replicas) {
     if (one.leaving || one.state != metrics::ReplicaState::draining || one.in_flight > 0) continue;
-    cases.push_back({one.row, sign_of(one.state_seconds >= bad, false),
+    if (one.state_seconds < bad) continue;
+    cases.push_back({one.row, Sign::bad,
                      one.name + " has been drained for " + time_text(one.state_seconds) +
                          ", and nothing is left on it; `weir undrain " + one.name + "` lets it take requests"});
   }
@@ -263,8 +264,8 @@ void foreign_load(const Now& now, Cases& cases) {
 
 void two_weirs(const Now& now, Cases& cases) {
   constexpr double bad = 10 * minutes_to_seconds;
-  if (!now.weir.other_weir_seconds) return;
-  cases.push_back({now.weir.instance, sign_of(*now.weir.other_weir_seconds >= bad, false),
+  if (now.weir.other_weir_seconds.value_or(0) < bad) return;
+  cases.push_back({now.weir.instance, Sign::bad,
                    "another weir on this machine is called '" + now.weir.instance + "' too, and has been for " +
                        time_text(*now.weir.other_weir_seconds) +
                        ": their lines in the request log look alike; give each its own log.instance, or end one"});

@@ -54,33 +54,48 @@ void Window::add(const Now& now, std::size_t lasted) {
         row.numbers[figure * seconds + (second_ - back) % seconds] = unknown;
   }
   std::erase_if(rows_, [&](const auto& one) { return second_ - one.second.put >= seconds; });
+  // Rows that have a place come first, so that a new one takes that of none of them.
+  for (const bool is_new : {false, true}) put_all(is_new, now);
+}
+
+void Window::put_all(bool is_new, const Now& now) {
   const auto number = [](auto value) { return static_cast<double>(value); };
   const auto& weir = now.weir;
-  put(Rows::weir, "", Values<4>{weir.cpu, weir.memory_bytes, number(weir.connections), weir.loop_delay_p99});
+  put(is_new, Rows::weir, "", Values<4>{weir.cpu, weir.memory_bytes, number(weir.connections), weir.loop_delay_p99});
   for (const auto& pool : now.pools) {
-    put(Rows::pools, pool.name,
+    put(is_new, Rows::pools, pool.name,
         Values<7>{pool.second_requests, pool.second_failed, pool.second_tokens_in, pool.second_tokens_out,
                   number(pool.in_flight), number(pool.waiting), pool.second_ttft});
   }
   for (const auto& one : now.replicas) {
-    put(Rows::replicas, one.row,
+    put(is_new, Rows::replicas, one.row,
         Values<9>{one.second_requests, one.second_failed, one.second_tokens_out, one.in_prefill, one.in_decode,
                   number(one.queued_prefill_tokens), one.kv_usage, one.second_ttft, one.second_tpot});
   }
   for (const auto& shadow : now.shadows)
-    put(Rows::shadows, shadow.name, Values<3>{number(shadow.in_flight), shadow.second_sent, shadow.second_dropped});
+    put(is_new, Rows::shadows, shadow.name,
+        Values<3>{number(shadow.in_flight), shadow.second_sent, shadow.second_dropped});
 }
 
-void Window::put(Rows rows, const std::string& name, std::span<const std::optional<double>> values) {
+void Window::put(bool is_new, Rows rows, const std::string& name, std::span<const std::optional<double>> values) {
   auto found = rows_.find({rows, name});
-  if (found == rows_.end()) {
-    if (rows_.size() >= most_rows) return;
+  if ((found == rows_.end()) != is_new) return;
+  if (is_new) {
+    if (rows_.size() >= most_rows && !make_place()) return;
     found = rows_.emplace(Key(rows, name), Row{std::vector<float>(values.size() * seconds, unknown), second_, 0}).first;
   }
   auto& row = found->second;
   row.put = second_;
   for (std::size_t figure = 0; figure < values.size(); ++figure)
     if (values[figure]) row.numbers[figure * seconds + second_ % seconds] = static_cast<float>(*values[figure]);
+}
+
+/// Lets the row go that has been away for longest. Returns false if all rows are there.
+bool Window::make_place() {
+  const auto longest = std::ranges::min_element(rows_, {}, [](const auto& one) { return one.second.put; });
+  if (longest->second.put == second_) return false;
+  rows_.erase(longest);
+  return true;
 }
 
 const Window::Row* Window::find(Rows rows, std::string_view name) const {

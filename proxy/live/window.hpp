@@ -1,7 +1,8 @@
 // The last 15 minutes of each figure that is drawn, one number a second. A plain table without a clock.
 //
 // A figure takes 4 bytes a second: 32 kB a replica, 25 kB a pool, 11 kB a shadow. At most `most_rows` rows have memory,
-// so that all of it stays below 14 MiB. A row whose name nobody has put for the whole window is let go.
+// so that all of it stays below 14 MiB. A row whose name nobody has put for the whole window is let go, and sooner where
+// a new row needs its place: then the row goes that has been away for longest.
 #pragma once
 
 #include <array>
@@ -52,7 +53,10 @@ class Window {
     std::uint64_t put = 0;       ///< The second of its last ones.
   };
   using Key = std::pair<Rows, std::string>;
-  void put(Rows rows, const std::string& name, std::span<const std::optional<double>> values);
+  void put_all(bool is_new, const Now& now);
+  /// Puts a row that has a place, or else finds one for it, as `is_new` says; does nothing with another row.
+  void put(bool is_new, Rows rows, const std::string& name, std::span<const std::optional<double>> values);
+  bool make_place();
   const Row* find(Rows rows, std::string_view name) const;
 
   std::map<Key, Row> rows_;

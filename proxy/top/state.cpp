@@ -24,8 +24,8 @@ constexpr std::array<std::pair<std::string_view, Key>, 14> sequences{{
     {"\x1b[8~", Key::end},
 }};
 
-/// The names of rows end so of replicas that are no longer in the settings (docs/api.md).
-constexpr std::string_view leaving = " (leaving)";
+/// The names of rows have this of replicas that are no longer in the settings (docs/api.md), and no other names have.
+constexpr std::string_view leaving = " (leaving";
 
 constexpr char suspend_letter = 26, redraw_letter = 12;
 
@@ -89,7 +89,7 @@ void ask(State& state, Change change, const Shown& shown) {
   const bool on_screen = state.section == Section::row || std::ranges::count(shown.rows, state.chosen) > 0;
   if (!shows_a_replica(state) || state.chosen.empty() || !on_screen)
     state.message = "Choose a replica first, with the arrow keys.";
-  else if (state.chosen.ends_with(leaving))
+  else if (state.chosen.find(leaving) != std::string::npos)
     state.message = "That replica has left the settings, and drains already.";
   else
     state.asks = change;
@@ -157,6 +157,17 @@ std::vector<Press> presses_of(std::string_view bytes) {
     }
   }
   return presses;
+}
+
+std::size_t whole_presses(std::string_view bytes, bool more) {
+  constexpr std::size_t longest = 16;  // No terminal's sequence is longer.
+  const auto escape = bytes.rfind('\x1b');
+  if (escape == bytes.npos) return bytes.size();
+  const auto rest = bytes.substr(escape + 1);
+  if (rest.empty()) return more ? escape : bytes.size();
+  const bool begins = rest.front() == '[' || rest.front() == 'O';
+  const bool ends = std::ranges::any_of(rest.substr(1), [](char letter) { return letter >= '@' && letter <= '~'; });
+  return begins && !ends && rest.size() < longest ? escape : bytes.size();
 }
 
 Action press(State& state, Press press, const Shown& shown) {

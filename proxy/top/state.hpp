@@ -1,6 +1,7 @@
 // The state of `weir top` as the keys have made it, as a state machine without I/O. The keys are those of weir's page.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,9 @@ struct Press {
 
 /// Reads keys from the bytes that a terminal sends. An escape byte that begins no known sequence is the Esc key.
 std::vector<Press> presses_of(std::string_view bytes);
+/// Returns how many of the bytes are to be read now: the begin of a sequence whose rest has not come waits for it. An
+/// escape byte at the end is the Esc key, unless `more` bytes are there to be read.
+std::size_t whole_presses(std::string_view bytes, bool more);
 
 /// `row` shows all members of the chosen row.
 enum class Section : std::uint8_t { all, pools, replicas, keys, events, weir, row, help };

@@ -47,8 +47,13 @@ constexpr std::size_t piped_columns = 100;
 /// https://no-color.org
 bool wants_colours() {
   const char* const no = std::getenv("NO_COLOR");
+  return no == nullptr || *no == 0;
+}
+
+/// A terminal that takes no escape sequence, such as that of a shell within an editor.
+bool is_dumb() {
   const char* const terminal = std::getenv("TERM");
-  return (no == nullptr || *no == 0) && (terminal == nullptr || std::string_view(terminal) != "dumb");
+  return terminal != nullptr && std::string_view(terminal) == "dumb";
 }
 
 /// A document and its text's parser.
@@ -93,7 +98,7 @@ int print_once(const control::Admin& admin, bool json) {
   }
   const Document document(text);
   const auto made = view(&document.root(), {columns_of_output(), 0}, {}, {});
-  std::fputs(text_of(made.screen, ::isatty(STDOUT_FILENO) == 1 && wants_colours()).c_str(), stdout);
+  std::fputs(text_of(made.screen, ::isatty(STDOUT_FILENO) == 1 && !is_dumb() && wants_colours()).c_str(), stdout);
   return 0;
 }
 
@@ -158,6 +163,7 @@ class Top {
 
   net::Awaitable<void> take_keys() {
     std::array<char, 256> bytes{};
+    std::string typed;
     for (;;) {
       boost::system::error_code failed;
       const auto size =
@@ -166,7 +172,10 @@ class Top {
         ended_ = true;
         co_return;
       }
-      for (const auto one : presses_of({bytes.data(), size})) act(press(state_, one, shown_));
+      typed.append(bytes.data(), size);
+      const auto whole = whole_presses(typed, size == bytes.size());
+      for (const auto one : presses_of(std::string_view(typed).substr(0, whole))) act(press(state_, one, shown_));
+      typed.erase(0, whole);
       draw();
     }
   }
@@ -240,7 +249,7 @@ class Top {
 int top(const TopOptions& options) {
   return control::run_command("top", [&] {
     const auto admin = control::admin_at(options.admin);
-    if (options.once || ::isatty(STDOUT_FILENO) != 1) return print_once(admin, options.json);
+    if (options.once || ::isatty(STDOUT_FILENO) != 1 || is_dumb()) return print_once(admin, options.json);
     Top(admin).run();
     return 0;
   });

@@ -1,6 +1,6 @@
 // Checks of the page's functions that need no document. Runs in the page; returns the names of the checks that failed.
-const [format, patch, series, order, sparkline, forest, requests, runbook, detail] = await Promise.all(
-  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail"].map((name) => import(`/page/${name}.js`)));
+const [format, patch, series, order, sparkline, forest, requests, runbook, detail, dialogs] = await Promise.all(
+  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail", "dialogs"].map((name) => import(`/page/${name}.js`)));
 const failed = [];
 let count = 0;
 const same = (name, actual, expected) => {
@@ -120,5 +120,16 @@ same("no section", runbook.section(book, "nothing"), []);
 for (const [kind, id] of [["replica", "gpu0"], ["request", "a/b?c#d %2F@2026"], ["finding", "x:y (leaving)"]])
   same("address of " + id, detail.route_of(detail.address(kind, id)), { kind, id });
 same("no route", [detail.route_of(""), detail.route_of("#nothing/x")], [null, null]);
+same("no address of this page", detail.route_of("#replica/%"), null);
+
+// A question that takes the place of another waits for its own answer, and the other one has none.
+const dialog = document.getElementById("dialog"), answers = {};
+const turn = () => new Promise((resume) => setTimeout(resume, 50));
+for (const name of ["first", "second"]) dialogs.confirm_act(name, [], "do it").then((answer) => { answers[name] = answer; });
+await turn();
+same("the second question is open", [dialog.open, dialog.querySelector("h2").textContent, "second" in answers], [true, "second", false]);
+dialog.querySelector(".act").click();
+await turn();
+same("its answer", [dialog.open, answers.first, answers.second], [false, null, true]);
 
 return { failed, count };

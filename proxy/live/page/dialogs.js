@@ -13,7 +13,13 @@ function ask(title, fill) {
       given = value;
       dialog.close();
     });
-    dialog.addEventListener("close", () => answer(given), { once: true });
+    // The event comes after the call, so that of a question that this one has replaced is among those that come here.
+    const closed = () => {
+      if (dialog.open) return;
+      dialog.removeEventListener("close", closed);
+      answer(given);
+    };
+    dialog.addEventListener("close", closed);
     dialog.showModal();
   });
 }

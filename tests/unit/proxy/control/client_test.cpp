@@ -56,6 +56,10 @@ std::string why_none(const Admin& admin) {
   return "";
 }
 
+TEST(AskAdmin, AnErrorSteersNoTerminal) {
+  EXPECT_EQ(error_message({400, R"({"error":{"message":"a\u001b]0;x\u0007b\nc\u007f"}})"}), "a?]0;x?b\nc?");
+}
+
 TEST(AskAdmin, ReturnsStatusAndBody) {
   Listener weir("HTTP/1.1 409 Conflict\r\ncontent-length: 31\r\n\r\n{\"error\":{\"message\":\"not now\"}}");
   const auto answered = ask_admin(weir.admin(), "POST", "/-/reload", "{}");

@@ -138,6 +138,18 @@ TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
   const auto next = [&] {
     auto now = full();
     now.serial = random() % 3;
+    // Words come and go one by one, in a value and in rows.
+    const auto some = [&](std::initializer_list<std::string_view> all) {
+      Words words;
+      for (const auto word : all)
+        if (random() % 2 == 0) words.emplace_back(word, 1 + random() % 2);
+      return words;
+    };
+    now.weir.limits_60s = some({"queue", "body_size", "buffer_memory"});
+    now.pools[0].outcomes_60s = some({"ok", "timeout", "rejected"});
+    now.shadows[0].dropped_60s = some({"behind", "busy"});
+    if (random() % 2 == 0) now.pools[0].slo.reset();
+    if (random() % 2 == 0) now.weir.comparisons.clear();
     now.weir.threads = random() % 2;
     now.replicas.clear();
     for (int i = 0; i < 5; ++i) {

@@ -78,6 +78,17 @@ TEST_F(FindingsTest, WhatIsUnknownStandsForAWhile) {
   EXPECT_EQ(second(Sign::unknown).size(), 1u);
 }
 
+/// A figure that is known now and then, and well whenever it is.
+TEST_F(FindingsTest, NothingStandsForEverWhereTheFigureComesAndGoes) {
+  for (const int known : {1, 5, 19}) {
+    for (int i = 0; i < 11; ++i) second(Sign::bad);
+    ASSERT_EQ(findings.standing().size(), 1u);
+    int lasted = 0;
+    while (!findings.standing().empty() && lasted < 1000) second(lasted++ % (known + 1) < known ? Sign::fine : Sign::unknown);
+    EXPECT_LE(lasted, 121) << known;
+  }
+}
+
 TEST_F(FindingsTest, TheTextIsThatOfTheLastSecondThatWasNotWell) {
   for (int i = 0; i < 11; ++i) second({{"gpu0", Sign::bad, "text " + std::to_string(i)}});
   second({{"gpu0", Sign::between, "the last"}});

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/json.hpp>
+#include <map>
 
 #include "../said.hpp"
 #include "proxy/control/live_api.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -66,6 +69,11 @@ class LiveTest : public ::testing::Test {
     fleet.snapshot()->pools[0]->replicas[0]->series->shard(0).settle(record);
     live.finished(record, now);
   }
+  /// A request on a replica of the pool, until the lease is let go.
+  balancer::Lease lease() {
+    auto offered = fleet.snapshot()->pools[0]->balancer->offer(metrics::wire::RequestFacts(), now);
+    return std::move(std::get<balancer::Admitted>(offered).lease);
+  }
   json::value document() { return json::parse(live.document(now)->json()); }
 
   Said said;
@@ -120,6 +128,10 @@ TEST_F(LiveTest, TheWindowIsLetGoWhenNobodyLooksForAnHourAndBeginsAnew) {
   second(2);
   const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
   EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 2u);
+  second(3700);
+  EXPECT_EQ(control::window_answer("replica=gpu0", live, now).status, 503u) << "a window without a second names nobody";
+  second();
+  EXPECT_EQ(control::window_answer("replica=gpu0", live, now).status, 200u);
 }
 
 TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
@@ -129,7 +141,7 @@ TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
   EXPECT_EQ(live.serial(), serial);
   now += seconds(4);
   second();
-  EXPECT_EQ(live.serial(), serial + 1);
+  EXPECT_EQ(live.serial(), serial + 5) << "a reader of the window knows by it how many numbers are new";
   const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
   EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 6u);
 }
@@ -172,11 +184,9 @@ TEST_F(LiveTest, TellsAFindingWhenItBeginsAndWhenItIsOver) {
 }
 
 TEST_F(LiveTest, AReplicaThatLeavesHasARowOfItsOwn) {
-  metrics::wire::RequestFacts facts;
   std::vector<balancer::Lease> leases;
   for (int i = 0; i < 2; ++i)
-    leases.push_back(std::move(
-        std::get<balancer::Admitted>(fleet.snapshot()->pools[0]->balancer->offer(facts, now)).lease));
+    leases.push_back(lease());
   second();
   auto settings = settings_of({"gpu0", "gpu1"});
   settings.pools[0].replicas[1].url.port = 99;
@@ -190,6 +200,185 @@ TEST_F(LiveTest, AReplicaThatLeavesHasARowOfItsOwn) {
   EXPECT_TRUE(rows.at("gpu1 (leaving)").at("leaving").as_bool());
   EXPECT_EQ(rows.at("gpu1").at("in_flight").to_number<int>(), 0);
   for (auto& lease : leases) lease = balancer::Lease();
+}
+
+/// A replica whose url changes again and again, while requests run at each of its places.
+TEST_F(LiveTest, ReplicasOfOneNameThatLeaveHaveARowEach) {
+  std::vector<balancer::Lease> leases;
+  auto settings = settings_of({"gpu0"});
+  for (std::uint16_t port = 90; port < 94; ++port) {
+    settings.pools[0].replicas[0].url.port = port;
+    settings.pools[0].replicas[0].url.authority = "127.0.0.1:" + std::to_string(port);
+    fleet.adopt(settings);
+    leases.push_back(lease());
+    second();
+  }
+  const auto rows = [&] {
+    std::map<std::string, int> in_flight;
+    for (const auto& one : live.now().replicas) {
+      EXPECT_FALSE(in_flight.contains(one.row)) << "two rows are named " << one.row;
+      in_flight[one.row] = static_cast<int>(one.in_flight);
+    }
+    return in_flight;
+  };
+  EXPECT_EQ(rows().size(), 4u);
+  EXPECT_EQ(rows().at("gpu0"), 1);
+  // Those that are left keep their names.
+  const auto before = rows();
+  leases.erase(leases.begin());
+  fleet.look_after_drains();
+  second();
+  EXPECT_EQ(rows().size(), 3u);
+  for (const auto& [name, in_flight] : rows()) EXPECT_TRUE(before.contains(name)) << name;
+  leases.clear();
+  fleet.look_after_drains();
+}
+
+/// Replicas of one name at two places count in one series; the pool has their tokens once.
+TEST_F(LiveTest, WhatAReplicaThatMovesDoesCountsOnce) {
+  std::vector<balancer::Lease> leases;
+  for (int i = 0; i < 2; ++i)
+    leases.push_back(lease());
+  second();
+  auto settings = settings_of({"gpu0", "gpu1"});
+  settings.pools[0].replicas[0].url.port = 99;
+  settings.pools[0].replicas[0].url.authority = "127.0.0.1:99";
+  fleet.adopt(settings);
+  second();
+  for (int i = 0; i < 10; ++i) {
+    finish(metrics::Outcome::ok, milliseconds(100));
+    second();
+  }
+  const auto all = document();
+  EXPECT_EQ(all.at("pools").at("chat").at("tokens_out_per_s").to_number<double>(), 101);
+  EXPECT_EQ(all.at("replicas").at("gpu0").at("tokens_out_per_s").to_number<double>(), 101);
+  EXPECT_EQ(all.at("replicas").at("gpu0").at("requests_60s").to_number<int>(), 10);
+  leases.clear();
+}
+
+TEST_F(LiveTest, RequestsOfAReplicaThatLeftCountInItsRow) {
+  std::vector<balancer::Lease> leases;
+  for (int i = 0; i < 2; ++i)
+    leases.push_back(lease());
+  second();
+  const auto old = fleet.snapshot();
+  fleet.adopt(settings_of({"gpu1"}));
+  second();
+  metrics::record::RequestRecord record;
+  record.pool = "chat";
+  record.replica = "gpu0";
+  live.finished(record, now);
+  second();
+  EXPECT_EQ(document().at("replicas").at("gpu0 (leaving)").at("requests_60s").to_number<int>(), 1);
+  leases.clear();
+}
+
+/// A member of a name that goes for a moment, and comes back with its counts, has no burst of requests.
+TEST_F(LiveTest, AReplicaThatReturnsBringsNoRequestsOfThePast) {
+  second();
+  const auto held = lease();
+  for (int i = 0; i < 100; ++i) finish(metrics::Outcome::ok, milliseconds(100));
+  second(70);
+  for (const auto& names : {std::vector<std::string>{"x", "gpu1"}, std::vector<std::string>{"gpu0", "gpu1"}}) {
+    fleet.adopt(settings_of(names));
+    second(2);
+  }
+  EXPECT_EQ(document().at("pools").at("chat").at("slo").at("good_60s").to_number<int>(), 0);
+  finish(metrics::Outcome::ok, milliseconds(100));
+  second();
+  EXPECT_EQ(document().at("pools").at("chat").at("slo").at("good_60s").to_number<int>(), 1);
+}
+
+TEST_F(LiveTest, AShadowsCopiesCountOnceThoughItsReplicasChangePlaces) {
+  const auto with_shadow = [](bool turned) {
+    auto settings = settings_of({"gpu0"});
+    config::Shadow shadow;
+    shadow.name = "new";
+    shadow.of = "chat";
+    shadow.sample = 1;
+    for (const int i : turned ? std::array{1, 0} : std::array{0, 1}) {
+      auto& one = shadow.replicas.emplace_back();
+      one.name = one.config = "new" + std::to_string(i);
+      const auto port = static_cast<std::uint16_t>(70 + i);
+      one.url = {.host = "127.0.0.1", .port = port, .prefix = "", .authority = "127.0.0.1:" + std::to_string(port)};
+    }
+    settings.shadows = {shadow};
+    return settings;
+  };
+  fleet.adopt(with_shadow(false));
+  second();
+  const auto sent = [&](std::uint64_t copies) {
+    for (; copies > 0; --copies)
+      fleet.snapshot()->shadows[0]->pool->replicas[0]->series->shard(0).mirrored.add(metrics::series::Mirrored::sent);
+  };
+  sent(100);
+  second(70);
+  for (const bool turned : {true, false}) {
+    fleet.adopt(with_shadow(turned));
+    sent(1);
+    second(2);
+    sent(1);
+    second(2);
+  }
+  const auto copies = document().at("shadows").at("new").at("sent_60s").to_number<int>();
+  EXPECT_LE(copies, 4);
+  EXPECT_GE(copies, 2) << "of those in the second of a reload nothing is known";
+}
+
+class NobodyIsGranted final : public balancer::GrantSink {
+ public:
+  void grant(std::vector<balancer::Granted>) noexcept override {}
+};
+
+/// While some client always waits, others come, wait once and go: nothing is kept of them for longer than a minute.
+TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
+  Said said;
+  auto settings = settings_of({"gpu0"});
+  settings.pools[0].replicas[0].max_in_flight = 1;
+  std::vector<config::ClientKey> clients(2);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    clients[i].name = i == 0 ? "alice" : "bob";
+    clients[i].sha256 = keys::sha256(clients[i].name);
+  }
+  settings.server.keys = clients;
+  NobodyIsGranted sink;
+  metrics::series::Exposition exposition{1, {"0.1", "test"}, settings.slos};
+  fleet::Fleet fleet{settings, exposition, 1, &sink};
+  auto now = std::chrono::steady_clock::now();
+  Live live{fleet, exposition, 1, [] { return Surroundings(); }, now, Wall()};
+  const auto second = [&](int many = 1) {
+    for (; many > 0; --many) live.tick("", now += seconds(1), Wall() + seconds(1'764'000'000));
+  };
+  auto& pool = *fleet.snapshot()->pools[0]->balancer;
+  const auto facts = std::make_shared<const metrics::wire::RequestFacts>();
+  const auto runs = pool.offer(*facts, now);
+  ASSERT_TRUE(std::holds_alternative<balancer::Admitted>(runs));
+  const auto waits = pool.offer({.facts = facts, .waiter = std::make_shared<int>()}, now);
+  ASSERT_FALSE(std::holds_alternative<balancer::Admitted>(waits));
+  auto& alice = *fleet.snapshot()->keys->find("alice")->use;
+  fleet.snapshot()->keys->find("bob")->use->waiting = 1;
+  alice.waiting = 1;
+  second(2);
+  alice.waiting = 0;
+  alice.waits = 1;
+  alice.waited_nanoseconds = 3'000'000'000;
+  second(2);
+  const auto names = [&] {
+    std::string all;
+    for (const auto& key : live.now().keys) all += key.name + " ";
+    return all;
+  };
+  EXPECT_EQ(names(), "bob alice ");
+  EXPECT_EQ(live.now().keys[1].wait, 3);
+  second(61);
+  ASSERT_EQ(live.now().pools[0].waiting, 1u);
+  EXPECT_EQ(names(), "bob ");
+  alice.waiting = 1;
+  second();
+  alice.waiting = 0;
+  alice.waits = 2;
+  second();
+  EXPECT_EQ(live.now().keys[1].waits, 1) << "not those of the time before";
 }
 
 TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {

@@ -262,6 +262,33 @@ TEST(Rules, AQuietHourWithDriftNamesNothing) {
   }
 }
 
+/// What goes by time ends with the time, though it begins anew at once: the old finding says nothing of the new time.
+TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
+  using Set = void (*)(Fleet& fleet, double seconds);
+  const std::pair<std::string_view, Set> all[] = {
+      {"bypass_on", [](Fleet& fleet, double seconds) { fleet.now.weir.bypass_seconds = seconds; }},
+      {"two_weirs", [](Fleet& fleet, double seconds) { fleet.now.weir.other_weir_seconds = seconds; }},
+      {"drain_forgotten",
+       [](Fleet& fleet, double seconds) {
+         fleet.replicas[3].state = metrics::ReplicaState::draining;
+         fleet.replicas[3].state_seconds = seconds;
+         fleet.replicas[3].share = 0;
+       }},
+  };
+  for (const auto& [what, set] : all) {
+    Fleet fleet(1);
+    Findings findings(rules());
+    set(fleet, 3600);
+    findings.tick(fleet.second());
+    ASSERT_EQ(findings.standing().size(), 1u) << what;
+    for (int i = 0; i < 25; ++i) {
+      set(fleet, i);
+      findings.tick(fleet.second());
+    }
+    EXPECT_TRUE(findings.standing().empty()) << what << ": " << findings.standing().front().text;
+  }
+}
+
 /// The rule may go by what it compares alone: which replicas are peers of each other.
 TEST(Rules, OnlyLikeReplicasArePeers) {
   const auto replica = [](std::string name, std::string config, std::string gpu, double weight, double gap) {

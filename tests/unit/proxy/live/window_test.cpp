@@ -122,5 +122,26 @@ TEST(Window, NumbersWhatItPuts) {
   }
 }
 
+/// Members of a host's name come and go, and each has a name of its own.
+TEST(Window, RowsThatAreThereHaveThePlacesOfThoseThatHaveGone) {
+  Window window;
+  const auto figure = *Window::number_of(Rows::replicas, "tokens_out_per_s");
+  for (std::size_t round = 0; round < 5; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      Now now;
+      for (std::size_t k = 0; k < Window::most_rows / 2; ++k)
+        now.replicas.push_back(replica("pod" + std::to_string(round) + "-" + std::to_string(k), 1));
+      window.add(now);
+      ASSERT_LE(window.rows(), Window::most_rows);
+      for (const auto& one : now.replicas) {
+        const auto numbers = window.last(Rows::replicas, one.row, figure, 900);
+        ASSERT_EQ(numbers.size(), static_cast<std::size_t>(i) + 1) << one.row;
+        ASSERT_EQ(numbers.back(), 1) << one.row;
+      }
+    }
+  }
+  ASSERT_EQ(window.last(Rows::weir, "", 0, 900).size(), 15u) << "a row that stays loses nothing";
+}
+
 }  // namespace
 }  // namespace weir::proxy::live

@@ -37,6 +37,29 @@ TEST(TopKeys, AreReadFromBytes) {
   EXPECT_EQ(keys("\x1b[15~a\x1b[1;5Cb"), "ab");
 }
 
+/// However the bytes are cut, the keys are the same; an escape byte at the end of a whole read is the Esc key.
+TEST(TopKeys, AreTheSameHoweverTheirBytesAreCut) {
+  const std::string_view bytes = "j\x1b[A\x1bOBq\x1b[5~\x1b[15~\x1b\x1b[1;5Cx\x1b[F";
+  const auto all = presses_of(bytes);
+  std::mt19937 random(3);
+  for (int run = 0; run < 500; ++run) {
+    std::vector<Press> got;
+    std::string typed;
+    for (std::size_t at = 0; at < bytes.size();) {
+      const auto part = bytes.substr(at, 1 + random() % 5);
+      at += part.size();
+      typed += part;
+      const auto whole = whole_presses(typed, at < bytes.size());
+      for (const auto one : presses_of(std::string_view(typed).substr(0, whole))) got.push_back(one);
+      typed.erase(0, whole);
+    }
+    ASSERT_EQ(got, all) << run;
+    ASSERT_EQ(typed, "");
+  }
+  EXPECT_EQ(whole_presses("\x1b", false), 1u) << "the Esc key";
+  EXPECT_EQ(whole_presses("\x1b[" + std::string(20, '1'), false), 22u) << "no sequence is so long";
+}
+
 TEST(TopKeys, ArrowsChooseRows) {
   State state;
   typed(state, "j");
