@@ -86,6 +86,20 @@ def blocks_of(name, text):
     return found
 
 
+def spans_of(name, text):
+    """Yields place and text of each command of weir's programs that stands within a sentence."""
+    outside = []
+    fence = None
+    for line in text.split("\n"):
+        found = FENCE.match(line)
+        outside.append("" if fence or found else line)
+        if found:
+            fence = None if fence else found
+    whole = "\n".join(outside)
+    for span in re.finditer(r"(?<!`)`((?:weir|weir-lab)\s[^`]*)`(?!`)", whole):
+        yield f"{name}:{whole.count(chr(10), 0, span.start()) + 1}", " ".join(span[1].split())
+
+
 def split(text):
     """Splits a script into commands: a command is as few lines as bash takes for a whole one."""
     found, lines = [], []

@@ -84,22 +84,25 @@ while [ -e {base}/restart ]; do sleep 0.02; done
         return file
 
     def engine(self, name, listen, *words):
-        """Starts a simulated engine, or the same one again with other words."""
+        """Starts a simulated engine, or the same one again with other words; without `listen` by a command as it stands."""
         if name in self.engines:
             self.stop_engine(name)
         out = open(self.folder / f".{name}.out", "wb")
-        words = [str(self.programs / "weir-lab"), "sim", "--listen", listen, *(words or ("--preset", "h800", "--speed", "20"))]
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder)
-        self.engines[name] = (process, listen, words[4:])
+        command = [str(self.programs / "weir-lab"), "sim", "--listen", listen, *(words or ("--preset", "h800", "--speed", "20"))]
+        if listen is None:
+            command = ["bash", "-c", "exec " + words[0]]
+        process = subprocess.Popen(command, env=self.environ(), stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.folder)
+        self.engines[name] = (process, listen, words)
         self.until(lambda: b"listening" in (self.folder / f".{name}.out").read_bytes(), f"engine {name} listens")
 
     def stop_engine(self, name):
-        process = self.engines[name][0]
+        process = self.engines.pop(name)[0]
         process.kill()
         process.wait()
 
     def restart_engine(self, name):
         _, listen, words = self.engines[name]
+        self.stop_engine(name)
         self.engine(name, listen, *words)
 
     def until(self, true, what, seconds=20):
@@ -162,7 +165,7 @@ while [ -e {base}/restart ]; do sleep 0.02; done
 
     def load(self, *words):
         """Sends requests to weir."""
-        words = [str(self.programs / "weir-lab"), "load", "--input-tokens", "200", "--input-stddev", "50", "--output-tokens", "20", "--output-stddev", "5", *words]
+        words = [str(self.programs / "weir-lab"), "load", *(words if "--input-tokens" in words else (*words, "--input-tokens", "200", "--input-stddev", "50", "--output-tokens", "20", "--output-stddev", "5"))]
         subprocess.run(words, cwd=self.folder, check=True, capture_output=True, timeout=60, env=self.environ())
 
     def environ(self):
