@@ -273,7 +273,7 @@ class Help(Stage):
                 "weir-lab")
     status = {"weir compare requests.jsonl --gate": (0, 3, 4)}
     # Minutes of load are seconds here.
-    shorter = {"--duration 60": "--duration 2", "--warm-up 30s --duration 5m": "--warm-up 1s --duration 2s", "--duration 10m": "--duration 2s", "--ramp 10 ": "--ramp 200 ",
+    shorter = {"--duration 60": "--duration 2", "--warm-up 30s --duration 5m": "--warm-up 1s --duration 2s", "--duration 10m": "--duration 2s", "--duration 2m": "--duration 2s", "--ramp 10 ": "--ramp 200 ",
                "--trace-speed 2 ": "--trace-speed 2000 ", "--trace requests.jsonl": "--trace requests.jsonl --trace-speed 20 --trace-limit 300"}
     twin = """
 [[shadow]]
