@@ -122,6 +122,7 @@ void Story::list(const AttemptOver& over, Moment now) {
   attempt.ended = now;
   attempt.end = over.end;
   attempt.status = over.status;
+  if (over.status != 0) replica_status_ = static_cast<std::uint16_t>(over.status);
 }
 
 Command Story::attempt_over(AttemptOver over, Moment now) {
@@ -289,6 +290,7 @@ void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   record.paused = paused_;
   record.wait = waited_;
   if (over.accepted) record.status = over.status;
+  if (replica_status_ != 0) record.replica_status = replica_status_;
   record.outcome = over.verdict.outcome;
   record.phase = over.verdict.phase;
   record.sent = over.sent;

@@ -202,7 +202,8 @@ class Story {
   Serial stale_on_ = 0;                                   ///< The replica whose idle connection died last.
   std::uint32_t made_ = 0;                                ///< Counts the attempts but those on stale connections.
   std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
-  std::uint8_t lost_ = 0;  ///< Counts the replicas that were lost at work on the request.
+  std::uint16_t replica_status_ = 0;  ///< The status of the last head that a replica sent; 0 if none did.
+  std::uint8_t lost_ = 0;             ///< Counts the replicas that were lost at work on the request.
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool holds_retry_ = false, any_retry_ = false, cutting_ = false;

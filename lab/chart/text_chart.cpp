@@ -26,12 +26,12 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  /// An axis that nearly begins at 0 begins there, and no axis is of no length.
+  /// An axis begins at 0 where no value is below it, so that noise looks small. No axis is of no length.
   void settle() {
-    if (low >= 0 && low < 0.5 * high) low = 0;
+    if (low >= 0) low = 0;
     if (high > low) return;
     const double room = high == 0 ? 1 : 0.1 * std::abs(high);
-    low -= room;
+    if (low < 0) low -= room;
     high += room;
   }
   /// Returns the cell of a value, of so many.

@@ -36,4 +36,13 @@ std::shared_ptr<Options> run_with_options(CLI::App& command, int& status, int (*
   return options;
 }
 
+/// Adds --ca.
+inline void add_ca_option(CLI::App& command, std::string& ca) {
+  command
+      .add_option("--ca", ca,
+                  "With https: file of the authorities (PEM) whose certificates are taken, in place of OpenSSL's default "
+                  "store")
+      ->type_name("FILE");
+}
+
 }  // namespace weir::lab::commands

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <string>
 
 #include "lab/commands/commands.hpp"
@@ -7,12 +8,12 @@ namespace weir::lab::commands {
 namespace {
 
 struct GetOptions {
-  std::string url;
+  std::string url, ca;
   bool models = false;
 };
 
 int run_get(GetOptions& options) try {
-  const std::string body = load::http_get(options.url);
+  const std::string body = load::http_get(options.url, std::chrono::seconds(5), options.ca);
   if (!options.models) {
     std::cout << body;
     return 0;
@@ -33,7 +34,8 @@ void add_get_command(CLI::App& app, int& status) {
   get->footer(
       "Examples: weir-lab get http://127.0.0.1:9090/metrics\n"
       "          weir-lab get --models http://127.0.0.1:8001/v1/models");
-  get->add_option("url", options->url, "http://host[:port]/path")->required();
+  get->add_option("url", options->url, "http://host[:port]/path, or https")->required();
+  add_ca_option(*get, options->ca);
   get->add_flag("--models", options->models, "The answer is that of /v1/models: print the ids, one a line");
 }
 

@@ -23,7 +23,6 @@ struct LoadOptions {
   load::LoadSettings settings;
   load::LoadOutput output;
   SeriesOptions series;
-  double rate = 0;
   double duration = 0;
   std::string preset;
   std::vector<double> input_range{250, 3500};
@@ -87,7 +86,11 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 100'000))
       ->excludes("--prefill-cost");
-  load.add_option("--rate", options.rate, "Open load: requests a second, whatever the answers do")
+  load.add_option("--rate", options.series.rates,
+                  "Open load: requests a second, whatever the answers do; several rates, such as 1,2,4, are tried one "
+                  "after the other, each for --duration (60 s)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1e-6, 1e6))
       ->excludes("--concurrency")
       ->excludes("--batches")
@@ -197,7 +200,7 @@ int run(LoadOptions& options) {
     settings.concurrency = 1;
   }
   if (!given("--usage")) settings.usage = tasks || settings.facts || series;
-  if (given("--rate")) workload.rate = options.rate;
+  if (given("--rate")) workload.rate = options.series.rates.front();
   if (given("--duration")) settings.duration = options.duration + settings.warm_up;
   // A mean without a deviation means requests that are all alike.
   if (given("--input-tokens") && !given("--input-stddev")) workload.input_stddev = 0;
@@ -224,8 +227,9 @@ int run(LoadOptions& options) {
     return run_series(settings, options.output, options.series);
   }
   if (!options.series.html.empty()) {
-    throw std::invalid_argument("--html needs a sweep (--concurrency 1,2,4,8) or --users");
+    throw std::invalid_argument("--html needs a sweep (--concurrency 1,2,4,8), several rates (--rate 1,2,4) or --users");
   }
+  if (!options.series.slo.empty()) throw std::invalid_argument("--slo needs --users, or several rates (--rate 1,2,4)");
   return load::run_load(settings, options.output);
 }
 
@@ -244,6 +248,7 @@ void add_load_command(CLI::App& app, int& status) {
       "Failed requests stay out of them. p99 needs 100 values.\n"
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
       "          weir-lab load --rate 4 --arrivals gamma:2 --warm-up 30s --duration 5m --log load.jsonl\n"
+      "          weir-lab load --rate 1,2,4,8 --duration 2m --slo ttft=1,tpot=0.05 --html rates.html\n"
       "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
       "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
       "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
@@ -252,7 +257,8 @@ void add_load_command(CLI::App& app, int& status) {
       "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n"
       "          weir-lab load --trace qwen_coder_blksz_16.jsonl --turns --trace-limit 500\n" +
       std::string(experiment::knee_rule));
-  load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
+  load->add_option("--url", s.url, "http://host[:port][/prefix], or https")->capture_default_str();
+  add_ca_option(*load, s.ca);
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
       ->transform(CLI::CheckedTransformer(std::map<std::string, load::Api>{{"chat", load::Api::chat},

@@ -21,7 +21,8 @@ void tell(const std::string& what) {
   if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s\n", what.c_str());
 }
 
-std::vector<std::uint64_t> rising(std::vector<std::uint64_t> numbers) {
+template <class Number>
+std::vector<Number> rising(std::vector<Number> numbers) {
   std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
@@ -30,9 +31,10 @@ std::vector<std::uint64_t> rising(std::vector<std::uint64_t> numbers) {
 // Why a series takes none of several options; % stands for the one that was given.
 constexpr const char* own_loads =
     "--preset llmperf and --prefill-cost are loads of their own; leave out --users, --runs and all but one number in "
-    "--concurrency";
+    "--concurrency or --rate";
 constexpr const char* no_cost =
-    "% has no place in the report of a sweep or of peak users; leave it out, or run a load of one number at once";
+    "% has no place in the report of a sweep, of rates or of peak users; leave it out, or run a load of one number at "
+    "once";
 constexpr const char* no_deviation =
     "a sweep's requests are all alike, so it takes no %; leave it out, or run a load of one number at once";
 constexpr const char* no_length =
@@ -70,8 +72,8 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
       ->type_name("TIME")
       ->default_str("0")
       ->needs("--users");
-  load.add_option("--slo", options.slo, "Objective, such as ttft=1,tpot=0.05: says up to how many users meet it")
-      ->needs("--users")
+  load.add_option("--slo", options.slo,
+                  "With --users or several rates: objective, such as ttft=1,tpot=0.05; says up to how many meet it")
       ->check([](const std::string& text) {
         const auto read = experiment::parse_objective(text);
         const auto* problem = std::get_if<config::Problem>(&read);
@@ -79,31 +81,33 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
       });
   load.option_defaults()->group("Output");
   load.add_option("--html", options.html,
-                  "File for a page with the charts of a sweep or of peak users; - = standard output, in place of the "
-                  "table");
+                  "File for a page with the charts of a sweep, of rates or of peak users; - = standard output, in place "
+                  "of the table");
 }
 
 bool is_series(const CLI::App& load, const SeriesOptions& options) {
-  return !options.users.empty() || options.concurrencies.size() > 1 || load.count("--runs") > 0;
+  return !options.users.empty() || options.rates.size() > 1 || options.concurrencies.size() > 1 || load.count("--runs") > 0;
 }
 
 std::string refused_in_series(const CLI::App& load, const SeriesOptions& options) {
-  enum Of { both, users, sweep };
+  enum Of { all, users, sweep, rates };
   const struct {
     Of series;
     const char* option;
     std::string why;
   } refused[]{
-      {both, "--preset", own_loads},
-      {both, "--prefill-cost", own_loads},
-      {both, "--cost-per-hour", no_cost},
-      {both, "--price-in", no_cost},
-      {both, "--price-out", no_cost},
+      {all, "--preset", own_loads},
+      {all, "--prefill-cost", own_loads},
+      {all, "--cost-per-hour", no_cost},
+      {all, "--price-in", no_cost},
+      {all, "--price-out", no_cost},
       {users, "--warm-up", "with --users the ramp is the warm-up; leave out --warm-up"},
       {sweep, "--warm-up", "a sweep's first batch of each size is its warm-up; leave out --warm-up"},
       {users, "--requests", "with --users a stage lasts a time, so it takes no --requests; give --duration"},
       {users, "--batches",
        "with --users each user sends when it has its answer, so it takes no --batches; leave it out"},
+      {rates, "--requests", "each rate lasts a time, so it takes no --requests; give --duration"},
+      {rates, "--turns", "turns come when those before them end, and not at a rate; leave out --turns"},
       {users, "--turns", "with --users each user thinks for --think, so it takes no --turns; leave it out"},
       {sweep, "--batches", "a sweep sends batch after batch in any case; leave out --batches"},
       {sweep, "--input-stddev", no_deviation},
@@ -114,9 +118,9 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
        "a sweep's requests are all alike, so it takes no --trace; give --input-tokens and --output-tokens, or a "
        "--shape"},
   };
-  const Of asked = options.users.empty() ? sweep : users;
+  const Of asked = !options.users.empty() ? users : options.rates.size() > 1 ? rates : sweep;
   for (const auto& [series, option, why] : refused) {
-    if ((series != both && series != asked) || load.count(option) == 0) continue;
+    if ((series != all && series != asked) || load.count(option) == 0) continue;
     const std::size_t at = why.find('%');
     return at == std::string::npos ? why : why.substr(0, at) + option + why.substr(at + 1);
   }
@@ -127,11 +131,12 @@ int run_series(const load::LoadSettings& settings, const load::LoadOutput& outpu
   const TableRun asked{
       "weir-lab load", {output.json, output.log, options.html}, output.label, {}, settings.ignore_eos, &tell};
   return run_table(asked, [&]() -> std::unique_ptr<experiment::Table> {
-    if (options.users.empty()) {
+    if (options.users.empty() && options.rates.empty()) {
       return std::make_unique<experiment::Sweep>(
           experiment::SweepSettings{settings, rising(options.concurrencies), options.runs});
     }
-    experiment::UsersSettings users{settings, rising(options.users), settings.duration.value_or(60), std::nullopt};
+    experiment::UsersSettings users{settings, rising(options.users), rising(options.rates)};
+    if (settings.duration) users.duration = *settings.duration - settings.warm_up;
     users.load.ramp = options.ramp;
     users.load.think = options.think;
     if (!options.slo.empty()) {

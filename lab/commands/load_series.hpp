@@ -1,4 +1,4 @@
-// The options of `weir-lab load` that make several loads of it: a sweep, or a search for peak users.
+// The options of `weir-lab load` that make several loads of it: a sweep, several rates, or a search for peak users.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct SeriesOptions {
   std::vector<std::uint64_t> concurrencies{5};
   std::uint64_t runs = 5;
   std::vector<std::uint64_t> users;
+  std::vector<double> rates;
   double ramp = 10;
   double think = 0;
   std::string slo, html;

@@ -13,6 +13,7 @@
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
+#include "lab/load/target.hpp"
 
 namespace weir::lab::experiment {
 namespace {
@@ -32,7 +33,15 @@ constexpr std::int64_t most_at_once = 100'000;
 const config::OneOf<load::Api, 3> api{
     {{{"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}}};
 
-std::string url_of(const config::ReplicaUrl& url) { return "http://" + url.authority + url.prefix; }
+std::string url_of(const config::ReplicaUrl& url) {
+  return (url.tls ? "https://" : "http://") + url.authority + url.prefix;
+}
+
+/// Reads the url of a run, which may end in /v1, as SDKs have it.
+config::Parsed<config::ReplicaUrl> place(const toml::node& node) {
+  const auto* text = node.as_string();
+  return text ? config::replica_url(toml::value<std::string>(load::without_v1(text->get()))) : config::replica_url(node);
+}
 
 config::Parsed<load::Shape> shape_name(const toml::node& node) {
   std::string known;
@@ -45,7 +54,6 @@ config::Parsed<load::Shape> shape_name(const toml::node& node) {
 
 /// Says why a place cannot be measured by this program; "" if it can.
 std::string_view unreachable(const config::ReplicaUrl& url) {
-  if (url.tls) return "is reached over TLS, which weir-lab does not speak; give the address of a weir in front of it";
   if (url.unix_path.empty()) return "";
   return "is a Unix socket, which weir-lab does not speak; give the address of a weir in front of it";
 }
@@ -169,9 +177,10 @@ class PlanReading {
   /// Reads where a run's requests go: a URL, or a replica of the settings file with what is known of it there.
   void read_place(TableReader& table, Row& row) {
     config::ReplicaUrl url;
-    const auto* place = table.read("url", url, &config::replica_url);
-    if (place) row.url = url_of(url);
-    if (const auto why = unreachable(url); place && !why.empty()) table.blame("url", *place, why);
+    const auto* given = table.read("url", url, &place);
+    if (given) row.url = url_of(url);
+    if (const auto why = unreachable(url); given && !why.empty()) table.blame("url", *given, why);
+    if (std::string ca; table.read("ca", ca, Text{1000})) row.ca = beside(ca);
     std::string name;
     const auto* named = table.read("replica", name, &config::name);
     if (!table.has("url") && !table.has("replica")) {
@@ -197,7 +206,14 @@ class PlanReading {
       names.push_back(replica.name);
       if (replica.name != name) continue;
       if (const auto why = unreachable(replica.url); !why.empty()) return table.blame("replica", named, why);
+      const config::ReplicaTls& tls = replica.tls;
+      if (!tls.verify || tls.own || !tls.server_name.empty()) {
+        return table.blame("replica", named,
+                           "has a tls with server_name, cert or verify = false, which weir-lab does not speak; give the "
+                           "address of a weir in front of it");
+      }
       row.url = url_of(replica.url);
+      row.ca = tls.ca;
       if (!replica.api_key.empty()) row.api_key = replica.api_key;
       row.gpu = replica.gpu;
       row.cost_per_hour = replica.cost_per_hour;

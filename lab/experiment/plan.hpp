@@ -20,6 +20,7 @@ struct Row {
   std::uint64_t concurrency = 1;
   std::optional<std::uint64_t> speculation;  ///< Drafted tokens; only told, as gpu and engine are.
   std::optional<double> cost_per_hour;
+  std::string ca{};       ///< With an https url: a file of authorities in PEM; "" means OpenSSL's default store.
   std::string api_key{};  ///< Goes out as a bearer token; "" means none. No report, log or results file has it.
   bool operator==(const Row&) const = default;
 

@@ -242,6 +242,7 @@ std::vector<Point> Rows::points() const {
       load.model = row.model;
       load.api = row.api;
       load.api_key = row.api_key;
+      load.ca = row.ca;
       load.ignore_eos = plan_.ignore_eos;
       load.usage = true;  // Speculative decoding brings several tokens in an event.
       load.concurrency = row.concurrency;

@@ -1,8 +1,9 @@
-// Peak users: how many users at once a service bears, found as Locust does it.
+// Peak users: how many users at once a service bears, found as Locust does it; or how many requests a second.
 //
 // Users start at so many a second. Each sends a request, waits for its answer, thinks, and sends again. A stage is
 // measured from the moment at which all of its users are there, for the time that was asked for. Locust counts from the
-// first user's start.
+// first user's start. Where rates are tried in place of users, a stage is an open load: requests come at its rate, whatever
+// the answers do, and it is measured for the time that was asked for, behind its warm-up.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,12 @@ struct Window {
   bool holds(double moment) const { return moment >= from && moment < to; }
 };
 
-/// The figures of so many users at once.
+/// The figures of so many users at once, or of a rate.
 struct Stage {
-  std::uint64_t users = 0;
+  std::uint64_t users = 0;               ///< 0 where a rate was tried.
+  double rate = 0;                       ///< Requests a second; 0 where users were tried.
   double seconds = 0;                    ///< The window's length; 0 if it was never reached.
-  load::Tally requests;                  ///< Requests that were sent within the window.
+  load::Tally requests;                  ///< Requests that were sent, or with a rate were due, within the window.
   std::uint64_t good = 0;                ///< Requests that met the objective.
   std::string failure;                   ///< The first failure's own words; "" if there was none.
   std::optional<std::string> own_delay;  ///< The load tool itself was too slow, by its own words.
@@ -40,20 +42,21 @@ struct Stage {
   std::optional<double> attainment() const;
 };
 
-/// `good` counts only with an objective.
-Stage stage_of(std::uint64_t users, std::span<const load::Result> results, const Window& window,
+/// `good` counts only with an objective. The caller says whose stage it is.
+Stage stage_of(std::span<const load::Result> results, const Window& window,
                const std::optional<Objective>& objective);
 
 /// A stage meets the objective if so large a share of its requests does.
 inline constexpr double least_attainment = 0.99;
 
-/// Returns the highest number of users up to which every stage met the objective; nothing if the first did not.
-/// `stages` are in order of users.
-std::optional<std::uint64_t> peak_users(std::span<const Stage> stages);
+/// Returns the stage of the highest number of users, or the highest rate, up to which every stage met the objective; null
+/// if the first did not. `stages` are in rising order.
+const Stage* peak_of(std::span<const Stage> stages);
 
 struct UsersSettings {
   load::LoadSettings load;           ///< Concurrency, requests and duration do not count.
   std::vector<std::uint64_t> users;  ///< In rising order.
+  std::vector<double> rates{};       ///< In rising order, requests a second; in place of users if it is not empty.
   double duration = 60;              ///< A stage is measured for so many seconds.
   std::optional<Objective> objective;
 };
@@ -70,7 +73,7 @@ class PeakUsers final : public Table {
   std::vector<Stage> stages_;
 };
 
-/// The JSON is {"users": [...], "peak_users": 100, ...}.
+/// The JSON is {"users": [...], "peak_users": 100, ...}, or {"rates": [...], "peak_rate": 8, ...}.
 Report report_of(const UsersSettings& settings, std::span<const Stage> stages, bool cut);
 
 }  // namespace weir::lab::experiment

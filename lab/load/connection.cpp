@@ -11,7 +11,7 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-Connection::Connection(asio::io_context& io, const asio::ip::tcp::endpoint& server, Later& later)
+Connection::Connection(asio::io_context& io, const Server& server, Later& later)
     : socket_(io), server_(server), later_(later) {}
 
 void Connection::run(Outgoing outgoing, Done done) {
@@ -28,12 +28,24 @@ void Connection::connect() {
   error_code ignored;
   socket_.tcp().close(ignored);
   buffer_.clear();
-  socket_.tcp().async_connect(server_, [self = shared_from_this(), mine = generation_](error_code ec) {
+  socket_.tcp().async_connect(server_.endpoint, [self = shared_from_this(), mine = generation_](error_code ec) {
     if (mine != self->generation_) return;
     if (ec) return self->fail("connect", ec.message());
     error_code none;
     self->socket_.tcp().set_option(asio::ip::tcp::no_delay(true), none);
     net::stamp_arrivals(self->socket_.tcp().native_handle());
+    if (self->server_.tls) return self->shake_hands();
+    self->open_ = true;
+    self->exchange();
+  });
+}
+
+void Connection::shake_hands() {
+  tls_ = std::make_shared<Tls>(socket_, *server_.tls);
+  net::expect_host(tls_->native_handle(), server_.host);
+  tls_->async_handshake(Tls::client, [self = shared_from_this(), tls = tls_, mine = generation_](error_code ec) {
+    if (mine != self->generation_) return;
+    if (ec) return self->fail("connect", net::handshake_problem(tls->native_handle(), ec));
     self->open_ = true;
     self->exchange();
   });
@@ -48,23 +60,31 @@ void Connection::exchange() {
   parser_->get().body().on_bytes = [this](std::string_view bytes) { on_body(bytes); };
   write_pending_ = true;
   result_.sent = std::chrono::steady_clock::now();
-  asio::async_write(socket_.tcp(), asio::buffer(bytes_),
-                    [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
-                      // If something went wrong, the read reports it; perhaps an answer is there.
-                      if (mine == self->generation_) self->write_pending_ = false;
-                    });
+  const auto written = [self = shared_from_this(), tls = tls_, mine = generation_](error_code, std::size_t) {
+    // If something went wrong, the read reports it; perhaps an answer is there.
+    if (mine == self->generation_) self->write_pending_ = false;
+  };
+  if (tls_) {
+    asio::async_write(*tls_, asio::buffer(bytes_), written);
+  } else {
+    asio::async_write(socket_.tcp(), asio::buffer(bytes_), written);
+  }
   read();
 }
 
 void Connection::read() {
-  socket_.async_read_some(buffer_.prepare(read_size),
-                          [self = shared_from_this(), mine = generation_](error_code ec, std::size_t n) {
-                            if (mine != self->generation_) return;
-                            self->read_at_ = self->socket_.arrived();
-                            self->later_.put([self, mine, ec, n] {
-                              if (mine == self->generation_) self->on_read(ec, n);
-                            });
-                          });
+  const auto came = [self = shared_from_this(), tls = tls_, mine = generation_](error_code ec, std::size_t n) {
+    if (mine != self->generation_) return;
+    self->read_at_ = self->socket_.arrived();
+    self->later_.put([self, mine, ec, n] {
+      if (mine == self->generation_) self->on_read(ec, n);
+    });
+  };
+  if (tls_) {
+    tls_->async_read_some(buffer_.prepare(read_size), came);
+  } else {
+    socket_.async_read_some(buffer_.prepare(read_size), came);
+  }
 }
 
 void Connection::on_read(error_code ec, std::size_t n) {

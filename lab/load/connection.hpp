@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "lab/load/stream_reader.hpp"
+#include "lab/net/client_tls.hpp"
 #include "lab/net/stamped_socket.hpp"
 #include "metrics/wire/request/facts.hpp"
 
@@ -113,11 +115,19 @@ class Later {
   std::deque<std::function<void()>> work_;
 };
 
+/// Where the connections of a load go.
+struct Server {
+  boost::asio::ip::tcp::endpoint endpoint;
+  std::shared_ptr<boost::asio::ssl::context> tls{};  ///< Null: in clear.
+  std::string host{};                                ///< The certificate has this name or address.
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Done = std::function<void(std::shared_ptr<Connection>, Result)>;
 
-  Connection(boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& server, Later& later);
+  /// `server` outlives the connection.
+  Connection(boost::asio::io_context& io, const Server& server, Later& later);
 
   /// Sends a request. `done` is called once, never from inside this call. It is not to be called while another request
   /// runs.
@@ -128,7 +138,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Moment started() const { return result_.started; }
 
  private:
+  using Tls = boost::asio::ssl::stream<net::StampedSocket&>;
+
   void connect();
+  void shake_hands();
   void exchange();
   void read();
   void on_read(boost::system::error_code ec, std::size_t n);
@@ -141,7 +154,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr std::size_t detail_limit = 200;
 
   net::StampedSocket socket_;
-  boost::asio::ip::tcp::endpoint server_;
+  const Server& server_;
+  std::shared_ptr<Tls> tls_;  ///< Lies above the socket. Its handlers keep it.
   Later& later_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::response_parser<StreamBody>> parser_;

@@ -82,11 +82,13 @@ class Runner {
         arrival_(io_),
         ticker_(io_),
         lag_(io_) {
+    if (target_.tls) server_.tls = net::client_context(settings.ca);
     tcp::resolver resolver(io_);
     error_code ec;
     const auto found = resolver.resolve(target_.host, target_.port, ec);
     if (ec || found.empty()) throw std::runtime_error("cannot resolve " + target_.host + ": " + ec.message());
-    server_ = found.size() == 1 ? found.begin()->endpoint() : net::first_that_connects(found);
+    server_.endpoint = found.size() == 1 ? found.begin()->endpoint() : net::first_that_connects(found);
+    server_.host = target_.host;
   }
 
   Measured run() {
@@ -322,7 +324,7 @@ class Runner {
   Workload workload_;
   Measured measured_;
   asio::io_context io_{1};
-  tcp::endpoint server_;
+  Server server_;
   asio::steady_timer arrival_;
   asio::steady_timer ticker_;
   asio::steady_timer lag_;

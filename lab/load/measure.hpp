@@ -26,6 +26,7 @@ struct LoadSettings {
   std::string url = "http://127.0.0.1:8080";
   std::string model;  ///< If it is "", the requests name no model.
   Api api = Api::chat;
+  std::string ca;  ///< With an https URL: a file of authorities in PEM; "" means OpenSSL's default store.
   std::string api_key;             ///< Goes out as a bearer token; "" means none. No report or log has it.
   bool usage = false;              ///< Asks for usage; else tokens are counted by events.
   bool ignore_eos = false;         ///< Answers have exactly the tokens asked for (load::Wanted); not with Api::tgi.
@@ -59,7 +60,7 @@ struct Measured {
 void write_members(JsonWriter& json, const Measured& measured);
 
 /// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
-/// ends. Throws std::invalid_argument if the URL cannot be used, std::runtime_error if its name cannot be resolved.
+/// ends. Throws std::invalid_argument if the URL or `ca` cannot be used, std::runtime_error if its name cannot be resolved.
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result = {});
 
 }  // namespace weir::lab::load

@@ -6,8 +6,9 @@
 namespace weir::lab::load {
 
 struct Target {
+  bool tls = false;       ///< The URL is https.
   std::string host;       ///< A name or an address, without brackets.
-  std::string port;       ///< "80" if the URL has none.
+  std::string port;       ///< "80" or "443" if the URL has none.
   std::string prefix;     ///< The path without a slash at its end; "" for the root.
   std::string authority;  ///< The Host header takes it as it is.
 };

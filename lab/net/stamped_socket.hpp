@@ -25,11 +25,12 @@ Moment arrival_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_
 /// Asks the kernel to stamp what this socket receives. What an acceptor accepts has it from the acceptor.
 void stamp_arrivals(int socket);
 
-/// An AsyncReadStream, as Beast and Asio call it.
+/// An AsyncReadStream and AsyncWriteStream, as Beast and Asio call them; a TLS stream may lie above it.
 class StampedSocket {
  public:
   using Tcp = boost::asio::ip::tcp::socket;
   using executor_type = Tcp::executor_type;
+  using lowest_layer_type = Tcp::lowest_layer_type;
 
   explicit StampedSocket(boost::asio::io_context& io) : socket_(io) {}
   explicit StampedSocket(Tcp socket) : socket_(std::move(socket)) {}
@@ -37,6 +38,7 @@ class StampedSocket {
   executor_type get_executor() { return socket_.get_executor(); }
   /// Returns the socket itself, for all but reading.
   Tcp& tcp() { return socket_; }
+  lowest_layer_type& lowest_layer() { return socket_.lowest_layer(); }
   /// Returns when the kernel had received what the last read brought.
   Moment arrived() const { return arrived_; }
 
@@ -54,6 +56,11 @@ class StampedSocket {
       socket_.async_wait(Tcp::wait_read, std::move(self));
     };
     return boost::asio::async_compose<Handler, void(boost::system::error_code, std::size_t)>(read, handler, socket_);
+  }
+
+  template <class Buffers, class Handler>
+  auto async_write_some(const Buffers& buffers, Handler&& handler) {
+    return socket_.async_write_some(buffers, std::forward<Handler>(handler));
   }
 
  private:

@@ -83,6 +83,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.key("status").count(record.status).key("outcome").text(name_of(record.outcome));
   line.key("phase").known_text(record.phase ? name_of(*record.phase) : std::string_view{});
   line.key("finish_reason").known_text(answer.finish_reason).key("attempt").count(record.attempt);
+  line.key("replica_status").count(record.replica_status);
 
   line.key("max_tokens").count(facts.max_tokens).key("n").count(facts.n).key("greedy").boolean(facts.greedy);
   line.key("tools").boolean(facts.tools).key("images").count(facts.images);

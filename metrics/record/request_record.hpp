@@ -45,6 +45,7 @@ struct RequestRecord {
   std::optional<std::uint32_t> prefix_predicted, prefix_best;
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
+  std::optional<unsigned> replica_status;  ///< The status of the last head that a replica sent; absent if none did.
   Outcome outcome = Outcome::bad_request;
   std::optional<Phase> phase;  ///< Set where the client left, or limits.drain cut the request.
   std::uint32_t attempt = 0;   ///< 1 for the first attempt, and 0 if none was made.

@@ -73,11 +73,11 @@ const plots = (() => {
     return clock(seconds, high - low < 300 ? 19 : 16);
   }
 
-  /** Returns [low, high] with some room. A range that nearly begins at 0 begins there. */
+  /** Returns [low, high] with some room; from 0 where no value is below it and `from_zero` says so, so that noise looks small. */
   function range(values, from_zero) {
     const known = values.filter(Number.isFinite);
     let low = Math.min(...known), high = Math.max(...known);
-    if (from_zero && low >= 0 && low < 0.5 * high) low = 0;
+    if (from_zero && low >= 0) low = 0;
     const room = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
     return [low === 0 && from_zero ? 0 : low - room, high + room];
   }

@@ -11,6 +11,7 @@
 #include "tests/integration/peers/http_client.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
@@ -48,6 +49,38 @@ TEST(LabLoad, LlmperfChecksItsTasksAndCountsTheCost) {
   // TTFT is counted in, so the value of LLMPerf is above that of weir.
   EXPECT_GT(number(llmperf.at("itl_s").as_object(), "mean"), number(read.at("tpot_s").as_object(), "mean"));
   EXPECT_GT(number(read.at("loop_lag_s").as_object(), "count"), 0);
+}
+
+TEST(LabLoad, OverTlsDemandsACertificateOfAnAuthorityForTheHost) {
+  const SimulatedReplica replica({"--speed", "20"});
+  const Bridge right(Bridge::Kind::tls_to_plain, replica.port());
+  const Bridge other(Bridge::Kind::tls_to_plain, replica.port(),
+                     {.context = [](SSL_CTX& context) { show_certificate(context, "example"); }});
+  const auto ask = [&](const Bridge& bridge, std::vector<std::string> more) {
+    more.insert(more.begin(), {"load", "--url", bridge.url(), "--requests", "8", "--concurrency", "2", "--output-tokens",
+                               "10", "--timeout", "20"});
+    return run_lab(std::move(more));
+  };
+  const auto report = replica.folder() / "report.json", ca = std::filesystem::path(tls_file("ca.pem"));
+  const auto done = ask(right, {"--ca", ca, "--json", report.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  const auto read = json::parse(read_file(report)).as_object();
+  EXPECT_EQ(read.at("requests_ok"), 8);
+  EXPECT_GT(number(read.at("ttft_s").as_object(), "p50"), 0);
+  EXPECT_LE(right.handshakes(), 4u) << "connections are kept";
+  const auto unknown = ask(right, {});
+  EXPECT_EQ(unknown.exit.code, 1);
+  EXPECT_THAT(unknown.output, HasSubstr("connect: TLS: certificate verify failed"));
+  const auto wrong_host = ask(other, {"--ca", ca});
+  EXPECT_EQ(wrong_host.exit.code, 1);
+  EXPECT_THAT(wrong_host.output, HasSubstr("certificate verify failed: "));
+  const auto no_file = ask(right, {"--ca", replica.folder() / "nothing.pem"});
+  EXPECT_EQ(no_file.exit.code, 2);
+  EXPECT_THAT(no_file.output, HasSubstr("nothing.pem\" must be a file of certificates in PEM"));
+  const auto models = run_lab({"get", "--models", "--ca", ca, right.url() + "/v1/models"});
+  EXPECT_EQ(models.exit.code, 0) << models.output;
+  EXPECT_THAT(models.output, HasSubstr("sim-7b"));
+  EXPECT_THAT(run_lab({"get", right.url() + "/health"}).output, HasSubstr("certificate verify failed"));
 }
 
 TEST(LabLoad, BatchesWaitForAll) {

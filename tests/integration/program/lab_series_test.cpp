@@ -62,6 +62,11 @@ TEST(LabSweep, WrongOptionsGetASentence) {
       {{"--concurrency", "1,x"}, "x"},
       {{"--concurrency", "0,1"}, "0"},
       {{"--html", "x.html"}, "--html needs a sweep"},
+      {{"--slo", "ttft=1"}, "--slo needs --users, or several rates"},
+      {{"--rate", "1,2", "--requests", "5"}, "each rate lasts a time, so it takes no --requests; give --duration"},
+      {{"--rate", "1,2", "--price-in", "2"}, "--price-in has no place in the report"},
+      {{"--rate", "1,2", "--preset", "llmperf"}, "loads of their own"},
+      {{"--rate", "1,0"}, "--rate"},
       {{"--users", "5", "--concurrency", "5"}, "--users"},
       {{"--think", "2s"}, "--users"},
       {{"--users", "5", "--think", "2 parsecs"}, "--think: \"2 parsecs\" must be seconds, or a time such as"},
@@ -109,6 +114,30 @@ TEST(LabUsers, AreMeasuredOnceAllAreThere) {
     EXPECT_NEAR(stage.at("seconds").to_number<double>(), 0.4, 0.001) << "the ramp is not in it";
   }
   EXPECT_EQ(read.at("peak_users"), 6);
+}
+
+TEST(LabRates, AreTriedOneAfterTheOther) {
+  const FastReplica replica;
+  const auto report = replica.folder() / "rates.json", page = replica.folder() / "rates.html",
+             log = replica.folder() / "rates.jsonl";
+  const auto done = run_lab({"load", "--url", replica.url() + "/v1", "--rate", "40,20", "--arrivals", "constant", "--duration", "500ms",
+                             "--warm-up", "100ms", "--input-tokens", "50", "--output-tokens", "20", "--slo", "ttft=5",
+                             "--json", report, "--html", page, "--log", log});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("40 requests a second still meet the objective"));
+  const auto read = json::parse(read_file(report));
+  const auto& rates = read.at("rates").as_array();
+  ASSERT_EQ(rates.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double rate = i == 0 ? 20 : 40;
+    EXPECT_EQ(rates[i].at("rate").to_number<double>(), rate);
+    EXPECT_NEAR(rates[i].at("requests_ok").to_number<double>(), rate * 0.5, 2) << "those due within the time";
+  }
+  EXPECT_EQ(read.at("peak_rate").to_number<double>(), 40);
+  EXPECT_THAT(read_file(page), HasSubstr("E2E against throughput"));
+  std::size_t warm_up = 0;
+  for (const auto& line : json_lines(read_file(log))) warm_up += line.contains("warm_up") ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(warm_up), 0.1 * (20 + 40), 3);
 }
 
 TEST(LabCtrlC, PrintsWhatWasMeasured) {

@@ -23,6 +23,7 @@ struct OnItsWay {
   std::optional<std::pair<int, ReplicaIndex>> best{};  ///< The rank of the error kept, and whose it is.
   std::optional<Serial> stale_on{};                    ///< An idle connection to this replica died last.
   int lost = 0, paid = 0, connects = 0;
+  unsigned status = 0;  ///< That of the last head.
 };
 
 class Storm {
@@ -160,6 +161,7 @@ class Storm {
     auto over = some_end(one);
     const auto at = one.had.back();
     const auto serial = of_.key(at).serial;
+    if (over.status != 0) one.status = over.status;
     if (const bool stale = over.end == End::stale; stale || over.end == End::option_refused) {
       EXPECT_EQ(of_.over(*one.story, std::move(over)), Command::connect);
       EXPECT_EQ(one.story->replica().key.index, at);
@@ -221,6 +223,7 @@ class Storm {
     metrics::record::RequestRecord record;
     one.story->complete(record, of_.now);
     EXPECT_GE(record.attempt, one.had.size());
+    EXPECT_EQ(record.replica_status.value_or(0), one.status);
     EXPECT_LE(one.story->attempts().size(), Story::most_attempts_listed);
     one.story.reset();
     one.at = At::pool;

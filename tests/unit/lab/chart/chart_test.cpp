@@ -77,6 +77,15 @@ TEST(TextChart, PutsLatencyToTheRightAndThroughputUpward) {
   EXPECT_THAT(lines.back(), HasSubstr("ms a token"));
 }
 
+TEST(TextChart, BeginsAtZeroSoThatNoiseLooksSmall) {
+  Chart chart{"Noise", "", "ms", "tokens/s", {{"decode", {{7.00, 100, "1", ""}, {7.23, 102, "2", ""}}}}};
+  const auto lines = lines_of(as_text(chart, false));
+  const auto drawn = [](const std::string& line) { return line.find("●") != std::string::npos; };
+  EXPECT_EQ(std::ranges::count_if(lines, drawn), 1) << "both points are on the top row";
+  EXPECT_THAT(lines.at(lines.size() - 3), HasSubstr("0 │")) << "the lowest row of the plot";
+  EXPECT_THAT(lines.back(), testing::StartsWith("      0 "));
+}
+
 TEST(TextChart, IsNoWiderThanATerminalAndHasColoursOnlyThere) {
   auto chart = two_points();
   chart.series.push_back({"other", {{12, 300, "2", ""}, {12, 301, "4", ""}}});

@@ -66,6 +66,22 @@ TEST(Plan, TakesWhatIsWritten) {
   EXPECT_THAT(plan.rows, ElementsAre(row));
 }
 
+TEST(Plan, TakesUrlsAsSdksHaveThemAndOverTls) {
+  const struct {
+    std::string toml, url, ca;
+  } rows[]{{"url = \"http://h:1/v1\"\n", "http://h:1", ""},
+           {"url = \"http://h:1/p/v1/\"\n", "http://h:1/p", ""},
+           {"url = \"https://h\"\n", "https://h", ""},
+           {"url = \"https://h:8443/v1\"\nca = \"ca.pem\"\n", "https://h:8443", "folder/ca.pem"},
+           {"url = \"https://h\"\nca = \"/etc/ca.pem\"\n", "https://h", "/etc/ca.pem"}};
+  for (const auto& row : rows) {
+    const Plan plan = plan_of("[[run]]\nlabel = \"a\"\n" + row.toml);
+    ASSERT_EQ(plan.rows.size(), 1u) << row.toml;
+    EXPECT_EQ(plan.rows[0].url, row.url);
+    EXPECT_EQ(plan.rows[0].ca, row.ca);
+  }
+}
+
 TEST(Plan, MakesARowOfEachConcurrency) {
   const Plan plan = plan_of(one_run + "concurrency = [1, 8, 32]\n");
   ASSERT_EQ(plan.rows.size(), 3u);
@@ -84,8 +100,6 @@ TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
       {"[[run]]\nurl = \"http://h:1\"\n", {"cards.toml:1:1: [[run]]: label is missing"}},
       {"[[run]]\nlabel = \"a\"\n", {":1:1: [[run]]: url is missing", "replica = \"gpu0\""}},
       {"[[run]]\nlabel = \"a\"\nurl = \"ftp://h\"\n", {":3:7: [[run]] url = \"ftp://h\""}},
-      {"[[run]]\nlabel = \"a\"\nurl = \"https://h\"\n",
-       {":3:7: [[run]] url = \"https://h\": is reached over TLS, which"}},
       {"[[run]]\nlabel = \"a\"\nurl = \"unix:/run/a\"\n",
        {":3:7: [[run]] url", "is a Unix socket, which weir-lab does not"}},
       {one_run + "concurency = 3\n", {":4:1: [[run]] concurency: unknown key; did you mean concurrency?"}},
@@ -158,6 +172,21 @@ TEST_F(PlanWithSettings, AReplicaBringsItsPlaceItsCardAndItsPrice) {
   EXPECT_EQ(rows[0].cost_per_hour, 2.0);
   EXPECT_EQ(rows[1].gpu, "other");
   EXPECT_EQ(rows[1].cost_per_hour, 3.0);
+}
+
+TEST_F(PlanWithSettings, AReplicaOverTlsIsTakenWithItsAuthorityAndRefusedWithMore) {
+  const std::string https = "[[pool]]\nname = \"p\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"https://h\"\n";
+  for (const std::string more : {"server_name = \"x\"", "verify = false"}) {
+    write("weir.toml", https + "tls = {" + more + "}\n");
+    EXPECT_THAT(errors("replica = \"gpu0\"\n"), ElementsAre(HasSubstr("which weir-lab does not speak"))) << more;
+  }
+  const std::string ca = WEIR_TEST_DATA "/tls/ca.pem";
+  write("weir.toml", https + "tls = {ca = \"" + ca + "\"}\n");
+  write("x.toml", "settings = \"weir.toml\"\n[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n");
+  const auto read = load_plan((folder_ / "x.toml").string());
+  ASSERT_TRUE(std::holds_alternative<Plan>(read)) << std::get<1>(read)[0].text();
+  EXPECT_EQ(std::get<Plan>(read).rows[0].url, "https://h");
+  EXPECT_EQ(std::get<Plan>(read).rows[0].ca, ca);
 }
 
 TEST_F(PlanWithSettings, AReplicaThatCannotBeMeasuredIsTold) {

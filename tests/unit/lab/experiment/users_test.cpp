@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <set>
 
 #include "tests/unit/lab/load/made_results.hpp"
 
@@ -44,14 +45,13 @@ TEST(Objective, IsMetByEveryThreshold) {
 TEST(Stage, CountsRequestsThatWereSentWhileAllUsersWereThere) {
   const std::vector<load::Result> results{made_result({.sent = 0.5}), made_result({.sent = 1.0, .ttft = 0.3}),
                                           made_result({.sent = 1.9}), made_result({.sent = 2.0})};
-  const auto stage = stage_of(5, results, {1, 2}, Objective{0.2, {}, {}});
-  EXPECT_EQ(stage.users, 5u);
+  const auto stage = stage_of(results, {1, 2}, Objective{0.2, {}, {}});
   EXPECT_EQ(stage.requests.ok(), 2u);
   EXPECT_EQ(stage.good, 1u);
   EXPECT_EQ(stage.requests.ttft()->count, 2u);
   EXPECT_EQ(stage.attainment(), 0.5);
   EXPECT_EQ(stage.requests_per_minute(), 120);
-  const auto early = stage_of(5, results, {1, 0.7}, {});
+  const auto early = stage_of(results, {1, 0.7}, {});
   EXPECT_EQ(early.seconds, 0) << "it ended before all users were there";
   EXPECT_EQ(early.requests.ok(), 0u);
   EXPECT_EQ(early.attainment(), std::nullopt);
@@ -60,10 +60,10 @@ TEST(Stage, CountsRequestsThatWereSentWhileAllUsersWereThere) {
 TEST(Stage, CountsTokensWhenTheyCame) {
   // The tokens of the first come at 0.55, 0.65 ... 2.45: ten within the window, though it was sent before.
   const auto before = std::vector{made_result({.sent = 0, .ttft = 0.55, .gap = 0.1, .events = 20})};
-  EXPECT_EQ(stage_of(2, before, {1, 2}, {}).requests.ok(), 0u);
-  EXPECT_NEAR(stage_of(2, before, {1, 2}, {}).output_tokens_per_second(), 10, 1e-6);
+  EXPECT_EQ(stage_of(before, {1, 2}, {}).requests.ok(), 0u);
+  EXPECT_NEAR(stage_of(before, {1, 2}, {}).output_tokens_per_second(), 10, 1e-6);
   const auto drafted = std::vector{made_result({.sent = 1, .ttft = 0.1, .gap = 0.1, .events = 5, .output_tokens = 13})};
-  EXPECT_NEAR(stage_of(1, drafted, {1, 2}, {}).output_tokens, 13, 1e-6) << "each token of an event";
+  EXPECT_NEAR(stage_of(drafted, {1, 2}, {}).output_tokens, 13, 1e-6) << "each token of an event";
 }
 
 TEST(Stage, CountsFailuresAsMissed) {
@@ -71,7 +71,7 @@ TEST(Stage, CountsFailuresAsMissed) {
   for (const char* const outcome : {"unfinished", "http_503", "ok"}) {
     results.push_back(made_result({.sent = 1.5, .outcome = outcome}));
   }
-  const auto stage = stage_of(5, results, {1, 2}, Objective{1, {}, {}});
+  const auto stage = stage_of(results, {1, 2}, Objective{1, {}, {}});
   EXPECT_EQ(stage.requests.failed(), 1u);
   EXPECT_EQ(stage.requests.unfinished(), 1u);
   EXPECT_EQ(stage.failure, "http_503");
@@ -88,10 +88,15 @@ Stage judged(std::uint64_t users, std::uint64_t good, std::uint64_t ok, double e
   return stage;
 }
 
+std::optional<std::uint64_t> peak_users(const std::vector<Stage>& stages) {
+  const Stage* const peak = peak_of(stages);
+  return peak ? std::optional(peak->users) : std::nullopt;
+}
+
 TEST(PeakUsers, IsTheHighestUpToWhichAllMeetTheObjective) {
-  EXPECT_EQ(peak_users(std::vector{judged(50, 100, 100), judged(100, 99, 100), judged(200, 98, 100)}), 100u);
-  EXPECT_EQ(peak_users(std::vector{judged(50, 98, 100), judged(100, 100, 100)}), std::nullopt);
-  EXPECT_EQ(peak_users(std::vector{judged(50, 100, 100), judged(100, 0, 0)}), 50u);
+  EXPECT_EQ(peak_users({judged(50, 100, 100), judged(100, 99, 100), judged(200, 98, 100)}), 100u);
+  EXPECT_EQ(peak_users({judged(50, 98, 100), judged(100, 100, 100)}), std::nullopt);
+  EXPECT_EQ(peak_users({judged(50, 100, 100), judged(100, 0, 0)}), 50u);
   EXPECT_EQ(peak_users({}), std::nullopt);
 }
 
@@ -126,6 +131,59 @@ TEST(PeakUsers, AreMeasuredOnceAllAreThere) {
   Ran none;
   none.problem = "cannot resolve x";
   EXPECT_THROW(users.take(points[0], none), std::runtime_error);
+}
+
+TEST(Rates, AreOpenLoadsMeasuredBehindTheirWarmUpByWhenRequestsWereDue) {
+  UsersSettings settings;
+  settings.rates = {0.5, 1, 8};
+  settings.load.warm_up = 5;
+  settings.load.requests = 60;
+  settings.duration = 20;
+  settings.objective = Objective{1, {}, {}};
+  PeakUsers rates(settings);
+  const auto points = rates.points();
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_EQ(points[0].begins, "0.5 requests a second");
+  EXPECT_EQ(points[1].begins, "1 request a second");
+  std::set<std::uint64_t> seeds;
+  for (const auto& point : points) {
+    EXPECT_EQ(point.load.requests, 0u);
+    EXPECT_EQ(point.load.duration, 25);
+    EXPECT_EQ(point.load.warm_up, 5);
+    seeds.insert(point.load.workload.seed);
+  }
+  EXPECT_EQ(points[2].load.workload.rate, 8);
+  EXPECT_EQ(seeds.size(), 3u);
+  const auto take = [&](const Point& point, double ttft) {
+    Ran ran;
+    ran.begun = 100;
+    ran.ended = 130;
+    for (const double due : {104.9, 105.0, 124.9, 125.0}) {
+      ran.results.push_back(made_result({.sent = due + 0.2, .ttft = ttft - 0.2, .gap = 0, .events = 1}));
+      ran.results.back().due = load::moment(due);  // It was sent late, and its latencies count from here.
+    }
+    rates.take(point, std::move(ran));
+  };
+  take(points[0], 0.3);
+  take(points[1], 0.9);
+  take(points[2], 1.1);
+  const auto report = rates.report(false);
+  const auto json = boost::json::parse(report.json);
+  ASSERT_EQ(json.at("rates").as_array().size(), 3u);
+  for (const auto& stage : json.at("rates").as_array()) {
+    EXPECT_EQ(stage.at("seconds").to_number<double>(), 20);
+    EXPECT_EQ(stage.at("requests_ok"), 2) << "those due within the time";
+    EXPECT_EQ(stage.at("requests_per_minute").to_number<double>(), 6);
+  }
+  EXPECT_NEAR(json.at("rates").at(2).at("ttft_s").at("p50").to_number<double>(), 1.1, 1e-6);
+  EXPECT_EQ(json.at("rates").at(2).at("rate").to_number<double>(), 8);
+  EXPECT_EQ(json.at("peak_rate").to_number<double>(), 1);
+  EXPECT_FALSE(json.as_object().contains("users"));
+  const auto text = report.page.markdown();
+  EXPECT_THAT(text, HasSubstr("1 request a second is the highest rate that still meets"));
+  EXPECT_THAT(text, HasSubstr("| requests/s |"));
+  EXPECT_THAT(text, HasSubstr("after a warm-up of 5 s"));
+  EXPECT_EQ(report.title, "Rates at http://127.0.0.1:8080");
 }
 
 UsersSettings with_objective() {

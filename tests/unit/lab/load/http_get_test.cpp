@@ -29,7 +29,11 @@ TEST(Target, IsTakenFromAUrl) {
     EXPECT_EQ(t.prefix, c.prefix) << c.url;
     EXPECT_EQ(t.authority, c.authority) << c.url;
   }
-  for (const char* url : {"", "gpu0:8001", "https://gpu0", "http://", "http://gpu 0"}) {
+  EXPECT_FALSE(target_of("http://gpu0").tls);
+  EXPECT_TRUE(target_of("https://gpu0").tls);
+  EXPECT_EQ(target_of("https://gpu0").port, "443");
+  EXPECT_EQ(target_of("https://gpu0:8443/a").authority, "gpu0:8443");
+  for (const char* url : {"", "gpu0:8001", "ftp://gpu0", "http://", "http://gpu 0"}) {
     EXPECT_THROW(target_of(url), std::invalid_argument) << url;
   }
 }

@@ -29,7 +29,7 @@ double number(const json::object& line, const char* key) { return line.at(key).t
 /// The fields of the log in their order. A mark follows those that are null for a request that was refused at once.
 constexpr const char* fields =
     "v time id client_id? pair? group? key? instance role pool? replica? config? api model? stream status? "
-    "outcome phase? finish_reason? attempt max_tokens? n greedy tools images prompt_tokens? cached_tokens? "
+    "outcome phase? finish_reason? attempt replica_status? max_tokens? n greedy tools images prompt_tokens? cached_tokens? "
     "prompt_tokens_estimate? prefix_predicted? prefix_best? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
     "ttft_client_s? ttfot_s? tpot_s? ntpot_s? e2e_s? k_source? gap_bins? complete? wait_s connect_s? paused_s "
     "overhead_max_s? in_flight_at_start? in_flight_mean? prompt_chars? output_chars? bytes_in bytes_out "
@@ -148,6 +148,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   record.answer.engine = wire::EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 0.015625, 40, 30};
   record.answer.coalesced_reads = 7;
   record.suspect = true;
+  record.replica_status = 429;
   const json::object line = parsed(record);
   EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
   EXPECT_EQ(number(line, "engine_prefill_s"), 0.125);
@@ -159,6 +160,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   EXPECT_EQ(line.at("engine_draft_accepted_tokens"), 30);
   EXPECT_EQ(line.at("coalesced_reads"), 7);
   EXPECT_EQ(line.at("suspect"), true);
+  EXPECT_EQ(line.at("replica_status"), 429);
 }
 
 RequestRecord mirrored() {

@@ -91,7 +91,8 @@ TEST(NoRoomSaid, LeavesNoTraceButItsCountWhenTheClientGoes) {
   full.proxy.breaks(*client);
   EXPECT_THAT(full.proxy.log_lines(),
               ElementsAre(AllOf(HasSubstr(R"("outcome":"client_abort")"), HasSubstr(R"("phase":"queue")"),
-                                HasSubstr(R"("replica":"gpu0")"))));
+                                HasSubstr(R"("replica":"gpu0")"), HasSubstr(R"("status":null)"),
+                                HasSubstr(R"("replica_status":429)"))));
   full.proxy.expect_at_rest();
 }
 
