@@ -201,7 +201,10 @@ class Howto(Stage):
         place.load("--requests", "200", "--concurrency", "10")
         place.until(lambda: place.run("weir status | grep -q '[0-9]+[0-9]*$'")[0] == 0, "the engines' own figures are there")
         place.run("weir drain gpu0")
-        return place.run("weir status")[1]
+        place.until(lambda: "draining" in place.run("weir status")[1], "the drain is in the figures")
+        lines = place.run("weir status")[1].splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("REPLICA"))
+        return "\n".join(lines[first:first + 4]) + "\n"
 
     def four(self, place):
         hosts = pathlib.Path("/etc/hosts").read_text()
@@ -262,13 +265,13 @@ class Howto(Stage):
         "weir compare requests.jsonl --slo": compared,
         "weir reload                       # from now on gpu1": rollout,
     }
-    outputs = {"replica  pool  state": draining, "replica 'gpu1' is down": failed}
+    outputs = {"REPLICA STATE": draining, "replica 'gpu1' is down": failed}
 
 
 class Help(Stage):
     """The examples of --help: a block is those of one command."""
 
-    commands = ("weir check", "weir compare", "weir status", "weir top", "weir drain", "weir undrain", "weir reload", "weir key", "weir key new", "weir key hash", "weir bypass", "weir rollout", "weir",
+    commands = ("weir check", "weir compare", "weir status", "weir top", "weir report", "weir drain", "weir undrain", "weir reload", "weir key", "weir key new", "weir key hash", "weir bypass", "weir rollout", "weir",
                 "weir serve", "weir-lab load", "weir-lab experiment", "weir-lab summary", "weir-lab reports", "weir-lab outage", "weir-lab plan", "weir-lab export", "weir-lab get", "weir-lab sim",
                 "weir-lab")
     status = {"weir compare requests.jsonl --gate": (0, 3, 4)}
