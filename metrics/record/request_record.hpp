@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "metrics/moment.hpp"
 #include "metrics/rare.hpp"
@@ -30,6 +31,15 @@ struct Mirrored {
   bool operator==(const Mirrored&) const = default;
 };
 
+/// One of several attempts at a request.
+struct Tried {
+  std::string replica;
+  Moment began{}, ended{};
+  unsigned status = 0;         ///< Of the replica's head; 0 if none was read.
+  std::optional<Retry> why{};  ///< Why another attempt followed; absent for the last one.
+  bool operator==(const Tried&) const = default;
+};
+
 struct RequestRecord {
   std::chrono::system_clock::time_point time;  ///< The wall clock showed this at t0.
   std::string id;                              ///< Weir's own id: 128 random bits in hex.
@@ -49,6 +59,8 @@ struct RequestRecord {
   Outcome outcome = Outcome::bad_request;
   std::optional<Phase> phase;  ///< Set where the client left, or limits.drain cut the request.
   std::uint32_t attempt = 0;   ///< 1 for the first attempt, and 0 if none was made.
+  Rare<std::vector<Tried>> tried;  ///< Where there was more than one attempt: the first ones and the last two, eight at
+                                   ///< most.
   bool suspect = false;        ///< Two replicas were lost while they worked on it.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.

@@ -205,6 +205,10 @@ void Exchange::record(ExchangeEnd& end) {
     series = replica.series.get();
   }
   story_.complete(record, std::chrono::steady_clock::now());
+  if (story_.attempts().size() > 1)
+    for (const auto& one : story_.attempts())
+      record.tried.make().push_back({AttemptRunner::replica_of(one.replica).settings.name, one.started, one.ended,
+                                     one.status, one.why});
   if (end.own) record.status = end.own->status;
   record.shadows = static_cast<std::uint32_t>(mirrored_to_.size());
   if (client_left_ && record.outcome == Outcome::client_abort) {

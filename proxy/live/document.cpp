@@ -188,6 +188,13 @@ void write_request(JsonWriter& json, const RequestRow& one) {
   json.key("model").known_text(one.model).key("stream").boolean(one.stream);
   json.key("outcome").text(name_of(one.outcome)).key("status").count(one.status);
   json.key("phase").known_text(one.phase ? name_of(*one.phase) : "").key("attempts").count(one.attempts);
+  json.key("tried").open('[');
+  for (const auto& tried : one.tried) {
+    json.open('{').key("replica").text(tried.replica).key("from_s").fixed(tried.from, of_seconds);
+    json.key("to_s").fixed(tried.to, of_seconds).key("status").count(tried.status);
+    json.key("why").known_text(tried.why ? metrics::retry_names[static_cast<std::size_t>(*tried.why)] : "").close('}');
+  }
+  json.close(']');
   json.key("wait_s").fixed(one.wait, of_seconds).key("connect_s").fixed(one.connect, of_seconds);
   json.key("earlier_s").fixed(one.earlier, of_seconds).key("prefill_s").fixed(one.prefill, of_seconds);
   json.key("decode_s").fixed(one.decode, of_seconds).key("total_s").fixed(one.total, of_seconds);

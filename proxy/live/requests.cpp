@@ -24,6 +24,9 @@ RequestRow row_of(const metrics::record::RequestRecord& record, const metrics::r
   row.status = record.status;
   row.phase = record.phase;
   row.attempts = record.attempt;
+  for (const auto& one : *record.tried)
+    row.tried.push_back({one.replica, seconds(one.began - record.received), seconds(one.ended - record.received),
+                         one.status != 0 ? std::optional(one.status) : std::nullopt, one.why});
   row.wait = seconds(record.wait);
   row.connect = seconds(record.connect);
   if (figures.queue) row.earlier = std::max(0.0, *figures.queue - row.wait - row.connect);

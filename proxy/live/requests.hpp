@@ -17,6 +17,14 @@
 
 namespace weir::proxy::live {
 
+/// One of several attempts at a request, in seconds since its last byte came.
+struct TriedRow {
+  std::string replica;
+  double from = 0, to = 0;
+  std::optional<unsigned> status{};
+  std::optional<metrics::Retry> why{};
+};
+
 /// A finished request, with the phases of its time in seconds.
 struct RequestRow {
   Wall time{};
@@ -27,6 +35,7 @@ struct RequestRow {
   std::optional<unsigned> status{};
   std::optional<metrics::Phase> phase{};
   std::uint32_t attempts = 0;
+  std::vector<TriedRow> tried{};  ///< Empty where there was one attempt.
   double wait = 0, connect = 0;
   std::optional<double> earlier{}, prefill{}, decode{}, total{}, ttft_client{}, tpot{};
   std::optional<std::uint64_t> prompt_tokens{}, cached_tokens{}, output_tokens{};

@@ -352,6 +352,23 @@ void add_members(std::vector<Line>& lines, const Writer& writer, const std::stri
   }
 }
 
+/// Returns "gpu1 reset after 310ms, then gpu0"; "" where there was one attempt.
+std::string attempts_text(Json request) {
+  std::string text;
+  array tried;
+  if (request["tried"].get(tried) != SUCCESS) return text;
+  for (const auto one : tried) {
+    text += (text.empty() ? "" : ", then ") + text_at(one, "/replica");
+    const auto why = text_at(one, "/why");
+    if (why.empty()) continue;
+    const auto from = number_at(one, "/from_s"), to = number_at(one, "/to_s");
+    text += " " + words(why);
+    if (const auto status = number_at(one, "/status")) text += " " + short_number(status);
+    if (from && to) text += " after " + latency(*to - *from);
+  }
+  return text;
+}
+
 /// The slowest and the failed requests of a row, each with the phases of its time.
 void add_requests(std::vector<Line>& lines, const Writer& writer, Json document, std::string_view member,
                   std::string_view who) {
@@ -371,6 +388,7 @@ void add_requests(std::vector<Line>& lines, const Writer& writer, Json document,
         if (const auto seconds = number_at(request, "/" + std::string(phase) + "_s"); seconds.value_or(0) > 0)
           text += ", " + std::string(phase) + " " + latency(seconds);
       writer.add(lines, text);
+      if (const auto tried = attempts_text(request); !tried.empty()) writer.add(lines, "    " + tried);
     }
   }
 }

@@ -232,7 +232,7 @@
     table(place, header, list.map((one) => ({
       bad: one.outcome !== "ok",
       cells: [one.id, clock(one.time), one.client_id ?? "", one.key ?? "", one.replica ?? unknown, words(one.outcome) + (one.status ? " " + one.status : "") + (one.phase ? ", " + words(one.phase) : ""),
-        one.attempts, bar(one), latency(one.ttft_client_s), latency(one.total_s), short(one.prompt_tokens), short(one.output_tokens)],
+        one.tried?.length ? one.tried.map((attempt) => attempt.replica + (attempt.why ? ` (${words(attempt.why)}${attempt.status ? " " + attempt.status : ""}, ${latency(attempt.to_s - attempt.from_s)})` : "")).join(", ") : one.attempts, bar(one), latency(one.ttft_client_s), latency(one.total_s), short(one.prompt_tokens), short(one.output_tokens)],
     })));
   }
 

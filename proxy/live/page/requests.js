@@ -88,8 +88,20 @@ export function show_request(place, data) {
     bar.style.setProperty("width", (100 * length) / total + "%");
     element(item, "small", phase.says);
   }
-  if (data.attempts > 1)
-    element(place, "p", `${data.attempts} replicas were tried. The time of the earlier ones is in "earlier"; what weir knows of each is in its log.`, "quiet");
+  if (data.tried?.length) {
+    element(place, "h3", "Attempts");
+    const attempts = element(place, "ol", "", "timeline");
+    for (const one of data.tried) {
+      const item = element(attempts, "li");
+      element(item, "b", one.replica);
+      element(item, "span", latency(one.to_s - one.from_s), "length");
+      const track = element(item, "span", "", "track");
+      const bar = element(track, "i", "", one.why ? "earlier" : "decode");
+      bar.style.setProperty("left", (100 * one.from_s) / total + "%");
+      bar.style.setProperty("width", (100 * (one.to_s - one.from_s)) / total + "%");
+      element(item, "small", [one.status ? "status " + one.status : "no answer", one.why ? "tried again: " + words(one.why) : "the last one"].join(", "));
+    }
+  }
   const facts = element(place, "dl", "", "facts");
   const add = (name, value) => {
     if (value === null || value === undefined || value === unknown) return;

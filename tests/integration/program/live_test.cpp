@@ -102,6 +102,33 @@ TEST_F(LiveApi, AFindingIsInTheLogOnThePageAndInTheMetrics) {
   EXPECT_EQ(weir.metrics().sum("weir_finding"), 1);
 }
 
+TEST_F(LiveApi, ARequestThatWentElsewhereShowsEachAttempt) {
+  ScriptedReplica broken([](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); });
+  ScriptedReplica good(plays());
+  auto settings = with_admin(pool_of({&broken, &good}));
+  settings.pools[0].more["policy"] = "\"round_robin\"";
+  WeirUnderTest weir(settings);
+  json::value found;
+  look_until("a request of two attempts", [&] {
+    if (get_admin(admin, "/api/live").status != 200) return false;
+    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+    const auto all = get("/api/live");
+    for (const auto& one : all.at("requests").at("slowest").as_array()) {
+      if (one.at("attempts").to_number<int>() == 2) found = one;
+      if (one.at("attempts").to_number<int>() == 1) EXPECT_TRUE(one.at("tried").as_array().empty());
+    }
+    return !found.is_null();
+  });
+  const auto& tried = found.at("tried").as_array();
+  ASSERT_EQ(tried.size(), 2u) << json::serialize(found);
+  EXPECT_EQ(tried[0].at("replica").as_string(), "r0");
+  EXPECT_EQ(tried[0].at("status").to_number<int>(), 500);
+  EXPECT_EQ(tried[0].at("why").as_string(), "status");
+  EXPECT_EQ(tried[1].at("replica").as_string(), "r1");
+  EXPECT_TRUE(tried[1].at("why").is_null());
+  EXPECT_LE(tried[0].at("to_s").to_number<double>(), tried[1].at("from_s").to_number<double>());
+}
+
 /// A folder of its own, which ends with the object.
 struct Folder {
   Folder() { std::filesystem::create_directories(path); }

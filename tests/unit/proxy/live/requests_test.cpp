@@ -92,6 +92,8 @@ TEST(Requests, APhaseIsThePartOfTheTimeThatItTook) {
   one.connect = milliseconds(20);
   one.sent = t0 + milliseconds(200);
   one.attempt = 2;
+  one.tried.make() = {{"gpu1", t0 + milliseconds(100), t0 + milliseconds(300), 503, metrics::Retry::status},
+                      {"gpu0", t0 + milliseconds(300), t0 + milliseconds(1000), 0, std::nullopt}};
   one.answer.first_token = one.answer.first_choice = t0 + milliseconds(500);
   one.answer.last_choice = t0 + milliseconds(900);
   Requests requests;
@@ -105,6 +107,14 @@ TEST(Requests, APhaseIsThePartOfTheTimeThatItTook) {
   EXPECT_DOUBLE_EQ(*row.total, 1);
   EXPECT_DOUBLE_EQ(*row.ttft_client, 0.5);
   EXPECT_EQ(row.attempts, 2u);
+  ASSERT_EQ(row.tried.size(), 2u);
+  EXPECT_EQ(row.tried[0].replica, "gpu1");
+  EXPECT_NEAR(row.tried[0].from, 0.1, 1e-9);
+  EXPECT_NEAR(row.tried[0].to, 0.3, 1e-9);
+  EXPECT_EQ(row.tried[0].status, 503u);
+  EXPECT_EQ(row.tried[0].why, metrics::Retry::status);
+  EXPECT_EQ(row.tried[1].status, std::nullopt);
+  EXPECT_EQ(row.tried[1].why, std::nullopt);
 }
 
 TEST(Requests, WhatReachedNoReplicaIsNotSlow) {
