@@ -58,7 +58,7 @@ struct UsersSettings {
   std::vector<std::uint64_t> users;  ///< In rising order.
   std::vector<double> rates{};       ///< In rising order, requests a second; in place of users if it is not empty.
   double duration = 60;              ///< A stage is measured for so many seconds.
-  std::optional<Objective> objective;
+  std::optional<Objective> objective{};
 };
 
 class PeakUsers final : public Table {

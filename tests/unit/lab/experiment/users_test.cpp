@@ -182,7 +182,7 @@ TEST(Rates, AreOpenLoadsMeasuredBehindTheirWarmUpByWhenRequestsWereDue) {
   const auto text = report.page.markdown();
   EXPECT_THAT(text, HasSubstr("1 request a second is the highest rate that still meets"));
   EXPECT_THAT(text, HasSubstr("| requests/s |"));
-  EXPECT_THAT(text, HasSubstr("after a warm-up of 5 s"));
+  EXPECT_THAT(text, HasSubstr("after a warm-up of 5s"));
   EXPECT_EQ(report.title, "Rates at http://127.0.0.1:8080");
 }
 

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
 #include <memory>
@@ -44,7 +49,8 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
                            std::to_string(body.size()) + "\r\n\r\n" + body);
   Later later;
   std::optional<Result> ended;
-  const auto connection = std::make_shared<Connection>(io, server.endpoint(), later);
+  const Server to{server.endpoint()};
+  const auto connection = std::make_shared<Connection>(io, to, later);
   Outgoing outgoing;
   outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
   connection->run(outgoing, [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
@@ -61,6 +67,65 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
   EXPECT_EQ(ended->outcome, "ok") << ended->detail;
   EXPECT_LE(ended->ended, read);
   EXPECT_EQ(ended->ended, ended->stream.first_token) << "the last read brought both";
+}
+
+/// Speaks TLS with the certificate for localhost and 127.0.0.1, and gives the same answer to each request.
+asio::awaitable<void> answer_over_tls(tcp::socket socket, asio::ssl::context& context, std::string answer) {
+  asio::ssl::stream<tcp::socket> stream(std::move(socket), context);
+  co_await stream.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
+  std::array<char, 4096> request;
+  while (true) {  // An exception ends it: the client has gone.
+    co_await stream.async_read_some(asio::buffer(request), asio::use_awaitable);
+    co_await asio::async_write(stream, asio::buffer(answer), asio::use_awaitable);
+  }
+}
+
+TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
+  const std::string tls = WEIR_TEST_DATA "/tls/";
+  const std::string body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n";
+  const struct {
+    std::string ca, host, outcome, detail;
+  } rows[]{{tls + "ca.pem", "127.0.0.1", "ok", ""},
+           {tls + "ca.pem", "localhost", "ok", ""},
+           {tls + "ca.pem", "127.0.0.2", "connect", "TLS: certificate verify failed: IP address mismatch"},
+           {tls + "ca.pem", "example.test", "connect", "TLS: certificate verify failed: hostname mismatch"},
+           {tls + "stranger_ca.pem", "localhost", "connect", "TLS: certificate verify failed: "}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.ca + ' ' + row.host);
+    asio::io_context io;
+    asio::ssl::context shown(asio::ssl::context::tls_server);
+    shown.use_certificate_chain_file(tls + "local.pem");
+    shown.use_private_key_file(tls + "local.key", asio::ssl::context::pem);
+    tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+    acceptor.async_accept([&](boost::system::error_code, tcp::socket socket) {
+      asio::co_spawn(io,
+                     answer_over_tls(std::move(socket), shown,
+                                     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: " +
+                                         std::to_string(body.size()) + "\r\n\r\n" + body),
+                     asio::detached);
+    });
+    Later later;
+    const Server to{acceptor.local_endpoint(), net::client_context(row.ca), row.host};
+    const auto connection = std::make_shared<Connection>(io, to, later);
+    for (int request = 0; request < 2; ++request) {
+      std::optional<Result> ended;
+      Outgoing outgoing;
+      outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+      connection->run(outgoing, [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
+      while (!ended && (io.run_one() > 0 || later.run_one())) {
+        while (later.run_one()) continue;
+      }
+      ASSERT_TRUE(ended);
+      EXPECT_EQ(ended->outcome, row.outcome) << ended->detail;
+      EXPECT_EQ(ended->detail.substr(0, row.detail.size()), row.detail);
+      EXPECT_EQ(connection->reusable(), row.outcome == "ok") << "the second request goes out on the connection of the first";
+      if (row.outcome != "ok") break;
+      EXPECT_EQ(ended->stream.token_events, 1u);
+    }
+    connection->fail("over", "");  // Closes it, so that the server ends.
+    io.run();
+  }
+  EXPECT_THROW(net::client_context("/nowhere/ca.pem"), std::invalid_argument);
 }
 
 }  // namespace
