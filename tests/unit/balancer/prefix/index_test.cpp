@@ -175,6 +175,41 @@ TEST_F(Prefixes, ALineThatIsTakenOverIsNobodyElses) {
   }
 }
 
+TEST_F(Prefixes, ALineThatIsUsedStaysWhileOthersGo) {
+  places(1, 1'000'000'000);
+  std::mt19937_64 random(7);
+  const auto hot = prompt_of({1, 2, 3});
+  send(hot, 0);
+  for (int i = 0; i < 100'000; ++i) {
+    send(prompt_of({random(), random(), random(), random()}), 0);
+    if (i % 500 == 0) ASSERT_EQ(send(hot, 0).found.held, tokens_of(hot)) << i;
+  }
+}
+
+TEST_F(Prefixes, AFailedPromptLeavesWhatOthersHaveUsedThereSince) {
+  places(1);
+  std::vector<std::uint64_t> path(100, 7);
+  const auto first = prompt_of(path);
+  const auto prediction = send(first, 0);
+  path.back() = 8;
+  const auto sibling = prompt_of(path);
+  send(sibling, 0);
+  index.failed(first, prediction, 0);
+  EXPECT_EQ(held(first, 0), 99 * tokens_a_part);
+  EXPECT_EQ(held(sibling, 0), 100 * tokens_a_part);
+}
+
+TEST_F(Prefixes, LessThanAHundredAndTwentyEightTokensCountAsNone) {
+  places(1);
+  send(prompt_of({1, 2}), 0);
+  for (const auto& [path, cached] : {std::pair(std::vector<std::uint64_t>{1, 9, 9, 9}, Tokens{0}),
+                                     std::pair(std::vector<std::uint64_t>{1, 2, 9, 9}, Tokens{128})}) {
+    const auto prompt = prompt_of(path);
+    index.look(prompt, tokens_of(prompt));
+    EXPECT_EQ(index.cached(0, tokens_of(prompt)), cached);
+  }
+}
+
 TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   places(1);
   const auto turn = prompt_of({1, 2, 3});
@@ -241,6 +276,30 @@ TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
   for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
     index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+TEST_F(Prefixes, AReplicaThatHasASmallPromptIsNotEmpty) {
+  places(1);
+  const auto large = prompt_of(std::vector<std::uint64_t>(40, 7)), small = prompt_of(std::vector<std::uint64_t>(8, 9));
+  send(large, 0);
+  send(small, 0);
+  const auto answer = [&](const PromptPrefix& prompt, Tokens cached) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+  };
+  for (int i = 0; i < 4; ++i) {
+    answer(large, 0);
+    answer(small, 256);
+  }
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+TEST_F(Prefixes, AHitOnWhatHadLeftRaisesTheCapacityByATwentieth) {
+  places(1, 40'000);
+  const auto left = prompt_of(std::vector<std::uint64_t>(20, 7));
+  send(left, 0);
+  for (std::uint64_t i = 0; held(left, 0) > 0; ++i) send(prompt_of({i, i, i}), 0);
+  index.answered(send(left, 0), 0, tokens_of(left), {.prompt = {}, .cached = tokens_of(left) - 1, .output = {}});
+  EXPECT_EQ(index.of(0).holdings().capacity(), 42'000u);
 }
 
 TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
@@ -359,6 +418,15 @@ TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
   send(prompt, 0);
   for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2528, .output = {}});
   EXPECT_EQ(index.of(0).granularity(), 32u);
+  // The replica holds 600 tokens of the next prompt, of which 18 times 32 can be found.
+  PromptPrefix ids;
+  ids.token_ids = true;
+  ids.anchors = {{77, 600}};
+  index.sent(ids, 0, 600);
+  ids.anchors.push_back({78, 1000});
+  index.look(ids, 1000);
+  const double believed = index.of(0).believed();
+  EXPECT_EQ(index.cached(0, 1000), static_cast<Tokens>(576 * believed));
   for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2512, .output = {}});
   EXPECT_EQ(index.of(0).granularity(), 16u);
 }
