@@ -199,6 +199,35 @@ TEST_F(Prefixes, AFailedPromptLeavesWhatOthersHaveUsedThereSince) {
   EXPECT_EQ(held(sibling, 0), 100 * tokens_a_part);
 }
 
+TEST_F(Prefixes, UsesOfABeginningAreCountedUpTo255) {
+  places(1);
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    send(prompt_of({1, 2, 1000 + i}), 0);
+    const auto next = prompt_of({1, 2, 3});
+    index.look(next, tokens_of(next));
+    ASSERT_EQ(index.uses(0), std::min<std::uint64_t>(i, 255));
+  }
+}
+
+TEST_F(Prefixes, TheSameAnswerTwiceTakesRoomOnce) {
+  places(1);
+  const auto prompt = prompt_of({1, 2, 3});
+  for (const Tokens output : {100u, 300u, 50u}) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = {}, .output = output});
+    EXPECT_EQ(index.of(0).holdings().held(), tokens_of(prompt) + output);
+  }
+}
+
+TEST_F(Prefixes, AMissOfWhatCameBeforeAnAnswerSaysNothingOfAnswers) {
+  places(1);
+  index.answered(send(prompt_of({1, 2, 3}), 0), 0, 0, {.prompt = 192, .cached = {}, .output = 64});
+  const auto next = prompt_of({1, 2, 3, 4, 5});
+  const auto prediction = send(next, 0);
+  ASSERT_EQ(prediction.found.answer_whole, 64u);
+  index.answered(prediction, 0, 0, {.prompt = 320, .cached = 0, .output = {}});
+  EXPECT_EQ(index.answers_believed(), 1);
+}
+
 TEST_F(Prefixes, LessThanAHundredAndTwentyEightTokensCountAsNone) {
   places(1);
   send(prompt_of({1, 2}), 0);
@@ -276,6 +305,26 @@ TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
   for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
     index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+TEST_F(Prefixes, AMissOfWhatWasUsedJustNowIsNoWantOfRoom) {
+  places(1, 100'000);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (int i = 0; i < 20; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 512, .output = {}});
+  EXPECT_EQ(index.of(0).holdings().capacity(), 100'000u);
+}
+
+TEST_F(Prefixes, AWipeForAnotherReasonIsNoSignOfACacheThatIsOff) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  const auto answer = [&](Tokens cached) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+  };
+  for (const Tokens cached : {0u, 2559u, 2559u}) answer(cached);
+  index.wipe(0, PrefixWipe::down);
+  for (const Tokens cached : {0u, 0u, 0u, 0u}) answer(cached);
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 1u);
 }
 
 TEST_F(Prefixes, AReplicaThatHasASmallPromptIsNotEmpty) {
