@@ -327,6 +327,60 @@ TEST_F(Prefixes, AWipeForAnotherReasonIsNoSignOfACacheThatIsOff) {
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 1u);
 }
 
+TEST_F(Prefixes, ASecondRestartIsNoticedIfAnythingWasFoundMeanwhile) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (std::uint64_t restarts = 1; restarts <= 3; ++restarts) {
+    for (const Tokens cached : {2559u, 0u, 0u, 0u, 0u})
+      index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], restarts);
+  }
+}
+
+TEST_F(Prefixes, ReportsBeyondWhatWasPredictedRaiseNoBeliefAboveOne) {
+  places(1);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    index.answered(send(prompt_of({i, 2, 3, 4}), 0), 0, 0, {.prompt = 256, .cached = {}, .output = 64});
+    index.answered(send(prompt_of({i, 2, 3, 4, 5, 6, 7, 8}), 0), 0, 0, {.prompt = 512, .cached = 511, .output = {}});
+  }
+  EXPECT_EQ(index.answers_believed(), 1);
+  EXPECT_EQ(index.of(0).believed(), 1);
+}
+
+TEST_F(Prefixes, SmallPredictionsThatFailAreNoReasonToBelieveLess) {
+  places(1);
+  const auto prompt = prompt_of({1, 2, 3});
+  for (int i = 0; i < 50; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  EXPECT_EQ(index.of(0).believed(), 1);
+}
+
+TEST_F(Prefixes, OneDeepMissIsNotEnoughToLowerTheCapacity) {
+  places(1, 100'000);
+  const auto lost = prompt_of(std::vector<std::uint64_t>(20, 7));
+  for (const Tokens capacity : {100'000u, 90'000u}) {
+    send(lost, 0);
+    for (std::uint64_t i = 0; i < 300; ++i) send(prompt_of({i, i, i}), 0);
+    index.answered(send(lost, 0), 0, 0, {.prompt = {}, .cached = 64, .output = {}});
+    EXPECT_EQ(index.of(0).holdings().capacity(), capacity);
+  }
+}
+
+TEST_F(Prefixes, ThatAreForgottenTakeNoMemory) {
+  places(2);
+  const auto prompt = prompt_of({1, 2, 3});
+  const auto prediction = send(prompt, 0);
+  index.forget_prompts();
+  EXPECT_EQ(index.bytes(), 0u);
+  EXPECT_EQ(index.of(0).holdings().held(), 0u);
+  EXPECT_EQ(held(prompt, 0), 0u);
+  index.failed(prompt, prediction, 0);
+  index.answered(prediction, 0, 192, {.prompt = 192, .cached = 0, .output = 5});
+  send(prompt, 1);
+  EXPECT_EQ(held(prompt, 0), 0u);
+  EXPECT_EQ(held(prompt, 1), 192u);
+}
+
 TEST_F(Prefixes, AReplicaThatHasASmallPromptIsNotEmpty) {
   places(1);
   const auto large = prompt_of(std::vector<std::uint64_t>(40, 7)), small = prompt_of(std::vector<std::uint64_t>(8, 9));
@@ -476,7 +530,8 @@ TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
   index.look(ids, 1000);
   const double believed = index.of(0).believed();
   EXPECT_EQ(index.cached(0, 1000), static_cast<Tokens>(576 * believed));
-  for (int i = 0; i < 64; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2512, .output = {}});
+  for (int i = 0; i < 64; ++i)
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = i % 2 ? 2560u : 2512u, .output = {}});
   EXPECT_EQ(index.of(0).granularity(), 16u);
 }
 
