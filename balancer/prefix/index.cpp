@@ -222,7 +222,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   prediction.held_anchors = static_cast<std::uint32_t>(lines_.rend() - last_held);
 
   ++changes_;
-  ++clock_;
+  prediction.entered = ++clock_;
   for (const std::size_t line : lines_)
     if (line != no_line) table_->heads[line].used = clock_;
   // The end of a prompt leaves an engine's cache first, so the beginning is used last.
@@ -240,8 +240,6 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
     if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
     Epoch& used = table_->epoch(line, replica);
     used = one.holdings().use(used, detail.segment);
-    if (prediction.first_epoch == 0) prediction.first_epoch = used;
-    prediction.last_epoch = used;
   }
   return prediction;
 }
@@ -293,9 +291,8 @@ void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& pre
   PrefixHoldings& holdings = replicas_[replica].holdings();
   for (std::size_t i = prediction.held_anchors; i < prefix.anchors.size(); ++i) {
     const std::size_t line = find(prefix.anchors[i].key);
-    if (line == no_line) continue;
+    if (line == no_line || table_->heads[line].used != prediction.entered) continue;
     Epoch& used = table_->epoch(line, replica);
-    if (used < prediction.first_epoch || used > prediction.last_epoch) continue;
     holdings.release(used, table_->details[line].segment);
     used = 0;
   }

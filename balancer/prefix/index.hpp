@@ -71,7 +71,7 @@ class PrefixIndex {
   /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
   void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
   /// The replica gave no token of a prompt that was sent: it is taken to have computed nothing. What it held before,
-  /// and what other prompts have used there since, stays.
+  /// and what other prompts have used since, stays.
   void failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
   /// Forgets what all replicas hold, and gives the table's memory back. What was learned of the replicas stays.
   void forget_prompts();

@@ -44,7 +44,7 @@ struct PrefixPrediction {
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
   std::uint32_t held_anchors = 0;  ///< So many of its anchors are up to the last one that the replica held.
-  std::uint32_t first_epoch = 0, last_epoch = 0;  ///< The others were entered in these epochs (PrefixHoldings).
+  std::uint32_t entered = 0;       ///< When it was entered, by the clock of prompts.
 };
 
 /// The usage that a replica reported at the end of an answer.

@@ -176,6 +176,70 @@ TEST_F(Prefixes, ALineThatIsTakenOverIsNobodyElses) {
   }
 }
 
+TEST_F(Prefixes, ALineThatIsUsedStaysWhileOthersGo) {
+  places(1, 1'000'000'000);
+  std::mt19937_64 random(7);
+  const auto hot = prompt_of({1, 2, 3});
+  send(hot, 0);
+  for (int i = 0; i < 100'000; ++i) {
+    send(prompt_of({random(), random(), random(), random()}), 0);
+    if (i % 500 == 0) ASSERT_EQ(send(hot, 0).found.held, tokens_of(hot)) << i;
+  }
+}
+
+TEST_F(Prefixes, AFailedPromptLeavesWhatOthersHaveUsedThereSince) {
+  places(1);
+  std::vector<std::uint64_t> path(100, 7);
+  const auto first = prompt_of(path);
+  const auto prediction = send(first, 0);
+  path.back() = 8;
+  const auto sibling = prompt_of(path);
+  send(sibling, 0);
+  index.failed(first, prediction, 0);
+  EXPECT_EQ(held(first, 0), 99 * tokens_a_part);
+  EXPECT_EQ(held(sibling, 0), 100 * tokens_a_part);
+}
+
+TEST_F(Prefixes, UsesOfABeginningAreCountedUpTo255) {
+  places(1);
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    send(prompt_of({1, 2, 1000 + i}), 0);
+    const auto next = prompt_of({1, 2, 3});
+    index.look(next, tokens_of(next));
+    ASSERT_EQ(index.uses(0), std::min<std::uint64_t>(i, 255));
+  }
+}
+
+TEST_F(Prefixes, TheSameAnswerTwiceTakesRoomOnce) {
+  places(1);
+  const auto prompt = prompt_of({1, 2, 3});
+  for (const Tokens output : {100u, 300u, 50u}) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = {}, .output = output});
+    EXPECT_EQ(index.of(0).holdings().held(), tokens_of(prompt) + output);
+  }
+}
+
+TEST_F(Prefixes, AMissOfWhatCameBeforeAnAnswerSaysNothingOfAnswers) {
+  places(1);
+  index.answered(send(prompt_of({1, 2, 3}), 0), 0, 0, {.prompt = 192, .cached = {}, .output = 64});
+  const auto next = prompt_of({1, 2, 3, 4, 5});
+  const auto prediction = send(next, 0);
+  ASSERT_EQ(prediction.found.answer_whole, 64u);
+  index.answered(prediction, 0, 0, {.prompt = 320, .cached = 0, .output = {}});
+  EXPECT_EQ(index.answers_believed(), 1);
+}
+
+TEST_F(Prefixes, LessThanAHundredAndTwentyEightTokensCountAsNone) {
+  places(1);
+  send(prompt_of({1, 2}), 0);
+  for (const auto& [path, cached] : {std::pair(std::vector<std::uint64_t>{1, 9, 9, 9}, Tokens{0}),
+                                     std::pair(std::vector<std::uint64_t>{1, 2, 9, 9}, Tokens{128})}) {
+    const auto prompt = prompt_of(path);
+    index.look(prompt, tokens_of(prompt));
+    EXPECT_EQ(index.cached(0, tokens_of(prompt)), cached);
+  }
+}
+
 TEST_F(Prefixes, AnEndWhoseTokensAreKnownSaysMoreThanItsBytes) {
   places(1);
   const auto turn = prompt_of({1, 2, 3});
@@ -242,6 +306,104 @@ TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
   for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
     index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+TEST_F(Prefixes, AMissOfWhatWasUsedJustNowIsNoWantOfRoom) {
+  places(1, 100'000);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (int i = 0; i < 20; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 512, .output = {}});
+  EXPECT_EQ(index.of(0).holdings().capacity(), 100'000u);
+}
+
+TEST_F(Prefixes, AWipeForAnotherReasonIsNoSignOfACacheThatIsOff) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  const auto answer = [&](Tokens cached) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+  };
+  for (const Tokens cached : {0u, 2559u, 2559u}) answer(cached);
+  index.wipe(0, PrefixWipe::down);
+  for (const Tokens cached : {0u, 0u, 0u, 0u}) answer(cached);
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 1u);
+}
+
+TEST_F(Prefixes, ASecondRestartIsNoticedIfAnythingWasFoundMeanwhile) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  send(prompt, 0);
+  for (std::uint64_t restarts = 1; restarts <= 3; ++restarts) {
+    for (const Tokens cached : {2559u, 0u, 0u, 0u, 0u})
+      index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], restarts);
+  }
+}
+
+TEST_F(Prefixes, ReportsBeyondWhatWasPredictedRaiseNoBeliefAboveOne) {
+  places(1);
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    index.answered(send(prompt_of({i, 2, 3, 4}), 0), 0, 0, {.prompt = 256, .cached = {}, .output = 64});
+    index.answered(send(prompt_of({i, 2, 3, 4, 5, 6, 7, 8}), 0), 0, 0, {.prompt = 512, .cached = 511, .output = {}});
+  }
+  EXPECT_EQ(index.answers_believed(), 1);
+  EXPECT_EQ(index.of(0).believed(), 1);
+}
+
+TEST_F(Prefixes, SmallPredictionsThatFailAreNoReasonToBelieveLess) {
+  places(1);
+  const auto prompt = prompt_of({1, 2, 3});
+  for (int i = 0; i < 50; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  EXPECT_EQ(index.of(0).believed(), 1);
+}
+
+TEST_F(Prefixes, OneDeepMissIsNotEnoughToLowerTheCapacity) {
+  places(1, 100'000);
+  const auto lost = prompt_of(std::vector<std::uint64_t>(20, 7));
+  for (const Tokens capacity : {100'000u, 90'000u}) {
+    send(lost, 0);
+    for (std::uint64_t i = 0; i < 300; ++i) send(prompt_of({i, i, i}), 0);
+    index.answered(send(lost, 0), 0, 0, {.prompt = {}, .cached = 64, .output = {}});
+    EXPECT_EQ(index.of(0).holdings().capacity(), capacity);
+  }
+}
+
+TEST_F(Prefixes, ThatAreForgottenTakeNoMemory) {
+  places(2);
+  const auto prompt = prompt_of({1, 2, 3});
+  const auto prediction = send(prompt, 0);
+  index.forget_prompts();
+  EXPECT_EQ(index.bytes(), 0u);
+  EXPECT_EQ(index.of(0).holdings().held(), 0u);
+  EXPECT_EQ(held(prompt, 0), 0u);
+  index.failed(prompt, prediction, 0);
+  index.answered(prediction, 0, 192, {.prompt = 192, .cached = 0, .output = 5});
+  send(prompt, 1);
+  EXPECT_EQ(held(prompt, 0), 0u);
+  EXPECT_EQ(held(prompt, 1), 192u);
+}
+
+TEST_F(Prefixes, AReplicaThatHasASmallPromptIsNotEmpty) {
+  places(1);
+  const auto large = prompt_of(std::vector<std::uint64_t>(40, 7)), small = prompt_of(std::vector<std::uint64_t>(8, 9));
+  send(large, 0);
+  send(small, 0);
+  const auto answer = [&](const PromptPrefix& prompt, Tokens cached) {
+    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+  };
+  for (int i = 0; i < 4; ++i) {
+    answer(large, 0);
+    answer(small, 256);
+  }
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+TEST_F(Prefixes, AHitOnWhatHadLeftRaisesTheCapacityByATwentieth) {
+  places(1, 40'000);
+  const auto left = prompt_of(std::vector<std::uint64_t>(20, 7));
+  send(left, 0);
+  for (std::uint64_t i = 0; held(left, 0) > 0; ++i) send(prompt_of({i, i, i}), 0);
+  index.answered(send(left, 0), 0, tokens_of(left), {.prompt = {}, .cached = tokens_of(left) - 1, .output = {}});
+  EXPECT_EQ(index.of(0).holdings().capacity(), 42'000u);
 }
 
 TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
@@ -366,6 +528,20 @@ TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
   EXPECT_EQ(answered(2528, 1), 32u);
   EXPECT_EQ(answered(2512, 1), 16u) << "a lower one is believed at once";
   EXPECT_EQ(answered(2528, 64), 32u);
+  // The replica holds 600 tokens of the next prompt, of which 18 times 32 can be found.
+  PromptPrefix ids;
+  ids.token_ids = true;
+  ids.anchors = {{77, 600}};
+  index.sent(ids, 0, 600);
+  ids.anchors.push_back({78, 1000});
+  index.look(ids, 1000);
+  const double believed = index.of(0).believed();
+  EXPECT_EQ(index.cached(0, 1000), static_cast<Tokens>(576 * believed));
+  for (int i = 0; i < 32; ++i) {
+    answered(2560, 1);
+    answered(2512, 1);
+  }
+  EXPECT_EQ(index.of(0).granularity(), 16u);
 }
 
 /// A prompt that is looked up again is not looked for again, if nothing has changed. Beside the index that may remember
