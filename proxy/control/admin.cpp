@@ -45,6 +45,8 @@ constexpr std::chrono::seconds request_time{5};
 /// So long a connection waits for its next request, and so long an answer may be taken.
 constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
+/// The kernel holds so much of a stream: some seconds. A client that takes them late has the newest sooner.
+constexpr int stream_buffer = 64 * 1024;
 /// A stream looks so often whether there is a new second.
 constexpr std::chrono::milliseconds stream_looks_every{200};
 /// No gate is asked for while so many comparisons are under way.
@@ -266,9 +268,12 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const auto why_not = needs_token ? std::string() : why_no_change(asked.sender, admin.listen);
   if (needs_token && !bears_token(asked.authorization, admin.token)) {
     response.set(http::field::www_authenticate, "Bearer");
-    put(response, api_error(401, "no_token",
-                            "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
-                            "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
+    put(response,
+        api_error(401, "no_token",
+                  std::string(asked.authorization.empty() ? "this listener needs its token"
+                                                          : "that is not the token of this listener") +
+                      ": send \"Authorization: Bearer TOKEN\"; the commands of weir take it by --token-file FILE, or "
+                      "from WEIR_ADMIN_TOKEN in the environment"));
   } else if (reads && asked.of_api() && !strange.empty()) {
     put(response, api_error(403, "strange_host", strange));
   } else if (!known && asked.reads) {
@@ -297,6 +302,8 @@ bool is_stream(const Request& request, const Response& response) {
 net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, live::Live& live) {
   using Clock = std::chrono::steady_clock;
   const live::Live::StreamPlace open(live);
+  boost::system::error_code ignored;
+  stream.socket().set_option(asio::socket_base::send_buffer_size(stream_buffer), ignored);
   LiveStream events(live, Clock::now());
   std::string bytes =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"

@@ -1,5 +1,6 @@
 #include "proxy/live/document.hpp"
 
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -227,6 +228,38 @@ std::string event_json(const events::Event& event) {
   return json.close('}').written();
 }
 
+/// Writes the merge patch that makes `after` of `before`: all of `after`, and null for members that only `before` has.
+void write_patch(JsonWriter& json, simdjson::dom::element before, simdjson::dom::element after) {
+  simdjson::dom::object old, now;
+  if (before.get(old) != simdjson::SUCCESS || after.get(now) != simdjson::SUCCESS) {
+    json.raw(simdjson::minify(after));
+    return;
+  }
+  json.open('{');
+  for (const auto [name, value] : now) {
+    json.key(name);
+    simdjson::dom::element was;
+    if (old.at_key(name).get(was) == simdjson::SUCCESS)
+      write_patch(json, was, value);
+    else
+      json.raw(simdjson::minify(value));
+  }
+  for (const auto [name, value] : old)
+    if (now.at_key(name).error() != simdjson::SUCCESS) json.key(name).null();
+  json.close('}');
+}
+
+void write_row_patch(JsonWriter& json, const Document::Section& section, const std::string& before,
+                     const std::string& after) {
+  simdjson::dom::parser of_before, of_after;
+  simdjson::dom::element old, now;
+  if (section.loses && of_before.parse(before).get(old) == simdjson::SUCCESS &&
+      of_after.parse(after).get(now) == simdjson::SUCCESS)
+    write_patch(json, old, now);
+  else
+    json.raw(after);
+}
+
 void write_section(JsonWriter& json, const Document::Section& section) {
   json.key(std::string_view(section.name));
   if (!section.has_rows) {
@@ -260,7 +293,8 @@ std::string Document::patch_of(const Document& before) const {
     const auto& old = before.sections_[i];
     if (section.rows == old.rows) continue;
     if (!section.has_rows) {
-      write_section(json, section);
+      write_row_patch(json.key(std::string_view(section.name)), section, old.rows.front().json,
+                      section.rows.front().json);
       continue;
     }
     std::map<std::string_view, const Row*> known;
@@ -268,9 +302,14 @@ std::string Document::patch_of(const Document& before) const {
     json.key(std::string_view(section.name)).open('{');
     for (const auto& row : section.rows) {
       const auto found = known.find(row.name);
-      const bool same = found != known.end() && found->second->json == row.json;
-      if (found != known.end()) known.erase(found);
-      if (!same) json.key(std::string_view(row.name)).raw(row.json);
+      const auto* const was = found != known.end() ? found->second : nullptr;
+      if (was != nullptr) known.erase(found);
+      if (was != nullptr && was->json == row.json) continue;
+      json.key(std::string_view(row.name));
+      if (was == nullptr)
+        json.raw(row.json);
+      else
+        write_row_patch(json, section, was->json, row.json);
     }
     for (const auto& [name, row] : known) json.key(name).null();
     json.close('}');
@@ -287,12 +326,12 @@ Document document_of(const Now& now, const Window* window, const std::vector<Req
   write_time(time, now.time);
   document.value("time", time.written());
   document.value("serial", std::to_string(now.serial));
-  document.value("weir", weir_json(now.weir));
-  auto& pools = document.rows("pools").rows;
+  document.value("weir", weir_json(now.weir), true);
+  auto& pools = document.rows("pools", true).rows;
   for (const auto& one : now.pools) pools.push_back({one.name, pool_json(one, window)});
   auto& replicas = document.rows("replicas").rows;
   for (const auto& one : now.replicas) replicas.push_back({one.row, replica_json(one)});
-  auto& shadows = document.rows("shadows").rows;
+  auto& shadows = document.rows("shadows", true).rows;
   for (const auto& one : now.shadows) shadows.push_back({one.name, shadow_json(one, now.weir.comparisons)});
   auto& rollouts = document.rows("rollouts").rows;
   for (const auto& one : now.weir.rollouts) {

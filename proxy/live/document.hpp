@@ -26,18 +26,21 @@ class Document {
   struct Section {
     std::string name;
     bool has_rows = true;  ///< Or else it has one row, which is the value.
+    bool loses = false;    ///< Members within a row come and go, such as the counts by outcome.
     std::vector<Row> rows;
   };
 
-  void value(std::string_view name, std::string json) {
-    sections_.push_back({std::string(name), false, {{"", std::move(json)}}});
+  void value(std::string_view name, std::string json, bool loses = false) {
+    sections_.push_back({std::string(name), false, loses, {{"", std::move(json)}}});
   }
-  Section& rows(std::string_view name) { return sections_.emplace_back(Section{std::string(name), true, {}}); }
+  Section& rows(std::string_view name, bool loses = false) {
+    return sections_.emplace_back(Section{std::string(name), true, loses, {}});
+  }
 
   /// Returns the whole, on one line.
   std::string json() const;
   /// Returns the merge patch (RFC 7396) that makes this document of `before`: values and rows that differ, and null for
-  /// rows that are gone. Both have the same sections.
+  /// rows, and for members within a row, that are gone. Both have the same sections.
   std::string patch_of(const Document& before) const;
 
  private:

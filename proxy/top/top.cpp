@@ -43,11 +43,16 @@ constexpr std::string_view live_path = "/api/live";
 /// Lines that are piped have so many columns, as those of `weir status`.
 constexpr std::size_t piped_columns = 100;
 
+/// A dumb terminal has neither colours nor a place for the cursor.
+bool is_dumb() {
+  const char* const terminal = std::getenv("TERM");
+  return terminal != nullptr && std::string_view(terminal) == "dumb";
+}
+
 /// https://no-color.org
 bool wants_colours() {
   const char* const no = std::getenv("NO_COLOR");
-  const char* const terminal = std::getenv("TERM");
-  return (no == nullptr || *no == 0) && (terminal == nullptr || std::string_view(terminal) != "dumb");
+  return (no == nullptr || *no == 0) && !is_dumb();
 }
 
 /// A document and its text's parser.
@@ -91,7 +96,7 @@ class Top {
  public:
   explicit Top(control::Admin admin) : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
     keys_.assign(::dup(terminal_.keys()));
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) signals_.add(signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) signals_.add(signal);
   }
 
   /// Returns when the user ends it. Throws std::runtime_error if weir refuses the token.
@@ -229,7 +234,7 @@ class Top {
 int top(const TopOptions& options) {
   return control::run_command("top", [&] {
     const auto admin = control::admin_at(options.admin);
-    if (options.once || options.json || ::isatty(STDOUT_FILENO) != 1) return print_once(admin, options.json);
+    if (options.once || options.json || ::isatty(STDOUT_FILENO) != 1 || is_dumb()) return print_once(admin, options.json);
     Top(admin).run();
     return 0;
   });

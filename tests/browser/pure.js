@@ -1,6 +1,6 @@
 // Checks of the page's functions that need no document. Runs in the page; returns the names of the checks that failed.
-const [format, patch, series, order, sparkline, forest, requests, runbook, detail] = await Promise.all(
-  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail"].map((name) => import(`/page/${name}.js`)));
+const [format, patch, series, order, sparkline, forest, requests, runbook, detail, findings] = await Promise.all(
+  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail", "findings"].map((name) => import(`/page/${name}.js`)));
 const failed = [];
 let count = 0;
 const same = (name, actual, expected) => {
@@ -119,6 +119,11 @@ same("no section", runbook.section(book, "nothing"), []);
 
 for (const [kind, id] of [["replica", "gpu0"], ["request", "a/b?c#d %2F@2026"], ["finding", "x:y (leaving)"]])
   same("address of " + id, detail.route_of(detail.address(kind, id)), { kind, id });
-same("no route", [detail.route_of(""), detail.route_of("#nothing/x")], [null, null]);
+same("no route", ["", "#nothing/x", "#replica/%E0%A4%A"].map(detail.route_of), [null, null, null]);
+
+const up = { state: "up" };
+same("all is well", findings.unnamed({ replicas: { a: up, b: { state: "draining" } }, pools: { chat: { failed_per_s: 0 } } }), []);
+same("what no rule names", findings.unnamed({ weir: { settings: { ok: false }, bypass: true }, replicas: { a: up, b: { state: "down" }, c: { state: "ejected" } }, pools: { chat: { failed_per_s: 0.1 } } }),
+  ["the last reload failed", "bypass is on", "2 of 3 replicas are out", "requests of chat fail"]);
 
 return { failed, count };

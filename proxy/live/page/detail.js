@@ -12,7 +12,7 @@ export const address = (kind, id) => "#" + kind + "/" + encodeURIComponent(id);
 
 export function route_of(hash) {
   const [, kind, id] = hash.match(/^#(replica|pool|request|finding|weir)(?:\/(.*))?$/) ?? [];
-  return kind ? { kind, id: decodeURIComponent(id ?? "") } : null;
+  try { return kind ? { kind, id: decodeURIComponent(id ?? "") } : null; } catch { return null; /* That is no link of this page. */ }
 }
 
 function replica_facts(data) {

@@ -212,6 +212,7 @@ async function connect(token) {
     },
   });
   actions.use(live);
+  if (document.hidden) live.pause();
   live.run();
 }
 
@@ -262,8 +263,8 @@ function begin() {
     draw_soon();
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) return;
-    live?.retry();
+    if (document.hidden) return live?.pause();
+    live?.resume();
     ask_window();
     draw_soon();
   });

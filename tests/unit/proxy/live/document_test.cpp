@@ -139,6 +139,17 @@ TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
     auto now = full();
     now.serial = random() % 3;
     now.weir.threads = random() % 2;
+    const auto some = [&](std::initializer_list<std::string_view> names) {
+      Words words;
+      for (const auto name : names)
+        if (random() % 2 == 0) words.emplace_back(name, 1 + random() % 2);
+      return words;
+    };
+    now.weir.limits_60s = some({"queue", "buffer_memory"});
+    now.pools[0].outcomes_60s = some({"ok", "timeout", "truncated"});
+    if (random() % 2 == 0) now.pools[0].slo.reset();
+    now.shadows[0].dropped_60s = some({"behind", "busy"});
+    if (random() % 2 == 0) now.weir.comparisons.clear();
     now.replicas.clear();
     for (int i = 0; i < 5; ++i) {
       if (random() % 3 == 0) continue;
