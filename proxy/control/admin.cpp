@@ -298,30 +298,33 @@ bool is_stream(const Request& request, const Response& response) {
   return request.method() == http::verb::get && std::string_view(type.data(), type.size()) == event_stream;
 }
 
-/// Sends the live view, second by second, until the client leaves. The answer ends with the connection.
-net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, live::Live& live) {
+/// Sends the live view, second by second, until the client leaves, or the listener has another token than the one with
+/// which it came. The answer ends with the connection.
+net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, AdminSources& weir,
+                                 const std::string& token) {
   using Clock = std::chrono::steady_clock;
-  const live::Live::StreamPlace open(live);
+  const live::Live::StreamPlace open(weir.live);
   boost::system::error_code ignored;
   stream.socket().set_option(asio::socket_base::send_buffer_size(stream_buffer), ignored);
-  LiveStream events(live, Clock::now());
+  LiveStream events(weir.live, Clock::now());
   std::string bytes =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
       "Connection: close\r\n\r\n";
   bytes += events.next(Clock::now());
   net::Timer timer(stream.get_executor());
   for (boost::system::error_code error; !error; bytes = events.next(Clock::now())) {
-    auto token = asio::redirect_error(net::use_awaitable, error);
+    auto wake = asio::redirect_error(net::use_awaitable, error);
     if (!bytes.empty()) {
       place.begin(OperatorPlaces::Does::take);
       stream.expires_after(answer_time);
       const auto buffer = asio::buffer(bytes);
-      co_await asio::async_write(stream, buffer, token);
+      co_await asio::async_write(stream, buffer, wake);
       stream.expires_never();
       if (error) break;
     }
     timer.expires_after(stream_looks_every);
-    co_await timer.async_wait(token);
+    co_await timer.async_wait(wake);
+    if (weir.fleet.snapshot()->settings.admin.token != token) break;
   }
 }
 
@@ -344,9 +347,10 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
     place.begin(OperatorPlaces::Does::answer);
+    const auto operators_token = weir.fleet.snapshot()->settings.admin.token;
     auto response = co_await answer(request, scope, weir);
     if (is_stream(request, response)) {
-      co_await send_stream(stream, place, weir.live);
+      co_await send_stream(stream, place, weir, operators_token);
       break;
     }
     // A client that sends requests ahead of their answers would keep this thread busy, and all operators wait for it.

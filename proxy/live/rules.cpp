@@ -53,9 +53,9 @@ void slow_replica(const Now& now, Cases& cases) {
     const auto sign = sign_of(gap.value_or(0) >= bad_gap || ttft.value_or(0) >= bad_ttft,
                               gap.value_or(0) < good_gap && ttft.value_or(0) < good_ttft);
     if (sign == Sign::fine) continue;
-    std::string how;
-    if (gap) how = format("%.1f times the time between chunks", *gap);
-    if (ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
+    std::string how;  // What is not slow is left out: "0.5 times" would read as praise.
+    if (gap.value_or(0) >= good_gap) how = format("%.1f times the time between chunks", *gap);
+    if (ttft.value_or(0) >= good_ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
     auto text = one.name + " is slow: it has " + how + " of its peers";
     if (one.share) text += ", and gets " + percent(*one.share) + " of the requests";
     cases.push_back({one.row, sign, std::move(text)});

@@ -273,6 +273,26 @@ TEST(Rules, AQuietHourWithDriftNamesNothing) {
   }
 }
 
+TEST(Rules, ASlowReplicaIsToldByWhatIsSlowAlone) {
+  const auto slow = std::ranges::find(rules(), std::string_view("slow_replica"), &Rule::what);
+  const auto text = [&](std::optional<double> gap, std::optional<double> ttft) {
+    Now now;
+    auto& one = now.replicas.emplace_back();
+    one.row = one.name = "gpu0";
+    one.state = metrics::ReplicaState::up;
+    one.gap_by_peers = gap;
+    one.ttft_by_peers = ttft;
+    std::vector<Case> cases;
+    slow->look(now, cases);
+    return cases.empty() ? std::string() : cases[0].text;
+  };
+  EXPECT_EQ(text(0.5, 3), "gpu0 is slow: it has 3.0 times the TTFT of its peers");
+  EXPECT_EQ(text(2, 0.5), "gpu0 is slow: it has 2.0 times the time between chunks of its peers");
+  EXPECT_EQ(text(2, 3), "gpu0 is slow: it has 2.0 times the time between chunks and 3.0 times the TTFT of its peers");
+  EXPECT_EQ(text({}, 1.6), "gpu0 is slow: it has 1.6 times the TTFT of its peers");
+  EXPECT_EQ(text(1, 1), "");
+}
+
 /// The rule may go by what it compares alone: which replicas are peers of each other.
 TEST(Rules, OnlyLikeReplicasArePeers) {
   const auto replica = [](std::string name, std::string config, std::string gpu, double weight, double gap) {
