@@ -46,6 +46,8 @@ constexpr std::chrono::seconds request_time{5};
 /// So long a connection waits for its next request, and so long an answer may be taken.
 constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
+/// The kernel holds so much of a stream: some seconds. A client that takes them late has the newest sooner.
+constexpr int stream_buffer = 64 * 1024;
 /// A stream looks so often whether there is a new second.
 constexpr std::chrono::milliseconds stream_looks_every{200};
 /// No gate is asked for while so many comparisons are under way.
@@ -272,9 +274,12 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const auto why_not = needs_token ? std::string() : why_no_change(asked.sender, admin.listen);
   if (needs_token && !bears_token(asked.authorization, admin.token)) {
     response.set(http::field::www_authenticate, "Bearer");
-    put(response, api_error(401, "no_token",
-                            "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
-                            "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
+    put(response,
+        api_error(401, "no_token",
+                  std::string(asked.authorization.empty() ? "this listener needs its token"
+                                                          : "that is not the token of this listener") +
+                      ": send \"Authorization: Bearer TOKEN\"; the commands of weir take it by --token-file FILE, or "
+                      "from WEIR_ADMIN_TOKEN in the environment"));
   } else if (reads && asked.of_api() && !strange.empty()) {
     put(response, api_error(403, "strange_host", strange));
   } else if (!known && asked.reads) {
@@ -299,28 +304,33 @@ bool is_stream(const Request& request, const Response& response) {
   return request.method() == http::verb::get && std::string_view(type.data(), type.size()) == event_stream;
 }
 
-/// Sends the live view, second by second, until the client leaves. The answer ends with the connection.
-net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, live::Live& live) {
+/// Sends the live view, second by second, until the client leaves, or the listener has another token than the one with
+/// which it came. The answer ends with the connection.
+net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, AdminSources& weir,
+                                 const std::string& token) {
   using Clock = std::chrono::steady_clock;
-  const live::Live::StreamPlace open(live);
-  LiveStream events(live, Clock::now());
+  const live::Live::StreamPlace open(weir.live);
+  boost::system::error_code ignored;
+  stream.socket().set_option(asio::socket_base::send_buffer_size(stream_buffer), ignored);
+  LiveStream events(weir.live, Clock::now());
   std::string bytes =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
       "Connection: close\r\n\r\n";
   bytes += events.next(Clock::now());
   net::Timer timer(stream.get_executor());
   for (boost::system::error_code error; !error; bytes = events.next(Clock::now())) {
-    auto token = asio::redirect_error(net::use_awaitable, error);
+    auto wake = asio::redirect_error(net::use_awaitable, error);
     if (!bytes.empty()) {
       place.begin(OperatorPlaces::Does::take);
       stream.expires_after(answer_time);
       const auto buffer = asio::buffer(bytes);
-      co_await asio::async_write(stream, buffer, token);
+      co_await asio::async_write(stream, buffer, wake);
       stream.expires_never();
       if (error) break;
     }
     timer.expires_after(stream_looks_every);
-    co_await timer.async_wait(token);
+    co_await timer.async_wait(wake);
+    if (weir.fleet.snapshot()->settings.admin.token != token) break;
   }
 }
 
@@ -343,9 +353,10 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
     place.begin(OperatorPlaces::Does::answer);
+    const auto operators_token = weir.fleet.snapshot()->settings.admin.token;
     auto response = co_await answer(request, scope, weir);
     if (is_stream(request, response)) {
-      co_await send_stream(stream, place, weir.live);
+      co_await send_stream(stream, place, weir, operators_token);
       break;
     }
     // A client that sends requests ahead of their answers would keep this thread busy, and all operators wait for it.

@@ -6,9 +6,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
@@ -121,7 +123,11 @@ std::string body_of(const Answered& answered) {
 
 int run_command(const std::string& name, const std::function<int()>& command) {
   try {
-    return command();
+    const int status = command();
+    // Who reads no further, as `head` does, has all that he wants.
+    if (std::fflush(stdout) != 0 && errno != EPIPE)
+      throw std::runtime_error("cannot write to standard output: " + std::string(std::strerror(errno)));
+    return status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "weir %s: %s\n", name.c_str(), error.what());
     return 1;

@@ -108,7 +108,10 @@ void compare_with_peers(std::vector<ReplicaNow>& replicas) {
     return !one.leaving && (one.state == metrics::ReplicaState::up || one.state == metrics::ReplicaState::starting);
   };
   const auto knows_ttft = [](const ReplicaNow& one) { return one.recent_ttft && one.recent_ttfts >= least_ttfts; };
-  const auto knows_gap = [](const ReplicaNow& one) { return one.recent_gap && one.recent_gaps >= least_gaps; };
+  // Gaps of tokens that something on the way gathers tell nothing of the engine: most are 0, beside which peers look slow.
+  const auto knows_gap = [](const ReplicaNow& one) {
+    return one.recent_gap && one.recent_gaps >= least_gaps && one.coalesced_60s <= most_coalesced * one.streams_60s;
+  };
   for (const auto& one : replicas) {
     if (!is_in(one)) continue;
     auto& kind = kinds[kind_of(one)];

@@ -53,9 +53,9 @@ void slow_replica(const Now& now, Cases& cases) {
     const auto sign = sign_of(gap.value_or(0) >= bad_gap || ttft.value_or(0) >= bad_ttft,
                               gap.value_or(0) < good_gap && ttft.value_or(0) < good_ttft);
     if (sign == Sign::fine) continue;
-    std::string how;
-    if (gap) how = format("%.1f times the time between chunks", *gap);
-    if (ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
+    std::string how;  // What is not slow is left out: "0.5 times" would read as praise.
+    if (gap.value_or(0) >= good_gap) how = format("%.1f times the time between chunks", *gap);
+    if (ttft.value_or(0) >= good_ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
     auto text = one.name + " is slow: it has " + how + " of its peers";
     if (one.share) text += ", and gets " + percent(*one.share) + " of the requests";
     cases.push_back({one.row, sign, std::move(text)});
@@ -157,10 +157,11 @@ void coalescing_upstream(const Now& now, Cases& cases) {
 
 /// Says what would let more requests in.
 std::string way_out_of(const PoolNow& pool, const Now& now) {
-  bool engines_wait = false, any_told = false;
+  bool engines_wait = false, any_told = false, replicas_at_limit = true;
   double fullest = 0;
   for (const auto& one : now.replicas) {
     if (one.pool != pool.name || one.leaving || !is_in(one)) continue;
+    replicas_at_limit = replicas_at_limit && one.max_in_flight && one.in_flight >= *one.max_in_flight;
     any_told = any_told || one.engine_waiting;
     engines_wait = engines_wait || one.engine_waiting.value_or(0) > 0;
     fullest = std::max(fullest, one.kv_usage.value_or(0));
@@ -169,11 +170,14 @@ std::string way_out_of(const PoolNow& pool, const Now& now) {
   const bool at_limit = pool.max_in_flight && pool.in_flight >= *pool.max_in_flight;
   const bool at_tokens = pool.max_queued_tokens && pool.queued_tokens * 10 >= *pool.max_queued_tokens * 9;
   constexpr double full = 0.8;
-  if (any_told && !engines_wait && fullest < full && (at_limit || at_tokens)) {
+  const bool have_room = any_told && !engines_wait && fullest < full;
+  if (have_room && (at_limit || at_tokens)) {
     return std::string(at_limit ? "max_in_flight" : "max_queued_tokens") + " = " +
            whole(at_limit ? *pool.max_in_flight : static_cast<double>(*pool.max_queued_tokens)) +
            " is reached while no engine has a queue: raise it";
   }
+  if (have_room && replicas_at_limit)
+    return "each replica is at its max_in_flight while no engine has a queue: raise that";
   const double done = pool.requests_60s - pool.refused_60s;
   if (done < 1) return "a replica more would help";
   const double wanted = pool.requests_60s + static_cast<double>(pool.waiting);

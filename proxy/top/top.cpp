@@ -44,16 +44,16 @@ constexpr std::string_view live_path = "/api/live";
 /// Lines that are piped have so many columns.
 constexpr std::size_t piped_columns = 100;
 
-/// https://no-color.org
-bool wants_colours() {
-  const char* const no = std::getenv("NO_COLOR");
-  return no == nullptr || *no == 0;
-}
-
-/// A terminal that takes no escape sequence, such as that of a shell within an editor.
+/// A dumb terminal has neither colours nor a place for the cursor.
 bool is_dumb() {
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && std::string_view(terminal) == "dumb";
+}
+
+/// https://no-color.org
+bool wants_colours() {
+  const char* const no = std::getenv("NO_COLOR");
+  return (no == nullptr || *no == 0) && !is_dumb();
 }
 
 /// A document and its text's parser.
@@ -107,7 +107,7 @@ class Top {
  public:
   explicit Top(control::Admin admin) : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
     keys_.assign(::dup(terminal_.keys()));
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGWINCH}) signals_.add(signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) signals_.add(signal);
   }
 
   /// Returns when the user ends it. Throws std::runtime_error if weir refuses the token.

@@ -267,6 +267,7 @@ std::string percent_change(Number share) {
 std::string comparison_text(Json comparison) {
   std::string text = short_number(number_at(comparison, "/pairs")) + " pairs";
   if (const auto answers = text_at(comparison, "/answers"); answers == "differs") text += ", answers differ";
+  if (text_at(comparison, "/state") == "too_few") return text + ", no verdict yet";
   array metrics;
   if (comparison["metrics"].get(metrics) != SUCCESS) return text;
   for (const auto metric : metrics) {
@@ -406,7 +407,7 @@ std::vector<Line> row_lines(Json document, const State& state, const Writer& wri
   }
   for (const auto finding : sorted_findings(document))
     if (text_at(finding, "/who") == state.chosen)
-      writer.add(lines, text_at(finding, "/text") + "; see docs/" + text_at(finding, "/runbook"), warn);
+      writer.add(lines, text_at(finding, "/text") + "; see " + text_at(finding, "/runbook"), warn);
   add_members(lines, writer, "", row);
   add_requests(lines, writer, document, member, state.chosen);
   if (auto events = events_of(document, writer, "", state.chosen); !events.empty()) {

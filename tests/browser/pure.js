@@ -1,6 +1,6 @@
 // Checks of the page's functions that need no document. Runs in the page; returns the names of the checks that failed.
-const [format, patch, series, order, sparkline, forest, requests, runbook, detail, dialogs] = await Promise.all(
-  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail", "dialogs"].map((name) => import(`/page/${name}.js`)));
+const [format, patch, series, order, sparkline, forest, requests, runbook, detail, dialogs, findings] = await Promise.all(
+  ["format", "patch", "series", "order", "sparkline", "forest", "requests", "runbook", "detail", "dialogs", "findings"].map((name) => import(`/page/${name}.js`)));
 const failed = [];
 let count = 0;
 const same = (name, actual, expected) => {
@@ -131,5 +131,10 @@ same("the second question is open", [dialog.open, dialog.querySelector("h2").tex
 dialog.querySelector(".act").click();
 await turn();
 same("its answer", [dialog.open, answers.first, answers.second], [false, null, true]);
+
+const up = { state: "up" };
+same("all is well", findings.unnamed({ replicas: { a: up, b: { state: "draining" } }, pools: { chat: { failed_per_s: 0 } } }), []);
+same("what no rule names", findings.unnamed({ weir: { settings: { ok: false }, bypass: true }, replicas: { a: up, b: { state: "down" }, c: { state: "ejected" } }, pools: { chat: { failed_per_s: 0.1 } } }),
+  ["the last reload failed", "bypass is on", "2 of 3 replicas are out", "requests of chat fail"]);
 
 return { failed, count };

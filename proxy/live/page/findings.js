@@ -3,6 +3,15 @@ import { by_id, element, put, put_class } from "./dom.js";
 import { age, between, clock, words } from "./format.js";
 import { sorted_findings } from "./order.js";
 
+/** Returns what the rows show to be wrong though no rule names it. */
+export function unnamed(document) {
+  const replicas = Object.values(document.replicas || {});
+  const out = replicas.filter((one) => one.state === "down" || one.state === "ejected").length;
+  const failing = Object.entries(document.pools || {}).filter(([, pool]) => pool.failed_per_s > 0).map(([name]) => name);
+  const weir = document.weir || {};
+  return [...(weir.settings?.ok === false ? ["the last reload failed"] : []), ...(weir.bypass ? ["bypass is on"] : []), ...(out ? [`${out} of ${replicas.length} replicas ${out === 1 ? "is" : "are"} out`] : []), ...failing.map((name) => `requests of ${name} fail`)];
+}
+
 export class Findings {
   #rows = new Map();
   #open;
@@ -14,8 +23,9 @@ export class Findings {
     const list = by_id("finding-list");
     const all = document.findings || {};
     const present = sorted_findings(all);
-    put(by_id("findings-title"), present.length ? "Findings" : "No findings");
-    put_class(by_id("findings"), present.length ? "some" : "none");
+    const marked = unnamed(document);
+    put(by_id("findings-title"), present.length ? "Findings" : ["No findings", marked.join("; ")].filter(Boolean).join(", but "));
+    put_class(by_id("findings"), present.length ? "some" : marked.length ? "marked" : "none");
     let at = list.firstElementChild;
     const kept = new Set();
     for (const finding of present) {

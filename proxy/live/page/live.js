@@ -17,6 +17,8 @@ export class Live {
   #token;
   #on;
   #wake = null;
+  #stream = null;
+  #paused = false;
 
   document = null;
   /** The moment of the last event, by performance.now(). */
@@ -39,6 +41,7 @@ export class Live {
   /** Runs until weir refuses the token. */
   async run() {
     for (let wait = first_wait_ms; ; ) {
+      while (this.#paused) await new Promise((resume) => { this.#wake = resume; });
       try {
         await this.#follow(() => { wait = first_wait_ms; });
         this.trouble = "weir has ended the stream";
@@ -46,6 +49,10 @@ export class Live {
         if (error.status === 401 || error.status === 403) return this.#on.refused(error);
         this.trouble = error.status === 503 ? "all of weir's streams are taken" : error.status ? error.message : "weir does not answer";
         if (error.status === 503) wait = await this.#ask_once(wait);
+      }
+      if (this.#paused) {
+        this.trouble = "";
+        continue;
       }
       this.tries_at = performance.now() + wait;
       this.#on.troubled();
@@ -56,6 +63,20 @@ export class Live {
 
   /** Tries again at once, if it waits. */
   retry() { this.#wake?.(); }
+
+  /**
+   * Ends the stream until resume(). A tab that nobody sees, or that the browser keeps for the way back, would hold one of
+   * weir's 16 streams, and one of the six connections that a browser has to a host: the seventh tab would wait for ever.
+   */
+  pause() {
+    this.#paused = true;
+    this.#stream?.abort();
+  }
+
+  resume() {
+    this.#paused = false;
+    this.retry();
+  }
 
   /** Returns the JSON of a path. Throws Refused with weir's own words. */
   async get(path, signal) {
@@ -87,7 +108,7 @@ export class Live {
   }
 
   async #follow(flows) {
-    const stop = new AbortController();
+    const stop = (this.#stream = new AbortController());
     let watch = setTimeout(() => stop.abort(), 2 * silence_ms);
     try {
       const answer = await fetch("/api/live/stream", { headers: this.#headers(), signal: stop.signal, cache: "no-store" });

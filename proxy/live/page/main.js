@@ -225,6 +225,7 @@ async function connect(token) {
     },
   });
   actions.use(live);
+  if (document.hidden) live.pause();
   live.run();
 }
 
@@ -276,8 +277,8 @@ function begin() {
     draw_soon();
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) return;
-    live?.retry();
+    if (document.hidden) return live?.pause();
+    live?.resume();
     ask_window();
     draw_soon();
   });

@@ -13,7 +13,8 @@ export function rate_cell(series, kind, figure, now, peak) {
     return (row) => {
       spark.show(series.values(kind, row.id, figure), short(now(row)), series.serial);
       const highest = peak(row) ?? series.peak(kind, row.id, figure, seconds_shown);
-      put(most, known(highest) ? "peak " + short(highest) : "");
+      // The window is some seconds behind.
+      put(most, known(highest) ? "peak " + short(Math.max(highest, now(row) ?? 0)) : "");
     };
   };
 }

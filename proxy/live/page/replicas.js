@@ -67,7 +67,8 @@ export function replica_grid(place, series, open) {
     { title: "Cached", kind: "number wide", hint: "Prompt tokens that its prefix cache held, over 60 s", descends: true,
       value: (row) => row.data.cached_share, cell: text_cell((row) => percent(row.data.cached_share)) },
     { title: "Engine", kind: "text wide", value: (row) => row.data.engine?.version,
-      cell: text_cell((row) => [row.data.engine?.name, row.data.engine?.version].filter(Boolean).join(" ") || unknown, (row) => row.data.engine?.model || "") },
+      cell: text_cell((row) => [row.data.engine?.name, row.data.engine?.version].filter(Boolean).join(" ") || unknown,
+                      (row) => [row.data.engine?.name, row.data.engine?.version, row.data.engine?.model].filter(Boolean).join(" ")) },
     { title: "Why", kind: "why", cell: (cell) => (row) => {
       const why = row.data.reason || "";
       put_hidden(cell, !why || row.data.state === "up");

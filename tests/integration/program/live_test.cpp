@@ -91,6 +91,23 @@ TEST_F(LiveApi, TheStreamTellsOfADrainAsItHappens) {
   EXPECT_EQ(get_admin(admin, "/api/live").status, 200u) << "a viewer that leaves takes nothing with it";
 }
 
+TEST_F(LiveApi, TheStreamEndsWhenItsTokenIsTakenBack) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.admin["token"] = quoted("abcdef");
+  WeirUnderTest weir(settings);
+  HttpClient viewer(admin);
+  viewer.send("GET /api/live/stream HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer abcdef\r\n\r\n");
+  auto stream = viewer.response_head("GET");
+  EXPECT_EQ(stream.status, 200u);
+  settings.limits["first_token"] = "17";
+  weir.reload(settings);
+  viewer.read_until(stream, "limits.first_token 300 s -> 17 s");  // A reload that leaves the token ends no stream.
+  settings.admin["token"] = quoted("ghijkl");
+  weir.reload(settings);
+  viewer.rest(stream);  // The stream has an end.
+}
+
 TEST_F(LiveApi, AFindingIsInTheLogOnThePageAndInTheMetrics) {
   ScriptedReplica a(plays());
   auto settings = with_admin(pool_of({&a}));

@@ -76,6 +76,7 @@ struct Fleet {
     row.estimates = 100;
     row.streams_60s = 60 * requests;
     row.coalesced_60s = row.streams_60s * one.coalesced;
+    if (replicas_at_limit) row.max_in_flight = row.in_flight;
     row.engine_waiting = engines_wait;
     row.kv_usage = 0.5;
     row.divergence = std::round(std::normal_distribution<double>(0, 0.8)(random)) + one.foreign;
@@ -137,7 +138,7 @@ struct Fleet {
   std::vector<std::pair<std::string, double>> waiting_of{{"flood", 1}, {"alice", 1}, {"bob", 1}};
   double oldest_waiting = 0.2, refused = 0, silent = 0, shadow_drops = 1, engines_wait = 0, loop_delay = 0.002;
   std::uint32_t in_flight = 60;
-  bool shadow_is_stuck = false;
+  bool shadow_is_stuck = false, replicas_at_limit = false;
   Now now{.at = Moment() + hours(1), .time = Wall() + seconds(1'700'000'000)};
 };
 
@@ -167,7 +168,11 @@ const std::vector<Incident>& incidents() {
       {"wrong_estimates", "gpu0", [](Fleet& fleet) { fleet.replicas[0].estimate_ratio = 0.45; },
        "gpu0 counts other prompt tokens"},
       {"wrong_estimates", "gpu3", [](Fleet& fleet) { fleet.replicas[3].estimate_ratio = 2.2; }, "times the truth"},
-      {"coalescing_upstream", "gpu2", [](Fleet& fleet) { fleet.replicas[2].coalesced = 0.9; },
+      {"coalescing_upstream", "gpu2",
+       [](Fleet& fleet) {  // Most gaps of gathered tokens are tiny.
+         fleet.replicas[2].coalesced = 0.9;
+         fleet.replicas[2].gap /= 40;
+       },
        "come several in a read, in 90 % of its streams"},
       {"saturated_pool", "chat",
        [](Fleet& fleet) {
@@ -182,6 +187,12 @@ const std::vector<Incident>& incidents() {
          fleet.engines_wait = 3;
        },
        "3 replicas more would do what is asked"},
+      {"saturated_pool", "chat",
+       [](Fleet& fleet) {
+         fleet.oldest_waiting = 6;
+         fleet.replicas_at_limit = true;
+       },
+       "each replica is at its max_in_flight while no engine has a queue: raise that"},
       {"late_loop", "weir", [](Fleet& fleet) { fleet.loop_delay = 0.1; }, "by 100 ms"},
       {"log_lines_lost", "weir",
        [](Fleet& fleet) {
@@ -289,6 +300,26 @@ TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
   }
 }
 
+TEST(Rules, ASlowReplicaIsToldByWhatIsSlowAlone) {
+  const auto slow = std::ranges::find(rules(), std::string_view("slow_replica"), &Rule::what);
+  const auto text = [&](std::optional<double> gap, std::optional<double> ttft) {
+    Now now;
+    auto& one = now.replicas.emplace_back();
+    one.row = one.name = "gpu0";
+    one.state = metrics::ReplicaState::up;
+    one.gap_by_peers = gap;
+    one.ttft_by_peers = ttft;
+    std::vector<Case> cases;
+    slow->look(now, cases);
+    return cases.empty() ? std::string() : cases[0].text;
+  };
+  EXPECT_EQ(text(0.5, 3), "gpu0 is slow: it has 3.0 times the TTFT of its peers");
+  EXPECT_EQ(text(2, 0.5), "gpu0 is slow: it has 2.0 times the time between chunks of its peers");
+  EXPECT_EQ(text(2, 3), "gpu0 is slow: it has 2.0 times the time between chunks and 3.0 times the TTFT of its peers");
+  EXPECT_EQ(text({}, 1.6), "gpu0 is slow: it has 1.6 times the TTFT of its peers");
+  EXPECT_EQ(text(1, 1), "");
+}
+
 /// The rule may go by what it compares alone: which replicas are peers of each other.
 TEST(Rules, OnlyLikeReplicasArePeers) {
   const auto replica = [](std::string name, std::string config, std::string gpu, double weight, double gap) {
@@ -310,6 +341,10 @@ TEST(Rules, OnlyLikeReplicasArePeers) {
   all.back().state = metrics::ReplicaState::ejected;
   all.push_back(replica("h", "", "H100", 1, 0.5));
   all.back().recent_gaps = 10;
+  // The gaps of gathered tokens are neither judged nor compared with.
+  all.push_back(replica("i", "", "H100", 1, 0.0005));
+  all.back().streams_60s = 10;
+  all.back().coalesced_60s = 9;
   compare_with_peers(all);
   EXPECT_NEAR(*all[0].gap_by_peers, 0.02 / 0.035, 1e-9);
   EXPECT_NEAR(*all[2].gap_by_peers, 2.5, 1e-9);
