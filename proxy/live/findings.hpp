@@ -2,8 +2,8 @@
 // second and say of whom they hold; this machine makes findings of that. It reads no clock.
 //
 // A finding begins when its rule has held for `Rule::begins_after` without a break, and ends when the rule has been on
-// the good side of its second threshold for `ends_after`, or on that side or unknown for `forgotten_after`. So for each rule
-// and name, findings begin at least begins_after + ends_after apart, whatever the figures do.
+// the good side of its second threshold for `ends_after`, or on that side or unknown for `forgotten_after`. So for each
+// rule and name, findings begin at least begins_after + ends_after apart, whatever the figures do.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // The last 15 minutes of each figure that is drawn, one number a second. A plain table without a clock.
 //
 // A figure takes 4 bytes a second: 32 kB a replica, 25 kB a pool, 11 kB a shadow. At most `most_rows` rows have memory,
-// so that all of it stays below 14 MiB. A row whose name nobody has put for the whole window is let go, and sooner where
-// a new row needs its place: then the row goes that has been away for longest.
+// so that all of it stays below 14 MiB. A row whose name nobody has put for the whole window is let go, and sooner
+// where a new row needs its place: then the row goes that has been away for longest.
 #pragma once
 
 #include <array>

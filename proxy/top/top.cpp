@@ -249,7 +249,8 @@ class Top {
 int top(const TopOptions& options) {
   return control::run_command("top", [&] {
     const auto admin = control::admin_at(options.admin);
-    if (options.once || ::isatty(STDOUT_FILENO) != 1 || is_dumb()) return print_once(admin, options.json);
+    const bool has_screen = ::isatty(STDOUT_FILENO) == 1 && !is_dumb();
+    if (options.once || !has_screen) return print_once(admin, options.json);
     Top(admin).run();
     return 0;
   });

@@ -41,6 +41,7 @@ TEST(Events, SinceANumberAreThoseAfterIt) {
     if (!since.events.empty()) EXPECT_EQ(since.events.front().seq, std::max<std::uint64_t>(seq + 1, since.first));
   }
   EXPECT_EQ(ring.since(newest + 1).events.size(), Ring::most) << "another weir's number";
+  EXPECT_EQ(ring.since(newest + 1).missed, ring.since(0).missed);
   const auto three = ring.since(0, 3);
   ASSERT_EQ(three.events.size(), 3u);
   EXPECT_EQ(three.events.front().seq, newest - 2);

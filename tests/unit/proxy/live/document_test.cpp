@@ -133,6 +133,24 @@ TEST(LiveDocument, UnknownIsNull) {
   EXPECT_EQ(value.at("time").as_string(), "2025-11-24T16:00:00.123Z");
 }
 
+TEST(LiveDocument, SaysWhoseWordItIsAndHowBadAnEventIs) {
+  auto now = full();
+  now.replicas[0].kv_usage = 0.5;
+  const auto source = [&] {
+    const auto value = json::parse(document_of(now, nullptr, {}, {}, {}, {}).json());
+    return std::string(value.at("replicas").at("gpu0").at("kv").at("source").as_string());
+  };
+  EXPECT_EQ(source(), "weir");
+  now.replicas[0].kv_by_engine = true;
+  EXPECT_EQ(source(), "engine");
+  for (const auto& [level, name] : {std::pair(events::Level::info, "info"), {events::Level::warn, "warning"},
+                                    {events::Level::err, "error"}}) {
+    events::Event event;
+    event.level = level;
+    EXPECT_THAT(events_json({1, 1, 0, {event}}, {}), HasSubstr(R"("level":")" + std::string(name) + '"'));
+  }
+}
+
 TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
   std::mt19937 random(21);
   const auto next = [&] {

@@ -84,7 +84,8 @@ TEST_F(FindingsTest, NothingStandsForEverWhereTheFigureComesAndGoes) {
     for (int i = 0; i < 11; ++i) second(Sign::bad);
     ASSERT_EQ(findings.standing().size(), 1u);
     int lasted = 0;
-    while (!findings.standing().empty() && lasted < 1000) second(lasted++ % (known + 1) < known ? Sign::fine : Sign::unknown);
+    for (; !findings.standing().empty() && lasted < 1000; ++lasted)
+      second(lasted % (known + 1) < known ? Sign::fine : Sign::unknown);
     EXPECT_LE(lasted, 121) << known;
   }
 }

@@ -325,6 +325,58 @@ TEST_F(LiveTest, AShadowsCopiesCountOnceThoughItsReplicasChangePlaces) {
   EXPECT_GE(copies, 2) << "of those in the second of a reload nothing is known";
 }
 
+TEST_F(LiveTest, AnotherReplicaOfTheSameNameBeginsAnew) {
+  second();
+  for (int i = 0; i < 10; ++i) finish(metrics::Outcome::ok, milliseconds(100));
+  second();
+  EXPECT_EQ(document().at("replicas").at("gpu0").at("requests_60s").to_number<int>(), 10);
+  auto settings = settings_of({"gpu0", "gpu1"});
+  settings.pools[0].replicas[0].url.port = 99;
+  settings.pools[0].replicas[0].url.authority = "127.0.0.1:99";
+  fleet.adopt(settings);
+  second();
+  const auto all = document();
+  EXPECT_EQ(all.at("replicas").at("gpu0").at("requests_60s").to_number<int>(), 0);
+  EXPECT_TRUE(all.at("replicas").at("gpu0").at("ttft_s").at("p50").is_null());
+  EXPECT_EQ(all.at("pools").at("chat").at("outcomes_60s").at("ok").to_number<int>(), 10) << "the pool goes on";
+}
+
+TEST_F(LiveTest, MeansOverMissedSecondsStayMeans) {
+  second();
+  const auto held = lease();
+  second();
+  now += seconds(3);
+  time += seconds(3);
+  second();
+  EXPECT_NEAR(*live.now().replicas[0].in_prefill + *live.now().replicas[1].in_prefill, 1, 0.01);
+}
+
+TEST_F(LiveTest, CopiesThatWereNotSentAreNoRequestsOfAReplica) {
+  second();
+  metrics::record::RequestRecord record;
+  record.role = metrics::Role::shadow;
+  record.pool = "chat:shadow";
+  record.replica = "gpu1";
+  for (const auto* reason : {"", "busy"}) {
+    record.mirrored.make().drop_reason = reason;
+    live.finished(record, now);
+  }
+  second();
+  EXPECT_EQ(document().at("replicas").at("gpu1").at("requests_60s").to_number<int>(), 1);
+}
+
+TEST_F(LiveTest, BypassIsCountedFromItsLastBegin) {
+  second();
+  for (const bool on : {true, false, true}) {
+    around.bypass = on;
+    second(on ? 400 : 1);
+    EXPECT_TRUE(live.findings().empty()) << "ten minutes without a break";
+  }
+  second(210);
+  ASSERT_EQ(live.findings().size(), 1u);
+  EXPECT_EQ(live.findings()[0].what, "bypass_on");
+}
+
 class NobodyIsGranted final : public balancer::GrantSink {
  public:
   void grant(std::vector<balancer::Granted>) noexcept override {}

@@ -273,6 +273,76 @@ TEST(Rules, AQuietHourWithDriftNamesNothing) {
   }
 }
 
+/// Returns what a rule says of one second.
+std::vector<Case> said_by(std::string_view what, const Now& now) {
+  std::vector<Case> cases;
+  for (const auto& rule : rules())
+    if (rule.what == what) rule.look(now, cases);
+  return cases;
+}
+bool is_bad(std::string_view what, const Now& now) {
+  return std::ranges::any_of(said_by(what, now), [](const Case& one) { return one.sign == Sign::bad; });
+}
+
+/// What a rule asks beside its first threshold.
+TEST(Rules, AskForMoreThanOneFigure) {
+  Now alone;
+  alone.pools.emplace_back().waiting = 10;
+  alone.keys.emplace_back().waiting = 10;
+  EXPECT_FALSE(is_bad("flooding_key", alone)) << "nobody else is there to suffer";
+  auto beside = alone;
+  beside.keys.emplace_back().requests_60s = 1;
+  EXPECT_TRUE(is_bad("flooding_key", beside));
+
+  Now few;
+  few.shadows.emplace_back().dropped_60s = {{"busy", 5}};
+  few.shadows[0].sent_60s = 5;
+  EXPECT_FALSE(is_bad("lagging_shadow", few)) << "ten copies tell nothing";
+  few.shadows[0].sent_60s = 15;
+  EXPECT_TRUE(is_bad("lagging_shadow", few));
+
+  Now foreign;
+  foreign.replicas.emplace_back().in_flight = 100;
+  foreign.replicas[0].divergence = 20;
+  EXPECT_FALSE(is_bad("foreign_load", foreign)) << "a fifth of what weir has there";
+  foreign.replicas[0].divergence = 26;
+  EXPECT_TRUE(is_bad("foreign_load", foreign));
+}
+
+TEST(Rules, SayHowBadItIs) {
+  Now now;
+  for (const auto& [left, severity] : {std::pair(hours(47), Severity::critical), {hours(49), Severity::warning}}) {
+    now.weir.certificate_ends = now.time + left;
+    EXPECT_EQ(said_by("certificate_ending", now).at(0).severity, severity) << left.count();
+  }
+  auto& pool = now.pools.emplace_back();
+  pool.waiting = 3;
+  pool.oldest_waiting = 5;
+  EXPECT_EQ(said_by("saturated_pool", now).at(0).severity, Severity::critical) << "no replica is up";
+  pool.up = 1;
+  EXPECT_EQ(said_by("saturated_pool", now).at(0).severity, Severity::warning);
+}
+
+/// A higher limit helps where engines have room, and no limit helps where they have a queue of their own.
+TEST(Rules, ASaturatedPoolIsToldWhatWouldHelp) {
+  Now now;
+  auto& pool = now.pools.emplace_back();
+  pool.waiting = 3;
+  pool.oldest_waiting = 5;
+  pool.up = 1;
+  pool.max_in_flight = pool.in_flight = 4;
+  auto& replica = now.replicas.emplace_back();
+  replica.state = metrics::ReplicaState::up;
+  replica.kv_usage = 0.5;
+  replica.engine_waiting = 0;
+  EXPECT_THAT(said_by("saturated_pool", now).at(0).text, ::testing::HasSubstr("max_in_flight = 4 is reached"));
+  for (const auto& [waiting, usage] : {std::pair(2, 0.5), {0, 0.9}}) {
+    replica.engine_waiting = waiting;
+    replica.kv_usage = usage;
+    EXPECT_THAT(said_by("saturated_pool", now).at(0).text, ::testing::HasSubstr("a replica more would help"));
+  }
+}
+
 /// What goes by time ends with the time, though it begins anew at once: the old finding says nothing of the new time.
 TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
   using Set = void (*)(Fleet& fleet, double seconds);
