@@ -10,6 +10,7 @@
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prompt_prefix.hpp"
 
 namespace weir::balancer {
 
@@ -34,6 +35,7 @@ struct LeaseEnd {
 
 /// A choice keeps what the pool knew of a prompt's beginnings when it chose the replica.
 struct PrefixChoice {
+  std::shared_ptr<const metrics::wire::PromptPrefix> prefix;  ///< Null if the prompt has none.
   PrefixPrediction prediction;
   std::uint32_t best = 0;  ///< The candidate that held most of the prompt held so much.
 };

@@ -22,6 +22,7 @@ struct PoolParts {
 
   void apply_policy() {
     state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
+    if (!state.counts_cached) state.prefixes.forget_all();
     leases.set_policy(state.policy, state.decode_weight);
   }
 

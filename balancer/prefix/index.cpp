@@ -76,6 +76,10 @@ void PrefixIndex::wipe(ReplicaIndex replica, PrefixWipe why) {
   replicas_[replica].wiped(why);
 }
 
+void PrefixIndex::forget_all() {
+  for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) forget(replica);
+}
+
 void PrefixIndex::forget(ReplicaIndex replica) {
   PrefixHoldings& holdings = replicas_[replica].holdings();
   if (holdings.exhausted() && table_) {
@@ -151,6 +155,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       found.answer = capped(believed);
       found.answer_whole = capped(answer);
       found.depth = capped(holdings.depth(used));
+      found.anchors = static_cast<std::uint32_t>(i + 1);
       uses_[replica] = static_cast<std::uint8_t>(table_->details[lines_[i]].uses);
       break;
     }
@@ -194,7 +199,8 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   if (prefix.anchors.empty()) return {};
   if (!table_) table_ = std::make_unique<Table>(replicas_.size());
   look(prefix, prompt);
-  const PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
+  const PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica],
+                                    clock_ + 1};
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
 
@@ -260,13 +266,15 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
 }
 
-void PrefixIndex::failed(const PrefixPrediction& prediction, ReplicaIndex replica) {
+void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
   if (prediction.tail == 0) return;
-  const std::size_t line = table_->find(prediction.tail);
-  if (line == no_line) return;
-  Epoch& used = table_->epoch(line, replica);
-  replicas_[replica].holdings().release(used, table_->details[line].segment);
-  used = 0;
+  for (std::size_t i = prediction.found.anchors; i < prefix.anchors.size(); ++i) {
+    const std::size_t line = table_->find(prefix.anchors[i].key);
+    if (line == no_line || table_->heads[line].used != prediction.sent) continue;
+    Epoch& used = table_->epoch(line, replica);
+    replicas_[replica].holdings().release(used, table_->details[line].segment);
+    used = 0;
+  }
 }
 
 std::size_t PrefixIndex::bytes() const {

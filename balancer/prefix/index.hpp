@@ -45,6 +45,8 @@ class PrefixIndex {
   void place(const ReplicaKey& replica, Tokens capacity);
   /// The engine has told how much its cache holds.
   void told(ReplicaIndex replica, Tokens capacity) { replicas_[replica].told(capacity); }
+  /// Takes every cache to be empty, because prompts are no longer entered here.
+  void forget_all();
   /// The replica's cache is empty now.
   void wipe(ReplicaIndex replica, PrefixWipe why);
 
@@ -67,8 +69,13 @@ class PrefixIndex {
   void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best);
   /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
   void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
-  /// The replica gave no token: who knows how much it has computed.
-  void failed(const PrefixPrediction& prediction, ReplicaIndex replica);
+  /// The replica has not computed the prompt: what it alone brought there is not held, as far as no later prompt has
+  /// it, too.
+  void failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
+  /// Returns the cached tokens of an answer: see ReplicaPrefixes.
+  std::optional<Tokens> told_cached(ReplicaIndex replica, metrics::Api api, std::optional<Tokens> cached) {
+    return replicas_[replica].told_cached(api, cached);
+  }
 
   const ReplicaPrefixes& of(ReplicaIndex replica) const { return replicas_[replica]; }
   std::size_t places() const { return replicas_.size(); }

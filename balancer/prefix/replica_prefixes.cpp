@@ -13,7 +13,15 @@ void ReplicaPrefixes::told(Tokens capacity) {
 
 void ReplicaPrefixes::wiped(PrefixWipe why) {
   misses_ = too_deep_ = 0;
+  hit_since_wipe_ = false;
+  hits_by_api_ = zeros_by_api_ = 0;  // Another engine may have taken the replica's place.
   ++sums_.wipes[static_cast<std::size_t>(why)];
+}
+
+std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::optional<Tokens> cached) {
+  const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(api);
+  if (cached) (*cached > 0 ? hits_by_api_ : zeros_by_api_) |= bit;
+  return cached || (hits_by_api_ & ~zeros_by_api_ & bit) == 0 ? cached : Tokens{0};
 }
 
 bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached) {
@@ -24,7 +32,10 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   sums_.judged += prompt;
   const Tokens predicted = prediction.cached;
   (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
-  if (cached > 0) learn_granularity(cached);
+  if (cached > 0) {
+    learn_granularity(cached);
+    hit_since_wipe_ = true;
+  }
 
   if (held >= large && cached == 0) {
     if (misses_++ == 0) {
@@ -36,8 +47,10 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   }
   // Where little is believed any more, the cache is not empty but switched off.
   if (misses_ >= 3 && believed() > 0.2) {
-    came_true_ = came_true_before_;
-    foretold_ = foretold_before_;
+    if (hit_since_wipe_) {
+      came_true_ = came_true_before_;
+      foretold_ = foretold_before_;
+    }
     return true;
   }
   if (held >= tells) {

@@ -2,7 +2,8 @@
 //
 // A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
 // - the share that came true, which fades, is the belief by which predictions are cut;
-// - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush;
+// - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush. Where they
+//   come again and nothing was cached in between, the cache is switched off, and less is believed;
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
 //   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
 // - the greatest power of two that divides all that is reported is the engine's granularity.
@@ -17,6 +18,7 @@
 
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
+#include "metrics/vocabulary.hpp"
 
 namespace weir::balancer {
 
@@ -36,6 +38,7 @@ struct PrefixFound {
   std::uint32_t answer = 0;        ///< Of `held`: the answer before, as much of it as is believed.
   std::uint32_t answer_whole = 0;  ///< The whole answer before.
   std::uint32_t depth = 0;         ///< How much was used since.
+  std::uint32_t anchors = 0;       ///< Anchors of the prompt up to the end of `held`.
 };
 
 /// The expectation of a replica when it got a prompt.
@@ -43,6 +46,7 @@ struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
+  std::uint32_t sent = 0;  ///< The index's clock when the replica got it.
 };
 
 /// The usage that a replica reported at the end of an answer.
@@ -72,6 +76,10 @@ class ReplicaPrefixes {
   void told(Tokens capacity);
   /// The holdings were wiped.
   void wiped(PrefixWipe why);
+  /// Returns the cached tokens of an answer with a usage of its prompt, whose report is `cached`. SGLang and many
+  /// versions of vLLM leave out a count of 0: where a replica has reported hits by this API, and never a 0, no count is
+  /// a 0. Returns nothing if the count is unknown.
+  std::optional<Tokens> told_cached(metrics::Api api, std::optional<Tokens> cached);
   /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
   bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
 
@@ -98,6 +106,8 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
+  bool hit_since_wipe_ = true;
+  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which the replica has reported such counts.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
   Tokens granularity_ = 1, divides_ = 0;
