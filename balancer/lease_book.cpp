@@ -17,8 +17,8 @@ constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
 /// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
 
-/// True if the replica may have computed the prompt although no token came: a client may leave an answer that shows none
-/// long after that.
+/// True if the replica may have computed the prompt although no token came: a client may leave an answer that shows
+/// none long after that.
 bool may_have_computed(const LedgerEntry& entry, const LeaseEnd& end) {
   return end.cause == EndCause::client_left && !shows_tokens(*entry.facts);
 }

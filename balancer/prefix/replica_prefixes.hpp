@@ -107,7 +107,7 @@ class ReplicaPrefixes {
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
   bool hit_since_wipe_ = true;
-  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which the replica has reported such counts.
+  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
   Tokens granularity_ = 1, divides_ = 0;

@@ -299,7 +299,8 @@ TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWentOnceKappaSaysSo) {
 
 /// A prompt that was refused was not computed, nor was one of which the client or the replica left before its end.
 TEST_F(PoolPrefix, APromptWithoutATokenIsNotHeld) {
-  for (const EndCause cause : {EndCause::replica_failed, EndCause::client_erred, EndCause::client_left, EndCause::unsent}) {
+  for (const EndCause cause :
+       {EndCause::replica_failed, EndCause::client_erred, EndCause::client_left, EndCause::unsent}) {
     specs.clear();
     begin(1);
     serve(1, 2000, 1, 0);
