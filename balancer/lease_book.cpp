@@ -17,6 +17,12 @@ constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
 /// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
 
+/// True if the replica may have computed the prompt although no token came: a client may leave an answer that shows
+/// none long after that.
+bool may_have_computed(const LedgerEntry& entry, const LeaseEnd& end) {
+  return end.cause == EndCause::client_left && !shows_tokens(*entry.facts);
+}
+
 /// Returns the prompt that one sequence of the request has for sure. An unknown one may be empty. A list of prompts
 /// comes as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
 Tokens prompt_of_sequence(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
@@ -127,7 +133,10 @@ void LeaseBook::leave_unread(const LedgerEntry& entry, bool unread) {
   pool_.replicas[entry.key.index].ledger.leave_unread(entry.ticket, unread, pool_.latest);
 }
 
-Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
+Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
+  LeaseEnd end = reported;
+  if (end.prompt_tokens)
+    end.cached_tokens = pool_.prefixes.told_cached(entry.key.index, entry.facts->api, end.cached_tokens);
   PoolReplica& replica = pool_.replicas[entry.key.index];
   // A replica that failed may have worked on the prompt in vain, which leaves later (TokenLedger::failure_memory).
   const bool failed = end.cause == EndCause::replica_failed;
@@ -144,7 +153,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& end) {
     if (end.cause == EndCause::answered) {
       pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
                               {end.prompt_tokens, end.cached_tokens, end.output_tokens});
-    } else if (!closed.first_token && entry.prefix->prompt) {
+    } else if (!closed.first_token && entry.prefix->prompt && !may_have_computed(entry, end)) {
       pool_.prefixes.failed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
     }
   }

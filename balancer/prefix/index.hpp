@@ -75,6 +75,10 @@ class PrefixIndex {
   void failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
   /// Forgets what all replicas hold, and gives the table's memory back. What was learned of the replicas stays.
   void forget_prompts();
+  /// Returns the cached tokens of an answer: see ReplicaPrefixes.
+  std::optional<Tokens> told_cached(ReplicaIndex replica, metrics::Api api, std::optional<Tokens> cached) {
+    return replicas_[replica].told_cached(api, cached);
+  }
 
   const ReplicaPrefixes& of(ReplicaIndex replica) const { return replicas_[replica]; }
   std::size_t places() const { return replicas_.size(); }

@@ -15,7 +15,14 @@ void ReplicaPrefixes::told(Tokens capacity) {
 void ReplicaPrefixes::wiped(PrefixWipe why) {
   misses_ = too_deep_ = 0;
   if (why == PrefixWipe::missed) found_since_miss_wipe_ = false;
+  hits_by_api_ = zeros_by_api_ = 0;  // Another engine may have taken the replica's place.
   ++sums_.wipes[static_cast<std::size_t>(why)];
+}
+
+std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::optional<Tokens> cached) {
+  const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(api);
+  if (cached) (*cached > 0 ? hits_by_api_ : zeros_by_api_) |= bit;
+  return cached || (hits_by_api_ & ~zeros_by_api_ & bit) == 0 ? cached : Tokens{0};
 }
 
 bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached) {

@@ -18,6 +18,7 @@
 
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
+#include "metrics/vocabulary.hpp"
 
 namespace weir::balancer {
 
@@ -74,6 +75,10 @@ class ReplicaPrefixes {
   void told(Tokens capacity);
   /// The holdings were wiped.
   void wiped(PrefixWipe why);
+  /// Returns the cached tokens of an answer with a usage of its prompt, whose report is `cached`. SGLang and many
+  /// versions of vLLM leave out a count of 0: where a replica has reported hits by this API, and never a 0, no count is
+  /// a 0. Returns nothing if the count is unknown.
+  std::optional<Tokens> told_cached(metrics::Api api, std::optional<Tokens> cached);
   /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
   bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
 
@@ -100,6 +105,7 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
+  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which the replica has reported such counts.
   bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;

@@ -56,6 +56,7 @@ std::vector<forecast::Scenario> scenarios_of(const PlanOptions& options, const f
 }
 
 int run_plan(PlanOptions& options) {
+  refuse_mixed({{"--json", options.json}, {"--html", options.html}});
   Sink json(options.json), html(options.html);
   auto file = opened("the request log ", options.log);
   forecast::ServedLog log;

@@ -297,12 +297,50 @@ TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWentOnceKappaSaysSo) {
   EXPECT_LE(computed, 4000u * 13 / 10 + 8 * 64) << "The prefix is computed at most 1.3 times.";
 }
 
-TEST_F(PoolPrefix, ARequestThatFailedThereIsNotHeld) {
+/// A prompt that was refused was not computed, nor was one of which the client or the replica left before its end.
+TEST_F(PoolPrefix, APromptWithoutATokenIsNotHeld) {
+  for (const EndCause cause :
+       {EndCause::replica_failed, EndCause::client_erred, EndCause::client_left, EndCause::unsent}) {
+    specs.clear();
+    begin(1);
+    serve(1, 2000, 1, 0);
+    Lease lease = admitted(offer(2, 3000, 2));
+    EXPECT_EQ(load(0, 2).prefix_held, 5000u) << "Siblings see it at once.";
+    lease.end(LeaseEnd(cause), at(2));
+    EXPECT_EQ(load(0, 2).prefix_held, 2000u) << static_cast<int>(cause);
+    Lease longer = admitted(offer(1, 2500, 3));
+    longer.end(LeaseEnd(cause), at(3));
+    EXPECT_EQ(load(0, 3).prefix_held, 2000u) << "Its beginning was there before.";
+  }
+}
+
+/// SGLang, for one, leaves out a count of 0. Hits have shown that the replica counts.
+TEST_F(PoolPrefix, ACountThatIsLeftOutIsAMissWhereHitsAreReported) {
   begin(1);
-  Lease lease = admitted(offer(1, 2000, 1));
-  EXPECT_EQ(load(0, 1).prefix_held, 2000u) << "Siblings see it at once.";
-  lease.end(LeaseEnd(EndCause::replica_failed), at(1));
-  EXPECT_LT(load(0, 1).prefix_held, 2000u);
+  for (int i = 0; i < 8; ++i) serve(1, 2000, i);
+  EXPECT_EQ(load(0, 9).prefix.judged, 0u) << "It may be that the replica never counts.";
+  serve(1, 2000, 10, 1984);
+  for (int i = 0; i < 3; ++i) serve(1, 2000, 11 + i);
+  EXPECT_EQ(load(0, 14).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 1u);
+  for (int i = 0; i < 8; ++i) serve(1, 2000, 15 + i);
+  EXPECT_EQ(load(0, 24).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 1u)
+      << "An engine that does not count may have taken its place.";
+}
+
+TEST_F(PoolPrefix, ACountThatIsLeftOutIsUnknownWhereZerosAreReported) {
+  begin(1);
+  serve(1, 2000, 1, 0);
+  serve(1, 2000, 2, 1984);
+  for (int i = 0; i < 8; ++i) serve(1, 2000, 3 + i);
+  EXPECT_EQ(load(0, 12).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+}
+
+/// A cache that was flushed is found empty once. Where nothing is ever found, it is switched off.
+TEST_F(PoolPrefix, ACacheThatIsSwitchedOffIsNotBelieved) {
+  begin(1);
+  for (int i = 0; i < 60; ++i) serve(1, 2000, i, 0);
+  EXPECT_LT(load(0, 61).prefix_believed, 0.2);
+  EXPECT_LE(load(0, 61).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 8u);
 }
 
 /// A request that a replica refuses has computed nothing there, and neither has one that is gone at once.
@@ -376,6 +414,8 @@ TEST_F(PoolPrefix, OtherPoliciesDoNotLook) {
   pool->set_policy(config::Policy::least_queued_tokens, 0.05);
   serve(1, 2000, 3);
   EXPECT_EQ(load(0, 4).prefix.looked_up + load(1, 4).prefix.looked_up, 2000u);
+  pool->set_policy(config::Policy::round_robin, 0.05);
+  EXPECT_EQ(load(0, 5).prefix_held + load(1, 5).prefix_held, 0u) << "Who knows what they hold when it is asked again?";
 }
 
 }  // namespace

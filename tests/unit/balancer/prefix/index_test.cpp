@@ -99,6 +99,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
       const auto prediction = send(prompt, to);
       if (random() % 8 == 0) {
         index.failed(prompt, prediction, to);
+        ASSERT_EQ(held(prompt, to), prediction.found.held) << "What was there before still is, and no more.";
       } else {
         for (const auto& anchor : prompt.anchors) known[to].insert(anchor.key);
       }
@@ -114,6 +115,16 @@ TEST_F(Prefixes, SayWhatAMapSays) {
       }
     }
   }
+}
+
+TEST_F(Prefixes, APromptThatFailedTakesNothingFromALaterOne) {
+  places(1);
+  const auto first = prompt_of({1, 2, 3}), later = prompt_of({1, 2, 4});
+  const auto prediction = send(first, 0);
+  send(later, 0);
+  index.failed(first, prediction, 0);
+  EXPECT_EQ(held(first, 0), 2 * tokens_a_part) << "The later one has that, too.";
+  EXPECT_EQ(held(later, 0), 3 * tokens_a_part);
 }
 
 TEST_F(Prefixes, ReplicasThatComeTakeNothingFromTheOthers) {
