@@ -30,10 +30,10 @@ constexpr RequestMember common[] = {
     {Place::root, "chat_template_kwargs", Place::seed_tree},
     {Place::root, "documents", Place::seed_tree},
     {Place::root, "reasoning_effort", Place::seed_tree},
-    {Place::root, "add_special_tokens", Place::seed_tree},        // The prompt begins with them.
-    {Place::root, "prompt_logprobs", Place::whole_prompt},        // vLLM's.
-    {Place::root, "truncate_prompt_tokens", Place::whole_prompt}, // vLLM's.
-    {Place::root, "cache_prompt", Place::cache_prompt},           // llama.cpp's.
+    {Place::root, "add_special_tokens", Place::seed_tree},         // The prompt begins with them.
+    {Place::root, "prompt_logprobs", Place::whole_prompt},         // vLLM's.
+    {Place::root, "truncate_prompt_tokens", Place::whole_prompt},  // vLLM's.
+    {Place::root, "cache_prompt", Place::cache_prompt},            // llama.cpp's.
 };
 
 RequestMembers members_of(const Dialect& dialect) {

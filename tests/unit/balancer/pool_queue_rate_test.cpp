@@ -31,7 +31,8 @@ TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
   EXPECT_EQ(refused.reason, Reason::too_late);
   EXPECT_EQ(refused.retry_after, seconds_told(2900 + 200 + 100)) << "these wait, and 100 are being worked on";
   EXPECT_EQ(refuse({"the same", 200}, 20).retry_after, seconds_told(2900 + 200 + 100)) << "it counts once";
-  EXPECT_EQ(refuse({.name = "the next", .prompt = 1300, .bytes = 2}, 20).retry_after, seconds_told(2900 + 200 + 100 + 1300))
+  EXPECT_EQ(refuse({.name = "the next", .prompt = 1300, .bytes = 2}, 20).retry_after,
+            seconds_told(2900 + 200 + 100 + 1300))
       << "the refused one comes back before it";
   wait({"another key has its turn soon", 200, 5}, 20);
   EXPECT_EQ(refuse({.name = "its own deadline", .prompt = 200, .key = 6, .deadline = at(22)}, 20).reason,
