@@ -57,12 +57,15 @@ struct PoolState {
     return std::min(oracle(*request.facts, replica), request.prompt > 0 ? request.prompt - 1 : 0);
   }
 
-  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds most of the prompt
-  /// that was looked up last. A beginning that many prompts have is needed on every replica, so that it is no waste to
-  /// compute it there: half the price after so many uses.
-  double price_of_waste(ReplicaIndex best) const {
-    constexpr double uses_of_half = 32;
-    return (kappa - 1) / (1 + prefixes.uses(best) / uses_of_half);
+  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds `held` tokens of
+  /// the prompt that was looked up last, most of all: -1 where it costs nothing. A beginning that many prompts have is
+  /// computed once for all those that follow, so its price falls below 1 with its uses. Otherwise the replica that had
+  /// it first would get all of them, however many answers it is writing.
+  double price_of_waste(ReplicaIndex best, Tokens held) const {
+    constexpr double uses_of_quarter = 32;
+    const double share = 1 + prefixes.uses(best) / uses_of_quarter;
+    const double price = kappa / (share * share);
+    return price * static_cast<double>(held) < static_cast<double>(PrefixIndex::least_cached) ? -1 : price - 1;
   }
 
   /// Lets time pass. Returns the latest time.

@@ -3,8 +3,8 @@
 //   score = (prefill_left + uncached + waste + decode_weight * decode_left) / (weight * speed)
 //
 // Tokens that a replica is believed to hold need not be computed. Waste is the price of what it would compute although
-// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the least waste, then to the
-// fewest in flight, then at random. The load of others does not belong to it: see docs/design.md.
+// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the fewest uncached tokens, then to
+// the fewest in flight, then at random. The load of others does not belong to it: see docs/design.md.
 #pragma once
 
 #include <tuple>
@@ -25,7 +25,7 @@ class LeastQueuedTokens final : public Policy {
 
   std::size_t choose(Tokens prompt, std::span<const ReplicaView> replicas, Random& random) override {
     return lowest(replicas, random,
-                  [&](const ReplicaView& r) { return std::tuple(score(prompt, r), r.waste, r.in_flight); });
+                  [&](const ReplicaView& r) { return std::tuple(score(prompt, r), r.uncached(prompt), r.in_flight); });
   }
 
  private:

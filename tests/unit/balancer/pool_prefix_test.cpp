@@ -282,8 +282,8 @@ TEST_F(PoolPrefix, ReplicasThatRefuseConnectionsOrHaveStartedAnewHoldNothing) {
   EXPECT_EQ(wipes[static_cast<std::size_t>(PrefixWipe::restarted)], 1u);
 }
 
-TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWentOnceKappaSaysSo) {
-  begin(4, 1.5);
+TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWent) {
+  begin(4, {});
   std::vector<Lease> siblings;
   for (int i = 0; i < 8; ++i) {
     PlacementRequest placement{shared(prompt_of(4000 + 64))};
@@ -295,6 +295,25 @@ TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWentOnceKappaSaysSo) {
   Tokens computed = 0;
   for (ReplicaIndex i = 0; i < 4; ++i) computed += load(i, 1).prefill_left;
   EXPECT_LE(computed, 4000u * 13 / 10 + 8 * 64) << "The prefix is computed at most 1.3 times.";
+}
+
+/// A beginning that all prompts have is computed on each replica once: else one of them would write all answers.
+TEST_F(PoolPrefix, AHotBeginningSpreadsOverAllReplicas) {
+  begin(4, {});
+  std::vector<std::size_t> requests(4);
+  std::vector<Lease> writing;
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    const double now = 1 + 0.1 * static_cast<double>(i);
+    PlacementRequest placement{shared(prompt_of(1100))};
+    auto prefix = *prefix_of(1, 1000);
+    prefix.anchors.push_back({1'000'000 + i, 1100});
+    placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+    writing.push_back(admitted(pool->offer(placement, at(now))));
+    ++requests[writing.back().replica()];
+    writing.back().first_token(at(now));
+    if (writing.size() > 20) writing.erase(writing.begin());
+  }
+  for (const std::size_t of_one : requests) EXPECT_GT(of_one, 60u);
 }
 
 /// A prompt that was refused was not computed, nor was one of which the client or the replica left before its end.
