@@ -140,9 +140,12 @@ void wrong_estimates(const Now& now, Cases& cases) {
 
 void coalescing_upstream(const Now& now, Cases& cases) {
   constexpr double least = 20, bad = 0.5, good = 0.3;
+  // Loops that are late read several tokens at once, whoever sent them.
+  constexpr double own_delay = 0.010;
+  const bool own = now.weir.loop_delay_p99.value_or(0) > own_delay;
   for (const auto& one : now.replicas) {
     if (one.leaving) continue;
-    if (one.streams_60s < least) {
+    if (own || one.streams_60s < least) {
       cases.push_back({one.row, Sign::unknown});
       continue;
     }

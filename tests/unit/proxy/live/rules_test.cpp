@@ -343,6 +343,21 @@ TEST(Rules, ASaturatedPoolIsToldWhatWouldHelp) {
   }
 }
 
+/// Loops that are late gather tokens themselves.
+TEST(Rules, AnUpstreamIsNotBlamedForWhatWeirsOwnLoopsDo) {
+  Fleet fleet(3);
+  Findings findings(rules());
+  fleet.replicas[2].coalesced = 0.9;
+  const auto is_blamed = [&](double delay) {
+    fleet.now.weir.loop_delay_p99 = delay;
+    for (int i = 0; i < 130; ++i) findings.tick(fleet.second());
+    return std::ranges::any_of(findings.standing(), [](const auto& one) { return one.what == "coalescing_upstream"; });
+  };
+  EXPECT_FALSE(is_blamed(0.1));
+  EXPECT_TRUE(is_blamed(0.005));
+  EXPECT_FALSE(is_blamed(0.1)) << "forgotten after two minutes";
+}
+
 /// What goes by time ends with the time, though it begins anew at once: the old finding says nothing of the new time.
 TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
   using Set = void (*)(Fleet& fleet, double seconds);
