@@ -43,8 +43,8 @@ class StampedSocket {
   /// Returns when the kernel had received what the last read brought.
   Moment arrived() const { return arrived_; }
 
-  /// Reads as Asio's socket does, into the first buffer that has room. Without room it waits for nothing: a TLS stream asks
-  /// so to be called later.
+  /// Reads as Asio's socket does, into the first buffer that has room. Without room it waits for nothing: a TLS stream
+  /// asks so to be called later.
   template <class Buffers, class Handler>
   auto async_read_some(const Buffers& buffers, Handler&& handler) {
     const auto read = [this, room = first_of(buffers), waited = false](auto& self,
