@@ -2,8 +2,8 @@
 //
 // Users start at so many a second. Each sends a request, waits for its answer, thinks, and sends again. A stage is
 // measured from the moment at which all of its users are there, for the time that was asked for. Locust counts from the
-// first user's start. Where rates are tried in place of users, a stage is an open load: requests come at its rate, whatever
-// the answers do, and it is measured for the time that was asked for, behind its warm-up.
+// first user's start. Where rates are tried in place of users, a stage is an open load: requests come at its rate,
+// whatever the answers do, and it is measured for the time that was asked for, behind its warm-up.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ Stage stage_of(std::span<const load::Result> results, const Window& window,
 /// A stage meets the objective if so large a share of its requests does.
 inline constexpr double least_attainment = 0.99;
 
-/// Returns the stage of the highest number of users, or the highest rate, up to which every stage met the objective; null
-/// if the first did not. `stages` are in rising order.
+/// Returns the stage of the highest number of users, or the highest rate, up to which every stage met the objective;
+/// null if the first did not. `stages` are in rising order.
 const Stage* peak_of(std::span<const Stage> stages);
 
 struct UsersSettings {

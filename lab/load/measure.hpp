@@ -60,7 +60,8 @@ struct Measured {
 void write_members(JsonWriter& json, const Measured& measured);
 
 /// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
-/// ends. Throws std::invalid_argument if the URL or `ca` cannot be used, std::runtime_error if its name cannot be resolved.
+/// ends. Throws std::invalid_argument if the URL or `ca` cannot be used, std::runtime_error if its name cannot be
+/// resolved.
 Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result = {});
 
 }  // namespace weir::lab::load

@@ -11,8 +11,8 @@
 namespace weir::lab::net {
 
 /// Returns a context that demands a certificate of an authority in the PEM file `ca`, or, if that is "", of one in
-/// OpenSSL's default store (SSL_CERT_FILE and SSL_CERT_DIR change that). Throws std::invalid_argument with a sentence if
-/// the file cannot be used.
+/// OpenSSL's default store (SSL_CERT_FILE and SSL_CERT_DIR change that). Throws std::invalid_argument with a sentence
+/// if the file cannot be used.
 std::shared_ptr<boost::asio::ssl::context> client_context(const std::string& ca);
 
 /// Lets a connection that is to begin name this host, a name or an address, and demand its certificate.

@@ -10,6 +10,7 @@
 #include <boost/asio/compose.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstddef>
 #include <utility>
@@ -42,17 +43,19 @@ class StampedSocket {
   /// Returns when the kernel had received what the last read brought.
   Moment arrived() const { return arrived_; }
 
-  /// Reads as Asio's socket does, into the first buffer that has room.
+  /// Reads as Asio's socket does, into the first buffer that has room. Without room it waits for nothing: a TLS stream
+  /// asks so to be called later.
   template <class Buffers, class Handler>
   auto async_read_some(const Buffers& buffers, Handler&& handler) {
     const auto read = [this, room = first_of(buffers), waited = false](auto& self,
                                                                        boost::system::error_code ec = {}) mutable {
-      if (waited && ec) return self.complete(ec, 0);
+      if (waited && (ec || room.size() == 0)) return self.complete(ec, 0);
       if (waited) {
         const std::size_t n = receive(room, ec);
         if (ec != boost::asio::error::would_block) return self.complete(ec, n);
       }
       waited = true;
+      if (room.size() == 0) return boost::asio::post(socket_.get_executor(), std::move(self));
       socket_.async_wait(Tcp::wait_read, std::move(self));
     };
     return boost::asio::async_compose<Handler, void(boost::system::error_code, std::size_t)>(read, handler, socket_);

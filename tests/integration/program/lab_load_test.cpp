@@ -65,7 +65,7 @@ TEST(LabLoad, OverTlsDemandsACertificateOfAnAuthorityForTheHost) {
   const auto done = ask(right, {"--ca", ca, "--json", report.string()});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   const auto read = json::parse(read_file(report)).as_object();
-  EXPECT_EQ(read.at("requests_ok"), 8);
+  EXPECT_EQ(read.at("requests_ok"), 8) << json::serialize(read);
   EXPECT_GT(number(read.at("ttft_s").as_object(), "p50"), 0);
   EXPECT_LE(right.handshakes(), 4u) << "connections are kept";
   const auto unknown = ask(right, {});

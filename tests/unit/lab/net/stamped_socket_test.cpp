@@ -102,6 +102,23 @@ TEST_F(StampedSocketTest, FillsTheFirstBufferWithRoomAndLeavesTheRest) {
   EXPECT_EQ(room_[0], 'c');
 }
 
+TEST_F(StampedSocketTest, WithoutRoomIsCalledLaterAndTakesNothing) {
+  for (const bool there : {false, true}) {
+    if (there) send("abc");
+    read_.reset();
+    begin_read(asio::buffer(room_, 0));
+    EXPECT_EQ(read_, std::nullopt) << "not from inside the call";
+    io_.restart();
+    io_.poll();
+    EXPECT_EQ(read_, 0u);
+    EXPECT_FALSE(ec_) << "it is no end of the connection";
+  }
+  begin_read(asio::buffer(room_));
+  io_.restart();
+  io_.run();
+  EXPECT_EQ(read_, 3u);
+}
+
 TEST_F(StampedSocketTest, EndsWithTheConnection) {
   writer_.close();
   begin_read(asio::buffer(room_));
