@@ -149,7 +149,7 @@ Answering of_live(Call call) {
 
 template <Rollouts::Wish wish>
 Answering rollout(Call call) {
-  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now());
+  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body);
 }
 
 template <bool on>
