@@ -25,6 +25,8 @@ using Client = std::optional<std::uint64_t>;
 struct Caller {
   Client client{};
   bool gives_work = true;
+  /// Set where the content of the request was refused: the number by which it belongs to a side of a split.
+  std::optional<std::uint64_t> refused{};
 };
 
 class FailedClients {

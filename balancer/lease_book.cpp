@@ -87,6 +87,7 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
   if (shows) replica.rates.prompt_began(tickets_);
+  if (shows) pool_.split.begin_wait(tickets_, Split::number_of(*request.facts, request.lot), pool_.latest);
   ++pool_.in_flight;
 
   LedgerEntry entry;
@@ -120,6 +121,7 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
 Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   PoolReplica& replica = pool_.replicas[entry.key.index];
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
+  pool_.split.end_wait(entry.ticket);
   if (!output) return 0;
   prompt_finished(replica, entry.prompt - entry.cached());
   if (shows_tokens(*entry.facts)) {
@@ -143,6 +145,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
   const TokenLedger::Closed closed =
       replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
   --pool_.in_flight;
+  pool_.split.end_wait(entry.ticket);
   if (failed) {
     replica.rests_until = pool_.latest + rest_after_failure;
     replica.rests_for_all =

@@ -40,14 +40,17 @@ void Pool::set_prefix_aware(bool aware, std::optional<double> kappa) {
 
 void Pool::set_split(std::optional<double> share, Moment now) {
   core_.free_room(now, [&](PoolParts& parts) {
-    if (!share) parts.state.split = Split();
-    parts.state.split.share = share;
+    parts.state.split.set(share);
     parts.state.close_candidates();
   });
 }
 
 SplitFigures Pool::split() {
   return core_.locked([](PoolParts& parts) -> SplitFigures { return parts.state.split; });
+}
+
+void Pool::note_overdue(Moment sent_before) {
+  core_.locked([&](PoolParts& parts) { parts.state.split.note_overdue(sent_before); });
 }
 
 void Pool::set_prefix_oracle(PrefixOracle oracle) {

@@ -49,6 +49,8 @@ class Pool final : public LeaseOwner {
   void set_split(std::optional<double> share, Moment now);
   /// Returns the counts of the split; all zeros without one.
   SplitFigures split();
+  /// Counts the streams of a split that were sent before that moment and have no first token yet, each once.
+  void note_overdue(Moment sent_before);
 
   /// Replaces the set, which nothing else does. Replicas are matched by name and url. A replica that is no longer named
   /// takes no more requests, and gives its index back when its last lease has ended. Returns the index of each spec, in

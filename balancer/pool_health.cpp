@@ -20,6 +20,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
     // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
     if (sign == Sign::failed_alone) sign = latest < absolved_until_ ? Sign::absolved : Sign::failed;
     if (parts.state.split.is_on()) parts.state.split.note(replica->spec.candidate, sign);
+    if (caller.refused) parts.state.split.note_refused(*caller.refused);
     const bool to_blame = note_end(replicas, *replica, sign, caller, latest) || sign == Sign::connect_timed_out;
     replica->health.showed(sign, may_be_ejected && to_blame, latest);
     // Nobody listens any more: whatever comes back there has computed nothing.

@@ -7,10 +7,14 @@
 // A Pool owns it and calls it under its mutex. No clock is read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <unordered_set>
 
 #include "balancer/health.hpp"
+#include "balancer/token_ledger.hpp"
 #include "balancer/waiting_queue.hpp"
 
 namespace weir::balancer {
@@ -20,6 +24,10 @@ namespace weir::balancer {
 struct SideCounts {
   std::uint64_t ended = 0;
   std::uint64_t failed = 0;  ///< Failures among them, by the replica's own fault.
+  /// Conversations, or requests without one, whose content a replica refused; and whose stream had no first token in
+  /// time. They count for the side that was drawn for them, whichever had the request, and once while the share stays
+  /// as it is: a client may repeat one bad request without an end, and each time it goes to the same side.
+  std::uint64_t refused = 0, overdue = 0;
 };
 
 struct SplitFigures {
@@ -32,11 +40,26 @@ struct Split : SplitFigures {
   bool is_on() const { return share.has_value(); }
   /// True if the candidate's replicas get nothing.
   bool closes_candidate() const { return share && *share <= 0; }
+  /// True if each side has a part of the requests.
+  bool has_two_sides() const { return share && *share > 0 && *share < 1; }
 
+  /// Begins, changes or ends the split.
+  void set(std::optional<double> wanted) {
+    if (wanted == share) return;
+    if (!wanted) *this = Split();
+    share = wanted;
+    refused_.clear();
+    overdue_.clear();
+    if (!has_two_sides()) waits_.clear();
+  }
+
+  /// Returns the number by which a request belongs to a side. `lot` is for a request without a conversation.
+  static std::uint64_t number_of(const metrics::wire::RequestFacts& facts, std::uint64_t lot) {
+    return facts.conversation != 0 ? facts.conversation : lot;
+  }
   /// Returns the side of a request. The pool is split.
   bool gives_candidate(const WaitingRequest& request) const {
-    const std::uint64_t conversation = request.facts->conversation;
-    return belongs(conversation != 0 ? conversation : request.lot, *share);
+    return belongs(number_of(*request.facts, request.lot), *share);
   }
   static bool belongs(std::uint64_t number, double share) {
     return share >= 1 || static_cast<double>(number) < share * 0x1p64;
@@ -63,6 +86,40 @@ struct Split : SplitFigures {
         return;
     }
   }
+
+  /// A replica refused the content of the request with this number.
+  void note_refused(std::uint64_t number) { count(refused_, number, &SideCounts::refused); }
+
+  /// A stream is sent to a replica, and waits for its first token.
+  void begin_wait(TokenLedger::Ticket ticket, std::uint64_t number, Moment now) {
+    if (has_two_sides()) waits_.emplace(ticket, Wait{number, now});
+  }
+  /// Its first token came, or its attempt ended.
+  void end_wait(TokenLedger::Ticket ticket) { waits_.erase(ticket); }
+  /// Counts the streams that were sent before that moment and still wait, each once.
+  void note_overdue(Moment sent_before) {
+    while (!waits_.empty() && waits_.begin()->second.since < sent_before) {
+      count(overdue_, waits_.begin()->second.number, &SideCounts::overdue);
+      waits_.erase(waits_.begin());
+    }
+  }
+
+ private:
+  /// More numbers are not told apart, and not counted. Equal sides have shown by then that they are.
+  static constexpr std::size_t most_numbers = 65'536;
+  using Numbers = std::unordered_set<std::uint64_t>;
+  struct Wait {
+    std::uint64_t number;
+    Moment since;
+  };
+
+  void count(Numbers& seen, std::uint64_t number, std::uint64_t SideCounts::* what) {
+    if (!has_two_sides() || seen.size() >= most_numbers || !seen.insert(number).second) return;
+    ++((belongs(number, *share) ? candidate : stable).*what);
+  }
+
+  Numbers refused_, overdue_;
+  std::map<TokenLedger::Ticket, Wait> waits_;  ///< In the order in which they were sent.
 };
 
 }  // namespace weir::balancer

@@ -401,6 +401,7 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
       ->check(CLI::IsMember({"start", "status", "pause", "promote", "abort"}));
   command->add_option("name", options.name, "Its name in the settings; may be left out where there is one rollout");
   command->add_flag("--json", options.json, "With status: as JSON, as GET /api/rollout has it");
+  command->add_option("--to", options.to, "With promote: the step to go to, such as 25%, instead of the next one");
   add_admin(*command, options.admin);
   command->footer(
       "Examples:\n"
@@ -408,6 +409,7 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
       "  weir rollout status\n"
       "  weir rollout pause fp8     keeps the share that the candidate has\n"
       "  weir rollout promote fp8   takes the next step now, whatever the gate says\n"
+      "  weir rollout promote fp8 --to 25%\n"
       "  weir rollout abort fp8     the candidate gets no more requests, at once\n\n"
       "A rollout goes back by itself when the candidate is worse, fails or is out; its state outlasts\n"
       "reloads and restarts: docs/howto.md, \"Roll out a new version\".");

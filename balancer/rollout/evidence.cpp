@@ -22,6 +22,15 @@ double log_at_most(double most, double n, double p) {
   return log_choose(n, greatest) + greatest * std::log(p) + (n - greatest) * std::log1p(-p) + std::log(sum);
 }
 
+/// Returns the evidence of k events of the candidate beside c others, where each is the candidate's with probability p.
+/// The integral of q^k (1-q)^c over (p, 1) is that over (0, 1), k! c! / (k+c+1)!, times the probability that k+c+1
+/// trials with p succeed at most k times.
+double evidence_of(double k, double c, double p) {
+  if (p <= 0 || p >= 1) return 1;
+  const double log_integral = -log_choose(k + c, k) - std::log(k + c + 1) + log_at_most(k, k + c + 1, p);
+  return std::exp(log_integral - std::log1p(-p) - k * std::log(p) - c * std::log1p(-p));
+}
+
 }  // namespace
 
 Counts& Counts::operator+=(const Counts& more) {
@@ -34,17 +43,21 @@ Counts& Counts::operator+=(const Counts& more) {
   return *this;
 }
 
-/// The integral of q^k (1-q)^c over (p, 1) is that over (0, 1), k! c! / (k+c+1)!, times the probability that k+c+1
-/// trials with p succeed at most k times.
+Drawn& Drawn::operator+=(const Drawn& more) {
+  candidate += more.candidate;
+  stable += more.stable;
+  return *this;
+}
+
 double evidence(const Counts& counts, double intended) {
   const auto requests = static_cast<double>(counts.candidate + counts.stable);
   const double p = (static_cast<double>(counts.candidate) + requests_of_intended_share * intended) /
                    (requests + requests_of_intended_share);
-  if (p <= 0 || p >= 1) return 1;
-  const auto k = static_cast<double>(counts.candidate_bad), c = static_cast<double>(counts.stable_bad);
-  const double log_integral =
-      -log_choose(k + c, k) - std::log(k + c + 1) + log_at_most(k, k + c + 1, p);
-  return std::exp(log_integral - std::log1p(-p) - k * std::log(p) - c * std::log1p(-p));
+  return evidence_of(static_cast<double>(counts.candidate_bad), static_cast<double>(counts.stable_bad), p);
+}
+
+double evidence(const Drawn& drawn, double share) {
+  return evidence_of(static_cast<double>(drawn.candidate), static_cast<double>(drawn.stable), share);
 }
 
 }  // namespace weir::balancer::rollout

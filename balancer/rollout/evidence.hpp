@@ -1,5 +1,5 @@
 // How sure it is that a candidate does worse than the replicas beside it, by events that are rare in both: failures of
-// the split requests, or misses of an objective.
+// the split requests, misses of an objective, conversations that were refused or got no first token in time.
 //
 // If both sides are equal, each event is the candidate's with a probability of p, its share of the requests. The value
 // is that of an e-process: the likelihood of the events under a share q > p, with all q in (p, 1) equally likely
@@ -21,11 +21,21 @@ struct Counts {
   bool operator==(const Counts&) const = default;
 };
 
+/// Events of conversations, each counted once, and for the side that was drawn for it. So its side has the intended
+/// share as its probability, however many requests it has and wherever these went.
+struct Drawn {
+  std::uint64_t candidate = 0, stable = 0;
+
+  Drawn& operator+=(const Drawn& more);
+  bool operator==(const Drawn&) const = default;
+};
+
 /// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
 inline constexpr double requests_of_intended_share = 20;
 
 /// Returns the evidence, above 0. `intended` is the share that the candidate is to get. The cost grows with the root of
 /// the number of events.
 double evidence(const Counts& counts, double intended);
+double evidence(const Drawn& drawn, double share);
 
 }  // namespace weir::balancer::rollout

@@ -13,7 +13,7 @@ namespace {
 
 using Step = config::Rollout::Step;
 
-/// A single failure says nothing, however small the candidate's share.
+/// A single event says nothing, however small the candidate's share.
 constexpr std::uint64_t least_events = 2;
 
 bool is_last(const Step& step) { return step.share >= 1; }
@@ -25,6 +25,20 @@ std::string told(const Counts& counts, const std::string& what) {
   return of(counts.candidate_bad, counts.candidate) + " of the candidate's requests " + what + ", " +
          of(counts.stable_bad, counts.stable) + " of the others";
 }
+
+/// "3 conversations of the candidate's were refused, 1 of the others'"
+std::string told(const Drawn& drawn, const std::string& what) {
+  return std::to_string(drawn.candidate) + (drawn.candidate == 1 ? " conversation" : " conversations") +
+         " of the candidate's " + what + ", " + std::to_string(drawn.stable) + " of the others'";
+}
+
+std::uint64_t bad_of(const Counts& counts) { return counts.candidate_bad; }
+std::uint64_t bad_of(const Drawn& drawn) { return drawn.candidate; }
+
+constexpr auto refused = "had a request refused", hung = "waited too long for a first token";
+
+/// "shadow", or the share: the name of a step.
+std::string text_of(const Step& step) { return config::to_text(Step{step.shadow, step.share, {}}); }
 
 std::string seconds(double time) { return config::format_duration(config::Seconds(std::round(time))); }
 
@@ -40,7 +54,7 @@ std::optional<bool> Machine::shadow() const {
 }
 
 double Machine::evidence_limit() const {
-  constexpr double kinds = 2;  // Failures and misses.
+  constexpr double kinds = 4;  // Failures, misses, refusals and hangs.
   const auto live =
       std::ranges::count_if(settings_.steps, [](const Step& one) { return !one.shadow && !is_last(one); });
   return kinds * static_cast<double>(std::max<std::ptrdiff_t>(1, live)) / false_return;
@@ -53,14 +67,20 @@ std::string Machine::step_text() const {
 /// The name of where the rollout stands: "shadow", "5%", "paused at 5%", "returned".
 std::string Machine::place() const {
   if (!is_under_way() && standing_.state != State::done) return std::string(name_of(standing_.state));
-  const auto at = step().shadow ? std::string("shadow") : config::percent(standing_.share);
-  return standing_.state == State::paused ? "paused at " + at : at;
+  return standing_.state == State::paused ? "paused at " + step_name() : step_name();
+}
+
+/// The name of the step, also where it is no longer among the steps.
+std::string Machine::step_name() const {
+  return text_of(Step{standing_.share <= 0, standing_.share, {}});
 }
 
 std::string Machine::figures() const {
   if (!is_live()) return "";
   auto text = told(standing_.failures, "failed");
   if (!settings_.slo.empty()) text += "; " + told(standing_.misses, "missed the objective '" + settings_.slo + "'");
+  if (standing_.refusals != Drawn()) text += "; " + told(standing_.refusals, refused);
+  if (standing_.hangs != Drawn()) text += "; " + told(standing_.hangs, hung);
   return text;
 }
 
@@ -100,7 +120,7 @@ Move Machine::hold(Reason reason, const std::string& why) {
 
 Word Machine::word_of(const Tick& tick) const {
   const bool enough = standing_.shadow_passed && standing_.failures.candidate >= least_requests;
-  return tick.gate == Word::unknown && is_live() && enough ? Word::pass : tick.gate;
+  return tick.gate == Word::unknown && is_live() && enough ? Word::pass : tick.gate.value_or(Word::unknown);
 }
 
 std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) const {
@@ -108,15 +128,17 @@ std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) co
     why = "none of the candidate's replicas takes requests";
     return Reason::out;
   }
-  const auto is_sure = [&](const Counts& counts, const std::string& what) {
+  const auto is_sure = [&](const auto& counts, const std::string& what) {
     const double found = evidence(counts, standing_.share);
-    if (counts.candidate_bad < least_events || found < evidence_limit()) return false;
+    if (bad_of(counts) < least_events || found < evidence_limit()) return false;
     why = told(counts, what) + " (evidence " + config::format_number(std::round(std::min(found, 1e9))) + ", limit " +
           config::format_number(evidence_limit()) + ")";
     return true;
   };
   if (is_live() && is_sure(standing_.failures, "failed")) return Reason::failures;
   if (is_live() && is_sure(standing_.misses, "missed the objective '" + settings_.slo + "'")) return Reason::misses;
+  if (is_live() && is_sure(standing_.refusals, refused)) return Reason::refusals;
+  if (is_live() && is_sure(standing_.hangs, hung)) return Reason::hangs;
   if (tick.gate != Word::worse) return std::nullopt;
   why = "the candidate is worse: " + tick.why;
   return Reason::worse;
@@ -129,6 +151,8 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   if (is_live()) {
     standing_.failures += tick.failures;
     standing_.misses += tick.misses;
+    standing_.refusals += tick.refusals;
+    standing_.hangs += tick.hangs;
   }
   std::string why;
   if (const auto reason = why_return(tick, why)) return leave(State::returned, *reason, why);
@@ -182,9 +206,25 @@ Answer Machine::pause() {
   return hold(Reason::pause, "it was paused");
 }
 
-Answer Machine::promote() {
+Answer Machine::promote(std::string_view from, std::string_view to) {
   if (!is_under_way()) return refusal("only one that is under way can be promoted; start begins one");
-  return enter(standing_.step + 1, Reason::promote, "it was promoted");
+  if (!from.empty() && from != step_name())
+    return "the rollout '" + settings_.name + "' stands at " + step_name() + ", and not at " + std::string(from) +
+           "; it was promoted, or moved by itself, meanwhile";
+  std::size_t next = standing_.step + 1;
+  if (!to.empty()) {
+    const auto found = std::ranges::find(settings_.steps, to, [](const Step& one) { return text_of(one); });
+    if (found == settings_.steps.end()) {
+      std::string steps;
+      for (const auto& one : settings_.steps) steps += (steps.empty() ? "" : ", ") + text_of(one);
+      return "the rollout '" + settings_.name + "' has no step " + std::string(to) + "; its steps are " + steps;
+    }
+    next = static_cast<std::size_t>(found - settings_.steps.begin());
+    if (next <= standing_.step)
+      return "the rollout '" + settings_.name + "' stands at " + step_name() + "; " + std::string(to) +
+             " is no step after that";
+  }
+  return enter(next, Reason::promote, "it was promoted");
 }
 
 Answer Machine::abort() {
@@ -231,12 +271,12 @@ std::optional<Move> Machine::find_step() {
     return std::nullopt;
   }
   const auto above = std::ranges::find_if(steps, [&](const Step& one) { return one.share > share; });
-  // The place is told by the step, which may be out of range now.
-  standing_.state = State::idle;
-  if (above == steps.begin() || is_shadow)
-    return leave(State::idle, Reason::settings, "its step is no longer in the settings");
+  const auto why = "its step " + step_name() + " is no longer in the settings";
+  if (above == steps.begin() || is_shadow) return leave(State::idle, Reason::settings, why);
+  const auto from = place();
   enter(static_cast<std::size_t>(above - steps.begin()) - 1, Reason::settings, "");
-  return hold(Reason::settings, "its step is no longer in the settings");
+  standing_.state = State::paused;
+  return moved(Reason::settings, from, why, "");
 }
 
 }  // namespace weir::balancer::rollout

@@ -5,9 +5,9 @@
 //   idle -> [shadow] -> live (1 %, 5 %, ...) -> done (100 %)
 //
 // A step ends when it has lasted its least time and the gate passes, or by promote. Whatever is known to be worse sends
-// the rollout back at once, in a paused one, too: a verdict of the gate, failures or misses by their evidence, or a
-// candidate without a replica that takes requests. Then, and after abort, the share is 0. A step whose gate is unknown
-// for unknown_limit pauses. A pause keeps the share.
+// the rollout back at once, in a paused one, too: a verdict of the gate; failures, misses, refusals or hangs by their
+// evidence; or a candidate without a replica that takes requests. Then, and after abort, the share is 0. A step whose
+// gate is unknown for unknown_limit pauses. A pause keeps the share.
 #pragma once
 
 #include <array>
@@ -44,13 +44,15 @@ enum class Reason : std::uint8_t {
   worse,     ///< The gate says that the candidate is worse.
   failures,  ///< Too many requests failed on the candidate.
   misses,    ///< Too many of its answers missed the objective.
+  refusals,  ///< It refuses what the others take.
+  hangs,     ///< Too many of its streams got no first token in time.
   out,       ///< None of its replicas takes requests.
   abort,
   settings,  ///< A reload changed the steps or the candidate.
 };
-inline constexpr std::array<std::string_view, 12> reason_names{"start",   "pass",   "promote", "pause",
-                                                               "unknown", "resume", "worse",   "failures",
-                                                               "misses",  "out",    "abort",   "settings"};
+inline constexpr std::array<std::string_view, 14> reason_names{"start",   "pass",  "promote",  "pause",  "unknown",
+                                                               "resume",  "worse", "failures", "misses", "refusals",
+                                                               "hangs",   "out",   "abort",    "settings"};
 constexpr std::string_view name_of(Reason reason) { return reason_names[static_cast<std::size_t>(reason)]; }
 
 /// The gate's word, with the sentences that give its reasons.
@@ -61,10 +63,14 @@ constexpr std::string_view name_of(Word word) { return word_names[static_cast<st
 /// The facts of one tick.
 struct Tick {
   Moment now{};
-  Word gate = Word::unknown;
+  /// Nothing: the gate was not asked since the step or the settings changed, or no move can be kept on disk. Then no
+  /// step ends.
+  std::optional<Word> gate = Word::unknown;
   std::string why;                ///< The gate's sentences.
   Counts failures{}, misses{};    ///< Requests that ended since the last tick.
   bool candidate_is_out = false;  ///< None of the candidate's replicas takes requests.
+  /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
+  Drawn refusals{}, hangs{};
 };
 
 /// The part of a rollout that outlasts weir.
@@ -76,6 +82,7 @@ struct Standing {
   double unknown = 0;           ///< Seconds since the gate was last known, as in_step.
   bool shadow_passed = false;   ///< The gate passed in the shadow step.
   Counts failures{}, misses{};  ///< Since the step began.
+  Drawn refusals{}, hangs{};    ///< As above.
   std::string why;              ///< Why the rollout is in this state: a sentence.
   bool operator==(const Standing&) const = default;
 };
@@ -93,7 +100,7 @@ class Machine {
   /// A live step needs so many of the candidate's requests where its gate is unknown and the shadow step has passed:
   /// the pairs of the shadow step have shown the latencies, and few live requests show no more.
   static constexpr std::uint64_t least_requests = 30;
-  /// The chance that a rollout of an equal candidate goes back by failures or by misses.
+  /// The chance that a rollout of an equal candidate goes back by failures, misses, refusals or hangs.
   static constexpr double false_return = 0.05;
 
   explicit Machine(config::Rollout settings) : settings_(std::move(settings)) {}
@@ -112,7 +119,9 @@ class Machine {
   std::optional<Move> tick(const Tick& tick);
   Answer start();
   Answer pause();
-  Answer promote();
+  /// Goes on to the next step, or to the step named `to` ("25%"). With `from`, which names a step too, only a rollout
+  /// that stands there does: of several that ask at once, one is heard.
+  Answer promote(std::string_view from = "", std::string_view to = "");
   Answer abort();
   /// Takes settings of the same name. A rollout of another pool or candidate is idle. Where the step under way is no
   /// longer there, the rollout pauses at the last step whose share is not above its own.
@@ -132,6 +141,7 @@ class Machine {
   std::optional<Move> find_step();
   Move moved(Reason reason, const std::string& from, const std::string& why, const std::string& figures);
   std::string place() const;
+  std::string step_name() const;
   std::string figures() const;
   std::string refusal(std::string_view what) const;
 

@@ -71,7 +71,8 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
   }
   settle(health, Sign::failed, now);
   // A request that was not sent has no part in the failure.
-  const auto caller = over.end == End::unconnected ? Caller() : caller_;
+  auto caller = over.end == End::unconnected ? Caller() : caller_;
+  if (sign == Sign::client_error && refuses_the_content(over.status)) caller.refused = number_;
   health.report(replica, *sign, now, over.retry_after, caller);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
   const auto state = health.of(replica, now).state;

@@ -1,6 +1,7 @@
 // Reports to a pool what the attempts of one request show of their replicas' health.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "balancer/failed_clients.hpp"
@@ -21,7 +22,8 @@ bool may_be_the_requests_fault(const AttemptOver& over);
 /// Reports to a pool what the attempts of one request show.
 class HealthEvidence {
  public:
-  explicit HealthEvidence(const Caller& caller) : caller_(caller) {}
+  /// `number`: by which the request belongs to a side of a split.
+  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0) : caller_(caller), number_(number) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now);
@@ -31,6 +33,7 @@ class HealthEvidence {
 
  private:
   const Caller caller_;
+  const std::uint64_t number_;
   /// The replica that answered with an error of its own. The error counts if no second replica answers in the same way.
   std::optional<ReplicaKey> blamed_;
   bool request_is_to_blame_ = false;  ///< Two replicas have failed the request.

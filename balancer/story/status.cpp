@@ -10,6 +10,10 @@ bool refuses_the_request(unsigned status) {
   return (status / 100 == 4 && !another_may_have_room(status)) || status == 501;
 }
 
+bool refuses_the_content(unsigned status) {
+  return status / 100 == 4 && !another_may_have_room(status) && status != 401 && status != 403 && status != 499;
+}
+
 bool needs_second_opinion(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 501; }
 
 bool may_be_bettered(unsigned status, bool doubted) {

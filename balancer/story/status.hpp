@@ -14,6 +14,10 @@ bool has_no_room(unsigned status);
 /// matter.
 bool refuses_the_request(unsigned status);
 
+/// The replica does not take what the request asks (400, 404, 413, 422 and the like). A key, a time or a rate that it
+/// refuses (401, 403, 408, 429), and a client that left (499), say nothing of that.
+bool refuses_the_content(unsigned status);
+
 /// The client may have erred, or this replica may be the wrong one (401, 403, 404, 501): another one tells.
 bool needs_second_opinion(unsigned status);
 

@@ -18,6 +18,7 @@
 
 #include "balancer/failed_clients.hpp"
 #include "balancer/pool.hpp"
+#include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
 #include "balancer/story/health_evidence.hpp"
 #include "balancer/story/retry_budget.hpp"
@@ -69,7 +70,9 @@ class Story {
   };
 
   Story(const Shared& shared, Request request)
-      : shared_(shared), request_(std::move(request)), evidence_(request_.caller) {}
+      : shared_(shared),
+        request_(std::move(request)),
+        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot)) {}
   ~Story() { give_retry_back(); }
   Story(const Story&) = delete;
   Story& operator=(const Story&) = delete;

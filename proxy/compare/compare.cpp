@@ -113,6 +113,15 @@ class Command {
       std::fprintf(stderr, "%llu of %llu lines are no lines of a request log; the first is %s\n",
                    static_cast<unsigned long long>(read.unread), static_cast<unsigned long long>(read.lines),
                    read.first_unread.c_str());
+    if (read.strays > 0)
+      std::fprintf(stderr,
+                   "%llu of %llu lines are of another time than all others, and are left out; the first is %s: was a "
+                   "clock not set?\n",
+                   static_cast<unsigned long long>(read.strays), static_cast<unsigned long long>(read.lines),
+                   read.first_stray.c_str());
+    if (read.warm_up > 0)
+      std::fprintf(stderr, "%llu of %llu lines are of a warm-up (\"warm_up\":true), and do not count\n",
+                   static_cast<unsigned long long>(read.warm_up), static_cast<unsigned long long>(read.lines));
     if (read.repeated > 0)
       std::fprintf(stderr,
                    "%llu of %llu lines repeat requests that were read before, and each request counts once; the first "

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "metrics/compare/samples/log_reading.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 #include "proxy/compare/log_files.hpp"
+#include "proxy/compare/read_times.hpp"
 
 namespace weir::proxy::compare {
 namespace {
@@ -89,6 +92,48 @@ void tell_runs(ReadSamples& read, const Seen& seen, Runs& runs) {
   std::erase_if(read.logs, [](const ReadLog& log) { return log.requests == 0; });
 }
 
+/// The first request of an hour, and where it stands.
+struct Place {
+  std::int64_t us = 0;
+  std::size_t log = 0;
+  std::uint64_t line = 0;
+};
+using Places = std::map<std::int64_t, Place>;  ///< By the hour since 1970.
+
+/// Leaves out the requests of another time than the bulk's of any log.
+void leave_out_strays(ReadSamples& read, const std::vector<ReadTimes>& times, const Places& places) {
+  std::vector<Stretch> taken, within;
+  for (const auto& one : times) taken.push_back(one.taken());
+  for (const auto& one : times) within.push_back(one.within(taken));
+  Stretch all;
+  for (const auto& one : within) {
+    all.first_us = std::min(all.first_us, one.first_us);
+    all.last_us = std::max(all.last_us, one.last_us);
+    all.requests += one.requests;
+  }
+  read.strays = read.requests - all.requests;
+  if (read.strays == 0) return;
+  const auto is_stray = [&](std::int64_t us) {
+    return std::ranges::none_of(taken, [us](const Stretch& one) { return one.holds(us); });
+  };
+  for (const auto& [hour, place] : places) {
+    if (!is_stray(place.us)) continue;
+    read.first_stray = read.logs[place.log].path + ':' + std::to_string(place.line) + " (" +
+                       metrics::compare::samples::format_rfc3339(place.us) + ')';
+    break;
+  }
+  std::erase_if(read.samples, [&](const Sample& sample) { return is_stray(sample.received_us); });
+  read.mirrored.leave_out(is_stray);
+  read.requests = all.requests;
+  read.first_us = all.first_us;
+  read.last_us = all.last_us;
+  for (std::size_t i = 0; i < within.size(); ++i) {
+    read.logs[i].requests = within[i].requests;
+    read.logs[i].first_us = within[i].first_us;
+    read.logs[i].last_us = within[i].last_us;
+  }
+}
+
 bool was_mirrored(const Sample& sample) { return sample.role == metrics::Role::shadow && sample.drop_reason == 0; }
 
 }  // namespace
@@ -140,6 +185,8 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
   Seen seen;
   Runs runs(logs.size());
   read.logs.resize(logs.size());
+  std::vector<ReadTimes> times(logs.size());
+  Places places;
   bool full = false;
   for (std::size_t at = 0; at < logs.size(); ++at) {
     ReadLog& log = read.logs[at];
@@ -148,7 +195,10 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
       if (line.empty() || full) return;
       if (++read.lines % progress_every == 0) on_progress(read.lines);
       Sample sample;
-      if (metrics::compare::samples::read_log_line(line, names, sample) == LineKind::request) {
+      const auto kind = metrics::compare::samples::read_log_line(line, names, sample);
+      if (kind == LineKind::warm_up) {
+        ++read.warm_up;
+      } else if (kind == LineKind::request) {
         log.first_us = log.requests == 0 ? sample.received_us : std::min(log.first_us, sample.received_us);
         log.last_us = log.requests == 0 ? sample.received_us : std::max(log.last_us, sample.received_us);
         ++log.requests;
@@ -159,6 +209,8 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
             return;
           }
         }
+        times[at].add(sample.received_us);
+        places.try_emplace(hour_of(sample.received_us), Place{sample.received_us, at, number});
         read.mirrored.add(sample);
         full = !selecting.add(std::move(sample));
       } else if (has_newline && read.unread++ == 0) {
@@ -171,6 +223,7 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
     }
     if (failure) return failure;
   }
+  leave_out_strays(read, times, places);
   selecting.follow_primaries();
   tell_runs(read, seen, runs);
   return std::nullopt;

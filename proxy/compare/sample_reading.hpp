@@ -44,9 +44,12 @@ struct ReadSamples {
   std::vector<metrics::compare::samples::Sample> samples;
   std::uint64_t lines = 0, unread = 0;
   std::string first_unread;                    ///< FILE:LINE of the first line that is no request.
+  std::uint64_t warm_up = 0;                   ///< Lines of a load's warm-up, which the load itself does not count.
+  std::uint64_t strays = 0;                    ///< Requests of another time than the bulk (read_times.hpp).
+  std::string first_stray;                     ///< FILE:LINE (TIME) of the first of them.
   std::uint64_t repeated = 0;                  ///< Lines of requests that had been read before: each counts once.
   std::string first_repeated;                  ///< FILE:LINE of the first of them.
-  std::uint64_t requests = 0;                  ///< All that were read, whatever the filter says.
+  std::uint64_t requests = 0;                  ///< All that were read and are no strays, whatever the filter says.
   std::int64_t first_us = 0, last_us = 0;      ///< When the first and the last of them arrived.
   std::vector<ReadLog> logs;                   ///< Those that have requests, in the order in which they were named.
   metrics::compare::pairs::Mirrored mirrored;  ///< Requests sent to shadows, whatever the filter says.
@@ -80,7 +83,8 @@ class Selecting {
 using OnProgress = std::function<void(std::uint64_t lines)>;
 
 /// Reads one log after the other, as Selecting says. A request that stands in them twice counts once: a log may be
-/// named twice, or overlap with another. Returns a sentence if a log cannot be read, or if too much is left.
+/// named twice, or overlap with another. Lines of a warm-up, and of a time far from that of the bulk, are left out.
+/// Returns a sentence if a log cannot be read, or if too much is left.
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
                                         metrics::compare::samples::Names& names, const OnProgress& on_progress,
                                         ReadSamples& read);

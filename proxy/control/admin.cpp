@@ -151,7 +151,7 @@ Answering of_live(Call call) {
 
 template <Rollouts::Wish wish>
 Answering rollout(Call call) {
-  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now());
+  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body);
 }
 
 template <bool on>
@@ -199,11 +199,18 @@ constexpr Route routes[] = {
     {AdminScope::metrics, false, "/api/gate",
      [](Call call) -> Answering {
        auto& slow = call.weir.slow_answers;
-       // The metrics listener is open to more people than operators, whose comparisons keep their places.
-       if (slow.under_way() >= most_gates)
-         co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
-       co_return *co_await slow.make(gate_answer(call.asked.query, call.weir.history, call.snapshot),
-                                     net::use_awaitable);
+       auto& gates = call.weir.gates;
+       const std::string question(call.asked.query);
+       const auto now = std::chrono::steady_clock::now();
+       if (const auto known = gates.fresh(question, now)) co_return *known;
+       if (!gates.is_under_way(question)) {
+         // The metrics listener is open to more people than operators, whose comparisons keep their places.
+         if (slow.under_way() >= most_gates)
+           co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
+         gates.begin(question, slow, gate_answer(question, call.weir.history, call.snapshot), now);
+       }
+       const auto made = co_await gates.join(question, net::use_awaitable);
+       co_return *made;
      },
      true},
     {AdminScope::admin, false, "/api/rollout", [](Call call) -> Answering { co_return call.weir.rollouts.list(); }},

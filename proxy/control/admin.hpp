@@ -15,6 +15,7 @@
 #include "proxy/control/operator_places.hpp"
 #include "proxy/control/reload.hpp"
 #include "proxy/control/rollouts.hpp"
+#include "proxy/control/shared_answers.hpp"
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -48,6 +49,7 @@ struct AdminSources {
   std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>(most_operators);
   std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>(most_operators);
   std::chrono::steady_clock::time_point warned{};
+  SharedAnswers gates{};
 
   const std::shared_ptr<OperatorPlaces>& places_of(AdminScope scope) const {
     return scope == AdminScope::admin ? admin_places : metrics_places;

@@ -56,6 +56,7 @@ struct RolloutOptions {
   std::string name;    ///< "" means the only one there is; for status, all.
   AdminOptions admin{};
   bool json = false;  ///< For status alone.
+  std::string to{};   ///< For promote alone: the step, such as "25%"; "" means the next one.
 };
 int rollout(const RolloutOptions& options);
 /// Returns what `weir rollout status` prints of an answer to GET /api/rollout: of one rollout, or of all for "".

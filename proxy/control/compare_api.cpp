@@ -48,6 +48,12 @@ std::variant<CompareOptions, std::string> options_of(std::string_view query) {
   CompareOptions options;
   const auto asked = parameters_of(query);
   if (!asked) return std::string(not_a_query);
+  if (auto twice = repeated_parameter(*asked); !twice.empty()) return twice;
+  const auto is_there = [&](std::string_view name) {
+    return std::ranges::find(*asked, name, &std::pair<std::string, std::string>::first) != asked->end();
+  };
+  if (is_there("window") && is_there("from"))
+    return "window and from both say when the window begins; leave one out";
   for (const auto& [name, value] : *asked) {
     if (name == "margin") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.margin);

@@ -9,6 +9,7 @@
 
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/control/compare_api.hpp"
+#include "proxy/control/query.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -21,19 +22,26 @@ struct Query {
   std::string rest;  ///< For /api/compare.
 };
 
+constexpr std::string_view contradiction =
+    "status=200 and expect=worse contradict each other: the first gives 200 for any word, the second for worse alone; "
+    "leave one out";
+
 /// Returns what is asked, or a sentence.
 std::variant<Query, std::string> query_of(std::string_view text) {
   Query query;
   const auto parameters = parameters_of(text);
   if (!parameters) return std::string(not_a_query);
+  if (auto twice = repeated_parameter(*parameters); !twice.empty()) return twice;
   boost::urls::url rest;
   for (const auto& [name, value] : *parameters) {
     if (name == "shadow") {
       query.shadow = value;
     } else if (name == "status") {
+      if (query.status == GateStatus::worse_is_200) return std::string(contradiction);
       if (value != "200") return "status may be 200 and nothing else: the answer then has it whatever its word is";
       query.status = GateStatus::always_200;
     } else if (name == "expect") {
+      if (query.status == GateStatus::always_200) return std::string(contradiction);
       if (value != "worse") return "expect may be worse and nothing else: the status is then 200 for that word";
       query.status = GateStatus::worse_is_200;
     } else {
@@ -42,7 +50,8 @@ std::variant<Query, std::string> query_of(std::string_view text) {
   }
   const auto encoded = rest.encoded_query();
   query.rest = std::string(encoded.data(), encoded.size());
-  if (text.empty()) return "say what is compared: shadow=NAME, or a=NAME&b=NAME&window=TIME as for /api/compare";
+  if (!query.shadow && query.rest.empty())
+    return "say what is compared: shadow=NAME, or a=NAME&b=NAME&window=TIME as for /api/compare";
   if (query.shadow && !query.rest.empty()) return "shadow=NAME says all that is compared; leave the others out";
   return query;
 }

@@ -1,6 +1,7 @@
 #include "proxy/control/query.hpp"
 
 #include <boost/url.hpp>
+#include <set>
 
 #include "config/nearest.hpp"
 
@@ -15,6 +16,13 @@ std::optional<std::vector<std::pair<std::string, std::string>>> parameters_of(st
   if (!parsed) return std::nullopt;
   for (const auto& one : parsed->params()) all.emplace_back(one.key, one.value);
   return all;
+}
+
+std::string repeated_parameter(const std::vector<std::pair<std::string, std::string>>& parameters) {
+  std::set<std::string_view> seen;
+  for (const auto& [name, value] : parameters)
+    if (!seen.insert(name).second) return name + " is there twice; leave one out";
+  return {};
 }
 
 ApiAnswer bad_query(const std::string& sentence) { return api_error(400, "bad_query", sentence); }

@@ -7,6 +7,7 @@
 
 #include "config/quantity.hpp"
 #include "config/rollouts.hpp"
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/control/client.hpp"
 #include "proxy/control/commands.hpp"
 
@@ -29,6 +30,17 @@ std::string counts_line(std::string_view what, element counts, double limit) {
          "\n";
 }
 
+/// "  refusals: 4 conversations on the candidate, 0 beside it; evidence 31.2 of 240"
+std::string drawn_line(std::string_view what, element drawn, double limit) {
+  char text[160];
+  std::snprintf(text, sizeof text, "  %.*s: %llu conversations on the candidate, %llu beside it; evidence %.3g of %g\n",
+                static_cast<int>(what.size()), what.data(),
+                static_cast<unsigned long long>(drawn["candidate"].get_uint64().value()),
+                static_cast<unsigned long long>(drawn["stable"].get_uint64().value()),
+                drawn["evidence"].get_double().value(), limit);
+  return text;
+}
+
 std::string text_of(element rollout) {
   const auto state = text_in(rollout["state"]), step = text_in(rollout["step"]);
   const double share = rollout["share"];
@@ -47,7 +59,23 @@ std::string text_of(element rollout) {
   const double limit = rollout["evidence_limit"];
   text += counts_line("failures", rollout["failures"], limit);
   if (!rollout["slo"].is_null()) text += counts_line("misses of " + text_in(rollout["slo"]), rollout["misses"], limit);
+  text += drawn_line("refusals", rollout["refusals"], limit);
+  text += drawn_line("hangs", rollout["hangs"], limit);
   return text;
+}
+
+/// Returns the body that promotes a rollout from where it stands in this answer to GET /api/rollout. Where it has moved
+/// since, nothing happens.
+std::string promotion(const std::string& answer, const RolloutOptions& options, const std::string& name) {
+  metrics::wire::JsonWriter json;
+  json.open('{');
+  simdjson::dom::parser parser;
+  for (const auto one : parser.parse(answer)["rollouts"]) {
+    const auto step = text_in(one["step"]);
+    if (text_in(one["name"]) == name && !step.empty()) json.key("from").text(step.substr(0, step.find(' ')));
+  }
+  if (!options.to.empty()) json.key("to").text(options.to);
+  return std::move(json.close('}')).written();
 }
 
 /// Returns the only rollout's name.
@@ -87,8 +115,12 @@ int rollout(const RolloutOptions& options) {
       std::fputs((options.json ? answer : rollout_text(answer, options.name)).c_str(), stdout);
       return 0;
     }
-    const auto name = options.name.empty() ? only_name(list()) : options.name;
-    const auto answer = body_of(ask_admin(admin, "POST", "/api/rollout/" + name + "/" + options.action, "{}"));
+    const bool promotes = options.action == "promote";
+    if (!options.to.empty() && !promotes) throw std::runtime_error("--to is for promote alone");
+    const auto standing = options.name.empty() || promotes ? list() : "";
+    const auto name = options.name.empty() ? only_name(standing) : options.name;
+    const auto body = promotes ? promotion(standing, options, name) : "{}";
+    const auto answer = body_of(ask_admin(admin, "POST", "/api/rollout/" + name + "/" + options.action, body));
     simdjson::dom::parser parser;
     std::printf("%s\n", text_in(parser.parse(answer)["move"]).c_str());
     return 0;

@@ -31,6 +31,10 @@ void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts) {
   json.key("stable").count(counts.stable).key("stable_bad").count(counts.stable_bad).close('}');
 }
 
+void write_drawn(metrics::wire::JsonWriter& json, const ro::Drawn& drawn) {
+  json.open('{').key("candidate").count(drawn.candidate).key("stable").count(drawn.stable).close('}');
+}
+
 std::string text_of(const metrics::SipKey& key) {
   std::array<char, 33> hex{};
   std::snprintf(hex.data(), hex.size(), "%016llx%016llx", static_cast<unsigned long long>(key[0]),
@@ -67,6 +71,13 @@ ro::Counts counts_in(element value) {
   return counts;
 }
 
+/// A file of an earlier weir has none.
+ro::Drawn drawn_in(element standing, std::string_view key) {
+  const auto value = standing[key];
+  if (value.error() == simdjson::NO_SUCH_FIELD) return {};
+  return {value["candidate"].get_uint64(), value["stable"].get_uint64()};
+}
+
 /// Only a state with this share is written.
 bool is_share_of(ro::State state, double share) {
   switch (state) {
@@ -97,6 +108,8 @@ ro::Standing standing_in(element value) {
   standing.shadow_passed = value["shadow_passed"].get_bool();
   standing.failures = counts_in(value["failures"]);
   standing.misses = counts_in(value["misses"]);
+  standing.refusals = drawn_in(value, "refusals");
+  standing.hangs = drawn_in(value, "hangs");
   standing.why = value["why"].get_string().value();
   return standing;
 }
@@ -117,6 +130,10 @@ std::string text_of(const KeptRollouts& kept) {
     write_counts(json, standing.failures);
     json.key("misses");
     write_counts(json, standing.misses);
+    json.key("refusals");
+    write_drawn(json, standing.refusals);
+    json.key("hangs");
+    write_drawn(json, standing.hangs);
     json.key("why").text(standing.why).close('}');
   }
   json.close(']').close('}');
@@ -168,7 +185,13 @@ std::optional<std::string> write_rollouts(const std::string& directory, const Ke
   const auto why = write_whole(directory, file_name, text_of(kept), 0600);
   if (why.empty()) return std::nullopt;
   return "the state of rollouts cannot be kept in '" + directory + "' ([admin] state): " + why +
-         "; make it a directory that weir's user may write";
+         "; make it a directory that weir's user may write and that has room";
+}
+
+bool replace_rollouts(const std::string& directory, const KeptRollouts& kept) {
+  if (write_over(directory, file_name, text_of(kept)).empty()) return true;
+  ::unlink(file_in(directory).c_str());
+  return false;
 }
 
 }  // namespace weir::proxy::control

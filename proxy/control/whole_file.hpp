@@ -12,4 +12,8 @@ namespace weir::proxy::control {
 /// call returns. Returns "", or the system's word for why it is not written; then nothing is left of it.
 std::string write_whole(const std::string& directory, std::string_view name, std::string_view text, mode_t mode);
 
+/// Writes over the file of that name where it lies, which a full disk allows as long as the text needs no more blocks.
+/// A crash meanwhile leaves a damaged file. Returns what write_whole returns; then the file may be damaged, too.
+std::string write_over(const std::string& directory, std::string_view name, std::string_view text);
+
 }  // namespace weir::proxy::control

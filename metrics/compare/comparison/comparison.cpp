@@ -54,6 +54,7 @@ class Comparing {
            {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)})
         result_.distributions.push_back(overlay_of(metric, *values, options_.bins));
     }
+    if (!result_.dropped.empty()) result_.needs_s.reset();
     result_.notes = notes_of(result_, load_, pairing_, drifting(), samples_);
     return {std::move(result_), std::move(pairing_)};
   }
@@ -191,6 +192,15 @@ class Comparing {
     const auto last = std::lower_bound(first, pairing_.pairs.end(), asked.to_us, before);
     result_.faults = pairs::faults_of({first, last}, names_, options_.fault_margins);
     result_.sameness = pairs::sameness_of({first, last}, pairing_.mode, names_, result_.faults);
+    find_drops({first, last});
+  }
+
+  void find_drops(std::span<const pairs::Pair> asked) {
+    for (const pairs::Pair& pair : asked) {
+      const auto reason = pair.b->drop_reason != 0 ? pair.b->drop_reason : pair.a->drop_reason;
+      if (reason == 0) return result_.dropped.clear();
+      ++result_.dropped[std::string(names_.text(reason))];
+    }
   }
 
   void keep_window() {

@@ -17,6 +17,7 @@
 #include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/pairs/sameness.hpp"
 #include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/drops.hpp"
 #include "metrics/compare/sides/selection.hpp"
 #include "metrics/compare/statistics/blocks.hpp"
 #include "metrics/compare/statistics/overlay.hpp"
@@ -153,6 +154,8 @@ struct Comparison {
   pairs::Sameness sameness{};
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
+  /// Why nothing was mirrored: each pair lacks an answer that was never asked for. Empty if any pair has both.
+  sides::Drops dropped;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.
   std::vector<Note> notes;
   std::optional<Unfilled> unfilled{};  ///< A longer window alone would not do.

@@ -121,6 +121,9 @@ std::string advice(const Comparison& comparison, Gate gate) {
   if (gate == Gate::pass)
     return comparison.sameness.word == pairs::Alike::differs ? "Look at the answers before you promote."
                                                              : "May be promoted.";
+  if (!comparison.dropped.empty())
+    return "Nothing was mirrored: the shadow was spared " + sides::counts_text(comparison.dropped) + ". " +
+           sides::help_against(comparison.dropped);
   const double window_s = comparison.window.seconds();
   if (comparison.apart) return "Run both at once.";
   if (comparison.one_sided_blocks > 0) return "Let the sides take shorter turns, or run both at once.";

@@ -239,6 +239,10 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
   const auto add = [&](const char* code, std::string sentence) {
     if (!sentence.empty()) notes.push_back({code, std::move(sentence)});
   };
+  if (!comparison.dropped.empty())
+    add("nothing_mirrored",
+        "Nothing was mirrored, so that no pair has both answers. The shadow was spared " +
+            sides::counts_text(comparison.dropped) + ". " + sides::help_against(comparison.dropped));
   if (comparison.one_sided_blocks > 0) add("take_turns", turns_sentence(comparison));
   if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))
@@ -268,7 +272,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
                            " had different requests, so their medians are compared, block by block. That holds "
                            "if their replicas have equal weight in one pool."});
   }
-  if (comparison.warming > 0) {
+  if (comparison.warming > 0 && comparison.dropped.empty()) {
     std::string text = format("Pairs that are left out because the shadow was not warm yet: %llu.",
                               static_cast<unsigned long long>(comparison.warming));
     if (comparison.unfilled) text += " So far " + shortfall(*comparison.unfilled) + '.';

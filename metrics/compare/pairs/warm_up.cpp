@@ -7,7 +7,7 @@
 namespace weir::metrics::compare::pairs {
 namespace {
 
-constexpr std::int64_t minute_us = 60'000'000;
+constexpr std::int64_t minute_us = 60'000'000, hour_us = 60 * minute_us;
 
 std::uint32_t prefilled_by(const samples::Sample& shadow) {
   const bool answered = shadow.served || !std::isnan(shadow.ttft);
@@ -24,9 +24,20 @@ void Mirrored::add(const samples::Sample& sample) {
   constexpr std::size_t most_minutes = 100'000;
   auto& shadow = shadows_[{sample.config, sample.replica, sample.shadow}];
   shadow.first_us = std::min(shadow.first_us, sample.dispatched_us);
+  const auto hour = shadow.first_of.try_emplace(sample.dispatched_us / hour_us, sample.dispatched_us).first;
+  hour->second = std::min(hour->second, sample.dispatched_us);
   const std::uint32_t tokens = prefilled_by(sample);
   if (tokens > 0 && shadow.prefilled.size() < most_minutes)
     shadow.prefilled[sample.dispatched_us / minute_us] += tokens;
+}
+
+void Mirrored::leave_out(const std::function<bool(std::int64_t us)>& is_out) {
+  for (auto& [key, shadow] : shadows_) {
+    std::erase_if(shadow.first_of, [&](const auto& one) { return is_out(one.second); });
+    std::erase_if(shadow.prefilled, [&](const auto& one) { return is_out(one.first * minute_us); });
+    shadow.first_us = shadow.first_of.empty() ? never_warm : shadow.first_of.begin()->second;
+  }
+  std::erase_if(shadows_, [](const auto& one) { return one.second.first_of.empty(); });
 }
 
 void Mirrored::begin_anew(samples::Names::Name shadow, std::int64_t us) {

@@ -30,13 +30,15 @@ struct Warm {
 };
 
 /// The prompt tokens that shadows were sent, by time, also outside the requests that a comparison looks at. The memory
-/// is a number for each minute of each shadow.
+/// is a number for each minute and each hour of each shadow.
 class Mirrored {
  public:
   /// Takes note of a shadow's request that was sent. The order of the samples does not matter.
   void add(const samples::Sample& sample);
   /// The shadow was switched on at this moment: what it was sent before does not warm it.
   void begin_anew(samples::Names::Name shadow, std::int64_t us);
+  /// What was sent at such moments was never sent. The answer is the same for all moments of an hour.
+  void leave_out(const std::function<bool(std::int64_t us)>& is_out);
   /// True for a shadow's request that was sent before the shadow was last switched on: it tells of another candidate.
   bool is_outdated(const samples::Sample& sample) const;
 
@@ -51,6 +53,7 @@ class Mirrored {
   using Key = std::tuple<samples::Names::Name, samples::Names::Name, samples::Names::Name>;
   struct Shadow {
     std::int64_t first_us = never_warm;
+    std::map<std::int64_t, std::int64_t> first_of;    ///< The first dispatch of each hour since 1970.
     std::map<std::int64_t, std::uint64_t> prefilled;  ///< Tokens, by the minute of their dispatch since 1970.
   };
   static bool holds(const sides::Selection& side, const Key& key);

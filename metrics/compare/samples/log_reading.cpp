@@ -19,7 +19,8 @@ using Value = simdjson::ondemand::value;
 struct Line {
   Sample& sample;
   Names& names;
-  bool version_1 = false, has_outcome = false, has_api = false, complete = false, tokens_only_counted = false;
+  bool version_1 = false, has_outcome = false, has_api = false, complete = false, tokens_only_counted = false,
+       warm_up = false;
   std::optional<std::int64_t> time_us;
   std::optional<bool> served;
   double queue = 0;
@@ -180,6 +181,7 @@ constexpr Member members[]{
     {"turn", count<&Sample::turn>},
     {"v", [](Line& line, Value& value) { line.version_1 = wire::count_of(value) == std::optional<std::uint64_t>{1}; }},
     {"valid_tools", maybe_flag<&Sample::valid_tools>},
+    {"warm_up", [](Line& line, Value& value) { line.warm_up = flag_of(value).value_or(false); }},
 };
 
 /// Finds a member by its key. A line has about 70 keys, half of which mean nothing here.
@@ -248,7 +250,7 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
   if (line.tokens_only_counted) sample.output_tokens = unknown_count;
   sample.served = line.served ? *line.served : served_by_outcome(line);
   sample.gaps.shrink_to_fit();
-  return LineKind::request;
+  return line.warm_up ? LineKind::warm_up : LineKind::request;
 }
 
 }  // namespace weir::metrics::compare::samples

@@ -13,6 +13,7 @@ enum class LineKind : std::uint8_t {
   request,
   foreign,  ///< JSON, but no line of weir's request log, or one of a later version.
   broken,   ///< No JSON object, or longer than longest_line.
+  warm_up,  ///< A request of a load's warm-up ("warm_up":true), which counts in no figure.
 };
 
 inline constexpr std::size_t longest_line = 64 * 1024;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "config/show.hpp"
+#include "metrics/compare/sides/drops.hpp"
 
 namespace weir::metrics::compare::sides {
 namespace {
@@ -88,12 +89,23 @@ class Choices {
   std::vector<Selection> selections_, shadows_;
 };
 
-std::variant<SideChoice, std::string> choose_two(const Choices& choices) {
+/// Says that shadows were spared their requests, and why; "" if none was.
+std::string spared(std::span<const samples::Sample> samples, const samples::Names& names) {
+  Drops drops;
+  for (const auto& sample : samples)
+    if (sample.drop_reason != 0) ++drops[std::string(names.text(sample.drop_reason))];
+  if (drops.empty()) return {};
+  return ". Shadows were spared " + counts_text(drops) + ". " + help_against(drops);
+}
+
+std::variant<SideChoice, std::string> choose_two(const Choices& choices, std::span<const samples::Sample> samples,
+                                                 const samples::Names& names) {
   if (choices.one_in_both_roles()) return SideChoice{choices.at(0), choices.at(0)};
   if (choices.texts().size() == 2) return SideChoice{choices.at(0), choices.at(1)};
   return "Two sides are compared, and by " + choices.word() + ' ' + choices.list() +
          (choices.texts().size() < 2 ? "; choose others with --by, give more logs, or mirror requests to a candidate with "
-                                       "a [[shadow]] (weir compare --recipe upgrade says how)"
+                                       "a [[shadow]] (weir compare --recipe upgrade says how)" +
+                                           spared(samples, names)
                                      : "; name two of them with --a and --b");
 }
 
@@ -149,7 +161,7 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
                                                    const samples::Names& names, By by, std::string_view a,
                                                    std::string_view b) {
   const Choices choices(samples, names, by);
-  if (a.empty() && b.empty()) return choose_two(choices);
+  if (a.empty() && b.empty()) return choose_two(choices, samples, names);
   const auto unknown_name = [&](std::string_view option, std::string_view name) {
     std::string sentence(option);
     sentence += ' ';

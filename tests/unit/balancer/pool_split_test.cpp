@@ -162,6 +162,55 @@ TEST_F(PoolSplit, ARequestThatFailsEverywhereIsNotCounted) {
   EXPECT_EQ(pool->split().stable.failed, 0u);
 }
 
+/// A client that sends one bad request again and again always meets the same side.
+TEST_F(PoolSplit, RefusalsCountOncePerConversationForTheSideThatWasDrawn) {
+  begin(0.5);
+  const auto refuse = [&](ReplicaIndex by, std::uint64_t number) {
+    pool->health().report(pool->figures().key(by), Sign::client_error, at(0), {}, {{}, true, number});
+  };
+  for (int i = 0; i < 10; ++i) refuse(2, first);
+  refuse(0, first + 1);
+  EXPECT_EQ(pool->split().candidate.refused, 2u) << "also where the other side had the request";
+  for (int i = 0; i < 3; ++i) refuse(3, last);
+  EXPECT_EQ(pool->split().stable.refused, 1u);
+  EXPECT_EQ(pool->split().candidate.ended, 13u) << "as requests they count each";
+  pool->set_split(0.5, at(1));
+  refuse(2, first);
+  EXPECT_EQ(pool->split().candidate.refused, 2u) << "a reload is no other share";
+  pool->set_split(0.75, at(1));
+  refuse(2, first);
+  EXPECT_EQ(pool->split().candidate.refused, 3u);
+  pool->set_split(std::nullopt, at(2));
+  refuse(2, first);
+  EXPECT_EQ(pool->split().candidate.refused, 0u);
+}
+
+TEST_F(PoolSplit, StreamsWithoutAFirstTokenInTimeCountOnce) {
+  begin(0.5);
+  std::vector<Lease> held;
+  const auto send = [&](const RequestFacts& facts, double when) {
+    held.push_back(admitted(pool->offer(facts, at(when))));
+  };
+  send(of_conversation(first), 0);
+  send(of_conversation(first), 1);
+  send(of_conversation(first + 1), 2);
+  send(of_conversation(last), 3);
+  send(of_conversation(first + 2), 4);
+  held.back().first_token(at(5));
+  send(of_conversation(first + 3), 5);
+  held.back().end(LeaseEnd(EndCause::client_left), at(6));
+  send(not_streamed(of_conversation(first + 4)), 6);
+  send(of_conversation(first + 5), 20);
+  for (int i = 0; i < 3; ++i) {
+    pool->note_overdue(at(20));
+    EXPECT_EQ(pool->split().candidate.overdue, 2u) << "one conversation counts once; answers that show nothing do not";
+    EXPECT_EQ(pool->split().stable.overdue, 1u);
+  }
+  pool->note_overdue(at(21));
+  EXPECT_EQ(pool->split().candidate.overdue, 3u);
+  EXPECT_EQ(pool->split().candidate.ended, 0u);
+}
+
 /// The place for which a request waits is of either side: availability comes before the split.
 TEST_F(PoolQueue, AWaitingRequestTakesTheFirstPlaceOfEitherSide) {
   auto fresh = places("c", 1);

@@ -37,7 +37,7 @@ TEST(Evidence, IsTheMeanLikelihoodRatioOfAllGreaterShares) {
 }
 
 TEST(Evidence, NothingShowsNothing) {
-  EXPECT_DOUBLE_EQ(evidence({}, 0.5), 1);
+  EXPECT_DOUBLE_EQ(evidence(Counts{}, 0.5), 1);
   EXPECT_DOUBLE_EQ(evidence({100, 5, 0, 0}, 1), 1) << "nothing is beside the candidate";
   EXPECT_DOUBLE_EQ(evidence({0, 0, 100, 5}, 0), 1);
 }
@@ -54,6 +54,16 @@ TEST(Evidence, GrowsWithTheCandidatesEventsAndFallsWithTheOthers) {
     EXPECT_LT(evidence(of(k, 5, 0.25), 0.25), evidence(of(k + 1, 5, 0.25), 0.25));
     EXPECT_GT(evidence(of(10, k, 0.25), 0.25), evidence(of(10, k + 1, 0.25), 0.25));
   }
+}
+
+/// Where its side is drawn for each event, nothing has to be counted to know the probability.
+TEST(Evidence, OfDrawnConversationsIsThatOfManyRequests) {
+  for (const double p : {0.01, 0.25, 0.5})
+    for (const std::uint64_t k : {0u, 2u, 20u})
+      for (const std::uint64_t c : {0u, 7u, 60u})
+        EXPECT_NEAR(evidence(Drawn{k, c}, p) / evidence(of(k, c, p), p), 1, 1e-4) << p << ' ' << k << ' ' << c;
+  EXPECT_DOUBLE_EQ(evidence(Drawn{5, 0}, 1), 1);
+  EXPECT_DOUBLE_EQ(evidence(Drawn{5, 0}, 0), 1);
 }
 
 TEST(Counts, HaveNoMoreEventsThanRequests) {

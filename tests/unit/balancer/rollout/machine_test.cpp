@@ -123,6 +123,25 @@ TEST_F(RolloutMachine, MissesSendItBack) {
   expect(State::returned, 0);
 }
 
+TEST_F(RolloutMachine, RefusalsAndHangsSendItBack) {
+  const auto tick_with_drawn = [&](Drawn refusals, Drawn hangs) {
+    now += 1;
+    return machine.tick({at(now), Word::unknown, "", {}, {}, false, refusals, hangs});
+  };
+  begin(false);
+  EXPECT_FALSE(tick_with_drawn({1, 0}, {})) << "one says nothing";
+  EXPECT_FALSE(tick_with_drawn({2, 57}, {})) << "clients' own errors meet both sides";
+  expect_move(tick_with_drawn({12, 3}, {}), Reason::refusals,
+              "5% -> returned: 15 conversations of the candidate's had a request refused, 60 of the others'");
+  expect(State::returned, 0);
+  begin(false);
+  EXPECT_FALSE(tick_with_drawn({}, {1, 20}));
+  expect_move(tick_with_drawn({}, {8, 0}), Reason::hangs, "waited too long for a first token, 20 of the others'");
+  begin(false);
+  expect_move(machine.pause(), Reason::pause);
+  expect_move(tick_with_drawn({}, {4, 0}), Reason::hangs);
+}
+
 /// The evidence of a step begins with it.
 TEST_F(RolloutMachine, EachStepHasCountsOfItsOwn) {
   begin(false);
@@ -292,8 +311,28 @@ TEST_F(RolloutMachine, CommandsThatDoNotFitAreRefusedWithASentence) {
   }
 }
 
+TEST_F(RolloutMachine, NoStepEndsBeforeItsGateWasAsked) {
+  begin();
+  expect_move(tick(Word::pass, 60), Reason::pass);
+  EXPECT_FALSE(tick_with({40, 0, 500, 0}));
+  now += 100;
+  EXPECT_FALSE(machine.tick({at(now), std::nullopt, "", {}, {}, false}));
+  expect_move(tick(Word::unknown), Reason::pass);
+}
+
+TEST_F(RolloutMachine, OfPromotionsFromOneStepOneIsHeard) {
+  begin();
+  EXPECT_TRUE(std::holds_alternative<std::string>(machine.promote("5%")));
+  expect_move(machine.promote("shadow"), Reason::promote);
+  EXPECT_THAT(std::get<std::string>(machine.promote("shadow")), HasSubstr("stands at 5%, and not at shadow"));
+  expect(State::live, 0.05);
+  expect_move(machine.pause(), Reason::pause);
+  expect_move(machine.promote("5%", "100%"), Reason::promote);
+  expect(State::done, 1);
+}
+
 TEST_F(RolloutMachine, TheEvidenceOfAllStepsTogetherIsBounded) {
-  EXPECT_EQ(machine.evidence_limit(), 2 * 2 / 0.05) << "two live steps, two kinds of events";
+  EXPECT_EQ(machine.evidence_limit(), 2 * 4 / 0.05) << "two live steps, four kinds of events";
 }
 
 TEST_F(RolloutMachine, GoesOnWhereAnEarlierProcessStopped) {
@@ -325,16 +364,19 @@ TEST_F(RolloutMachine, AStepThatIsGonePausesAtTheOneBelow) {
   expect(State::live, 0.5);
   auto other = settings();
   other.steps[2].share = 0.6;
-  expect_move(machine.adopt(other), Reason::settings, "its step is no longer in the settings");
+  expect_move(machine.adopt(other), Reason::settings,
+              "rollout 'fp8': 50% -> paused at 5%: its step 50% is no longer in the settings");
   expect(State::paused, 0.05);
+  EXPECT_EQ(machine.standing().why, "its step 50% is no longer in the settings");
   other.steps.erase(other.steps.begin(), other.steps.begin() + 2);
-  expect_move(machine.adopt(other), Reason::settings);
+  expect_move(machine.adopt(other), Reason::settings,
+              "rollout 'fp8': paused at 5% -> idle: its step 5% is no longer in the settings");
   expect(State::idle, 0);
 }
 
 TEST_F(RolloutMachine, AShadowStepThatIsGoneMakesItIdle) {
   begin();
-  expect_move(machine.adopt(settings(false)), Reason::settings);
+  expect_move(machine.adopt(settings(false)), Reason::settings, "shadow -> idle: its step shadow is no longer");
   expect(State::idle, 0);
 }
 
@@ -428,7 +470,9 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
             return Counts{n, below(40) == 0 ? n : 0, 100, below(3)};
           };
           const auto failures = counts(), misses = counts();
-          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0});
+          const auto drawn = [&] { return Drawn{below(80) == 0 ? below(20) : 0, below(3)}; };
+          const auto refusals = drawn(), hangs = drawn();
+          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0, refusals, hangs});
         }
       }
       const auto& standing = machine.standing();

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace weir::balancer::story {
@@ -143,6 +144,31 @@ TEST_F(SignsOfOneRequest, CountAgainstNobodyOnceTwoHaveFailedItHoweverManyFollow
     for (ReplicaIndex replica = 0; replica < 4; ++replica)
       EXPECT_FALSE(is_out(replica)) << replica << " of " << replicas.size();
   }
+}
+
+/// Refusals are evidence in a rollout: of a request's content alone.
+TEST(RefusedContent, IsToldToASplitOnce) {
+  std::set<unsigned> told;
+  for (unsigned status = 200; status < 600; ++status) {
+    auto candidate = ReplicaSpec();
+    candidate.candidate = true;
+    const auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
+    const auto now = std::chrono::steady_clock::now();
+    pool->set_replicas(std::vector{candidate}, now);
+    pool->set_split(0.5, now);
+    HealthEvidence signs(Caller{}, 7);
+    AttemptFacts facts;
+    facts.end = End::whole;
+    facts.status = status;
+    auto over = ended(End::whole, Reply::relayed, verdict_of(facts, {}).outcome, status);
+    for (int i = 0; i < 2; ++i) signs.report(pool->health(), pool->figures().key(0), over, now);
+    EXPECT_LE(pool->split().candidate.refused, 1u);
+    if (pool->split().candidate.refused == 1) told.insert(status);
+  }
+  for (const unsigned status : {400u, 404u, 405u, 413u, 415u, 422u, 451u}) EXPECT_TRUE(told.contains(status)) << status;
+  for (const unsigned status : {200u, 307u, 401u, 403u, 408u, 429u, 499u, 500u, 501u, 503u})
+    EXPECT_FALSE(told.contains(status)) << status;
+  EXPECT_EQ(told.size(), 100u - 5);
 }
 
 }  // namespace

@@ -55,6 +55,41 @@ TEST_F(SampleReading, CountsWhatIsNoRequest) {
   EXPECT_EQ(found.last_us, 1'795'244'400'000'000);
 }
 
+/// A clock that was not set, and a damaged line.
+TEST_F(SampleReading, LinesOfAnotherTimeAreLeftOut) {
+  const std::int64_t seven = 1'795'244'400'000'000;
+  const metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow};
+  const auto dated = [&](const std::string& time, const std::string& more) {
+    text_ += R"({"v":1,"time":")" + time + R"(","api":"openai.chat","outcome":"ok")" + more + "}\n";
+  };
+  for (int i = 0; i < 40; ++i) dated("2026-11-21T07:00:" + std::to_string(10 + i) + "Z", "");
+  dated("2026-11-21T07:00:00Z", R"(,"role":"shadow")");
+  EXPECT_EQ(read().strays, 0U);
+  for (const auto* time : {"1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z", "2025-11-21T07:00:00Z"}) {
+    dated(time, "");
+    dated(time, R"(,"role":"shadow")");
+  }
+  const auto& found = read();
+  EXPECT_EQ(found.strays, 6U);
+  EXPECT_EQ(found.first_stray, file_.string() + ":42 (1969-12-31T23:59:59Z)");
+  EXPECT_EQ(found.samples.size(), 41U);
+  EXPECT_EQ(found.requests, 41U);
+  EXPECT_EQ(found.first_us, seven);
+  EXPECT_EQ(found.last_us, seven + 49'000'000);
+  EXPECT_EQ(found.logs.front().first_us, seven);
+  EXPECT_EQ(found.mirrored.warm(shadows, {}, 0, {}).first_us, seven);
+}
+
+TEST_F(SampleReading, LinesOfAWarmUpDoNotCount) {
+  add('1', ' ', R"("pool":"chat")");
+  add('2', ' ', R"("pool":"chat","warm_up":true)");
+  add('3', ' ', R"("pool":"chat","warm_up":false)");
+  const auto& found = read();
+  EXPECT_EQ(found.samples.size(), 2U);
+  EXPECT_EQ(found.warm_up, 1U);
+  EXPECT_EQ(found.unread, 0U);
+}
+
 TEST_F(SampleReading, AShadowGoesWithItsPrimary) {
   add('1', ' ', R"("pool":"chat","model":"m","prompt_tokens":100)");
   add('2', ' ', R"("pool":"chat","model":"other","prompt_tokens":200)");

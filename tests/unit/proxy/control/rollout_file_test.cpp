@@ -56,6 +56,8 @@ KeptRollouts any(std::uint64_t seed) {
     one.standing.shadow_passed = random() % 2 == 0;
     one.standing.failures = {random() % 1000 + 10, random() % 10, random() % 1000 + 10, random() % 10};
     one.standing.misses = {random() % 1000 + 10, random() % 10, random() % 1000 + 10, random() % 10};
+    one.standing.refusals = {random() % 100, random() % 1000};
+    one.standing.hangs = {random() % 100, random() % 1000};
     one.standing.why = "because \\ of it";
     kept.rollouts.emplace("r" + std::to_string(random()), std::move(one));
   }
@@ -67,6 +69,17 @@ TEST_F(RolloutFile, GivesBackWhatItWasGiven) {
     const auto kept = any(seed);
     EXPECT_EQ(rollouts_in(text_of(kept)), kept) << text_of(kept);
   }
+}
+
+TEST_F(RolloutFile, OfAnEarlierWeirHasNoRefusalsAndNoHangs) {
+  const auto kept = rollouts_in(
+      R"({"conversation_key":null,"rollouts":[{"name":"fp8","pool":"chat","candidate":"new","state":"live",)"
+      R"("share":0.05,"in_step_seconds":7,"unknown_seconds":0,"shadow_passed":true,)"
+      R"("failures":{"candidate":9,"candidate_bad":1,"stable":90,"stable_bad":0},)"
+      R"("misses":{"candidate":0,"candidate_bad":0,"stable":0,"stable_bad":0},"why":"the gate passed"}]})");
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->rollouts.at("fp8").standing.refusals, ro::Drawn());
+  EXPECT_EQ(kept->rollouts.at("fp8").standing.failures.candidate, 9u);
 }
 
 TEST_F(RolloutFile, LiesOnDiskForItsOwnerAlone) {

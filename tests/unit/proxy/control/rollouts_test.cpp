@@ -8,6 +8,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/json.hpp>
 #include <filesystem>
+#include <map>
+#include <random>
 
 namespace weir::proxy::control {
 namespace {
@@ -54,6 +56,9 @@ class RolloutsOfAFleet : public ::testing::Test {
     rollouts->adopt(now);
   }
   unsigned ask(Wish wish) { return rollouts->carry_out("fp8", wish, now).status; }
+  void finish_slow_answers() {
+    for (; slow.under_way() > 0; context.restart()) context.run_for(std::chrono::milliseconds(1));
+  }
   void tick() {
     now += std::chrono::seconds(1);
     rollouts->tick(now);
@@ -155,6 +160,68 @@ TEST_F(RolloutsOfAFleet, MissesOfTheCandidateSendItBackAndCountOnce) {
   tick();
   EXPECT_EQ(state(), "returned");
   EXPECT_EQ(moves("misses"), 1u);
+}
+
+TEST_F(RolloutsOfAFleet, RefusalsOfTheCandidateSendItBack) {
+  begin();
+  ask(Wish::start);
+  tick();
+  const auto& pool = *fleet.snapshot()->pools[0];
+  for (std::uint64_t i = 1; i <= 4; ++i)
+    pool.balancer->health().report(pool.replicas[1]->key, balancer::Sign::client_error, now, {}, {{}, true, i});
+  tick();
+  EXPECT_EQ(state(), "returned");
+  EXPECT_EQ(moves("refusals"), 1u);
+}
+
+/// A candidate that takes requests and answers none ends nothing: what is under way tells.
+TEST_F(RolloutsOfAFleet, ACandidateThatHangsGoesBackOnceOthersWouldHaveAnswered) {
+  const auto& pool = *fleet.snapshot()->pools[0];
+  const auto send = [&](std::uint64_t conversation) {
+    metrics::wire::RequestFacts facts;
+    facts.api = metrics::Api::openai_chat;
+    facts.stream = true;
+    facts.conversation = conversation;
+    auto offered = pool.balancer->offer(facts, now);
+    return std::move(std::get<balancer::Admitted>(offered).lease);
+  };
+  for (const auto ttft : {std::chrono::milliseconds(100), std::chrono::milliseconds(3000)}) {
+    begin();
+    ask(Wish::start);
+    now += Rollouts::wait_window;
+    tick();
+    for (int i = 0; i < 30; ++i) end_request("old", ttft);
+    history.take(finished, now);
+    now += Rollouts::gate_every;
+    tick();
+    std::vector<balancer::Lease> held;
+    for (std::uint64_t i = 1; i <= 5; ++i) held.push_back(send(i));
+    const int longest = ttft == std::chrono::milliseconds(100) ? 10 : 30;
+    for (int i = 0; i < longest; ++i) tick();
+    EXPECT_EQ(state(), "live") << "ten times the p99 of the others, and 10 s at least";
+    tick();
+    EXPECT_EQ(state(), "returned");
+    EXPECT_EQ(moves("hangs"), 1u);
+    ask(Wish::abort);
+    std::filesystem::remove(path / "rollouts.json");
+  }
+}
+
+TEST_F(RolloutsOfAFleet, NothingHangsWhereNothingIsKnownOfTheOthers) {
+  begin();
+  ask(Wish::start);
+  std::vector<balancer::Lease> held;
+  const auto& pool = *fleet.snapshot()->pools[0];
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    metrics::wire::RequestFacts facts;
+    facts.api = metrics::Api::openai_chat;
+    facts.stream = true;
+    facts.conversation = i;
+    auto offered = pool.balancer->offer(facts, now);
+    held.push_back(std::move(std::get<balancer::Admitted>(offered).lease));
+  }
+  for (int i = 0; i < 60; ++i) tick();
+  EXPECT_EQ(state(), "live");
 }
 
 TEST_F(RolloutsOfAFleet, TheGateOfALiveStepCountsEmptyAnswers) {
@@ -273,6 +340,173 @@ TEST_F(RolloutsOfAFleet, WithoutItsFileNothingStartsAndWhatRunsCanEnd) {
   EXPECT_THAT(rollouts->list().body, HasSubstr("\"state_error\":\"the state of rollouts cannot be kept in "));
   EXPECT_EQ(ask(Wish::abort), 200u) << "whatever takes requests from a candidate is always possible";
   EXPECT_EQ(share(), 0);
+}
+
+/// A directory in the place of the file beside it, so that it cannot be written, as on a full disk.
+class RolloutsOnAFullDisk : public RolloutsOfAFleet {
+ protected:
+  void fill_disk() const { std::filesystem::create_directories(path / "rollouts.json.new" / "full"); }
+  void make_room() const { std::filesystem::remove_all(path / "rollouts.json.new"); }
+  double share_after_restart() {
+    fleet::Fleet next(settings(), exposition, 2);
+    Rollouts again(next, history, slow, read_rollouts(path));
+    again.adopt(now);
+    return *next.snapshot()->pools[0]->balancer->split().share;
+  }
+};
+
+TEST_F(RolloutsOnAFullDisk, NothingMoreGoesToTheCandidateThanARestartWouldFind) {
+  begin();
+  ask(Wish::start);
+  fill_disk();
+  EXPECT_EQ(ask(Wish::promote), 503u);
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_EQ(share_after_restart(), 0.05);
+  make_room();
+  EXPECT_EQ(ask(Wish::promote), 200u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(share_after_restart(), 0.5);
+}
+
+TEST_F(RolloutsOnAFullDisk, AReturnIsNotDelayedAndARestartFindsIt) {
+  begin();
+  ask(Wish::start);
+  ask(Wish::promote);
+  tick();
+  fill_disk();
+  show(0, balancer::Sign::answered, 40);
+  show(1, balancer::Sign::failed, 40);
+  tick();
+  EXPECT_EQ(state(), "returned");
+  EXPECT_EQ(share(), 0);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("cannot be kept in "));
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8").standing.state, balancer::rollout::State::returned)
+      << "it was written over the old one";
+  EXPECT_EQ(share_after_restart(), 0);
+  make_room();
+  tick();
+  tick();
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"state_error\":null")) << "it is tried again each second";
+}
+
+/// Anything in any order, on a disk that is full now and then: what the pool gives is never more than what a restart
+/// finds, and what takes from the candidate is done at once.
+TEST_F(RolloutsOnAFullDisk, TheShareIsNeverAboveThatOfTheFile) {
+  std::mt19937_64 random(25);
+  begin();
+  std::map<std::string, int> states;
+  for (int i = 0; i < 600; ++i) {
+    switch (random() % 10) {
+      case 0:
+        fill_disk();
+        break;
+      case 1:
+        make_room();
+        break;
+      case 2:
+      case 3:
+        ask(Wish::start);
+        break;
+      case 4:
+        ask(Wish::promote);
+        break;
+      case 5:
+        if (random() % 4 == 0) {
+          ask(Wish::abort);
+          ASSERT_EQ(share(), 0);
+        }
+        break;
+      case 6:
+        if (random() % 4 == 0) {
+          show(1, balancer::Sign::failed, 60);
+          show(0, balancer::Sign::answered, 60);
+        }
+        tick();
+        break;
+      case 7:
+        ask(Wish::pause);
+        break;
+      default:
+        tick();
+    }
+    ++states[state()];
+    const auto kept = read_rollouts(path).rollouts;
+    const auto found = kept.find("fp8");
+    ASSERT_LE(*share(), found == kept.end() ? 0 : found->second.standing.share) << i;
+    if (found != kept.end()) {
+      ASSERT_GE(*share(), found->second.standing.share) << "what was taken is not given back by a restart; " << i;
+    }
+  }
+  for (const auto* name : {"live", "paused", "done", "aborted", "returned"}) EXPECT_GT(states[name], 0) << name;
+}
+
+TEST_F(RolloutsOfAFleet, APromotionThatNamesWhereItStandsIsDoneOnce) {
+  begin();
+  ask(Wish::start);
+  const auto promote = [&](std::string_view body) { return rollouts->carry_out("fp8", Wish::promote, now, body); };
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(promote(R"({"from":"5%"})").status, i == 0 ? 200u : 409u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_THAT(promote(R"({"from":"5%"})").body, HasSubstr("the rollout 'fp8' stands at 50%, and not at 5%"));
+  EXPECT_THAT(promote(R"({"to":"25%"})").body, HasSubstr("has no step 25%; its steps are 5%, 50%, 100%"));
+  EXPECT_EQ(promote(R"({"to":"50%"})").status, 409u);
+  for (const auto* wrong : {"[]", "{\"from\":5}", "{\"step\":\"5%\"}", "x"})
+    EXPECT_EQ(promote(wrong).status, 400u) << wrong;
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(promote(R"({"from":"50%","to":"100%"})").status, 200u);
+  EXPECT_EQ(share(), 1);
+  ask(Wish::abort);
+  ask(Wish::start);
+  EXPECT_EQ(promote(R"({"to":"100%"})").status, 200u) << "a step may be left out";
+  EXPECT_EQ(share(), 1);
+}
+
+TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
+  auto mirrored = settings();
+  config::Shadow shadow;
+  shadow.name = "mirror";
+  shadow.of = "chat";
+  shadow.twin = "old";
+  shadow.replicas = {mirrored.pools[0].replicas[1]};
+  shadow.replicas[0].name = "copy";
+  mirrored.shadows = {shadow};
+  auto& rollout = mirrored.rollouts[0];
+  rollout.shadow = "mirror";
+  rollout.steps.insert(rollout.steps.begin(), {true, 0, config::Seconds(60)});
+  fleet.adopt(mirrored);
+  begin();
+  const auto is_on = [&] { return fleet.snapshot()->shadows.at(0)->state->on.load(); };
+  ask(Wish::start);
+  EXPECT_TRUE(is_on());
+  adopt(mirrored);
+  EXPECT_TRUE(is_on()) << "the shadow step goes on";
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on());
+  ask(Wish::abort);
+  EXPECT_FALSE(is_on());
+  fleet.snapshot()->shadows[0]->state->on = true;
+  mirrored.limits.connect = config::Seconds(3);
+  adopt(mirrored);
+  EXPECT_TRUE(is_on()) << "an operator switched it on";
+  ask(Wish::start);
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on());
+}
+
+TEST_F(RolloutsOfAFleet, AReloadAsksTheGateAnew) {
+  auto other = settings();
+  other.rollouts[0].unknown_limit = config::Seconds(1e6);
+  fleet.adopt(other);
+  begin();
+  ask(Wish::start);
+  for (int i = 0; i < 90; ++i) tick();
+  finish_slow_answers();
+  EXPECT_THAT(rollouts->list().body, testing::Not(HasSubstr("no comparison of this step has been made yet")));
+  adopt(other);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("no comparison of this step has been made yet"));
+  tick();
+  finish_slow_answers();
+  EXPECT_THAT(rollouts->list().body, testing::Not(HasSubstr("no comparison of this step has been made yet")))
+      << "at once, not after five seconds";
 }
 
 }  // namespace

@@ -87,6 +87,18 @@ TEST(Conclusion, PromotesOnlyWhatPassesTheGate) {
   EXPECT_THAT(line(good), HasSubstr("answers differ. Look at the answers before you promote."));
 }
 
+TEST(Conclusion, SaysThatNothingWasMirroredAndWhatToChange) {
+  auto none = compared();
+  none.mode = pairs::Mode::mirrored;
+  none.sameness.word = pairs::Alike::unknown;
+  none.needs_s = 1200;
+  none.dropped = {{"primary_waits", 600}, {"max_in_flight", 1200}};
+  EXPECT_THAT(line(none), testing::EndsWith("Nothing was mirrored: the shadow was spared 1800 requests: max_in_flight "
+                                            "1200, primary_waits 600. Raise max_in_flight of the [[shadow]], or give "
+                                            "it a smaller share with sample."));
+  EXPECT_THAT(line(none), Not(HasSubstr("Wait")));
+}
+
 TEST(Conclusion, SaysHowLongToWait) {
   auto open = compared();
   open.mode = pairs::Mode::mirrored;

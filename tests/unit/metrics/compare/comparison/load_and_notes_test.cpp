@@ -355,5 +355,27 @@ TEST(Notes, SeveralAnswersOfOneSideAreTold) {
               HasSubstr("One side has several answers to 3 requests"));
 }
 
+/// A shadow that was spared every request is never warm, and more time would change nothing.
+TEST(LoadAndNotes, NothingMirroredIsToldWithItsReasons) {
+  TwinSamples samples;
+  for (int i = 0; i < 600; ++i) {
+    const auto primary = samples.primary(i * second);
+    samples.drop(samples.shadow(primary), i % 3 ? "max_in_flight" : "down");
+  }
+  auto options = open_options_of(samples);
+  options.warm_up.seconds = 600;
+  const auto none = compare(samples, options);
+  EXPECT_THAT(none.dropped, ElementsAre(Pair("down", 200), Pair("max_in_flight", 400)));
+  EXPECT_FALSE(none.needs_s);
+  EXPECT_THAT(sentence_of(none, "nothing_mirrored"),
+              HasSubstr("spared 600 requests: max_in_flight 400, down 200. Raise"));
+  EXPECT_FALSE(has_note(none, "warm_up"));
+  samples.shadow(samples.primary(600 * second));
+  const auto one = compare(samples, options);
+  EXPECT_TRUE(one.dropped.empty());
+  EXPECT_TRUE(one.needs_s);
+  EXPECT_FALSE(has_note(one, "nothing_mirrored"));
+}
+
 }  // namespace
 }  // namespace weir::metrics::compare::comparison

@@ -52,6 +52,35 @@ TEST(ConfidenceSequence, CountsKnownMinutesAndTakesTheGreaterVariance) {
   EXPECT_NEAR(sequence_of(five, 0.001, Estimate{0, 0.1, 9})->variance, 0.05, 1e-12);
 }
 
+/// Returns in how many of 100 days of equals a look each minute calls them different. Minutes older than `ring` leave.
+double called_different(std::size_t ring) {
+  constexpr std::size_t day = 1440;
+  constexpr int days = 400;
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> noise;
+  int called = 0;
+  for (int i = 0; i < days; ++i) {
+    std::vector<double> sums{0};
+    bool different = false;
+    for (std::size_t t = 1; t <= day; ++t) {
+      sums.push_back(sums.back() + noise(random));
+      const auto held = std::min(t, ring);
+      const Sequence sequence{(sums[t] - sums[t - held]) / static_cast<double>(held), static_cast<double>(held), 1};
+      const Interval interval = interval_of(sequence);
+      different = different || (t >= least_minutes && (interval.low > 0 || interval.high < 0));
+    }
+    called += different;
+  }
+  return 100.0 * called / days;
+}
+
+/// The figures of docs/comparison.md. Where old requests leave, each look has a beginning of its own.
+TEST(ConfidenceSequence, HoldsFromABeginningThatStays) {
+  EXPECT_LT(called_different(1440), 6);
+  EXPECT_NEAR(called_different(110), 20, 7);
+  EXPECT_NEAR(called_different(30), 55, 8);
+}
+
 double variance_of(const std::vector<std::vector<double>>& groups) {
   double squares = 0, degrees = 0;
   for (const auto& group : groups) {
