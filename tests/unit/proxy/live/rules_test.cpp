@@ -349,7 +349,7 @@ TEST(Rules, AnUpstreamIsNotBlamedForWhatWeirsOwnLoopsDo) {
   Findings findings(rules());
   fleet.replicas[2].coalesced = 0.9;
   const auto is_blamed = [&](double delay) {
-    fleet.now.weir.loop_delay_p99 = delay;
+    fleet.loop_delay = delay;
     for (int i = 0; i < 130; ++i) findings.tick(fleet.second());
     return std::ranges::any_of(findings.standing(), [](const auto& one) { return one.what == "coalescing_upstream"; });
   };
