@@ -42,12 +42,13 @@ bool any_fault(const Comparison& comparison, Finding finding) {
   return std::ranges::any_of(comparison.faults, [&](const auto& fault) { return fault.finding == finding; });
 }
 
-/// "27.2 to 31.5 ms": both in the unit that suits the larger one.
+/// "from 27.2 to 31.5 ms": both in the unit that suits the larger one.
 std::string values(Metric metric, double a, double b) {
-  if (is_share(metric)) return format("%.2f to %.2f %%", 100 * a, 100 * b);
-  if (metric == Metric::output_tokens_mean) return format("%.0f to %.0f", a, b);
+  if (is_share(metric)) return format("from %.2f to %.2f %%", 100 * a, 100 * b);
+  if (metric == Metric::output_tokens_mean) return format("from %.0f to %.0f", a, b);
   // From 0.9995 s on three digits of milliseconds would be 1e+03.
-  return std::max(a, b) < 0.9995 ? format("%.3g to %.3g ms", 1e3 * a, 1e3 * b) : format("%.2f to %.2f s", a, b);
+  return std::max(a, b) < 0.9995 ? format("from %.3g to %.3g ms", 1e3 * a, 1e3 * b)
+                                 : format("from %.2f to %.2f s", a, b);
 }
 
 bool is_told(const Verdict& verdict) {
@@ -55,7 +56,7 @@ bool is_told(const Verdict& verdict) {
   return verdict.metric == Metric::tpot || verdict.metric == Metric::ttft || verdict.metric == Metric::slo;
 }
 
-/// "TPOT 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first.
+/// "TPOT from 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first.
 std::vector<std::string> told_figures(const Comparison& comparison) {
   std::vector<std::string> worse, others;
   for (std::size_t i = 0; i < comparison.faults.size(); ++i) {
@@ -65,7 +66,7 @@ std::vector<std::string> told_figures(const Comparison& comparison) {
       return 100 * static_cast<double>(alone + pairs.both()) / static_cast<double>(pairs.pairs());
     };
     (finding == Finding::worse ? worse : others)
-        .push_back(std::string(fault_words[i]) + format(" %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b())));
+        .push_back(std::string(fault_words[i]) + format(" from %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b())));
   }
   for (const auto& [metric, word] : figures) {
     const auto* const verdict = verdict_of(comparison, metric);
@@ -88,11 +89,45 @@ std::string worse_word(const Comparison& comparison) {
   return "stalls more often";
 }
 
-std::string beginning(const Comparison& comparison, Gate gate) {
+/// The guardrails that are not known: "SLO misses and failed requests". Each sentence begins with a name and a colon.
+std::string open_guardrails(const std::vector<std::string>& unknown) {
+  std::vector<std::string_view> words;
+  for (const std::string_view sentence : unknown) {
+    const auto name = sentence.substr(0, sentence.find(':'));
+    const auto fault = std::ranges::find(pairs::fault_names, name);
+    const auto metric = std::ranges::find(statistics::metric_names, name);
+    if (fault != pairs::fault_names.end())
+      words.push_back(fault_words[static_cast<std::size_t>(fault - pairs::fault_names.begin())]);
+    else if (metric != statistics::metric_names.end())
+      words.push_back(word_for(static_cast<Metric>(metric - statistics::metric_names.begin())));
+    else
+      words.push_back(name);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 == words.size() ? " and " : ", ").append(words[i]);
+  return text;
+}
+
+/// Says that b became worse within the window; "" if it did not.
+std::string change_for_the_worse(const Comparison& comparison) {
+  for (const Changed& changed : comparison.changes)
+    if (changed.by > 0 && changed.metric != Metric::output_tokens)
+      return comparison.b + " became worse at " + time_of_day(changed.since_us).substr(0, 5) + " (" +
+             std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " beside " + comparison.a +
+             " since then)";
+  return {};
+}
+
+std::string beginning(const Comparison& comparison, Gate gate, const std::vector<std::string>& unknown) {
   if (comparison.apart && comparison.apart->control.empty())
     return comparison.a + " and " + comparison.b + " did not run at the same time";
   if (gate == Gate::worse) return comparison.b + ' ' + worse_word(comparison);
-  if (gate == Gate::unknown) return "Not known yet whether " + comparison.b + " is worse than " + comparison.a;
+  if (gate == Gate::unknown) {
+    if (auto change = change_for_the_worse(comparison); !change.empty()) return change;
+    const auto of = open_guardrails(unknown);
+    return "Not known yet whether " + comparison.b + " is worse than " + comparison.a + (of.empty() ? "" : " in " + of);
+  }
   const bool faster = is(comparison, Metric::tpot, Finding::better) || is(comparison, Metric::ttft, Finding::better);
   return comparison.b + (faster ? " is faster" : " is not worse than " + comparison.a);
 }
@@ -108,7 +143,7 @@ std::string likeness(const Comparison& comparison) {
       break;
   }
   return comparison.mode == pairs::Mode::control ? "not known yet whether answers are the same"
-                                                 : "without a control nobody can tell whether answers are the same";
+                                                 : "answers were not judged, which takes a control";
 }
 
 std::string minutes(double seconds) { return format("%.0f min", std::ceil(seconds / 60)); }
@@ -118,9 +153,13 @@ std::string advice(const Comparison& comparison, Gate gate) {
   if (comparison.apart && comparison.apart->control.empty())
     return "No verdict: run both at once, or a control beside each.";
   if (gate == Gate::worse) return "Do not promote.";
-  if (gate == Gate::pass)
-    return comparison.sameness.word == pairs::Alike::differs ? "Look at the answers before you promote."
-                                                             : "May be promoted.";
+  if (gate == Gate::pass) {
+    if (comparison.sameness.word == pairs::Alike::differs) return "Look at the answers before you promote.";
+    const bool judged = comparison.mode == pairs::Mode::split || comparison.sameness.word == pairs::Alike::same;
+    return judged ? "May be promoted." : "May be promoted, if its answers are as good.";
+  }
+  if (!change_for_the_worse(comparison).empty())
+    return "Find out what happened then, and compare again from there (--from).";
   if (!comparison.dropped.empty())
     return "Nothing was mirrored: the shadow was spared " + sides::counts_text(comparison.dropped) + ". " +
            sides::help_against(comparison.dropped);
@@ -142,7 +181,7 @@ std::string conclusion_of(const Comparison& comparison, const GateResult& gate) 
   const bool answers_alone = gate.word == Gate::unknown && gate.worse.empty() && gate.unknown.size() == 1 &&
                              gate.unknown.front().starts_with("answers:");
   const Gate word = answers_alone ? Gate::pass : gate.word;
-  std::string line = beginning(comparison, word);
+  std::string line = beginning(comparison, word, gate.unknown);
   std::string_view before = ": ";
   for (const auto& figure : told_figures(comparison)) {
     line.append(before).append(figure);

@@ -41,15 +41,15 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
       other + format(" finished, with %.1f %% of the prompt tokens", 100 * spared.prompt_tokens);
   const auto most = std::max_element(spared.by_block.begin(), spared.by_block.end());
   const auto block = static_cast<std::size_t>(most - spared.by_block.begin());
-  text += format("; most of them, %llu, from %s on (block %zu)", static_cast<unsigned long long>(*most),
+  text += format("; the most in one block, %llu, from %s on (block %zu)", static_cast<unsigned long long>(*most),
                  time_of_day(comparison.window.begin_of(block)).c_str(), block + 1);
   text += "; by reason:";
   for (const auto& [reason, count] : spared.by_reason) {
     text += (reason == spared.by_reason.begin()->first ? " " : ", ") + reason + " " + std::to_string(count);
   }
   return text + ". " + side +
-         " was spared that load, so its latency may look better than it is: the only verdict on latency is that " +
-         side + " is worse.";
+         " was spared that load, so its latency may look better than it is: latency can count against " + side +
+         " here, and not in its favour.";
 }
 
 std::string drift_sentence(std::span<const statistics::Metric> drifting) {

@@ -50,7 +50,8 @@ TEST(Conclusion, NamesWhatIsWorseFirstInAbsoluteFigures) {
   add(slower, Metric::ttft, Finding::not_worse, 0.163, 0.164);
   add(slower, Metric::tpot, Finding::worse, 0.0272, 0.0315);
   EXPECT_EQ(line(slower),
-            "fp8 is slower: TPOT 27.2 to 31.5 ms (+15.8 %), SLO misses 2.30 to 4.30 %, TTFT 163 to 164 ms (+0.6 %); "
+            "fp8 is slower: TPOT from 27.2 to 31.5 ms (+15.8 %), SLO misses from 2.30 to 4.30 %, TTFT from 163 to 164 ms "
+            "(+0.6 %); "
             "answers are the same. Do not promote.");
 }
 
@@ -70,7 +71,7 @@ TEST(Conclusion, HasAWordForEachKindOfWorse) {
   }
   auto fails = compared();
   add_faults(fails, pairs::Fault::failed, Finding::worse, 0, 9);
-  EXPECT_THAT(line(fails), testing::StartsWith("fp8 fails more often: failed requests 0.00 to 90.00 %;"));
+  EXPECT_THAT(line(fails), testing::StartsWith("fp8 fails more often: failed requests from 0.00 to 90.00 %;"));
   add(fails, Metric::tpot, Finding::worse, 0.1, 0.2);
   EXPECT_THAT(line(fails), testing::StartsWith("fp8 is slower and fails more often: failed requests"));
 }
@@ -81,10 +82,14 @@ TEST(Conclusion, PromotesOnlyWhatPassesTheGate) {
   add(good, Metric::tpot, Finding::better, 1.5, 1.2);
   add(good, Metric::ttft, Finding::equivalent, 0.1, 0.1);
   EXPECT_EQ(line(good),
-            "fp8 is faster: TPOT 1.50 to 1.20 s (-20.0 %), TTFT 100 to 100 ms (+0.0 %); answers are the same. May be "
+            "fp8 is faster: TPOT from 1.50 to 1.20 s (-20.0 %), TTFT from 100 to 100 ms (+0.0 %); answers are the same. May be "
             "promoted.");
   good.sameness.word = pairs::Alike::differs;
   EXPECT_THAT(line(good), HasSubstr("answers differ. Look at the answers before you promote."));
+  good.sameness.word = pairs::Alike::unknown;
+  good.mode = pairs::Mode::mirrored;
+  EXPECT_THAT(line(good), testing::EndsWith("; answers were not judged, which takes a control. May be promoted, if its "
+                                            "answers are as good."));
 }
 
 TEST(Conclusion, SaysThatNothingWasMirroredAndWhatToChange) {
@@ -104,8 +109,8 @@ TEST(Conclusion, SaysHowLongToWait) {
   open.mode = pairs::Mode::mirrored;
   open.sameness.word = pairs::Alike::unknown;
   add(open, Metric::tpot, Finding::inconclusive, 0.02, 0.021);
-  EXPECT_THAT(line(open), testing::StartsWith("Not known yet whether fp8 is worse than fp16: TPOT 20 to 21 ms"));
-  EXPECT_THAT(line(open), HasSubstr("without a control nobody can tell"));
+  EXPECT_THAT(line(open), testing::StartsWith("Not known yet whether fp8 is worse than fp16 in failed requests and TPOT: TPOT from 20 to 21 ms"));
+  EXPECT_THAT(line(open), HasSubstr("answers were not judged, which takes a control"));
   EXPECT_THAT(line(open), HasSubstr("Take a longer window, or a wider margin."));
   open.look = Look{1, 600, 1200};
   EXPECT_THAT(line(open), HasSubstr("Wait 10 min more for the next look."));
@@ -115,6 +120,19 @@ TEST(Conclusion, SaysHowLongToWait) {
   EXPECT_THAT(line(open), HasSubstr("Wait until the shadow is warm."));
   open.mode = pairs::Mode::split;
   EXPECT_THAT(line(open), Not(HasSubstr("answers")));
+}
+
+/// A window of two states has no verdict that holds for both: what happened comes before how long to wait.
+TEST(Conclusion, BeginsWithAChangeForTheWorse) {
+  auto changed = compared();
+  add(changed, Metric::tpot, Finding::inconclusive, 0.02, 0.022);
+  changed.look = Look{1, 600, 1200};
+  changed.changes = {{Metric::tpot, 1'764'000'000'000'000 + 20 * 60'000'000LL, 0.246}};
+  EXPECT_THAT(line(changed), testing::StartsWith("fp8 became worse at 16:20 (TPOT +24.6 % beside fp16 since then): TPOT"));
+  EXPECT_THAT(line(changed), testing::EndsWith("Find out what happened then, and compare again from there (--from)."));
+  changed.changes[0].by = -0.2;
+  EXPECT_THAT(line(changed), testing::StartsWith("Not known yet"));
+  EXPECT_THAT(line(changed), HasSubstr("Wait 10 min more for the next look."));
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ TEST(Load, OnePercentWithoutAFinishedShadowIsBorneMoreIsNot) {
   EXPECT_EQ(verdict_of(spared, statistics::Metric::output_tokens).finding, statistics::Finding::equivalent);
   EXPECT_THAT(sentence_of(spared, "spared_load"),
               HasSubstr("fp8 has no finished answer to 11 of 1000 requests (1.1 %) that fp16 finished, with 1.1 % of "
-                        "the prompt tokens; most of "
-                        "them, 11, from 00:00:00 on (block 1); by reason: in_flight 5, queued_tokens 5, timeout 1."));
+                        "the prompt tokens; the most in one block, 11, from 00:00:00 on (block 1); by reason: in_flight 5, "
+                        "queued_tokens 5, timeout 1."));
 }
 
 TEST(Load, AShadowThatWasDroppedBeforeItHadAReplicaIsOfItsShadowsSide) {
@@ -277,7 +277,7 @@ TEST(Load, TheSentenceIsAboutTheRequestsOfTheSparedSide) {
   EXPECT_THAT(
       sentence_of(compare(other, options_of(other)), "spared_load"),
       HasSubstr(
-          "with 14.3 % of the prompt tokens; most of them, 10, from 00:00:00 on (block 1); by reason: in_flight 40."));
+          "with 14.3 % of the prompt tokens; the most in one block, 10, from 00:00:00 on (block 1); by reason: in_flight 40."));
 }
 
 TEST(Load, ConfigurationsThatShareAPoolHaveTheSameLoad) {

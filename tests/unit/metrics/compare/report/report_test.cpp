@@ -318,7 +318,7 @@ TEST_F(ReportOfATwin, InBriefHasTheConclusionVerdictsAndNotes) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   options.comparison.to_us = samples.back().received_us + 1;
   const auto brief = as_text(report(), Style::plain, Detail::brief), full = as_text(report(), Style::plain);
-  EXPECT_THAT(brief, ::testing::StartsWith("fp8 is slower: TPOT 10 to 11 ms (+10."));
+  EXPECT_THAT(brief, ::testing::StartsWith("fp8 is slower: TPOT from 10 to 11 ms (+10."));
   for (const auto* const part : {"Verdicts: fp8 against fp16", "Answers: fp8 against fp16", "Notes", "gate: worse"}) {
     EXPECT_THAT(brief, HasSubstr(part));
     EXPECT_THAT(full, HasSubstr(part));
