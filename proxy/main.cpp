@@ -409,7 +409,7 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
       "  weir rollout status\n"
       "  weir rollout pause fp8     keeps the share that the candidate has\n"
       "  weir rollout promote fp8   takes the next step now, whatever the gate says\n"
-      "  weir rollout promote fp8 --to 25%\n"
+      "  weir rollout promote fp8 --to 25%   takes that step, wherever the rollout stands before it\n"
       "  weir rollout abort fp8     the candidate gets no more requests, at once\n\n"
       "A rollout goes back by itself when the candidate is worse, fails or is out; its state outlasts\n"
       "reloads and restarts: docs/howto.md, \"Roll out a new version\".");

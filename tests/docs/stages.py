@@ -296,7 +296,7 @@ name = "fp8"
 pool = "chat"
 candidate = "vllm-fp8"
 shadow = "fp8"
-steps = ["shadow 20m", "1% 10m", "100%"]
+steps = ["shadow 20m", "1% 10m", "25% 10m", "100%"]
 """
 
     def begin(self, place):
