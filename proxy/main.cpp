@@ -262,7 +262,7 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
 
 CLI::App* add_report(CLI::App& app, control::ReportOptions& options) {
   auto* command =
-      app.add_subcommand("report", "Write the last minutes of a running weir into one page, for those who were not there");
+      app.add_subcommand("report", "Write the last minutes of a running weir into one page, for whoever was not there");
   add_admin(*command, options.admin);
   command->add_option("--last", options.last, "So much of the past, 15m at most")
       ->type_name("TIME")

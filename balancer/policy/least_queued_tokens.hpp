@@ -3,8 +3,8 @@
 //   score = (prefill_left + uncached + waste + decode_weight * decode_left) / (weight * speed)
 //
 // Tokens that a replica is believed to hold need not be computed. Waste is the price of what it would compute although
-// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the fewest uncached tokens, then to
-// the fewest in flight, then at random. The load of others does not belong to it: see docs/design.md.
+// another candidate holds it (ReplicaView::waste). The lowest score wins; ties go to the fewest uncached tokens, then
+// to the fewest in flight, then at random. The load of others does not belong to it: see docs/design.md.
 #pragma once
 
 #include <tuple>

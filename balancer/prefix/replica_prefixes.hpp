@@ -105,7 +105,7 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
-  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which the replica has reported such counts.
+  std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
   bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;

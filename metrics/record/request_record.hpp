@@ -31,7 +31,7 @@ struct Mirrored {
   bool operator==(const Mirrored&) const = default;
 };
 
-/// One of several attempts at a request.
+/// An attempt of several at a request.
 struct Tried {
   std::string replica;
   Moment began{}, ended{};

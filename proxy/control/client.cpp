@@ -124,7 +124,7 @@ std::string body_of(const Answered& answered) {
 int run_command(const std::string& name, const std::function<int()>& command) {
   try {
     const int status = command();
-    // Who reads no further, as `head` does, has all that he wants.
+    // A reader that reads no further, as `head` does, has all that it wants.
     if (std::fflush(stdout) != 0 && errno != EPIPE)
       throw std::runtime_error("cannot write to standard output: " + std::string(std::strerror(errno)));
     return status;

@@ -17,10 +17,6 @@ namespace {
 using live::Window;
 using Rows = Window::Rows;
 
-ApiAnswer not_yet() {
-  return api_error(503, "not_yet", "weir has just begun to take figures, and has none yet; ask again in a second");
-}
-
 std::optional<std::uint64_t> whole(const std::string& text) {
   std::uint64_t number = 0;
   const auto* const end = text.data() + text.size();
@@ -154,6 +150,10 @@ std::string window_json(const live::Live& live, const Window& window, const Wind
 }
 
 }  // namespace
+
+ApiAnswer not_yet() {
+  return api_error(503, "not_yet", "weir has just begun to take figures, and has none yet; ask again in a second");
+}
 
 ApiAnswer live_answer(std::string_view query, live::Live& live, metrics::Moment now) {
   if (auto refused = refuse_parameters(query)) return std::move(*refused);

@@ -15,12 +15,15 @@ inline constexpr std::size_t most_window_numbers = 200'000;
 /// So much of the window is shown where the query does not say.
 inline constexpr std::size_t usual_window_seconds = 60;
 
+/// The refusal of a weir without figures.
+ApiAnswer not_yet();
 ApiAnswer live_answer(std::string_view query, live::Live& live, metrics::Moment now);
 ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Moment now);
-/// Returns the last seconds of every figure, as window_answer writes them; "null" if no window is kept. Where these would
-/// be more than `most_window_numbers`, "step_s" is above 1, and each number is the mean of so many seconds.
+/// Returns the last seconds of every figure, as window_answer writes them; "null" if no window is kept. Where these
+/// would be more than `most_window_numbers`, "step_s" is above 1, and each number is the mean of so many seconds.
 std::string whole_window_json(live::Live& live, std::size_t seconds);
-/// Returns the means of `step` numbers each, of those that are known (not NaN). The last one ends where the numbers end.
+/// Returns the means of `step` numbers each, of those that are known (not NaN). The last mean ends where the numbers
+/// end.
 std::vector<float> thinned(std::vector<float> numbers, std::size_t step);
 ApiAnswer events_answer(std::string_view query, live::Live& live, metrics::Moment now);
 

@@ -7,6 +7,7 @@
 #include "config/quantity.hpp"
 #include "proxy/control/query.hpp"
 #include "proxy/control/incident/report.hpp"
+#include "proxy/control/live_api.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -43,7 +44,7 @@ ApiAnswer report_answer(std::string_view query, live::Live& live, const config::
   Wanted wanted;
   if (const auto why_not = take(query, wanted)) return bad_query(*why_not);
   auto data = incident::data(live, settings, wanted.last, "an operator asked for it", now);
-  if (data.empty()) return api_error(503, "not_yet", "weir has just begun to take figures, and has none yet; ask again in a second");
+  if (data.empty()) return not_yet();
   if (wanted.json) return {200, std::move(data) + "\n"};
   return {200, incident::page(data), "text/html; charset=utf-8"};
 }

@@ -10,6 +10,7 @@
 
 namespace weir::proxy::control {
 
-ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings, metrics::Moment now);
+ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings,
+                        metrics::Moment now);
 
 }  // namespace weir::proxy::control

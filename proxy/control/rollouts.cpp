@@ -208,7 +208,7 @@ void Rollouts::moved(Running& one, const ro::Move& move, const fleet::Snapshot& 
   if (const auto* const pool = pool_of(one, snapshot)) one.counted = pool->balancer->split();
 }
 
-/// What the gate said is about another step, or other settings.
+/// The gate's last word is about another step, or other settings.
 void Rollouts::ask_anew(Running& one, Moment next) {
   ++one.step;
   one.gate.reset();

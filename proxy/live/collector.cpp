@@ -18,7 +18,7 @@ using metrics::seconds;
 
 constexpr double nanoseconds = 1e9, thousandths = 1e3;
 
-/// What the key of the first leaving replica of a name ends in. That of a second one ends in " (leaving 2)".
+/// The end of the key of the first leaving replica of a name. The key of a second one ends in " (leaving 2)".
 constexpr std::string_view leaving = " (leaving)";
 
 template <class Shards, class Pick>

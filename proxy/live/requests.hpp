@@ -17,7 +17,7 @@
 
 namespace weir::proxy::live {
 
-/// One of several attempts at a request, in seconds since its last byte came.
+/// An attempt of several at a request, in seconds since the request's last byte came.
 struct TriedRow {
   std::string replica;
   double from = 0, to = 0;

@@ -53,7 +53,7 @@ void slow_replica(const Now& now, Cases& cases) {
     const auto sign = sign_of(gap.value_or(0) >= bad_gap || ttft.value_or(0) >= bad_ttft,
                               gap.value_or(0) < good_gap && ttft.value_or(0) < good_ttft);
     if (sign == Sign::fine) continue;
-    std::string how;  // What is not slow is left out: "0.5 times" would read as praise.
+    std::string how;  // A figure that is not slow is left out: "0.5 times" would read as praise.
     if (gap.value_or(0) >= good_gap) how = format("%.1f times the time between chunks", *gap);
     if (ttft.value_or(0) >= good_ttft) how += (how.empty() ? "" : " and ") + format("%.1f times the TTFT", *ttft);
     auto text = one.name + " is slow: it has " + how + " of its peers";

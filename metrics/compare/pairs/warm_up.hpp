@@ -37,7 +37,7 @@ class Mirrored {
   void add(const samples::Sample& sample);
   /// The shadow was switched on at this moment: what it was sent before does not warm it.
   void begin_anew(samples::Names::Name shadow, std::int64_t us);
-  /// What was sent at such moments was never sent. The answer is the same for all moments of an hour.
+  /// A request of such a moment was never sent. The answer is the same for all moments of an hour.
   void leave_out(const std::function<bool(std::int64_t us)>& is_out);
   /// True for a shadow's request that was sent before the shadow was last switched on: it tells of another candidate.
   bool is_outdated(const samples::Sample& sample) const;

@@ -1,5 +1,5 @@
-// The flight recorder: when weir or one of its pools can serve no request, it writes a report of the minutes before into
-// a folder.
+// The flight recorder: when weir or one of its pools can serve no request, it writes a report of the minutes before
+// into a folder.
 #pragma once
 
 #include <chrono>

@@ -45,9 +45,10 @@ std::string data(live::Live& live, const config::Settings& settings, std::chrono
 std::string page(std::string_view data) {
   const std::string_view scripts[]{assets::page_js};
   return metrics::compare::page::framed(
-      {"weir report", "This page draws itself by JavaScript. Its data lies in the page as JSON, in the element #report.",
-       "By <code>weir report</code>. What each figure means: docs/api.md and docs/metrics.md. What to do about a finding: "
-       "docs/runbook.md. Times are UTC.",
+      {"weir report",
+       "This page draws itself by JavaScript. Its data lies in the page as JSON, in the element #report.",
+       "By <code>weir report</code>. What each figure means: docs/api.md and docs/metrics.md. What to do about a "
+       "finding: docs/runbook.md. Times are UTC.",
        scripts},
       data);
 }

@@ -373,7 +373,7 @@ TEST_F(PoolPrefix, ARequestWithoutATokenLeavesNothingThatWasNotThere) {
     admitted(offer(2, 5000, 2)).end(LeaseEnd(cause), at(2));
     EXPECT_EQ(load(home, 2).prefix_held, held);
     EXPECT_EQ(admitted(offer(2, 5000, 3)).prefix_tokens()->predicted, 0u);
-    // What was there before stays.
+    // The earlier prompt stays.
     admitted(offer(1, 2000, 4)).end(LeaseEnd(cause), at(4));
     EXPECT_EQ(admitted(offer(1, 2000, 5)).prefix_tokens()->predicted, 1999u);
   }

@@ -160,7 +160,7 @@ TEST(Rates, AreOpenLoadsMeasuredBehindTheirWarmUpByWhenRequestsWereDue) {
     ran.ended = 130;
     for (const double due : {104.9, 105.0, 124.9, 125.0}) {
       ran.results.push_back(made_result({.sent = due + 0.2, .ttft = ttft - 0.2, .gap = 0, .events = 1}));
-      ran.results.back().due = load::moment(due);  // It was sent late, and its latencies count from here.
+      ran.results.back().due = load::moment(due);  // The request was sent late, and its latencies count from here.
     }
     rates.take(point, std::move(ran));
   };

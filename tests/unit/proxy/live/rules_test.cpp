@@ -284,7 +284,7 @@ bool is_bad(std::string_view what, const Now& now) {
   return std::ranges::any_of(said_by(what, now), [](const Case& one) { return one.sign == Sign::bad; });
 }
 
-/// What a rule asks beside its first threshold.
+/// Conditions of rules beside their first thresholds.
 TEST(Rules, AskForMoreThanOneFigure) {
   Now alone;
   alone.pools.emplace_back().waiting = 10;
@@ -358,7 +358,7 @@ TEST(Rules, AnUpstreamIsNotBlamedForWhatWeirsOwnLoopsDo) {
   EXPECT_FALSE(is_blamed(0.1)) << "forgotten after two minutes";
 }
 
-/// What goes by time ends with the time, though it begins anew at once: the old finding says nothing of the new time.
+/// A finding that goes by time ends with the time, though a new time begins at once.
 TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
   using Set = void (*)(Fleet& fleet, double seconds);
   const std::pair<std::string_view, Set> all[] = {
