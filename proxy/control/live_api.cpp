@@ -62,7 +62,7 @@ std::optional<std::string> take_figures(const std::string& value, WindowAsked& a
       for (const auto rows : all_rows)
         for (const auto figure : Window::figures(rows))
           if (known.find(figure) == known.npos) known.append(known.empty() ? "" : ", ").append(figure);
-      return "no figure is named '" + name + "'; known are " + known;
+      return std::string("no figure is named '").append(name).append("'; known are ").append(known);
     }
     asked.figures.push_back(std::move(name));
   }

@@ -355,7 +355,7 @@ std::optional<std::string> Rollouts::keep() {
   }
   const auto& directory = snapshot->settings.admin.state;
   // Without a directory the last rollout has left the settings.
-  const auto error = directory.empty() ? std::nullopt : write_rollouts(directory, wanted);
+  auto error = directory.empty() ? std::nullopt : write_rollouts(directory, wanted);
   if (!error) {
     kept_ = std::move(wanted);
     return std::nullopt;

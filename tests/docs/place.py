@@ -172,7 +172,7 @@ while [ -e {base}/restart ]; do sleep 0.02; done
         return {"PATH": self.path, "HOME": str(self.folder), "LANG": "C.UTF-8", "TERM": "xterm", **self.environment}
 
     def run(self, command, seconds=120, lasts=False):
-        """Runs a command in bash. Returns its exit status and output. One that lasts gets two seconds, and INT."""
+        """Runs a command in bash. Returns its exit status and output. One that lasts gets two seconds, and TERM."""
         process = subprocess.Popen(["bash", "-o", "pipefail", "-c", command], cwd=self.folder, env=self.environ(), stdin=subprocess.DEVNULL, stdout=open(self.folder / ".out", "wb"),
                                    stderr=subprocess.STDOUT, start_new_session=True)
         end = time.monotonic() + (2 if lasts else seconds)
@@ -183,7 +183,7 @@ while [ -e {base}/restart ]; do sleep 0.02; done
                     self.restart_engine(name)
                     self.asked.unlink()
             if time.monotonic() > end:
-                os.killpg(process.pid, signal.SIGINT if lasts else signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGTERM if lasts else signal.SIGKILL)
                 if lasts:
                     process.wait(5)
                     return 0, self.output()

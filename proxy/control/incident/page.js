@@ -142,10 +142,9 @@
 
   function show_findings() {
     const place = section("What stands out");
-    const lines = findings.map((one) => [one.severity, `${one.text} Since ${clock(one.since)}; see ${one.runbook}.`]);
+    const lines = findings.map((one) => [one.severity, `${one.text}. Since ${clock(one.since)}; see ${one.runbook}.`]);
     for (const [name, one] of replicas)
-      if (one.state !== "up" && !findings.some((finding) => finding.who === name))
-        lines.push([one.state, `${name} is ${one.state}: ${one.reason}. Since ${clock(one.since)}.`]);
+      if (one.state !== "up") lines.push([one.state, `${name} is ${one.state}: ${one.reason}. Since ${clock(one.since)}.`]);
     const begun = events.filter((event) => event.what === "finding" && /^finding .* is over/.test(event.text));
     for (const event of begun) lines.push(["over", `${clock(event.time)}: ${event.text}.`]);
     if (!weir.settings?.ok) lines.push(["reload", "The last reload failed: " + (weir.settings?.errors || []).join("; ")]);

@@ -339,7 +339,7 @@ TEST_F(Compare, AReplayIsSetBesideItsLog) {
     words.insert(words.end(), more.begin(), more.end());
     const auto text = compare(words);
     EXPECT_EQ(text.exit.code, 0);
-    EXPECT_THAT(text.output, AllOf(StartsWith("vllm-fp16 and candidate did not run at the same time: TPOT 20"),
+    EXPECT_THAT(text.output, AllOf(StartsWith("vllm-fp16 and candidate did not run at the same time: TPOT from 20"),
                                    HasSubstr("Side by side: 1200 requests of vllm-fp16"),
                                    HasSubstr("The sides do not overlap"), Not(HasSubstr("would do"))));
     const auto said = report(words);
