@@ -59,7 +59,7 @@ def run_engine(engine, program, directory, parts, words, seen, report):
     def weir(name, servers, more="", of_pool=""):
         (directory / name).mkdir(exist_ok=True)
         replicas = {f"replica{number}": server.url for number, server in enumerate(engine.servers[:servers])}
-        weirs.append(Weir(program, directory / name, replicas, more, of_pool))
+        weirs.append(Weir(program, directory / name, replicas, more, f'health = {{path = "{engine.health}"}}\n{of_pool}'))
         return weirs[-1]
 
     try:
