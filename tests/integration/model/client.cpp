@@ -27,6 +27,10 @@ std::string Request::bytes() const {
            "Content-Length: " + std::to_string(announced) + "\r\n\r\n{\"model\":";
   if (!target.empty()) return post(target, "{}", fields);
   auto body = chat_body(id + " " + what, model);
+  // Some 250 tokens that every prompt begins with, so that pools which know prefixes have something to find.
+  std::string shared = "{\"role\":\"system\",\"content\":\"";
+  for (int i = 0; i < 40; ++i) shared += "Answer in a few plain words. ";
+  body.insert(body.find('[') + 1, shared + "\"},");
   if (!streams) body.replace(body.find("\"stream\":true"), 13, "\"stream\":false");
   return post(chat, body, fields);
 }

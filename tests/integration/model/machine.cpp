@@ -22,7 +22,7 @@ struct Wish {
 
 Wish wish_of(const std::string& body) {
   static constexpr std::string_view before = "\"content\":\"";
-  const auto begin = body.find(before);
+  const auto begin = body.rfind(before);  // All begin with the same system prompt.
   if (begin == body.npos) return {};
   const auto text = body.substr(begin + before.size(), body.find('"', begin + before.size()) - begin - before.size());
   const auto blank = text.find(' ');

@@ -27,7 +27,7 @@ constexpr auto rows = std::to_array<VerbRow>({
     {Verb::switch_keys, "switch-keys", 1, "clients need keys, or need none any more"},
     {Verb::switch_tls, "switch-tls", 5, "clients speak TLS, or plain HTTP again"},
     {Verb::change_certificate, "change-certificate", 3, "replaces the certificate"},
-    {Verb::change_limits, "change-limits", 2, "takes the a-th policy and the b-th length of the queue"},
+    {Verb::change_limits, "change-limits", 2, "takes the a-th policy, with or without prefix_aware, and the b-th length of the queue"},
     {Verb::reload_wrongly, "reload-wrongly", 3, "reloads settings that are wrong in the b-th way"},
     {Verb::answer_names, "answer-names", 4, "has DNS answer the addresses whose bits are set in b"},
     {Verb::drain, "drain", 4, "drains the a-th replica"},

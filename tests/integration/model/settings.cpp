@@ -39,6 +39,7 @@ WeirSettings Stage::settings() const {
                                        "power_of_two"};
   static constexpr std::array queues{"8", "0", "2"};
   const Keys how{{"policy", quoted(policies[model_.policy % policies.size()])},
+                 {"prefix_aware", model_.policy / policies.size() % 2 == 0 ? "true" : "false"},
                  {"queue", queues[model_.queue % queues.size()]},
                  {"queue_time", "5"},
                  {"queue_time_down", "1"}};

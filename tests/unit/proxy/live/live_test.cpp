@@ -223,7 +223,7 @@ TEST_F(LiveTest, ReplicasOfOneNameThatLeaveHaveARowEach) {
   };
   EXPECT_EQ(rows().size(), 4u);
   EXPECT_EQ(rows().at("gpu0"), 1);
-  // Those that are left keep their names.
+  // Rows that are left keep their names.
   const auto before = rows();
   leases.erase(leases.begin());
   fleet.look_after_drains();
