@@ -11,11 +11,16 @@ void PrefixHoldings::set_capacity(Tokens capacity) {
 }
 
 PrefixHoldings::Bucket& PrefixHoldings::bucket_of(Epoch used) {
+  if (used >= buckets_.back().first) return buckets_.back();
   const auto after = std::ranges::upper_bound(buckets_, used, {}, &Bucket::first);
   return *(after - 1);
 }
 
 PrefixHoldings::Epoch PrefixHoldings::use(Epoch used, Tokens segment) {
+  // Mostly a beginning that many prompts have was used in this very epoch.
+  const bool lately = used == now_ && !buckets_.empty() && used >= horizon_;
+  if (lately && segment <= buckets_.back().tokens && buckets_.back().tokens < segment + capacity_ / buckets_of_capacity)
+    return now_;
   release(used, segment);
   if (buckets_.empty() || buckets_.back().tokens >= capacity_ / buckets_of_capacity) open_bucket();
   Bucket& newest = buckets_.back();

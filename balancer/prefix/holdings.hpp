@@ -48,6 +48,8 @@ class PrefixHoldings {
   /// begins at 1.
   bool exhausted() const { return now_ >= last_epoch; }
 
+  /// True if nothing was used since the beginning or the last wipe.
+  bool is_new() const { return buckets_.empty(); }
   Tokens held() const { return held_; }
   Tokens capacity() const { return capacity_; }
   void set_capacity(Tokens capacity);

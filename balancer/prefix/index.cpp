@@ -153,6 +153,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
   // An answer adds to the anchor before it; of two anchors the deeper one counts.
   for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) {
     const PrefixHoldings& holdings = replicas_[replica].holdings();
+    if (holdings.is_new()) continue;
     PrefixFound& found = found_[replica];
     for (std::size_t i = lines_.size(); i-- > 0;) {
       if (lines_[i] == no_line) continue;

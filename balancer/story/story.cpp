@@ -34,7 +34,7 @@ PlacementRequest Story::placement() const {
   return placement;
 }
 
-Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
+Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   if (front_of_queue_ && !deadline_) deadline_ = now + shared_.queue_time;
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
@@ -45,7 +45,7 @@ Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
   return Command::connect;
 }
 
-void Story::begin(const ReplicaRef& replica, Lease lease, Moment now) {
+void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {
   // The list keeps its beginning, and the last two.
   if (attempts_.size() == most_attempts_listed) attempts_.erase(attempts_.end() - 2);
   attempts_.push_back({.replica = replica, .started = now});

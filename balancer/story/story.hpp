@@ -80,7 +80,7 @@ class Story {
   // Events.
 
   /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
-  Command leased(Lease lease, UsageOption& usage, Moment now);
+  Command leased(Lease&& lease, UsageOption& usage, Moment now);
   /// The request waits in the pool's queue until `deadline`.
   void queued(Moment deadline);
   /// Adds to the time spent waiting.
@@ -107,6 +107,7 @@ class Story {
   PlacementRequest placement() const;
   /// The replica of this attempt, or of the last one.
   const ReplicaRef& replica() const { return attempts_.back().replica; }
+  Moment attempt_started() const { return attempts_.back().started; }
   Lease take_lease();
   /// True if an idle connection may be used.
   bool may_reuse_connection() const;
@@ -149,7 +150,7 @@ class Story {
   Command failed(AttemptOver over, bool out, Moment now);
   Command ask_another(std::optional<metrics::Retry> reason);
   Command requeue(Moment now);
-  void begin(const ReplicaRef& replica, Lease lease, Moment now);
+  void begin(const ReplicaRef& replica, Lease&& lease, Moment now);
   Command send_again(Lease lease, metrics::Retry reason, Moment now);
   Command end(Moment now);
   Command end_unserved(Told told, metrics::Outcome outcome, Moment now);

@@ -18,6 +18,8 @@
 namespace weir::lab::forecast {
 namespace {
 
+const metrics::UniversalKey prefix_key{{1, 2}};
+
 using metrics::compare::statistics::quantile;
 using metrics::compare::statistics::quantile_of_sorted;
 using plan::TracedRequest;
@@ -236,7 +238,7 @@ std::vector<TracedRequest> requests_of(const ServedLog& log) {
     const std::string body =
         load::request_body(load::Api::chat, "planned", messages, {logged.max_tokens.value_or(1024), true});
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
-                                              metrics::SipKey{1, 2});
+                                              &prefix_key);
     inspector.feed(body);
     request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
     request.prefix = inspector.take_prefix();

@@ -15,6 +15,8 @@
 namespace weir::lab::plan {
 namespace {
 
+const metrics::UniversalKey prefix_key{{1, 2}};
+
 using engine::PromptBlocks;
 using engine::Random;
 
@@ -58,7 +60,7 @@ class Maker {
     if (!turn.salt.empty()) request.unsalted = blocks_of(turn, messages, answer, {});
     const std::string body = body_of(messages, turn.salt);
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
-                                              metrics::SipKey{1, 2});
+                                              &prefix_key);
     inspector.feed(body);
     request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
     request.prefix = inspector.take_prefix();

@@ -31,7 +31,7 @@ std::string_view sentence_for(End end) {
 
 }  // namespace
 
-AnswerHandler::AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard)
     : replica_side_(options.replica, std::move(lease), shard),
       framer_(options.client),
       shard_(shard),

@@ -42,7 +42,7 @@ class AnswerHandler {
   static constexpr std::size_t most_kept = 64 * 1024;
   static constexpr std::chrono::seconds kept_within{1};
 
-  AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
+  AnswerHandler(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard);
 
   /// Says that the request's first byte was written (tS).
   void sent(Moment now) { replica_side_.sent(now); }

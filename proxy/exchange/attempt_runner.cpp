@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "metrics/recycled.hpp"
 #include "proxy/exchange/connect_failure.hpp"
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/replica_log.hpp"
@@ -56,35 +57,36 @@ std::optional<Command> AttemptRunner::ask() {
     waiter->wait = wait_;
     return std::nullopt;
   }
-  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease));
+  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease), now);
   return story_.refused(std::get<balancer::Refused>(offered), now);
 }
 
-Command AttemptRunner::leased(balancer::Lease lease) {
+Command AttemptRunner::leased(balancer::Lease&& lease, Moment now) {
   auto& usage = replica_of(lease).state->usage;
-  const auto command = story_.leased(std::move(lease), usage, Clock::now());
+  const auto command = story_.leased(std::move(lease), usage, now);
   if (const auto repeat = story_.take_repeat()) count(*repeat);
   return command;
 }
 
 Command AttemptRunner::end_wait() {
   const auto wait = std::move(wait_);
+  const auto now = Clock::now();
   story_.add_wait(wait->waited());
   switch (wait->end()) {
     case QueueWait::End::admitted:
-      return leased(wait->lease());
+      return leased(wait->lease(), now);
     case QueueWait::End::refused:
-      return story_.refused(wait->refused(), Clock::now());
+      return story_.refused(wait->refused(), now);
     case QueueWait::End::client_left:
-      return story_.client_left(Clock::now());
+      return story_.client_left(now);
     default:
-      return story_.cut_in_queue(Clock::now());
+      return story_.cut_in_queue(now);
   }
 }
 
 /// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
 /// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
-struct AttemptRunner::Running {
+struct AttemptRunner::Running : metrics::Recycled<Running> {
   [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
       : handler(runner.options(connection.reused), runner.story_.take_lease(),
                 runner.replica().series->shard(runner.loop_.index)),
@@ -100,9 +102,9 @@ struct AttemptRunner::Running {
 net::Awaitable<Command> AttemptRunner::attempt() {
   auto connection = connect();
   if (!connection.channel) co_return not_begun(connection.error);
-  Running running(*this, std::move(connection), prepare());
-  co_await running.relay.run(net::use_awaitable);
-  co_return ended(running);
+  const auto running = std::make_unique<Running>(*this, std::move(connection), prepare());
+  co_await running->relay.run(net::use_awaitable);
+  co_return ended(*running);
 }
 
 /// Makes what goes out.
@@ -114,11 +116,12 @@ Outgoing AttemptRunner::prepare() {
 }
 
 Command AttemptRunner::ended(Running& running) {
+  const auto now = Clock::now();
   auto& state = *replica().state;
   if (running.handler.sent_at()) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
   auto result = running.relay.take_result();
-  if (auto left = running.relay.take_connection()) loop_.keep_idle(state, std::move(connected_to_), std::move(left));
-  return over(std::move(result));
+  if (auto left = running.relay.take_connection()) loop_.keep_idle(state, std::move(connected_to_), std::move(left), now);
+  return over(std::move(result), now);
 }
 
 /// Returns what the replica is asked to report in addition.
@@ -138,7 +141,7 @@ AttemptRunner::Connection AttemptRunner::connect() {
   }
   connected_to_ = std::move(*destination);
   if (story_.may_reuse_connection()) {
-    connection.channel = loop_.idle.take(*replica().state, connected_to_, Clock::now());
+    connection.channel = loop_.idle.take(*replica().state, connected_to_, story_.attempt_started());
     connection.reused = connection.channel != nullptr;
     if (connection.reused) return connection;
   }
@@ -153,7 +156,7 @@ Command AttemptRunner::not_begun(int error) {
   result.connect_error = error;
   result.connect_failure = connect_failure_of(error);
   result.lease = story_.take_lease();
-  return over(std::move(result));
+  return over(std::move(result), Clock::now());
 }
 
 AnswerHandler::Options AttemptRunner::options(bool reused) {
@@ -167,7 +170,7 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   to_replica.reused = reused;
   to_replica.choices = facts.n;
   to_replica.prompts = facts.prompts;
-  to_replica.started = Clock::now();
+  to_replica.started = story_.attempt_started();
   options.client.api = facts.api;
   if (story_.leaves_hung()) options.hung_at = &replica().state->hung_at;
   options.keep_errors = story_.keeps_errors();
@@ -187,8 +190,7 @@ bool AttemptRunner::spend_retry_on_error(unsigned status) {
   return story_.spend_retry_on_error(status, Clock::now());
 }
 
-Command AttemptRunner::over(story::AttemptOver over) {
-  const auto now = Clock::now();
+Command AttemptRunner::over(story::AttemptOver over, Moment now) {
   if (cutting()) story_.cut();
   over.replica_cut = replica().state->cut.load(std::memory_order_relaxed);
   note(over, now);

@@ -78,7 +78,7 @@ class AttemptRunner final : Relay::Owner {
   };
 
   std::optional<story::Command> ask();
-  story::Command leased(balancer::Lease lease);
+  story::Command leased(balancer::Lease&& lease, Moment now);
   story::Command end_wait();
   struct Running;
   net::Awaitable<story::Command> attempt();
@@ -87,7 +87,7 @@ class AttemptRunner final : Relay::Owner {
   [[gnu::noinline]] story::Command not_begun(int error);
   Connection connect();
   AnswerHandler::Options options(bool reused);
-  story::Command over(story::AttemptOver over);
+  story::Command over(story::AttemptOver over, Moment now);
   void note(const story::AttemptOver& over, Moment now);
   void count(const story::Story::Repeat& repeat) const;
   metrics::wire::Ask wanted() const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "balancer/story/story.hpp"
+#include "metrics/recycled.hpp"
 #include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
@@ -27,7 +28,7 @@ struct ExchangeEnd {
 };
 
 /// conclude() counts and logs the request, however it ended. An exchange that throws is recorded by its session.
-class Exchange final : Sender {
+class Exchange final : Sender, public metrics::Recycled<Exchange> {
  public:
   /// `pool` is the request's, in its snapshot. `unread` takes what the client sends of following requests.
   Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request,

@@ -104,9 +104,9 @@ void Loop::follow_snapshot() {
 }
 
 void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,
-                     std::unique_ptr<net::Channel> connection) {
+                     std::unique_ptr<net::Channel> connection, metrics::Moment now) {
   if (const auto chosen = connection->chosen()) where.address = *chosen;
-  if (idle.put(replica, std::move(where), std::move(connection), std::chrono::steady_clock::now())) return;
+  if (idle.put(replica, std::move(where), std::move(connection), now)) return;
   shard.limit_hits.add(metrics::series::Limit::idle_upstream_connections);
 }
 

@@ -14,6 +14,7 @@
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "metrics/series/exposition.hpp"
+#include "metrics/universal_hash.hpp"
 #include "proxy/exchange/client_framer.hpp"
 #include "proxy/exchange/fair_key.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -49,10 +50,10 @@ struct Shared {
   std::atomic<bool> closing{false};                ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
   std::atomic<std::size_t> connections{0};         ///< Counts the client connections of all loops.
-  const SipKey fair_by_key = make_sip_key();       ///< See fair_key.
+  const SipKey fair_by_key = make_sip_key();       ///< See fair_key and prefix_seed.
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
-  const SipKey prefix_key = make_sip_key();        ///< Keys the anchors of prompts. Reloads keep it.
+  const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
@@ -76,7 +77,8 @@ class Loop {
   void tick(metrics::Moment now);
 
   /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
-  void keep_idle(const fleet::ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection);
+  void keep_idle(const fleet::ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
+                 metrics::Moment now);
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);
@@ -102,6 +104,7 @@ class Loop {
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;                        ///< For use inside one handler.
+  std::string spare_text;                     ///< Memory for a request that is read: empty, or let go by the last one.
   std::shared_ptr<Waiter> free_waiter;        ///< The next request may take it, unless another one still waits with it.
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};

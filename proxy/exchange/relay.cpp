@@ -46,7 +46,7 @@ void Relay::guarded(const Work& work) {
 }
 
 void Relay::start() {
-  started_ = Clock::now();
+  if (!connected_) started_ = Clock::now();
   loop_.deadlines.attach(*this);
   if (client_.gone()) return client_left();
   client_.listen(this);

@@ -48,7 +48,7 @@ const metrics::record::Answer no_answer{};
 
 }  // namespace
 
-ReplicaSide::ReplicaSide(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+ReplicaSide::ReplicaSide(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard)
     : options_(options), lease_(std::move(lease)), shard_(shard) {}
 
 const metrics::record::Answer& ReplicaSide::answer() const { return meter_ ? meter_->answer() : no_answer; }

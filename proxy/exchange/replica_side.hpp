@@ -63,7 +63,7 @@ class ReplicaSide {
     std::optional<story::End> end{};
   };
 
-  ReplicaSide(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
+  ReplicaSide(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard);
 
   /// Says that the request's first byte was written (tS).
   void sent(Moment now) { sent_ = now; }

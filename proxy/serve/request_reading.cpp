@@ -25,6 +25,8 @@ using metrics::series::Limit;
 using ReadResult = ClientConnection::ReadResult;
 using metrics::Moment;
 
+constexpr std::size_t most_spare = std::size_t{16} * 1024;
+
 }  // namespace
 
 RequestReading::End RequestReading::refuse(http::OwnAnswer answer, std::optional<Limit> limit) {
@@ -66,12 +68,13 @@ RequestReading::End RequestReading::out_of_time(std::string_view sentence, Limit
 net::Awaitable<RequestReading::End> RequestReading::head() {
   auto& unread = client_.unread();
   request_.snapshot = loop_.shared.fleet.snapshot();
-  client_.set_last_arrival(Clock::now());  // The bytes that are there came while the previous answer was sent.
+  const auto now = Clock::now();
+  client_.set_last_arrival(now);  // The bytes that are there came while the previous answer was sent.
   drop_line_end();
   const bool idle = unread.empty();
   client_.pay_no_more();
   request_.message.budget_hold.set(unread.capacity());
-  client_.set_deadline(Clock::now() + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
+  client_.set_deadline(now + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
   // An idle connection keeps no snapshot, so its next request sees current settings.
   if (idle) request_.snapshot = nullptr;
   std::size_t seen = 0;
@@ -92,6 +95,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     if (!ready && result == ReadResult::nothing) co_return End::closed;
     if (result == ReadResult::nothing) continue;
     if (unread.empty()) {
+      if (unread.capacity() < loop_.spare_text.capacity()) unread.swap(loop_.spare_text);
       request_.snapshot = loop_.shared.fleet.snapshot();
       client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }
@@ -112,6 +116,14 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
   }
   client_.set_deadline(metrics::Moment::max());
   co_return take_head(length);
+}
+
+/// Leaves the memory of a short text to the next request of the loop.
+void RequestReading::give_back(std::string& text) {
+  auto& spare = loop_.spare_text;
+  if (text.capacity() > spare.capacity() && text.capacity() <= most_spare) spare.swap(text);
+  spare.clear();
+  std::string().swap(text);
 }
 
 /// Old clients send a CRLF behind a body that does not belong to it. One in front of a request line is ignored (RFC
@@ -172,7 +184,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   const auto& snapshot = *request_.snapshot;
   const bool wants_prefix = !message.bypassed && snapshot.is_prefix_aware();
   metrics::wire::RequestInspector inspector(message.api, head.method, head.path, loop_.shared.conversation_key,
-                                            wants_prefix ? std::optional(loop_.shared.prefix_key) : std::nullopt);
+                                            wants_prefix ? &loop_.shared.prefix_key : nullptr);
   metrics::wire::ModelReader model;
   const bool reads_model =
       message.bypassed && (snapshot.model_decides() ||
@@ -204,12 +216,13 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (!message.bypassed) inspector.feed(decoded.payload);
     if (decoder.finished()) {
       client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
+      give_back(rest);
       // Without a body nothing has told yet that the head is all that is left of what was read.
       if (message.body.empty()) message.budget_hold.set(message.head_bytes.capacity());
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
-    std::string().swap(rest);  // The body pays for itself alone.
+    give_back(rest);  // The body pays for itself alone.
     const auto now = Clock::now();
     room.received(now, decoded.payload.size());
     const auto stopped = now + metrics::ticks(limits().body_time), behind = room.behind_at(limits().body_rate);
@@ -238,7 +251,7 @@ std::shared_ptr<const metrics::wire::PromptPrefix> RequestReading::prefix_of(
     metrics::wire::RequestInspector& inspector) const {
   const auto* const pool = request_.snapshot->pool_for(request_.message.facts->model);
   if (pool == nullptr || !pool->settings.is_prefix_aware()) return nullptr;
-  return inspector.take_prefix(exchange::prefix_seed(loop_.shared.prefix_key, pool->settings.prefix_isolation,
+  return inspector.take_prefix(exchange::prefix_seed(loop_.shared.fair_by_key, pool->settings.prefix_isolation,
                                                      request_.client.key_name()));
 }
 

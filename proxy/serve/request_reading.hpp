@@ -52,6 +52,7 @@ class RequestReading {
   End gave_way();
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
   bool drop_line_end();
+  void give_back(std::string& text);
   End take_head(std::optional<std::size_t> length);
   std::shared_ptr<const metrics::wire::PromptPrefix> prefix_of(metrics::wire::RequestInspector& inspector) const;
 

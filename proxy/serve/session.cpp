@@ -94,7 +94,8 @@ class Session {
 
  private:
   net::Awaitable<std::optional<bool>> read_one(exchange::ClientRequest& request);
-  std::unique_ptr<http::OwnAnswer> refusal_of_head(exchange::ClientRequest& request);
+  // A coroutine that inlines it keeps a place for each of its answers.
+  [[gnu::noinline]] std::unique_ptr<http::OwnAnswer> refusal_of_head(exchange::ClientRequest& request);
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
   net::Awaitable<std::unique_ptr<http::OwnAnswer>> answer_models(const exchange::ClientRequest& request);
   net::Awaitable<bool> answer(exchange::ClientRequest& request);
@@ -243,9 +244,10 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
     end = exchange::end_without_pool(loop_, request);
   } else {
     const InFlightMark in_flight(loop_, request.message.received);
-    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request, *pool);
-    co_await exchange.run();
-    end = exchange.conclude();
+    const auto exchange =
+        std::make_unique<exchange::Exchange>(loop_, client_.channel(), client_.unread(), request, *pool);
+    co_await exchange->run();
+    end = exchange->conclude();
   }
   slot.reset();  // A client that has read its answer may send its next request, on another connection, too.
   if (end.own) co_return co_await send_own(request, *end.own, end.keep_alive);

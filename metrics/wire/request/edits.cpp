@@ -143,6 +143,7 @@ std::uint64_t edited_size(std::uint64_t bytes, std::span<const RequestEdit> edit
 }
 
 void append_edited(std::string_view body, std::span<const RequestEdit> edits, std::vector<std::string_view>& spans) {
+  spans.reserve(spans.size() + 2 * edits.size() + 1);
   std::size_t at = 0;
   for (const RequestEdit& edit : edits) {
     spans.push_back(body.substr(at, edit.at - at));

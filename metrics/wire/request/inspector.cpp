@@ -23,7 +23,7 @@ struct RequestInspector::State : Recycled<State> {
 
 RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
                                    const std::optional<SipKey>& conversation_key,
-                                   const std::optional<SipKey>& prefix_key)
+                                   const UniversalKey* prefix_key)
     : state_(std::make_unique_for_overwrite<State>()) {
   state_->api = api;
   state_->gives_work = method == "POST";

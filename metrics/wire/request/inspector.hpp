@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "metrics/sip_hash.hpp"
+#include "metrics/universal_hash.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/facts.hpp"
 #include "metrics/wire/request/prompt_prefix.hpp"
@@ -20,10 +21,10 @@ class RequestInspector {
  public:
   /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says. With `conversation_key`
   /// the facts tell the conversation; hashing what opens it costs about half a nanosecond a byte more. With
-  /// `prefix_key` take_prefix() gives the anchors of the prompt; hashing the prompt costs as much.
+  /// `prefix_key`, which must outlive the inspector, take_prefix() gives the anchors of the prompt.
   RequestInspector(Api api, std::string_view method, std::string_view path,
                    const std::optional<SipKey>& conversation_key = std::nullopt,
-                   const std::optional<SipKey>& prefix_key = std::nullopt);
+                   const UniversalKey* prefix_key = nullptr);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;
   RequestInspector& operator=(RequestInspector&&) noexcept;

@@ -7,17 +7,6 @@
 
 namespace weir::metrics::wire {
 
-namespace {
-
-/// Mixes all bits of a number into all others (MurmurHash3's finaliser). Different numbers stay different.
-std::uint64_t mixed(std::uint64_t number) {
-  number = (number ^ number >> 33) * 0xff51afd7ed558ccd;
-  number = (number ^ number >> 33) * 0xc4ceb9fe1a85ec53;
-  return number ^ number >> 33;
-}
-
-}  // namespace
-
 void PrefixChain::begin_chain(const void* member, Of of) {
   end_seed();
   ambiguous_ |= chain_member_ != nullptr && chain_member_ != member;
@@ -26,7 +15,7 @@ void PrefixChain::begin_chain(const void* member, Of of) {
   in_chain_ = true;
   member_begun_ = token_ids_ = mixed_ = false;
   labels_ = 0;
-  chain_ = SipHash(key_);
+  chain_ = UniversalHash(key_);
   position_ = ends_ = 0;
   rung_ = rung_behind(0, false);
   kept_.clear();
@@ -35,7 +24,7 @@ void PrefixChain::begin_chain(const void* member, Of of) {
 void PrefixChain::begin_seed(const void* member, std::string_view name) {
   end_seed();
   in_chain_ = false;
-  seed_ = SipHash(key_);
+  seed_ = UniversalHash(key_);
   seed_bytes_ = 0;
   seed_member_ = member;
   mark(name);
@@ -157,7 +146,7 @@ void PrefixChain::begin_part_member(std::string_view name) {
 void PrefixChain::begin_part_data(std::string_view name) {
   end_data();
   in_data_ = true;
-  part_ = SipHash(key_);
+  part_ = UniversalHash(key_);
   mark(name);
 }
 
@@ -191,9 +180,17 @@ void PrefixChain::end_picture() {
 }
 
 void PrefixChain::add_label(std::string_view name, std::string_view piece, bool last) {
+  std::array<char, 64> whole;
+  if (!label_begun_ && last && name.size() + 1 + piece.size() <= whole.size()) {
+    char* const end = std::copy(name.begin(), name.end(), whole.data());
+    *end = '\xFF';
+    std::copy(piece.begin(), piece.end(), end + 1);
+    labels_ += universal_hash(key_, {whole.data(), name.size() + 1 + piece.size()});
+    return;
+  }
   if (!label_begun_) {
     label_begun_ = true;
-    part_ = SipHash(key_);
+    part_ = UniversalHash(key_);
     part_.add(name);
     part_.add("\xFF");
   }
@@ -204,8 +201,9 @@ void PrefixChain::add_label(std::string_view name, std::string_view piece, bool 
 }
 
 void PrefixChain::end_message() {
-  mark("m");
-  hash().add(labels_);
+  std::array<char, 3 + sizeof labels_> mark{'\xFF', 'm', '\xFE'};
+  std::memcpy(mark.data() + 3, &labels_, sizeof labels_);
+  hash().add({mark.data(), mark.size()});
   labels_ = 0;
   member_begun_ = false;
   if (!in_chain_) return;
@@ -217,12 +215,12 @@ void PrefixChain::end_message() {
   kept_.push_back(end);
 }
 
-std::shared_ptr<const PromptPrefix> PrefixChain::take(const SipHash& more) {
+std::shared_ptr<const PromptPrefix> PrefixChain::take(const UniversalHash& more) {
   end_seed();
   if (ambiguous_ || mixed_ || position_ == 0) return nullptr;
   if (of_ == Of::text && (kept_.empty() || kept_.back().position < position_)) keep();
 
-  SipHash seed = more;
+  UniversalHash seed = more;
   seed.add(token_ids_ ? "i" : of_ == Of::text ? "t" : "m");
   std::uint64_t sum = 0, base = 0;
   for (const SeedMember& one : seed_members_) {
@@ -232,7 +230,7 @@ std::shared_ptr<const PromptPrefix> PrefixChain::take(const SipHash& more) {
   seed.add(sum);
   if (token_ids_) base = 0;
   const auto keyed = [seed = seed.value(), base](const Anchor& anchor) {
-    const std::uint64_t key = mixed(anchor.key ^ seed);
+    const std::uint64_t key = UniversalHash::mixed(anchor.key ^ seed);
     return Anchor{key == 0 ? 1 : key, anchor.position + base};
   };
 
@@ -241,7 +239,7 @@ std::shared_ptr<const PromptPrefix> PrefixChain::take(const SipHash& more) {
   auto& anchors = prefix->anchors;
   const std::uint64_t in_ring = std::min<std::uint64_t>(ends_, last_ends);
   anchors.reserve(kept_.size() + in_ring + 1);
-  if (base >= least_base) anchors.push_back(keyed({SipHash(key_).value(), 0}));
+  if (base >= least_base) anchors.push_back(keyed({UniversalHash(key_).value(), 0}));
   std::array<Anchor, last_ends> last;
   for (std::uint64_t i = 0; i < in_ring; ++i) last[i] = ring_[(ends_ - in_ring + i) % last_ends];
   const auto first = static_cast<std::ptrdiff_t>(anchors.size());

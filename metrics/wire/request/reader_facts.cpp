@@ -40,7 +40,7 @@ std::shared_ptr<const PromptPrefix> RequestReader::take_prefix(std::uint64_t see
   const auto prompt = static_cast<const RequestMember*>(prefix_->chain_member())->from;
   if (contains(dialect.foreign_sources, prompt)) return nullptr;
   if (sources_[static_cast<std::size_t>(prompt)].prompts() > 1) return nullptr;
-  SipHash all(prefix_->key());
+  UniversalHash all(prefix_->key());
   all.add(model_);
   all.add(dialect.renders_prompt ? "\xFF" : "\xFE");  // No UTF-8 has these bytes.
   all.add(seed);

@@ -138,17 +138,40 @@ class ScriptCounter::Ascii {
   /// Counts the first bytes of a block.
   void add(const Bytes& bytes, std::ptrdiff_t size = block) {
     if (size == block) return add(bytes, size, Bytes::mask_type(true));
-    const Bytes places([](auto place) { return static_cast<signed char>(place); });
-    add(bytes, size, places < static_cast<signed char>(size));
+    add(bytes, size, places() < static_cast<signed char>(size));
+  }
+  /// Counts whole blocks, and returns where the first one with other bytes begins, or less than a block is left.
+  const unsigned char* add_blocks(const unsigned char* at, const unsigned char* end) {
+    while (end - at >= block) {
+      if (blocks_ == most_blocks) add_up();
+      const auto* const begin = at;
+      const auto* const stop = at + std::min<std::ptrdiff_t>((end - at) / block, most_blocks - blocks_) * block;
+      for (Bytes bytes; at != stop && !simd::any_of((bytes = load(at)) < 0); at += block)
+        count(bytes, Bytes::mask_type(true));
+      size_ += static_cast<std::uint64_t>(at - begin);
+      blocks_ += static_cast<int>((at - begin) / block);
+      if (at != stop) break;
+    }
+    return at;
+  }
+  /// Counts the last bytes of a block.
+  void add_last(const Bytes& bytes, std::ptrdiff_t size) {
+    add(bytes, size, places() >= static_cast<signed char>(block - size));
   }
 
  private:
+  static Bytes places() {
+    return Bytes([](auto place) { return static_cast<signed char>(place); });
+  }
   static constexpr int most_blocks = 127;  // A counter holds no more.
 
   void add(const Bytes& bytes, std::ptrdiff_t size, const Bytes::mask_type& counted) {
     if (blocks_ == most_blocks) add_up();
     ++blocks_;
     size_ += static_cast<std::uint64_t>(size);
+    count(bytes, counted);
+  }
+  void count(const Bytes& bytes, const Bytes::mask_type& counted) {
     const auto letter = lie_within(bytes | ' ', 'a', 'z');
     const auto blank = lie_within(bytes, '\t', '\r') || bytes == ' ';
     where((letter || blank) && counted, letters_) += 1;
@@ -170,16 +193,17 @@ class ScriptCounter::Ascii {
   int blocks_ = 0;
 };
 
-/// Counts blocks of ASCII, and returns where the first one with another byte begins, or one that is not whole.
+/// Counts blocks of ASCII, and returns where the first one with another byte begins. Less than a block by itself stays.
 const unsigned char* ScriptCounter::add_ascii(const unsigned char* at, const unsigned char* end) {
   if (end - at < block || simd::any_of(load(at) < 0)) return at;
   Ascii ascii(*this);
-  for (; end - at >= block; at += block) {
-    const Bytes bytes = load(at);
-    if (simd::any_of(bytes < 0)) break;
-    ascii.add(bytes);
-  }
-  return at;
+  at = ascii.add_blocks(at, end);
+  if (at == end || end - at >= block) return at;
+  // The last block overlaps the one before.
+  const Bytes bytes = load(end - block);
+  if (simd::any_of(bytes < 0)) return at;
+  ascii.add_last(bytes, end - at);
+  return end;
 }
 
 const char* ScriptCounter::add_written(const char* at, const char* end) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <thread>
 
 namespace weir::metrics {
@@ -27,9 +28,19 @@ TEST(Recycled, GivesTheNextObjectTheMemoryOfTheOneThatWent) {
   EXPECT_NE(static_cast<const void*>(third.get()), memory) << "in use";
 }
 
+TEST(Recycled, KeepsTheMemoryOfSeveral) {
+  std::set<const void*> memory;
+  std::unique_ptr<Large> objects[Large::most_kept];
+  for (auto& object : objects) object = std::make_unique<Large>();
+  for (auto& object : objects) memory.insert(object.get());
+  for (auto& object : objects) object.reset();
+  for (auto& object : objects) object = std::make_unique<Large>();
+  for (const auto& object : objects) EXPECT_TRUE(memory.contains(object.get()));
+}
+
 // AddressSanitizer sees whether memory is lost, or given back twice.
 TEST(Recycled, TakesObjectsOfOtherThreadsAndAnyNumberOfThem) {
-  std::unique_ptr<Large> objects[3];
+  std::unique_ptr<Large> objects[Large::most_kept + 3];
   for (auto& object : objects) object = std::make_unique<Large>();
   std::thread([&] {
     for (auto& object : objects) object.reset();

@@ -98,6 +98,8 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
   EXPECT_EQ(words(bytes.finish()), wanted);
 }
 
+const UniversalKey prompt_key{{7, 8}};
+
 /// Hashing the prompt's beginnings leaves the facts as they are.
 TEST_P(RequestBodies, HaveTheSameAnchorsHoweverTheyAreSplit) {
   const std::string_view body = GetParam().text;
@@ -105,7 +107,7 @@ TEST_P(RequestBodies, HaveTheSameAnchorsHoweverTheyAreSplit) {
   const std::string wanted = words(facts_of(api, body));
   std::vector<std::pair<std::uint64_t, std::uint64_t>> whole;
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api), conversation_key, SipKey{7, 8});
+    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api), conversation_key, &prompt_key);
     split.feed(body.substr(0, cut));
     split.feed(body.substr(cut));
     ASSERT_EQ(words(split.finish()), wanted) << cut;
