@@ -38,22 +38,10 @@ class UniversalHash {
 
   /// Any cut of the bytes gives the same hash. It costs about 50 ps a byte.
   void add(std::string_view bytes) {
+    if (bytes.size() > short_text || begun_ + bytes.size() >= group) return add_groups(bytes);
+    copy_short(unfinished_.data() + begun_, bytes);
+    begun_ += bytes.size();
     size_ += bytes.size();
-    if (begun_ > 0) {
-      const std::size_t first = std::min(bytes.size(), group - begun_);
-      std::memcpy(unfinished_.data() + begun_, bytes.data(), first);
-      begun_ += first;
-      if (begun_ < group) return;
-      sum_ = with(sum_, products(unfinished_.data()));
-      bytes.remove_prefix(first);
-    }
-    std::uint64_t sum = sum_;  // A copy stays in a register: bytes may alias members.
-    const char* at = bytes.data();
-    const char* const end = at + bytes.size();
-    for (; static_cast<std::size_t>(end - at) >= group; at += group) sum = with(sum, products(at));
-    sum_ = sum;
-    begun_ = static_cast<std::size_t>(end - at);
-    std::memcpy(unfinished_.data(), at, begun_);
   }
   /// Adds the number's eight bytes.
   void add(std::uint64_t number) {
@@ -78,9 +66,37 @@ class UniversalHash {
  private:
   __extension__ using Wide = unsigned __int128;
 
-  static constexpr std::size_t word = 7, group = 4 * word;
+  static constexpr std::size_t word = 7, group = 4 * word, short_text = 16;
   static constexpr std::uint64_t prime = (std::uint64_t{1} << 61) - 1;
 
+  /// Two loads that overlap are a fraction of a call of memcpy().
+  static void copy_short(char* to, std::string_view from) {
+    const auto copy_two = [&]<class Word>(Word) {
+      std::memcpy(to, from.data(), sizeof(Word));
+      std::memcpy(to + from.size() - sizeof(Word), from.data() + from.size() - sizeof(Word), sizeof(Word));
+    };
+    if (from.size() >= sizeof(std::uint64_t)) return copy_two(std::uint64_t{});
+    if (from.size() >= sizeof(std::uint32_t)) return copy_two(std::uint32_t{});
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = from[i];
+  }
+  void add_groups(std::string_view bytes) {
+    size_ += bytes.size();
+    if (begun_ > 0) {
+      const std::size_t first = std::min(bytes.size(), group - begun_);
+      std::memcpy(unfinished_.data() + begun_, bytes.data(), first);
+      begun_ += first;
+      if (begun_ < group) return;
+      sum_ = with(sum_, products(unfinished_.data()));
+      bytes.remove_prefix(first);
+    }
+    std::uint64_t sum = sum_;  // A copy stays in a register: bytes may alias members.
+    const char* at = bytes.data();
+    const char* const end = at + bytes.size();
+    for (; static_cast<std::size_t>(end - at) >= group; at += group) sum = with(sum, products(at));
+    sum_ = sum;
+    begun_ = static_cast<std::size_t>(end - at);
+    std::memcpy(unfinished_.data(), at, begun_);
+  }
   /// Returns a number that is equal modulo the prime, of `wide` below 2^125.
   static std::uint64_t reduced(Wide wide) {
     return (static_cast<std::uint64_t>(wide) & prime) + static_cast<std::uint64_t>(wide >> 61);

@@ -111,7 +111,8 @@ Outgoing Exchange::outgoing(const fleet::Replica& replica, metrics::wire::Ask wa
   upstream.way = {request_.client.through_proxy, request_.client.peer_text};
   upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(request_.message.head, upstream);
-  outgoing.spans = {upstream_head_};
+  outgoing.spans.reserve(2 + 2 * edits.list().size());
+  outgoing.spans.push_back(upstream_head_);
   edits.append(body(), outgoing.spans);
   return outgoing;
 }

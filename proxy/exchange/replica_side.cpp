@@ -223,9 +223,12 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
 
 /// Ends the answer in good order, as far as anyone can see.
 void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment at, Progress& progress) {
-  // Once a request. The bytes that the meter held back join the last ones, which may lie where it is about to write.
+  // Once a request. The bytes that the meter held back join the last ones, which may lie where it is about to write: but
+  // not those of an answer that is no stream, of which it holds nothing back.
+  const bool as_they_lie = !is_stream() && last.size() == 1;
   last_.clear();
-  for (const auto span : last) last_.append(span);
+  if (!as_they_lie)
+    for (const auto span : last) last_.append(span);
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (is_truncated()) {
     // Before the first event the close is no end that an answer could have, and the request may go elsewhere.
@@ -233,7 +236,7 @@ void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment
   } else {
     last_.append(held_back);
   }
-  last_view_ = last_;
+  last_view_ = as_they_lie ? last.front() : last_;
   progress.body = {&last_view_, 1};
   progress.end = end;
   stop(end, at);
