@@ -17,9 +17,10 @@
 namespace weir::proxy::net {
 namespace {
 
-/// Sockets without priority are reported for so long before tokens have their turn. Each may begin a request, which takes
-/// tens of microseconds, or hundreds with a connection to its replica.
+/// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may begin
+/// a request, which takes tens of microseconds, or hundreds with a connection to its replica.
 constexpr std::chrono::microseconds unprioritized_for{250};
+constexpr std::size_t unprioritized_at_once = 16;
 
 /// After so many handlers they have their turn, though more tokens may be there: they are not held up for ever. The
 /// context looks at its sockets after every second of these handlers.
@@ -114,12 +115,13 @@ void Poller::report_unprioritized() {
   deferred_ = 0;
   batch_was_full_ = false;
   const auto until = std::chrono::steady_clock::now() + unprioritized_for;
-  do {
+  for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
+    if (i > 0 && std::chrono::steady_clock::now() >= until) break;
     auto event = unprioritized_.front();
     unprioritized_.pop_front();
     if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
     report(event);
-  } while (!unprioritized_.empty() && std::chrono::steady_clock::now() < until);
+  }
   if (!unprioritized_.empty()) post_unprioritized();
 }
 

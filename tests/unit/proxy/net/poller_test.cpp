@@ -185,17 +185,20 @@ TEST_F(Polling, LeavesNothingOfARegistrationThatHasEndedToTheNextOneInItsPlace) 
 }
 
 /// Twenty registrations, each with a peer, all of whose first events have been told.
+/// More than are told in one turn.
+constexpr std::uint32_t crowd_size = 50, last_of_crowd = crowd_size - 1;
+
 struct Crowd {
   explicit Crowd(Poller& poller) {
-    for (std::uint32_t i = 0; i < 20; ++i) registrations.emplace_back(poller, pairs[i].near.get());
+    for (std::uint32_t i = 0; i < crowd_size; ++i) registrations.emplace_back(poller, pairs[i].near.get());
   }
   void attach_all(Watcher& watcher) {
-    for (std::uint32_t i = 0; i < 20; ++i) registrations[i].attach(watcher, i);
+    for (std::uint32_t i = 0; i < crowd_size; ++i) registrations[i].attach(watcher, i);
   }
   void all_say() const {
     for (const auto& pair : pairs) pair.says("x");
   }
-  std::array<Pair, 20> pairs;
+  std::array<Pair, crowd_size> pairs;
   std::deque<Poller::Registration> registrations;
 };
 
@@ -203,13 +206,13 @@ TEST_F(Polling, TellsThoseThatAreHastenedBeforeOthersOfTheirBatch) {
   Crowd crowd(poller);
   poll();
   crowd.attach_all(watcher);
-  for (const auto i : {7u, 12u, 19u}) crowd.registrations[i].prioritize();
+  for (const auto i : {7u, 12u, last_of_crowd}) crowd.registrations[i].prioritize();
   crowd.registrations[12].attach(watcher, 12);  // Whoever attaches later begins without it.
   crowd.all_say();
   poll();
-  std::vector<std::uint32_t> order, wanted{7, 19};
+  std::vector<std::uint32_t> order, wanted{7, last_of_crowd};
   for (const auto& [tag, events] : watcher.told) order.push_back(tag);
-  for (std::uint32_t i = 0; i < 19; ++i)
+  for (std::uint32_t i = 0; i < last_of_crowd; ++i)
     if (i != 7) wanted.push_back(i);
   EXPECT_EQ(order, wanted) << "the rest keep their order";
 }
@@ -242,11 +245,11 @@ TEST_F(Polling, TellsAHastenedOneThatComesWhileTheRestWaitsAndGivesEachThatAsked
     for (auto& one : crowd.registrations)
       if (asked) one.rearm(EPOLLIN);
     poll();
-    EXPECT_EQ(others.told.size(), 20u);
+    EXPECT_EQ(others.told.size(), crowd_size);
     EXPECT_EQ(stream.tokens.told.size(), 1u);
     EXPECT_GT(told_before_the_token, 0u);
     // The context looks at its sockets once between two handlers.
-    EXPECT_LE(told_before_the_token, asked ? 2u : 19u);
+    EXPECT_LE(told_before_the_token, asked ? 2u : last_of_crowd);
   }
 }
 
@@ -313,18 +316,18 @@ TEST_F(Polling, GivesAllTheirTurnBeforeAnyHasASecond) {
   // A session that finds bytes noted asks for its turn, though its turn is coming anyway.
   watcher.then = [&] {
     if (watcher.told.size() == 1)
-      for (std::uint32_t i = 0; i < 20; ++i)
+      for (std::uint32_t i = 0; i < crowd_size; ++i)
         if (i != watcher.told.front().first) crowd.registrations[i].rearm(EPOLLPRI);
     if (watcher.told.size() == 8) crowd.pairs[watcher.told.front().first].says("y");
   };
   crowd.all_say();
   poll();
-  ASSERT_EQ(watcher.told.size(), 21u) << "the first of them has two turns, and all others one";
+  ASSERT_EQ(watcher.told.size(), crowd_size + 1) << "the first of them has two turns, and all others one";
   std::vector<std::uint32_t> tags;
   for (const auto& [tag, events] : watcher.told) tags.push_back(tag);
   EXPECT_EQ(tags.back(), tags.front());
-  EXPECT_EQ(std::set<std::uint32_t>(tags.begin(), tags.end() - 1).size(), 20u);
-  for (std::size_t i = 1; i < 20; ++i)
+  EXPECT_EQ(std::set<std::uint32_t>(tags.begin(), tags.end() - 1).size(), crowd_size);
+  for (std::size_t i = 1; i < crowd_size; ++i)
     EXPECT_EQ(watcher.told[i].second & (EPOLLPRI | EPOLLIN), std::uint32_t{EPOLLPRI | EPOLLIN}) << i;
 }
 
@@ -333,12 +336,12 @@ TEST_F(Polling, TellsALaterEventTogetherWithTheOneThatWaits) {
   poll();
   crowd.attach_all(watcher);
   watcher.then = [&] {
-    if (watcher.told.size() == 1) crowd.pairs[19].far.reset();
+    if (watcher.told.size() == 1) crowd.pairs[last_of_crowd].far.reset();
   };
   crowd.all_say();
   poll();
-  ASSERT_EQ(watcher.told.size(), 20u);
-  EXPECT_EQ(watcher.told.back().first, 19u);
+  ASSERT_EQ(watcher.told.size(), crowd_size);
+  EXPECT_EQ(watcher.told.back().first, last_of_crowd);
   EXPECT_NE(watcher.told.back().second & EPOLLRDHUP, 0u);
 }
 
@@ -353,12 +356,12 @@ TEST_F(Polling, LeavesNoTurnToWhoTakesThePlaceOfOneThatWaits) {
     if (watcher.told.size() != 1) return;
     crowd.registrations.pop_back();
     successor.emplace(poller, later.near.get());
-    successor->attach(next, 20);
+    successor->attach(next, crowd_size);
   };
   crowd.all_say();
   poll();
-  EXPECT_EQ(watcher.told.size(), 19u);
-  EXPECT_THAT(next.told, ElementsAre(std::pair(20u, std::uint32_t{EPOLLOUT})));
+  EXPECT_EQ(watcher.told.size(), last_of_crowd);
+  EXPECT_THAT(next.told, ElementsAre(std::pair(crowd_size, std::uint32_t{EPOLLOUT})));
   later.says("x");
   poll();
   EXPECT_EQ(next.told.size(), 2u) << "the place is as a new one";
@@ -371,7 +374,7 @@ TEST_F(Polling, NotesAtOnceWhatIsToldLater) {
   crowd.attach_all(watcher);
   bool noted = false;
   watcher.then = [&] {
-    if (watcher.told.size() == 1) noted = (crowd.registrations[19].noted() & EPOLLIN) != 0;
+    if (watcher.told.size() == 1) noted = (crowd.registrations[last_of_crowd].noted() & EPOLLIN) != 0;
   };
   crowd.all_say();
   poll();
