@@ -237,7 +237,7 @@ std::vector<TracedRequest> requests_of(const ServedLog& log) {
     const auto messages = workload.messages({i, 0, logged.prompt_tokens, logged.output_tokens});
     const std::string body =
         load::request_body(load::Api::chat, "planned", messages, {logged.max_tokens.value_or(1024), true});
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", nullptr,
                                               &prefix_key);
     inspector.feed(body);
     request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());

@@ -223,7 +223,7 @@ class Runner {
 
   RequestFacts facts_of(std::string_view body) const {
     const std::string_view path = path_of(settings_.api);
-    metrics::wire::RequestInspector inspector(metrics::wire::api_of("POST", path), "POST", path, conversation_key_);
+    metrics::wire::RequestInspector inspector(metrics::wire::api_of("POST", path), "POST", path, &conversation_key_);
     inspector.feed(body);
     return inspector.finish();
   }
@@ -332,7 +332,7 @@ class Runner {
   std::unordered_map<std::shared_ptr<Connection>, InFlight::Begun> busy_;
   Later later_;
   InFlight in_flight_;
-  metrics::SipKey conversation_key_ = random_key();
+  metrics::wire::ConversationKey conversation_key_{random_key()};
   std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
   Moment begun_{};
   std::uint64_t sent_ = 0;

@@ -59,7 +59,7 @@ class Maker {
     request.blocks = blocks_of(turn, messages, answer, turn.salt);
     if (!turn.salt.empty()) request.unsalted = blocks_of(turn, messages, answer, {});
     const std::string body = body_of(messages, turn.salt);
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", std::nullopt,
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", nullptr,
                                               &prefix_key);
     inspector.feed(body);
     request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());

@@ -25,11 +25,33 @@ std::shared_ptr<Waiter> waiter_of(Loop& loop) {
 
 }  // namespace
 
+/// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
+/// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
+struct AttemptRunner::Running : metrics::Recycled<Running> {
+  [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
+      : handler(runner.options(connection.reused), runner.story_.take_lease(),
+                runner.replica().series->shard(runner.loop_.index)),
+        relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
+              std::move(outgoing.spans), handler, runner.limits_, runner),
+        body_size(outgoing.body_size) {}
+
+  AnswerHandler handler;
+  Relay relay;
+  const std::uint64_t body_size;
+};
+
 net::Awaitable<void> AttemptRunner::run(Command command) {
   while (command != Command::done) {
     if (cutting()) story_.cut();
     if (command == Command::connect) {
-      command = co_await attempt();
+      auto connection = connect();
+      if (!connection.channel) {
+        command = not_begun(connection.error);
+        continue;
+      }
+      const auto running = std::make_unique<Running>(*this, std::move(connection), prepare());
+      co_await running->relay.run(net::use_awaitable);
+      command = ended(*running);
       continue;
     }
     if (const auto at_once = ask()) {
@@ -82,29 +104,6 @@ Command AttemptRunner::end_wait() {
     default:
       return story_.cut_in_queue(now);
   }
-}
-
-/// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
-/// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
-struct AttemptRunner::Running : metrics::Recycled<Running> {
-  [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
-      : handler(runner.options(connection.reused), runner.story_.take_lease(),
-                runner.replica().series->shard(runner.loop_.index)),
-        relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
-              std::move(outgoing.spans), handler, runner.limits_, runner),
-        body_size(outgoing.body_size) {}
-
-  AnswerHandler handler;
-  Relay relay;
-  const std::uint64_t body_size;
-};
-
-net::Awaitable<Command> AttemptRunner::attempt() {
-  auto connection = connect();
-  if (!connection.channel) co_return not_begun(connection.error);
-  const auto running = std::make_unique<Running>(*this, std::move(connection), prepare());
-  co_await running->relay.run(net::use_awaitable);
-  co_return ended(*running);
 }
 
 /// Makes what goes out.

@@ -81,7 +81,6 @@ class AttemptRunner final : Relay::Owner {
   story::Command leased(balancer::Lease&& lease, Moment now);
   story::Command end_wait();
   struct Running;
-  net::Awaitable<story::Command> attempt();
   Outgoing prepare();
   [[gnu::noinline]] story::Command ended(Running& running);
   [[gnu::noinline]] story::Command not_begun(int error);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <list>
+#include <boost/intrusive/list.hpp>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,6 +15,7 @@
 #include "metrics/record/request_log.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/universal_hash.hpp"
+#include "metrics/wire/request/opening.hpp"
 #include "proxy/exchange/client_framer.hpp"
 #include "proxy/exchange/fair_key.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -51,7 +52,7 @@ struct Shared {
   std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
   std::atomic<std::size_t> connections{0};         ///< Counts the client connections of all loops.
   const SipKey fair_by_key = make_sip_key();       ///< See fair_key and prefix_seed.
-  const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
+  const metrics::wire::ConversationKey conversation_key{make_sip_key()};  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
   const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
@@ -61,6 +62,12 @@ struct Shared {
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
   Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
+};
+
+/// A request under way. It leaves the list when it ends.
+struct InFlight : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+  explicit InFlight(metrics::Moment at) : received(at) {}
+  const metrics::Moment received;
 };
 
 class Loop {
@@ -108,7 +115,7 @@ class Loop {
   std::shared_ptr<Waiter> free_waiter;        ///< The next request may take it, unless another one still waits with it.
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
-  std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.
+  boost::intrusive::list<InFlight, boost::intrusive::constant_time_size<false>> running;  ///< The oldest is in front.
   /// The front of `running`, as a duration since the clock's epoch, after each tick; 0 if there is none.
   std::atomic<metrics::Moment::rep> oldest_running{0};
 

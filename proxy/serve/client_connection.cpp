@@ -105,14 +105,14 @@ net::Awaitable<bool> ClientConnection::wait_for(std::uint32_t events) {
   co_return !timed_out_;
 }
 
-net::Awaitable<bool> ClientConnection::readable() {
-  if (timed_out_) co_return false;
+std::optional<bool> ClientConnection::readable() {
+  if (timed_out_) return false;
   if (channel_->may_read()) {
-    if (!has_read_) co_return true;
+    if (!has_read_) return true;
     // More of a long request is there. Tokens have their turn first.
     channel_->rearm(EPOLLIN);
   }
-  co_return co_await wait_for(EPOLLIN);
+  return std::nullopt;
 }
 
 net::Awaitable<void> ClientConnection::another_turn() {
@@ -172,7 +172,8 @@ net::Awaitable<void> ClientConnection::linger() {
   const auto end = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
     set_deadline(std::min<Moment>(end, Clock::now() + linger_silence));
-    if (!co_await readable()) break;
+    const auto at_once = readable();
+    if (!(at_once ? *at_once : co_await await_readable())) break;
     std::span<char> bytes;
     if (read(bytes) == ReadResult::end) break;
     dropped += bytes.size();

@@ -46,8 +46,10 @@ class ClientConnection final : net::Timed {
   /// While `halt` is set, the deadline calls it instead of ending a wait; null means that nobody does.
   void halt_at_deadline(fleet::Halt* halt) { halt_ = halt; }
 
+  /// Returns true if bytes can be read, false if the deadline has passed, and nothing if await_readable() is due.
+  std::optional<bool> readable();
   /// Waits until bytes can be read. Returns false if the deadline has passed.
-  net::Awaitable<bool> readable();
+  net::Awaitable<bool> await_readable() { return wait_for(EPOLLIN); }
   /// Waits until others have had their turn.
   net::Awaitable<void> another_turn();
   /// Makes one read of at most 16 KiB. `bytes` lie in the loop's buffer.

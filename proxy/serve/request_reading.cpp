@@ -84,7 +84,8 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     length = http::head_length(unread, seen);
     if (length || (request_.snapshot && unread.size() > limits().request_head)) break;
     seen = unread.size();
-    const auto ready = co_await client_.readable();
+    const auto at_once = client_.readable();
+    const bool ready = at_once ? *at_once : co_await client_.await_readable();
     if (room && room->gave_way()) co_return gave_way();
     if (!ready && !client_.timed_out()) co_return End::closed;
     if (!ready && !unread.empty()) co_return out_of_time("the request head did not come in time", Limit::head_time);
@@ -183,7 +184,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   auto& unread = client_.unread();
   const auto& snapshot = *request_.snapshot;
   const bool wants_prefix = !message.bypassed && snapshot.is_prefix_aware();
-  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, loop_.shared.conversation_key,
+  metrics::wire::RequestInspector inspector(message.api, head.method, head.path, &loop_.shared.conversation_key,
                                             wants_prefix ? &loop_.shared.prefix_key : nullptr);
   metrics::wire::ModelReader model;
   const bool reads_model =
@@ -228,7 +229,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     const auto stopped = now + metrics::ticks(limits().body_time), behind = room.behind_at(limits().body_rate);
     for (bytes = {}; bytes.empty();) {
       client_.set_deadline(std::min(stopped, behind));
-      const auto ready = co_await client_.readable();
+      const auto at_once = client_.readable();
+      const bool ready = at_once ? *at_once : co_await client_.await_readable();
       if (room.gave_way()) co_return gave_way();
       if (!ready && !client_.timed_out()) co_return End::left;
       if (!ready && stopped <= behind) co_return out_of_time("the request body stopped coming", Limit::body_time);

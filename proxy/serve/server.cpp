@@ -112,7 +112,7 @@ class Server {
                            .fleet = fleet_,
                            .log = log_,
                            .models = models_,
-                           .conversation_key = *kept_rollouts_.conversation_key};
+                           .conversation_key{*kept_rollouts_.conversation_key}};
   control::Reload reload_;
   control::History history_{log_};
   control::LogWatch log_watch_;

@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <cmath>
 #include <exception>
-#include <list>
 #include <new>
 
 #include "proxy/exchange/failure_answers.hpp"
@@ -30,19 +29,6 @@ namespace asio = boost::asio;
 using metrics::Moment;
 using metrics::Outcome;
 using metrics::series::Limit;
-
-/// Keeps a request among those that run on the loop.
-class InFlightMark {
- public:
-  InFlightMark(exchange::Loop& loop, Moment received) : all_(loop.running), place_(all_.insert(all_.end(), received)) {}
-  ~InFlightMark() { all_.erase(place_); }
-  InFlightMark(const InFlightMark&) = delete;
-  InFlightMark& operator=(const InFlightMark&) = delete;
-
- private:
-  std::list<Moment>& all_;
-  const std::list<Moment>::iterator place_;
-};
 
 bool is_want_of_memory(const std::exception_ptr& failure) {
   try {
@@ -243,7 +229,8 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   } else if (const auto* const pool = request.snapshot->pool_for(request.message.facts->model); pool == nullptr) {
     end = exchange::end_without_pool(loop_, request);
   } else {
-    const InFlightMark in_flight(loop_, request.message.received);
+    exchange::InFlight in_flight(request.message.received);
+    loop_.running.push_back(in_flight);
     const auto exchange =
         std::make_unique<exchange::Exchange>(loop_, client_.channel(), client_.unread(), request, *pool);
     co_await exchange->run();

@@ -315,9 +315,9 @@ BENCHMARK(learn);
 
 void inspect(benchmark::State& state, const std::string& body, const metrics::UniversalKey* prefix_key = nullptr) {
   constexpr std::size_t piece = 64 * 1024;
-  constexpr metrics::SipKey key{1, 2};
+  const metrics::wire::ConversationKey key({1, 2});
   for (auto _ : state) {
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", key,
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", &key,
                                               prefix_key);
     for (std::size_t at = 0; at < body.size(); at += piece)
       inspector.feed(std::span(body).subspan(at, std::min(piece, body.size() - at)));

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 8> paths{
     "/api/v1/generate/check", "/api/extra/generate/stream", "/v1/embeddings"};
 
 RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::string_view>& pieces) {
-  RequestInspector inspector(api, "POST", path, SipKey{1, 2});
+  static const ConversationKey key({1, 2});
+  RequestInspector inspector(api, "POST", path, &key);
   for (const std::string_view piece : pieces) {
     // The piece gets memory of its own, so that a read behind it is seen.
     const auto copy = std::make_unique<char[]>(piece.size());

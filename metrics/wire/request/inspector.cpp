@@ -22,7 +22,7 @@ struct RequestInspector::State : Recycled<State> {
 };
 
 RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
-                                   const std::optional<SipKey>& conversation_key,
+                                   const ConversationKey* conversation_key,
                                    const UniversalKey* prefix_key)
     : state_(std::make_unique_for_overwrite<State>()) {
   state_->api = api;

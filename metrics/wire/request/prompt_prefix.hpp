@@ -1,5 +1,5 @@
 // A prompt prefix names the beginnings of one prompt by keyed hashes, so that a balancer can tell which replica has
-// computed one of them before. Nothing of the text is kept, and nobody without the key can guess a text from a hash.
+// computed one of them before. Nothing of the text is kept. The hashes stay in the process: see universal_hash.hpp.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace weir::metrics::wire {
 
-/// The anchors of a prompt. Equal beginnings of two prompts have equal anchors, and only these, but for one in 2^64.
+/// The anchors of a prompt. Equal beginnings of two prompts have equal anchors, and only these: of n bytes, with a chance
+/// of n in 2^61 of being wrong.
 struct PromptPrefix {
   struct Anchor {
     std::uint64_t key = 0;  ///< Of all that the engine renders up to `position`, under the prompt's seed.

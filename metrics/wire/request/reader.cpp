@@ -8,7 +8,7 @@ constexpr std::size_t longest_role = 32;
 
 }  // namespace
 
-void RequestReader::begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key,
+void RequestReader::begin(Api api, std::string_view path, const ConversationKey* conversation_key,
                           const UniversalKey* prefix_key) {
   if (prefix_key != nullptr && dialect_of(api).continues_prompt) prefix_.emplace(*prefix_key);
   opening_.set_key(conversation_key);

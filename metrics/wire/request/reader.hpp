@@ -27,7 +27,7 @@ namespace weir::metrics::wire {
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
   /// Begins a request. Call it before the body comes.
-  void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key,
+  void begin(Api api, std::string_view path, const ConversationKey* conversation_key,
              const UniversalKey* prefix_key);
   /// True if the route streams whatever the body says.
   bool always_streams() const { return route_.streams == Streams::always; }

@@ -20,8 +20,8 @@ Api RequestReader::api_by_members() const {
 
 /// Members come in any order, so each is hashed by itself.
 void RequestReader::tell_conversation(RequestFacts& facts) const {
-  if (!opening_.key()) return;
-  SipHash all(*opening_.key());
+  if (opening_.key() == nullptr) return;
+  SipHash all(opening_.key()->numbers);
   all.add(facts.model);
   for (const From from : {From::system, From::prompt, From::text}) {
     if (contains(dialect_of(facts.api).foreign_sources, from)) continue;

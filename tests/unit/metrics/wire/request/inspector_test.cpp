@@ -107,7 +107,7 @@ TEST_P(RequestBodies, HaveTheSameAnchorsHoweverTheyAreSplit) {
   const std::string wanted = words(facts_of(api, body));
   std::vector<std::pair<std::uint64_t, std::uint64_t>> whole;
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api), conversation_key, &prompt_key);
+    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api), &conversation_key, &prompt_key);
     split.feed(body.substr(0, cut));
     split.feed(body.substr(cut));
     ASSERT_EQ(words(split.finish()), wanted) << cut;

@@ -33,7 +33,7 @@ Anchors anchors_of(const std::shared_ptr<const PromptPrefix>& prefix) {
 
 std::shared_ptr<const PromptPrefix> prefix_of(Api api, const std::vector<std::string_view>& pieces,
                                               std::uint64_t seed = 0) {
-  RequestInspector inspector(api_of("POST", path_of(api)), "POST", path_of(api), std::nullopt, &prefix_key);
+  RequestInspector inspector(api_of("POST", path_of(api)), "POST", path_of(api), nullptr, &prefix_key);
   for (const std::string_view piece : pieces) inspector.feed(piece);
   inspector.finish();
   return inspector.take_prefix(seed);
@@ -547,7 +547,7 @@ TEST(PromptPrefix, LeavesTheFactsAsTheyAre) {
   for (int i = 0; i < 300; ++i) {
     const Api api = std::array{chat, anthropic, responses}[below(random, 3)];
     const std::string body = written(random, random_body(random, api));
-    RequestInspector hashing(api, "POST", path_of(api), conversation_key, &prefix_key);
+    RequestInspector hashing(api, "POST", path_of(api), &conversation_key, &prefix_key);
     hashing.feed(body);
     const RequestFacts with = hashing.finish(), without = facts_of(api, body);
     ASSERT_EQ(with.images, without.images) << body;

@@ -52,10 +52,10 @@ inline std::string_view path_of(Api api) {
   return "";
 }
 
-inline constexpr SipKey conversation_key{5, 6};
+inline const ConversationKey conversation_key({5, 6});
 
 inline RequestInspector inspector_at(std::string_view path) {
-  return {api_of("POST", path), "POST", path, conversation_key};
+  return {api_of("POST", path), "POST", path, &conversation_key};
 }
 
 inline RequestFacts facts_at(std::string_view path, std::string_view body) {

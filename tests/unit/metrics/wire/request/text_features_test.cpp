@@ -128,7 +128,7 @@ TEST(RequestInspector, ReadsTextThatLiesWholeInAPieceAsItReadsSingleBytes) {
   for (int round = 0; round < 500; ++round) {
     const std::string body = R"({"system":)" + text() + R"(,"tools":[{"d":)" + text() + R"(}],"messages":[)" +
                              message() + "," + message() + "," + message() + "]}";
-    for (const auto& key : {std::optional<SipKey>(conversation_key), std::optional<SipKey>()}) {
+    for (const auto* const key : {&conversation_key, static_cast<const ConversationKey*>(nullptr)}) {
       RequestInspector at_once(chat, "POST", path_of(chat), key), cut(chat, "POST", path_of(chat), key),
           single(chat, "POST", path_of(chat), key);
       at_once.feed(body);
