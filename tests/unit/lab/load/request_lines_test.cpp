@@ -19,8 +19,8 @@ namespace samples = metrics::compare::samples;
 namespace json = boost::json;
 
 std::shared_ptr<const metrics::wire::RequestFacts> facts(std::string_view body) {
-  metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions",
-                                            metrics::SipKey{1, 2});
+  static const metrics::wire::ConversationKey key({1, 2});
+  metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", &key);
   inspector.feed(body);
   return std::make_shared<metrics::wire::RequestFacts>(inspector.finish());
 }

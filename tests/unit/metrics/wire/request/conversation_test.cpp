@@ -156,14 +156,15 @@ TEST(Conversation, IsNoneWhereNobodyCanTell) {
 
 TEST(Conversation, HasAKey) {
   const std::string body = chat_of(message("user", "a"));
-  const auto keyed = [&](const std::optional<SipKey>& key) {
+  const auto keyed = [&](const ConversationKey* key) {
     RequestInspector inspector(chat, "POST", path_of(chat), key);
     inspector.feed(body);
     return inspector.finish();
   };
-  EXPECT_EQ(keyed(std::nullopt).conversation, 0U);
-  EXPECT_EQ(keyed(std::nullopt).user_messages, 1U);
-  EXPECT_NE(keyed(SipKey{1, 2}).conversation, keyed(SipKey{1, 3}).conversation);
+  EXPECT_EQ(keyed(nullptr).conversation, 0U);
+  EXPECT_EQ(keyed(nullptr).user_messages, 1U);
+  const ConversationKey one({1, 2}), other({1, 3});
+  EXPECT_NE(keyed(&one).conversation, keyed(&other).conversation);
 }
 
 }  // namespace
