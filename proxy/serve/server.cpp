@@ -120,7 +120,7 @@ class Server {
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::CoupleWatch couple_watch_{history_, slow_answers_};
-  control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
+  control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
                    std::chrono::system_clock::now()};
   control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because, auto now) {
