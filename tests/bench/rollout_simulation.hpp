@@ -5,7 +5,8 @@
 // The pool has two replicas of the version in use and two of the candidate, on GPUs whose speed drifts. In the shadow
 // step a copy of each request of the first replica goes to the first replica of the candidate, and one to a control.
 // Simulated are time, engines, connections, the beginning of each conversation, and how long the answers to greedy
-// requests stay the same (tests/bench/greedy_answers.hpp). weir's own I/O is left out, and the gate is asked less often.
+// requests, which are half of all, stay the same (as in tests/bench/greedy_answers.hpp). weir's own I/O is left out, and
+// the gate is asked less often.
 // A run is deterministic by seed.
 #pragma once
 
@@ -14,7 +15,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,7 +52,8 @@ struct Candidate {
 
 struct RolloutOptions {
   double drift_sd = 0.02, drift_s = 300;
-  double load = 0.45;        ///< Of what the two replicas in use can do.
+  double rate = 5;           ///< Requests of clients a second; half of them go to the replica that is mirrored.
+  double speed = 1.5;        ///< Of the GPUs.
   bool slo = false;          ///< An objective counts.
   double gate_every = 30;    ///< Seconds.
   double longest = 5 * 3600;  ///< Seconds, after which a rollout is given up.
@@ -75,13 +76,12 @@ struct RolloutEnded {
 /// The load of a bench: requests whose beginnings are drawn anew for each rollout.
 struct RolloutTraffic {
   RolloutTraffic(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed)
-      : requests(lab::plan::requests_of(trace, count, seed)), capacity(capacity_of(EngineSettings{}, trace)) {
+      : requests(lab::plan::requests_of(trace, count, seed)) {
     for (const auto& one : trace) lengths.push_back(one.output_tokens);
   }
 
   std::vector<TracedRequest> requests;
   std::vector<std::uint64_t> lengths;
-  double capacity;  ///< Of one engine, in requests/s.
 };
 
 /// Returns the load with conversations of this seed.
@@ -122,19 +122,16 @@ class RolloutRun final : lab::plan::Watcher {
   /// Runs the rollout to its end.
   RolloutEnded run() {
     sim_.every(1, [this] { tick(); });
-    sim_.serve(requests_, rate(), options_.longest, options_.longest);
+    sim_.serve(requests_, options_.rate, options_.longest, options_.longest);
     return std::move(ended_);
   }
 
   /// Runs no rollout: mirrors to the control for so long, and returns what the replicas in use differ by.
   Histories watch_for(double seconds) {
     mirrors_ = true;
-    sim_.serve(requests_, rate(), seconds, seconds);
-    std::vector<compare::samples::Sample> all(samples_.begin(), samples_.end());
-    return histories_of(compare::comparison::couples_of(all, names_, {.seconds = 0}));
+    sim_.serve(requests_, options_.rate, seconds, seconds);
+    return histories_of(compare::comparison::couples_of(samples_, names_, {.seconds = 0}));
   }
-
-  double rate() const { return 2 * options_.load * traffic_.capacity; }
 
  private:
   using Sample = compare::samples::Sample;
@@ -168,6 +165,8 @@ class RolloutRun final : lab::plan::Watcher {
     setup.engines.resize(4);
     setup.candidates = candidates.size();
     setup.beside.resize(1);
+    for (auto& one : setup.engines) one.speed = options_.speed;
+    setup.beside[0].speed = options_.speed;
     setup.seed = seed_of(seed, 3);
     setup.engine_seed = seed_of(seed, 4);
     setup.watcher = this;
@@ -200,7 +199,7 @@ class RolloutRun final : lab::plan::Watcher {
       if (freeze <= 0 || now < next) return factor;
       const bool first = next == 0;
       next = now + in * random.exponential();
-      constexpr double usual_step = 0.03;
+      constexpr double usual_step = 0.025;
       return first ? factor : factor * (1 + freeze / usual_step);
     };
   }
@@ -297,7 +296,9 @@ class RolloutRun final : lab::plan::Watcher {
       loads_[engine].change(sim_.now(), -1);
       return copy_ended(failed, false);
     }
-    sim_.copy(i, engine, id, traffic_.lengths[random_.below(traffic_.lengths.size())]);
+    // Greedy answers are as long as the primary's. Of others the length is drawn anew.
+    const auto& lengths = traffic_.lengths;
+    sim_.copy(i, engine, id, is_greedy(i) ? requests_[i].output_tokens : lengths[random_.below(lengths.size())]);
   }
 
   void copy_ended(const Stream& stream, bool well) {
@@ -436,8 +437,7 @@ class RolloutRun final : lab::plan::Watcher {
     options.a = {compare::sides::By::shadow, names_.of("control"), metrics::Role::shadow};
     options.b = {compare::sides::By::shadow, names_.of("upgrade"), metrics::Role::shadow};
     options.slo = objective;
-    const std::vector<Sample> all(samples_.begin(), samples_.end());
-    follower_.gate_said(question, gate_of(compare::comparison::compare(all, names_, options)));
+    follower_.gate_said(question, gate_of(compare::comparison::compare(samples_, names_, options)));
   }
 
   const RolloutTraffic& traffic_;
@@ -452,8 +452,8 @@ class RolloutRun final : lab::plan::Watcher {
   std::unordered_map<std::size_t, bool> over_;               ///< Requests that have ended.
   std::multimap<std::size_t, Sample> waiting_;               ///< Copies whose request has not ended.
   compare::samples::Names names_;
-  std::deque<Sample> samples_;
-  std::deque<balancer::Moment> came_;
+  std::vector<Sample> samples_;         ///< In the order in which they came.
+  std::vector<balancer::Moment> came_;  ///< When each of them did.
   Simulation sim_;
   rollout::Follower follower_;
   std::vector<balancer::ReplicaKey> keys_;

@@ -44,18 +44,17 @@ std::string listed(const std::map<std::string, std::size_t>& counts) {
 
 void run(const Options& options) {
   const auto trace = read_trace_file(options.trace);
-  const double per_second = 2 * options.run.load * capacity_of(EngineSettings{}, trace);
   const double longest = std::max(options.run.longest, 3600 * options.history_hours);
-  const RolloutTraffic traffic(trace, static_cast<std::size_t>(per_second * longest) + 100, 1);
+  const RolloutTraffic traffic(trace, static_cast<std::size_t>(options.run.rate * longest) + 100, 1);
   RolloutRun::Histories histories;
   if (options.history_hours > 0)
     histories = RolloutRun(traffic, {}, options.run, {}, 1000).watch_for(3600 * options.history_hours);
   std::printf(
-      "\n%zu rollouts of each candidate, %.1f requests/s, drift %.0f %% and %.0f s, %s, %zu histories of A/A\n\n"
+      "\n%zu rollouts of each candidate, %g requests/s, drift %.0f %% and %.0f s, %s, %zu histories of A/A\n\n"
       "| candidate | back | arrived | paused | why | from | hours, median and longest | seconds after its death, longest "
       "| requests beyond the step's share, highest | clients with an error, of all requests | after the return |\n"
       "|---|---:|---:|---:|---|---|---:|---:|---:|---:|---:|\n",
-      options.rollouts, per_second, 100 * options.run.drift_sd, options.run.drift_s,
+      options.rollouts, options.run.rate, 100 * options.run.drift_sd, options.run.drift_s,
       options.run.slo ? "an objective" : "no objective", histories.size());
   for (const Kind& kind : kinds) {
     if (!options.kinds.empty() && std::ranges::find(options.kinds, kind.name) == options.kinds.end()) continue;
@@ -98,7 +97,8 @@ int main(int argc, char** argv) {
   line.add("--history", options.history_hours, "Hours of A/A before; 0 for none", 0.0, 48.0);
   line.add("--drift", options.run.drift_sd, "Standard deviation of the GPUs' speed", 0.0, 0.2);
   line.add("--drift-time", options.run.drift_s, "Its time, in seconds", 1.0, 36'000.0);
-  line.add("--load", options.run.load, "Share of what the replicas in use can do", 0.05, 0.9);
+  line.add("--rate", options.run.rate, "Requests a second", 0.1, 100.0);
+  line.add("--speed", options.run.speed, "Speed of the GPUs", 0.1, 10.0);
   line.add("--gate-every", options.run.gate_every, "Seconds between two questions to the gate", 1.0, 600.0);
   line.add_flag("--slo", options.run.slo, "An objective counts: TTFT 1 s, TPOT 50 ms");
   line.add_flag("--tell", options.tell, "Tell of each rollout on standard error");
