@@ -47,7 +47,8 @@ struct Candidate {
   double freeze_s = 0;    ///< All its streams stand still for so long,
   double freezes_in = 40;  ///< at random, once in so many seconds in the mean.
   double leaves = 1;      ///< Its greedy answers leave the primary's text so many times as soon as the control's.
-  Death dies = Death::none;  ///< Both replicas, at a moment of the live steps that the seed draws.
+  Death dies = Death::none;   ///< Both replicas, at a moment that the seed draws,
+  double dies_within = 3600;  ///< so many seconds after the first live step at most.
 };
 
 struct RolloutOptions {
@@ -55,6 +56,7 @@ struct RolloutOptions {
   double rate = 5;           ///< Requests of clients a second; half of them go to the replica that is mirrored.
   double speed = 1.5;        ///< Of the GPUs.
   bool slo = false;          ///< An objective counts.
+  bool shadow = true;        ///< The first step is that of a shadow.
   double gate_every = 30;    ///< Seconds.
   double longest = 5 * 3600;  ///< Seconds, after which a rollout is given up.
 };
@@ -116,7 +118,7 @@ class RolloutRun final : lab::plan::Watcher {
         sim_.fail(r, [this](std::size_t) { return chance(candidate_.fails); });
     keys_ = {sim_.key(candidates[0]), sim_.key(candidates[1])};
     sim_.pool().set_split(0, now());
-    dies_after_ = 3600 * random_.uniform();
+    dies_after_ = candidate.dies_within * random_.uniform();
   }
 
   /// Runs the rollout to its end.
@@ -183,6 +185,9 @@ class RolloutRun final : lab::plan::Watcher {
     if (options.slo) all.slo = "chat";
     all.steps = {{true, 0, Seconds(1200)},     {false, 0.01, Seconds(600)}, {false, 0.05, Seconds(600)},
                  {false, 0.25, Seconds(1200)}, {false, 0.5, Seconds(1200)}, {false, 1, Seconds(0)}};
+    if (options.shadow) return all;
+    all.shadow.clear();
+    all.steps.erase(all.steps.begin());
     return all;
   }
   static config::Slo objective() {
