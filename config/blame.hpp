@@ -8,8 +8,8 @@
 
 namespace weir::config {
 
-/// Returns an error about `key` of the table [`table`], as load_file() would give it. The file is read again; without the
-/// key there, or if it cannot be read any more, no line is named.
+/// Returns an error about `key` of the table [`table`], as load_file() would give it. The file is read again; without
+/// the key there, or if it cannot be read any more, no line is named.
 SettingsError blame(const std::string& file, const std::string& table, std::string_view key, std::string_view problem);
 
 }  // namespace weir::config

@@ -1,12 +1,12 @@
-// Whole rollouts in simulated time: weir's pool and the story of each request before engine models, and all that decides
-// about the rollout as weir runs it, with balancer::rollout::Follower, its machine, the split, and the gate by the samples
-// of the simulated requests.
+// Whole rollouts in simulated time: weir's pool and the story of each request before engine models, and all that
+// decides about the rollout as weir runs it, with balancer::rollout::Follower, its machine, the split, and the gate by
+// the samples of the simulated requests.
 //
 // The pool has two replicas of the version in use and two of the candidate, on GPUs whose speed drifts. In the shadow
 // step a copy of each request of the first replica goes to the first replica of the candidate, and one to a control.
 // Simulated are time, engines, connections, the beginning of each conversation, and how long the answers to greedy
-// requests, which are half of all, stay the same (as in tests/bench/greedy_answers.hpp). weir's own I/O is left out, and
-// the gate is asked less often.
+// requests, which are half of all, stay the same (as in tests/bench/greedy_answers.hpp). weir's own I/O is left out,
+// and the gate is asked less often.
 // A run is deterministic by seed.
 #pragma once
 
@@ -198,8 +198,8 @@ class RolloutRun final : lab::plan::Watcher {
   lab::plan::TimedEngine::Pace pace(std::size_t engine, std::uint64_t seed) const {
     const bool is_new = engine == candidates[0] || engine == candidates[1];
     const double step = is_new ? candidate_.step : 1, freeze = is_new ? candidate_.freeze_s : 0;
-    return [step, freeze, in = candidate_.freezes_in, speed = Speed({options_.drift_sd, options_.drift_s}, seed_of(seed, 1)),
-            random = Random(seed_of(seed, 2)), next = 0.0](double now) mutable {
+    return [step, freeze, in = candidate_.freezes_in,
+            speed = Speed({options_.drift_sd, options_.drift_s}, seed_of(seed, 1)), random = Random(seed_of(seed, 2)), next = 0.0](double now) mutable {
       const double factor = step / speed.at(now);
       if (freeze <= 0 || now < next) return factor;
       const bool first = next == 0;

@@ -1,5 +1,5 @@
-// Whole rollouts in simulated time: a small part of what tests/bench/rollouts.cpp shows with a hundred of each candidate.
-// It is deterministic by seed.
+// Whole rollouts in simulated time: a small part of what tests/bench/rollouts.cpp shows with a hundred of each
+// candidate. It is deterministic by seed.
 #include <gtest/gtest.h>
 
 #include "tests/bench/rollout_simulation.hpp"
@@ -68,7 +68,8 @@ TEST(Rollouts, ACandidateThatDiesGoesBackInSeconds) {
   for (const auto death : {Death::refuses, Death::hangs}) {
     const auto ended = rolled({.dies = death, .dies_within = 500}, 6, false);
     expect_returned(ended, rollout::Reason::out);
-    EXPECT_LT(ended.noticed_s, death == Death::refuses ? 7 : 40) << "with the next request or probe, of which one is due in 5 s";
+    EXPECT_LT(ended.noticed_s, death == Death::refuses ? 7 : 40)
+        << "with the next request or probe, of which one is due in 5 s";
     EXPECT_LE(ended.harmed, 3u) << "at most those whose answer had begun";
   }
 }
