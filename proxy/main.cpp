@@ -8,6 +8,7 @@
 
 #include "config/address.hpp"
 #include "config/command_line.hpp"
+#include "config/blame.hpp"
 #include "config/load.hpp"
 #include "config/quantity.hpp"
 #include "proxy/compare/compare.hpp"
@@ -60,7 +61,8 @@ int serve(const std::string& file, const Overrides& overrides) {
   if (!settings) return wrong_usage;
   weir::proxy::serve::set_up_log(settings->log);
   return weir::proxy::serve::serve(
-      *settings, [=] { return overrides.load(file); }, WEIR_VERSION);
+      *settings, [=] { return overrides.load(file); },
+      [=](const auto& table, auto key, auto problem) { return config::blame(file, table, key, problem); }, WEIR_VERSION);
 }
 
 struct CheckOptions {

@@ -160,7 +160,7 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   const auto word = word_of(tick);
   standing_.in_step += passed;
   standing_.unknown = word == Word::unknown ? standing_.unknown + passed : 0;
-  if (word == Word::pass && standing_.in_step >= step().least.count()) {
+  if (word == Word::pass && standing_.in_step >= step().least.count() && !tick.holds) {
     const bool by_shadow = tick.gate == Word::unknown;
     if (step().shadow) standing_.shadow_passed = true;
     return enter(standing_.step + 1, Reason::pass,

@@ -69,6 +69,7 @@ struct Tick {
   std::string why;                ///< The gate's sentences.
   Counts failures{}, misses{};    ///< Requests that ended since the last tick.
   bool candidate_is_out = false;  ///< None of the candidate's replicas takes requests.
+  bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
   Drawn refusals{}, hangs{};
 };

@@ -51,6 +51,7 @@ Simulation::Simulation(const Setup& setup)
   }
   router_ = setup.peer ? std::shared_ptr(make_router(*setup.peer, setup.engines)) : setup.router;
   while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
+  for (const auto& beside : setup.beside) line_.engines.emplace_back(beside, seed_++);
   name_replicas();
   if (setup.probes) every(tick_every, [this] { tick(); });
 }
@@ -65,6 +66,7 @@ void Simulation::add_replica() {
   auto& spec = specs_.emplace_back();
   spec.name = std::to_string(r);
   spec.health.eject = !setup_.plain;
+  spec.candidate = r + setup_.candidates >= setup_.engines.size();
   if (setup_.kv_tokens_known) spec.kv_tokens = setup_.engines[r].kv_tokens;
 }
 
@@ -114,14 +116,15 @@ Results Simulation::serve(std::span<const TracedRequest> requests, double rate, 
     const double arrival = (requests[count].at - requests.front().at) / faster;
     if (arrival > end) break;
     line_.run_until(arrival, on_token, settle);
+    if (stopped_) break;
     arrive(count);
     take_grants();
   }
   left_ -= requests.size() - count;
   results_.requests.resize(count);
-  if (last < never || !setup_.probes) line_.run_until(last, on_token, settle);
+  if (!stopped_ && (last < never || !setup_.probes)) line_.run_until(last, on_token, settle);
   // Probes go on for ever, so the line has no end of its own.
-  while (last == never && setup_.probes && left_ > 0) line_.run_until(now() + 1, on_token, settle);
+  while (!stopped_ && last == never && setup_.probes && left_ > 0) line_.run_until(now() + 1, on_token, settle);
   for (const auto& key : keys_) results_.speed.push_back(pool_->figures().load(key, moment()).speed);
   for (std::size_t r = 0; r < servers_.size(); ++r)
     results_.prefilled.push_back(lost_prefill_[r] + line_.engines[r].prefilled());
@@ -198,11 +201,16 @@ bool Simulation::connect(std::size_t i, Command& next) {
     story::AttemptOver answer;
     answer.end = story::End::whole;
     answer.reply = story::Reply::error;
-    answer.status = 404;
     answer.sent = moment();
     answer.kept = std::make_shared<std::string>();
     answer.retry_reason = metrics::Retry::status;
-    answer.verdict = {metrics::Outcome::client_error, {}, balancer::Blame::client};
+    if (servers_[replica].wrong_model) {
+      answer.status = 404;
+      answer.verdict = {metrics::Outcome::client_error, {}, balancer::Blame::client};
+    } else {
+      answer.status = 500;
+      answer.verdict = {metrics::Outcome::upstream_error, {}, balancer::Blame::replica};
+    }
     follow(i, over(i, std::move(answer)));
   });
   return false;
@@ -214,6 +222,7 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   served.asked_at.push_back(now());
   requests_[i].on = replica;
   ++in_flight_[replica];
+  if (setup_.watcher != nullptr) setup_.watcher->placed(i, replica);
   if (!router_) {
     served.estimate =
         static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
@@ -223,6 +232,7 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
 /// The replica works on the request no more.
 void Simulation::leaves_replica(std::size_t i) {
   --in_flight_[requests_[i].on.value()];
+  if (setup_.watcher != nullptr) setup_.watcher->left(i, *requests_[i].on);
   requests_[i].on.reset();
   if (router_) router_->ended(i);
 }
@@ -236,9 +246,14 @@ std::uint64_t Simulation::held(std::size_t i, std::size_t replica, bool coming) 
   return coming ? model.cached_or_coming(sequence_of(i)) : model.cached(sequence_of(i));
 }
 
-/// The replica gets the request. Returns false if it answers at once, with 404.
+void Simulation::copy(std::size_t i, std::size_t engine, engine::SequenceId id, std::uint64_t output_tokens) {
+  line_.engines[engine].submit({id, traced_[i].prompt_tokens, output_tokens, traced_[i].blocks}, now());
+}
+
+/// The replica gets the request. Returns false if it answers at once, with an error.
 bool Simulation::begins(std::size_t i, std::size_t replica) {
-  if (servers_[replica].wrong_model) return false;
+  const Server& server = servers_[replica];
+  if (server.wrong_model || (server.fails && server.fails(i))) return false;
   line_.engines[replica].submit(sequence_of(i), now());
   return true;
 }
@@ -292,6 +307,10 @@ void Simulation::ended(std::size_t i) {
 void Simulation::finish(std::size_t i) {
   ended(i);
   const auto story = std::move(requests_[i].story);
+  if (setup_.watcher != nullptr) {
+    const bool was_refused = story->told() == story::Told::refused;
+    setup_.watcher->finished(i, was_refused ? metrics::Outcome::rejected : story->told_attempt().verdict.outcome);
+  }
   switch (story->told()) {
     case story::Told::relayed:
       if (story->told_attempt().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
@@ -354,6 +373,8 @@ void Simulation::fails_soon(std::size_t i, std::size_t replica) {
 }
 
 void Simulation::token(std::size_t replica, const engine::TokenEvent& event) {
+  if (setup_.watcher != nullptr) setup_.watcher->token(replica, event);
+  if (event.id >= first_copy) return;
   const std::size_t i = event.id;
   Request& request = requests_[i];
   if (request.on != replica) return;

@@ -37,6 +37,20 @@ namespace weir::lab::plan {
 /// Returns four default engines, of which the last runs at `slow_speed`.
 std::vector<engine::EngineSettings> four_engines(double slow_speed = 1);
 
+/// Hears what a simulation does with requests that go through weir.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  /// A replica gets the request, or another replica's turn has come.
+  virtual void placed(std::size_t request, std::size_t replica) = 0;
+  /// The replica has it no more.
+  virtual void left(std::size_t request, std::size_t replica) = 0;
+  /// An engine gives a token of a request, or of a copy (Simulation::copy).
+  virtual void token(std::size_t engine, const engine::TokenEvent& event) = 0;
+  /// The client has been told everything; `outcome` is that of the answer.
+  virtual void finished(std::size_t request, metrics::Outcome outcome) = 0;
+};
+
 struct Setup {
   std::vector<engine::EngineSettings> engines;
   config::Policy policy = config::Policy::least_queued_tokens;
@@ -56,6 +70,10 @@ struct Setup {
   /// The reports of engines with prefix caching. The others report nothing.
   engine::CacheReport cache_report = engine::CacheReport::exact;
   std::size_t absent = 0;  ///< So many of the engines, the last ones, are not there before join().
+  std::size_t candidates = 0;  ///< So many of the engines, the last ones, belong to the candidate of a split.
+  /// Engines that are no replicas, and get nothing but copies. They come after the others; none of these is absent.
+  std::vector<engine::EngineSettings> beside{};
+  Watcher* watcher = nullptr;  ///< Outlives the simulation.
 };
 
 /// The course of one request.
@@ -87,6 +105,9 @@ struct Results {
 
 class Simulation final : public balancer::GrantSink {
  public:
+  /// Copies of requests have ids from here on.
+  static constexpr engine::SequenceId first_copy = engine::SequenceId{1} << 40;
+
   explicit Simulation(const Setup& setup);
   ~Simulation();
 
@@ -111,6 +132,19 @@ class Simulation final : public balancer::GrantSink {
   void join();
   /// The replica answers every request with 404.
   void serve_wrong_model(std::size_t replica) { servers_[replica].wrong_model = true; }
+  /// The replica answers requests with 500 for which this is true.
+  void fail(std::size_t replica, std::function<bool(std::size_t request)> fails) {
+    servers_[replica].fails = std::move(fails);
+  }
+  void set_pace(std::size_t engine, TimedEngine::Pace pace) { line_.engines[engine].set_pace(std::move(pace)); }
+  /// Gives an engine a copy of a request, with an id from first_copy on and an answer of its own length.
+  void copy(std::size_t request, std::size_t engine, engine::SequenceId id, std::uint64_t output_tokens);
+  balancer::Pool& pool() { return *pool_; }
+  const balancer::ReplicaKey& key(std::size_t replica) const { return keys_[replica]; }
+  /// Returns the course of a request so far.
+  const Served& course(std::size_t request) const { return results_.requests[request]; }
+  /// Ends serve() at the next moment.
+  void stop() { stopped_ = true; }
   void drain(std::size_t replica, bool draining);
   balancer::ReplicaLoad load(std::size_t replica);
   /// Returns how many tokens of a request's prompt the replica would find now, and with `coming` also those that it
@@ -125,6 +159,7 @@ class Simulation final : public balancer::GrantSink {
   struct Server {
     double probe_at = 0;
     bool alive = true, hangs = false, wrong_model = false;
+    std::function<bool(std::size_t request)> fails{};
   };
   struct Request {
     std::unique_ptr<balancer::story::Story> story;
@@ -183,6 +218,7 @@ class Simulation final : public balancer::GrantSink {
   std::span<const TracedRequest> traced_;
   std::vector<std::vector<std::size_t>> children_;
   std::size_t left_ = 0;  ///< Requests that are not over.
+  bool stopped_ = false;
   std::deque<Request> requests_;
   std::set<std::size_t> waiting_;
   std::deque<balancer::Granted> granted_;

@@ -151,7 +151,8 @@ Answering of_live(Call call) {
 
 template <Rollouts::Wish wish>
 Answering rollout(Call call) {
-  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body);
+  co_return co_await call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body,
+                                                  net::use_awaitable);
 }
 
 template <bool on>

@@ -5,19 +5,14 @@
 #include <functional>
 #include <string_view>
 
-#include "config/settings.hpp"
-#include "metrics/compare/comparison/gate.hpp"
+#include "balancer/rollout/split_gate.hpp"
 #include "metrics/moment.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::control {
 
-/// The gate's word and the comparison that it is about.
-struct Judged {
-  metrics::compare::comparison::GateResult gate;
-  metrics::compare::comparison::Comparison comparison;
-};
+using balancer::rollout::Judged;
 
 /// Compares a shadow as the gauges on /metrics do: with its control, or with its primary. `slo` names the objective whose
 /// misses count; "" is the first one of the pool.

@@ -24,6 +24,8 @@ using simdjson::dom::element;
 
 constexpr std::string_view file_name = "rollouts.json";
 
+constexpr auto way_out = "make it a directory that weir's user may write and that has room";
+
 std::string file_in(const std::string& directory) { return directory + "/" + std::string(file_name); }
 
 void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts) {
@@ -181,11 +183,18 @@ KeptRollouts read_rollouts(const std::string& directory) {
   return {};
 }
 
+std::string why_not_kept(const std::string& directory) {
+  const auto trial = std::string(file_name) + ".trial";
+  const auto why = write_whole(directory, trial, text_of(KeptRollouts()), 0600);
+  ::unlink((directory + "/" + trial).c_str());
+  return why.empty() ? "" : "the state of rollouts cannot be kept there: " + why + "; " + way_out;
+}
+
 std::optional<std::string> write_rollouts(const std::string& directory, const KeptRollouts& kept) {
   const auto why = write_whole(directory, file_name, text_of(kept), 0600);
   if (why.empty()) return std::nullopt;
   return "the state of rollouts cannot be kept in '" + directory + "' ([admin] state): " + why +
-         "; make it a directory that weir's user may write and that has room";
+         "; " + way_out;
 }
 
 bool replace_rollouts(const std::string& directory, const KeptRollouts& kept) {

@@ -36,6 +36,9 @@ KeptRollouts read_rollouts(const std::string& directory);
 /// Writes the file so that a crash at any time leaves the old one or the new one, and reaches the disk before it
 /// returns. Only weir's user may read it. Returns a sentence if it cannot be written.
 std::optional<std::string> write_rollouts(const std::string& directory, const KeptRollouts& kept);
+/// Tries whether the file can be written there. Returns "", or a clause that says why not, and the way out. It leaves
+/// nothing behind.
+std::string why_not_kept(const std::string& directory);
 /// Takes care that a restart does not find the old text, where the new one cannot be written: writes over it, or
 /// removes it, so that all rollouts are idle then. Returns true if a restart finds the new one.
 bool replace_rollouts(const std::string& directory, const KeptRollouts& kept);

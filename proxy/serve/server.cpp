@@ -74,10 +74,22 @@ control::KeptRollouts kept_rollouts(const config::Settings& settings) {
   return kept;
 }
 
+/// Reads settings for a reload. One that brings rollouts, or moves their state, to a directory where it cannot be kept
+/// is refused: a restart would not find what a candidate has. (A start says so, and goes on: no candidate has anything.)
+config::LoadResult load_again(const LoadSettings& load, const BlameSettings& blame, const config::Settings& before) {
+  auto loaded = load();
+  const auto* const settings = std::get_if<config::Settings>(&loaded);
+  if (settings == nullptr || settings->rollouts.empty()) return loaded;
+  if (!before.rollouts.empty() && settings->admin.state == before.admin.state) return loaded;
+  const auto why = control::why_not_kept(settings->admin.state);
+  if (why.empty()) return loaded;
+  return std::vector{blame("admin", "state", why)};
+}
+
 /// The server lives on the control thread, except for the loops' threads.
 class Server {
  public:
-  Server(const config::Settings& settings, LoadSettings load, const std::string& version);
+  Server(const config::Settings& settings, LoadSettings load, BlameSettings blame, const std::string& version);
   ~Server();
   int run();
 
@@ -120,7 +132,7 @@ class Server {
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::CoupleWatch couple_watch_{history_, slow_answers_};
-  control::Rollouts rollouts_{fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
+  control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
                    std::chrono::system_clock::now()};
   control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because, auto now) {
@@ -151,14 +163,18 @@ class Server {
   bool accepting_ = false;
 };
 
-Server::Server(const config::Settings& settings, LoadSettings load, const std::string& version)
+Server::Server(const config::Settings& settings, LoadSettings load, BlameSettings blame, const std::string& version)
     : threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
       exposition_(threads_ + 1, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
       kept_rollouts_(kept_rollouts(settings)),
       reload_(
-          context_, settings, std::move(load), [this](const auto& server) { return fleet_.keys_of(server); },
+          context_, settings,
+          [this, load = std::move(load), blame = std::move(blame)] {
+            return load_again(load, blame, reload_.settings());
+          },
+          [this](const auto& server) { return fleet_.keys_of(server); },
           [this](const auto& wanted, auto keys) { return take_over(wanted, std::move(keys)); },
           [this](auto old) { slow_answers_.free(std::move(old)); }),
       listeners_(context_, take_inherited_sockets(),
@@ -402,10 +418,10 @@ int Server::run() {
 
 }  // namespace
 
-int serve(const config::Settings& settings, LoadSettings load, const std::string& version) {
+int serve(const config::Settings& settings, LoadSettings load, BlameSettings blame, const std::string& version) {
   for (const int signal : {SIGPIPE, SIGHUP, SIGUSR1}) ::signal(signal, SIG_IGN);
   try {
-    Server server(settings, std::move(load), version);
+    Server server(settings, std::move(load), std::move(blame), version);
     return server.run();
   } catch (const std::exception& error) {
     spdlog::critical("weir ends: {}", error.what());

@@ -264,6 +264,28 @@ TEST_F(Rollout, WithoutAPlaceForItsStateItIsRefused) {
   expect_done({"rollout", "start"});
 }
 
+TEST_F(Rollout, AReloadThatMovesItsStateWhereItCannotBeKeptIsRefused) {
+  ScriptedReplica stable(plays()), candidate(plays());
+  auto all = settings(stable, candidate);
+  WeirUnderTest weir(all);
+  expect_done({"rollout", "start"});
+  expect_done({"rollout", "promote"});
+  const auto sides = replicas_by_conversation(weir, 40);
+  const auto other = state.path() / "other";
+  all.admin["state"] = quoted(other.string());
+  weir.rewrite(all);
+  const auto refused = command({"reload"});
+  EXPECT_EQ(refused.exit.code, 1);
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("[admin] state = \"" + other.string() + "\": the state of rollouts cannot be "
+                                              "kept there: No such file or directory; make it a directory"),
+                                    HasSubstr(".toml:")));
+  EXPECT_EQ(replicas_by_conversation(weir, 40), sides);
+  std::filesystem::create_directory(other);
+  expect_done({"reload"});
+  EXPECT_EQ(replicas_by_conversation(weir, 40), sides);
+  EXPECT_THAT(read_file(other / "rollouts.json"), HasSubstr("\"share\":0.5"));
+}
+
 TEST_F(Rollout, AStateThatIsDamagedIsMovedAsideAndTheCandidateGetsNothing) {
   ScriptedReplica stable(plays()), candidate(plays());
   write_file(state.path() / "rollouts.json", "{\"conversation_key\":nul");

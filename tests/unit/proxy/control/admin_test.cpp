@@ -78,7 +78,7 @@ class AdminConnections : public ::testing::Test {
                 [](const auto&, const auto&) { return std::vector<std::string>(); },
                 [](const auto&) {}};
   std::atomic<bool> bypass{false};
-  Rollouts rollouts{fleet, history, slow_answers, {}};
+  Rollouts rollouts{context, fleet, history, slow_answers, {}};
   live::Live live{fleet, exposition, 1, [] { return live::Surroundings(); }, std::chrono::steady_clock::now(),
                   std::chrono::system_clock::now()};
   AdminSources sources{exposition,

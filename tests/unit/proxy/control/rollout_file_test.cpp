@@ -71,6 +71,16 @@ TEST_F(RolloutFile, GivesBackWhatItWasGiven) {
   }
 }
 
+TEST_F(RolloutFile, WhetherItCanBeKeptIsTriedAndNothingIsLeft) {
+  EXPECT_EQ(why_not_kept(path), "");
+  EXPECT_TRUE(std::filesystem::is_empty(path));
+  EXPECT_EQ(why_not_kept(path / "missing"),
+            "the state of rollouts cannot be kept there: No such file or directory; make it a directory that weir's user "
+            "may write and that has room");
+  std::ofstream(path / "file") << "x";
+  EXPECT_THAT(why_not_kept(path / "file"), HasSubstr("Not a directory"));
+}
+
 TEST_F(RolloutFile, OfAnEarlierWeirHasNoRefusalsAndNoHangs) {
   const auto kept = rollouts_in(
       R"({"conversation_key":null,"rollouts":[{"name":"fp8","pool":"chat","candidate":"new","state":"live",)"

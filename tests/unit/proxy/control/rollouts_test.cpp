@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
 
 namespace weir::proxy::control {
@@ -48,18 +51,48 @@ class RolloutsOfAFleet : public ::testing::Test {
     return all;
   }
   void begin() {
-    rollouts.emplace(fleet, history, slow, read_rollouts(path));
+    rollouts.reset();
+    rollouts.emplace(context, fleet, history, slow, read_rollouts(path));
     rollouts->adopt(now);
+    finish_writing(*rollouts);
   }
   void adopt(const config::Settings& wanted) {
     fleet.adopt(wanted);
     rollouts->adopt(now);
+    finish_writing(*rollouts);
   }
-  unsigned ask(Wish wish) { return rollouts->carry_out("fp8", wish, now).status; }
+  /// Says what an operator wants. The answer comes later.
+  std::shared_ptr<std::optional<ApiAnswer>> wish(Wish wish, std::string_view body = {}) {
+    const auto answer = std::make_shared<std::optional<ApiAnswer>>();
+    rollouts->carry_out("fp8", wish, now, body,
+                        boost::asio::bind_executor(context.get_executor(), [answer](ApiAnswer got) { *answer = got; }));
+    return answer;
+  }
+  ApiAnswer answer_to(Wish wanted, std::string_view body = {}) {
+    const auto answer = wish(wanted, body);
+    finish_writing(*rollouts);
+    return answer->value();
+  }
+  unsigned ask(Wish wanted) { return answer_to(wanted).status; }
+  void finish_writing(const Rollouts& of) {
+    do {
+      context.restart();
+      context.run_for(std::chrono::milliseconds(1));
+    } while (of.is_writing());
+    let_happen();
+  }
+  void let_happen() {
+    context.restart();
+    context.poll();
+  }
   void finish_slow_answers() {
     for (; slow.under_way() > 0; context.restart()) context.run_for(std::chrono::milliseconds(1));
   }
   void tick() {
+    tick_while_writing();
+    finish_writing(*rollouts);
+  }
+  void tick_while_writing() {
     now += std::chrono::seconds(1);
     rollouts->tick(now);
   }
@@ -119,7 +152,11 @@ TEST_F(RolloutsOfAFleet, ThePoolGetsTheShareOfTheStep) {
   EXPECT_EQ(share(), 0.5);
   EXPECT_EQ(ask(Wish::abort), 200u);
   EXPECT_EQ(share(), 0);
-  EXPECT_EQ(rollouts->carry_out("fp9", Wish::start, now).status, 404u);
+  unsigned status = 0;
+  rollouts->carry_out("fp9", Wish::start, now, "",
+                      boost::asio::bind_executor(context.get_executor(), [&](ApiAnswer got) { status = got.status; }));
+  let_happen();
+  EXPECT_EQ(status, 404u);
 }
 
 TEST_F(RolloutsOfAFleet, FailuresOfTheCandidateSendItBack) {
@@ -188,11 +225,11 @@ TEST_F(RolloutsOfAFleet, ACandidateThatHangsGoesBackOnceOthersWouldHaveAnswered)
   for (const auto ttft : {std::chrono::milliseconds(100), std::chrono::milliseconds(3000)}) {
     begin();
     ask(Wish::start);
-    now += Rollouts::wait_window;
+    now += balancer::rollout::Follower::wait_window;
     tick();
     for (int i = 0; i < 30; ++i) end_request("old", ttft);
     history.take(finished, now);
-    now += Rollouts::gate_every;
+    now += balancer::rollout::Follower::gate_every;
     tick();
     std::vector<balancer::Lease> held;
     for (std::uint64_t i = 1; i <= 5; ++i) held.push_back(send(i));
@@ -265,14 +302,16 @@ TEST_F(RolloutsOfAFleet, TheFileKeepsTheStanding) {
   show(1, balancer::Sign::answered, 10);
   for (int i = 0; i < 40; ++i) tick();
   rollouts->end();
+  finish_writing(*rollouts);
   EXPECT_EQ(ask(Wish::abort), 409u) << "it is left to the next weir";
   const auto before = read_rollouts(path).rollouts.at("fp8");
   EXPECT_EQ(before.standing.share, 0.5);
   EXPECT_EQ(before.standing.in_step, 39);
   EXPECT_EQ(before.standing.failures.candidate, 10u);
   fleet::Fleet next(settings(), exposition, 2);
-  Rollouts again(next, history, slow, read_rollouts(path));
+  Rollouts again(context, next, history, slow, read_rollouts(path));
   again.adopt(now);
+  finish_writing(again);
   EXPECT_EQ(next.snapshot()->pools[0]->balancer->split().share, 0.5);
   EXPECT_EQ(read_rollouts(path).rollouts.at("fp8"), before);
 }
@@ -290,6 +329,7 @@ TEST_F(RolloutsOfAFleet, AFailureThatIsKnownInTheNextStepDoesNoHarmToTheFile) {
   show(0, balancer::Sign::outdone, 3);
   tick();
   rollouts->end();
+  finish_writing(*rollouts);
   const auto kept = read_rollouts(path).rollouts;
   ASSERT_TRUE(kept.contains("fp8"));
   EXPECT_EQ(kept.at("fp8").standing.share, 0.5);
@@ -301,11 +341,13 @@ TEST_F(RolloutsOfAFleet, WithoutItInTheSettingsAStartForgetsIt) {
   begin();
   ask(Wish::start);
   rollouts->end();
+  finish_writing(*rollouts);
   auto without = settings();
   without.rollouts.clear();
   fleet::Fleet next(without, exposition, 2);
-  Rollouts again(next, history, slow, read_rollouts(path));
+  Rollouts again(context, next, history, slow, read_rollouts(path));
   again.adopt(now);
+  finish_writing(again);
   EXPECT_TRUE(read_rollouts(path).rollouts.empty());
 }
 
@@ -349,8 +391,9 @@ class RolloutsOnAFullDisk : public RolloutsOfAFleet {
   void make_room() const { std::filesystem::remove_all(path / "rollouts.json.new"); }
   double share_after_restart() {
     fleet::Fleet next(settings(), exposition, 2);
-    Rollouts again(next, history, slow, read_rollouts(path));
+    Rollouts again(context, next, history, slow, read_rollouts(path));
     again.adopt(now);
+    finish_writing(again);
     return *next.snapshot()->pools[0]->balancer->split().share;
   }
 };
@@ -440,10 +483,168 @@ TEST_F(RolloutsOnAFullDisk, TheShareIsNeverAboveThatOfTheFile) {
   for (const auto* name : {"live", "paused", "done", "aborted", "returned"}) EXPECT_GT(states[name], 0) << name;
 }
 
+/// The context does not run until finish_writing(), so nothing is known of what is on the disk: it is slow.
+class RolloutsOnASlowDisk : public RolloutsOnAFullDisk {};
+
+TEST_F(RolloutsOnASlowDisk, NothingMoreGoesToTheCandidateBeforeItIsOnTheDisk) {
+  begin();
+  const auto answer = wish(Wish::start);
+  EXPECT_EQ(share(), 0);
+  EXPECT_FALSE(answer->has_value());
+  tick_while_writing();
+  EXPECT_EQ(share(), 0);
+  EXPECT_EQ(state(), "idle");
+  finish_writing(*rollouts);
+  EXPECT_EQ((*answer)->status, 200u);
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_EQ(share_after_restart(), 0.05);
+}
+
+TEST_F(RolloutsOnASlowDisk, AReturnDoesNotWaitAndUndoesWhatWaits) {
+  begin();
+  ask(Wish::start);
+  tick();
+  const auto promoted = wish(Wish::promote);
+  EXPECT_EQ(share(), 0.05);
+  show(0, balancer::Sign::answered, 40);
+  show(1, balancer::Sign::failed, 40);
+  tick_while_writing();
+  EXPECT_EQ(state(), "returned");
+  EXPECT_EQ(share(), 0);
+  finish_writing(*rollouts);
+  EXPECT_EQ(state(), "returned");
+  EXPECT_EQ((*promoted)->status, 409u);
+  EXPECT_THAT((*promoted)->body, HasSubstr("it moved otherwise meanwhile: rollout 'fp8': 5% -> returned: "));
+  EXPECT_EQ(share_after_restart(), 0);
+}
+
+TEST_F(RolloutsOnASlowDisk, AnAbortIsAnsweredAtOnceAndASecondPromotionIsNotHeard) {
+  begin();
+  ask(Wish::start);
+  const auto promoted = wish(Wish::promote), again = wish(Wish::promote), aborted = wish(Wish::abort);
+  EXPECT_EQ(share(), 0);
+  finish_writing(*rollouts);
+  EXPECT_EQ((*promoted)->status, 409u);
+  EXPECT_EQ((*again)->status, 409u);
+  EXPECT_THAT((*again)->body, HasSubstr("is about to move, once that is on the disk"));
+  EXPECT_EQ((*aborted)->status, 200u);
+  EXPECT_EQ(state(), "aborted");
+  EXPECT_EQ(share_after_restart(), 0);
+}
+
+TEST_F(RolloutsOnASlowDisk, WhatHappensMeanwhileCountsWhenAPausedStepGoesOn) {
+  begin();
+  ask(Wish::start);
+  ask(Wish::pause);
+  const auto resumed = wish(Wish::start);
+  show(1, balancer::Sign::answered, 7);
+  tick_while_writing();
+  EXPECT_EQ(state(), "paused");
+  finish_writing(*rollouts);
+  EXPECT_EQ((*resumed)->status, 200u);
+  EXPECT_EQ(state(), "live");
+  const auto counts = json::parse(rollouts->list().body).at("rollouts").at(0).at("failures");
+  EXPECT_EQ(counts.at("candidate"), 7);
+}
+
+TEST_F(RolloutsOnASlowDisk, AReloadGivesUpWhatWaits) {
+  begin();
+  ask(Wish::start);
+  const auto promoted = wish(Wish::promote);
+  adopt(settings());
+  EXPECT_EQ((*promoted)->status, 409u);
+  EXPECT_THAT((*promoted)->body, HasSubstr("the settings were reloaded meanwhile; ask again"));
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_EQ(share_after_restart(), 0.05);
+}
+
+TEST_F(RolloutsOnASlowDisk, AnEndWaitsForTheFileAndGivesUpWhatWaits) {
+  begin();
+  ask(Wish::start);
+  const auto promoted = wish(Wish::promote);
+  rollouts->end();
+  rollouts.reset();
+  let_happen();
+  EXPECT_EQ((*promoted)->status, 409u);
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8").standing.share, 0.05);
+}
+
+TEST_F(RolloutsOnASlowDisk, AnotherDirectoryHasTheFileOnceTheReloadIsDone) {
+  begin();
+  ask(Wish::start);
+  auto other = settings();
+  other.admin.state = path / "other";
+  std::filesystem::create_directories(other.admin.state);
+  fleet.adopt(other);
+  rollouts->adopt(now);
+  EXPECT_EQ(read_rollouts(other.admin.state).rollouts.at("fp8").standing.share, 0.05);
+}
+
+/// Anything in any order, and what is on the disk is known some time later: the pool never gives more than a
+/// restart finds, and what takes from the candidate is done at once.
+TEST_F(RolloutsOnASlowDisk, TheShareIsNeverAboveThatOfTheFile) {
+  std::mt19937_64 random(27);
+  begin();
+  std::map<unsigned, int> answers;
+  std::vector<std::shared_ptr<std::optional<ApiAnswer>>> asked;
+  for (int i = 0; i < 1500; ++i) {
+    const auto before = share();
+    switch (random() % 12) {
+      case 0:
+        finish_writing(*rollouts);
+        fill_disk();
+        break;
+      case 1:
+        finish_writing(*rollouts);
+        make_room();
+        break;
+      case 2:
+      case 3:
+      case 4:
+        asked.push_back(wish(Wish::start));
+        ASSERT_EQ(share(), before);
+        break;
+      case 5:
+      case 6:
+        asked.push_back(wish(Wish::promote));
+        ASSERT_EQ(share(), before);
+        break;
+      case 7:
+        if (random() % 3 == 0) {
+          wish(Wish::abort);
+          ASSERT_EQ(share(), 0);
+        }
+        break;
+      case 8:
+        if (random() % 4 == 0) {
+          show(1, balancer::Sign::failed, 60);
+          show(0, balancer::Sign::answered, 60);
+        }
+        tick_while_writing();
+        ASSERT_TRUE(state() != "live" || share() > 0);
+        break;
+      case 9:
+        wish(Wish::pause);
+        break;
+      case 10:
+        tick_while_writing();
+        break;
+      default:
+        finish_writing(*rollouts);
+        const auto kept = read_rollouts(path).rollouts;
+        const auto found = kept.find("fp8");
+        ASSERT_EQ(*share(), found == kept.end() ? 0 : found->second.standing.share) << i;
+    }
+  }
+  finish_writing(*rollouts);
+  for (const auto& one : asked) ++answers[one->value().status];
+  for (const unsigned status : {200u, 409u, 503u}) EXPECT_GT(answers[status], 0) << status;
+}
+
 TEST_F(RolloutsOfAFleet, APromotionThatNamesWhereItStandsIsDoneOnce) {
   begin();
   ask(Wish::start);
-  const auto promote = [&](std::string_view body) { return rollouts->carry_out("fp8", Wish::promote, now, body); };
+  const auto promote = [&](std::string_view body) { return answer_to(Wish::promote, body); };
   for (int i = 0; i < 8; ++i) EXPECT_EQ(promote(R"({"from":"5%"})").status, i == 0 ? 200u : 409u);
   EXPECT_EQ(share(), 0.5);
   EXPECT_THAT(promote(R"({"from":"5%"})").body, HasSubstr("the rollout 'fp8' stands at 50%, and not at 5%"));

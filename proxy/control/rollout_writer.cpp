@@ -1,0 +1,79 @@
+#include "proxy/control/rollout_writer.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace weir::proxy::control {
+namespace {
+
+/// The share of a rollout; 0 if it is not there.
+double share_of(const KeptRollouts& kept, const std::string& name) {
+  const auto found = kept.rollouts.find(name);
+  return found == kept.rollouts.end() ? 0 : found->second.standing.share;
+}
+
+}  // namespace
+
+RolloutWriter::RolloutWriter(boost::asio::io_context& context, KeptRollouts kept, Tell tell)
+    : context_(context), tell_(std::make_shared<Tell>(std::move(tell))), kept_(std::move(kept)) {}
+
+RolloutWriter::~RolloutWriter() { thread_.join(); }
+
+std::uint64_t RolloutWriter::write(std::string directory, KeptRollouts wanted) {
+  const std::lock_guard lock(mutex_);
+  next_ = Wanted{++asked_, std::move(directory), std::move(wanted)};
+  if (!std::exchange(working_, true)) boost::asio::post(thread_, [this] { work(); });
+  return asked_;
+}
+
+void RolloutWriter::wait() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return !working_; });
+}
+
+void RolloutWriter::work() {
+  std::unique_lock lock(mutex_);
+  while (next_) {
+    const auto wanted = std::move(*std::exchange(next_, std::nullopt));
+    lock.unlock();
+    Written written{wanted.number, keep(wanted).value_or("")};
+    boost::asio::post(context_, [this, tell = std::weak_ptr(tell_), written = std::move(written)] {
+      const auto told = tell.lock();
+      if (!told) return;
+      told_ = written.number;
+      (*told)(written);
+    });
+    lock.lock();
+  }
+  working_ = false;
+  idle_.notify_all();
+}
+
+std::optional<std::string> RolloutWriter::keep(const Wanted& wanted) {
+  // Without a directory the last rollout has left the settings.
+  auto error = wanted.directory.empty() ? std::nullopt : write_rollouts(wanted.directory, wanted.kept);
+  if (!error) {
+    kept_ = wanted.kept;
+    return std::nullopt;
+  }
+  // A restart must not give a candidate back what was taken from it.
+  const bool has_more = std::ranges::any_of(kept_.rollouts, [&](const auto& one) {
+    return one.second.standing.share > share_of(wanted.kept, one.first);
+  });
+  if (!has_more) return error;
+  auto less = wanted.kept;
+  for (auto& [name, one] : less.rollouts) {
+    if (one.standing.share <= share_of(kept_, name)) continue;
+    const auto before = kept_.rollouts.find(name);
+    one.standing = before == kept_.rollouts.end() ? balancer::rollout::Standing() : before->second.standing;
+  }
+  if (replace_rollouts(wanted.directory, less)) {
+    kept_ = std::move(less);
+    return error;
+  }
+  kept_.rollouts.clear();
+  return *error + "; a restart would find all rollouts idle";
+}
+
+}  // namespace weir::proxy::control
