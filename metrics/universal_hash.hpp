@@ -51,9 +51,7 @@ class UniversalHash {
   }
   /// Returns the hash of the bytes so far. More may follow.
   std::uint64_t value() const {
-    std::array<char, group> last{};
-    std::memcpy(last.data(), unfinished_.data(), begun_);
-    return mixed(with(with(sum_, products(last.data())), size_));
+    return mixed(with(with(sum_, products(unfinished_.data())), size_));
   }
 
   /// Mixes all bits of a number into all others (MurmurHash3's finaliser). Different numbers stay different.
@@ -95,6 +93,7 @@ class UniversalHash {
     for (; static_cast<std::size_t>(end - at) >= group; at += group) sum = with(sum, products(at));
     sum_ = sum;
     begun_ = static_cast<std::size_t>(end - at);
+    unfinished_ = {};
     std::memcpy(unfinished_.data(), at, begun_);
   }
   /// Returns a number that is equal modulo the prime, of `wide` below 2^125.
@@ -122,7 +121,7 @@ class UniversalHash {
   std::uint64_t sum_ = 0;
   std::uint64_t size_ = 0;
   std::size_t begun_ = 0;
-  std::array<char, group> unfinished_;  // Not initialised; so many bytes are there as have begun a group.
+  std::array<char, group> unfinished_{};  // The bytes that have begun a group, with zeros behind them.
 };
 
 inline std::uint64_t universal_hash(const UniversalKey& key, std::string_view bytes) {

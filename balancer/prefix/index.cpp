@@ -117,20 +117,29 @@ Tokens PrefixIndex::refine(const PromptPrefix& prefix, Tokens estimate) {
 
 /// Tells the tokens up to each anchor: those that are known, and between them as many as the rest has on average.
 void PrefixIndex::spread_tokens(const PromptPrefix& prefix, Tokens prompt) {
-  tokens_.resize(prefix.anchors.size());
+  tokens_.clear();
   Tokens known = 0;
   std::uint64_t known_at = 0;
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const std::uint64_t position = prefix.anchors[i].position;
+  const auto tokens_a_position = [&] {
+    return static_cast<double>(prompt - std::min(known, prompt)) / static_cast<double>(prefix.length() - known_at);
+  };
+  double rest = tokens_a_position();
+  auto line = lines_.begin();
+  for (const auto& [key, position] : prefix.anchors) {
+    const bool is_exact = *line != no_line && table_->details[*line].exact;
     if (prefix.token_ids) {
-      tokens_[i] = std::min<Tokens>(position, prompt);
-    } else if (lines_[i] != no_line && table_->details[lines_[i]].exact) {
-      known = std::clamp<Tokens>(table_->heads[lines_[i]].tokens, known, std::max(known, prompt));
+      tokens_.push_back(std::min<Tokens>(position, prompt));
+    } else if (is_exact) {
+      known = std::clamp<Tokens>(table_->heads[*line].tokens, known, std::max(known, prompt));
       known_at = position;
-      tokens_[i] = known;
+      rest = tokens_a_position();
+      tokens_.push_back(known);
+    } else if (position == prefix.length()) {
+      tokens_.push_back(std::max(known, prompt));
     } else {
-      tokens_[i] = known + share_of(prompt - std::min(known, prompt), position - known_at, prefix.length() - known_at);
+      tokens_.push_back(known + static_cast<Tokens>(rest * static_cast<double>(position - known_at)));
     }
+    ++line;
   }
 }
 

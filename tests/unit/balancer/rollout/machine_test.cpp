@@ -126,7 +126,7 @@ TEST_F(RolloutMachine, MissesSendItBack) {
 TEST_F(RolloutMachine, RefusalsAndHangsSendItBack) {
   const auto tick_with_drawn = [&](Drawn refusals, Drawn hangs) {
     now += 1;
-    return machine.tick({at(now), Word::unknown, "", {}, {}, false, refusals, hangs});
+    return machine.tick({at(now), Word::unknown, "", {}, {}, false, false, refusals, hangs});
   };
   begin(false);
   EXPECT_FALSE(tick_with_drawn({1, 0}, {})) << "one says nothing";
@@ -472,7 +472,9 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
           const auto failures = counts(), misses = counts();
           const auto drawn = [&] { return Drawn{below(80) == 0 ? below(20) : 0, below(3)}; };
           const auto refusals = drawn(), hangs = drawn();
-          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0, refusals, hangs});
+          const bool holds = below(5) == 0;
+          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0, holds, refusals, hangs});
+          if (holds && move) EXPECT_NE(move->reason, Reason::pass);
         }
       }
       const auto& standing = machine.standing();
