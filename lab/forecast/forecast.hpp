@@ -4,8 +4,7 @@
 //
 // First the log's requests are simulated where and when the replicas had them, to see how well the fitted engines
 // predict what did happen. Then each scenario gets the requests as clients sent them: a turn comes as long after the
-// end of the turn before it as in the log. Each scenario is also run on resampled logs (block bootstrap of tenths),
-// which gives an interval.
+// end of the turn before it as in the log.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "config/settings.hpp"
 #include "lab/forecast/fit.hpp"
+#include "lab/forecast/interval.hpp"
 #include "lab/forecast/served_log.hpp"
 #include "lab/plan/simulation.hpp"
 
@@ -30,10 +30,11 @@ struct Latencies {
 Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot);
 
 /// A replica's latencies as logged, and as its fitted engine gives them for the same requests. TTFT counts from when it
-/// had them.
+/// had them. Replicas that had none of them have no prediction.
 struct Prediction {
   std::string replica;  ///< "all" for all of them.
   Latencies logged, simulated;
+  std::uint64_t logged_cached = 0, simulated_cached = 0;  ///< Prompt tokens that were found in its cache.
 };
 
 struct Scenario {
@@ -41,11 +42,6 @@ struct Scenario {
   config::Policy policy = config::Policy::least_queued_tokens;
   bool prefix_aware = false;
   bool operator==(const Scenario&) const = default;
-};
-
-/// The range of 90 % of the resampled logs.
-struct Interval {
-  double low = 0, high = 0;
 };
 
 /// TTFT counts from when the client sent the request.
@@ -60,7 +56,6 @@ struct Outcome {
 struct ForecastSettings {
   EngineLimits limits;
   double speed = 1;          ///< Divides the times between arrivals.
-  std::uint64_t resamples = 20;
   std::uint64_t seed = 1;
 };
 
@@ -68,6 +63,8 @@ struct Forecast {
   std::vector<EngineFit> fits;  ///< By replica.
   std::vector<Prediction> predictions;  ///< By replica, then of all.
   std::vector<double> logged_ttft, simulated_ttft;  ///< Of all, in order.
+  /// The part of the logged cached tokens that nothing before them in the log explains: prompts share more than it tells.
+  double unexplained = 0;
   std::vector<Outcome> outcomes;
 };
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::load {
 namespace traces {
@@ -37,7 +38,7 @@ Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in
 
 namespace {
 
-traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_out) {
+traces::Trace read_any(std::istream& in, std::size_t limit, LeftOut& left_out) {
   std::string first;
   std::getline(in, first);
   traces::trim(first);
@@ -53,19 +54,28 @@ traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_
 
 }  // namespace
 
-std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
-                                                              std::uint64_t* left_out) {
-  std::uint64_t without_lengths = 0;
-  traces::Trace trace = read_any(in, limit, without_lengths);
-  if (left_out) *left_out = without_lengths;
-  const auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
-  if (!entries || !entries->empty()) return trace;
-  if (without_lengths == 0) return "it has no entries";
-  return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
-         "output_tokens or max_tokens";
+std::string LeftOut::sentence(const std::string& trace) const {
+  std::string what;
+  if (refused > 0) what = counted(refused, "request") + " that got a status of 4xx or that no replica was asked for";
+  if (without_lengths > 0)
+    what += (what.empty() ? "" : " and ") + counted(without_lengths, "line") + " without the lengths of a request";
+  return what.empty() ? what : trace + ": left out " + what;
 }
 
-std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, std::uint64_t* left_out) {
+std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit, LeftOut* left_out) {
+  LeftOut out;
+  traces::Trace trace = read_any(in, limit, out);
+  if (left_out) *left_out = out;
+  const auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
+  if (!entries || !entries->empty()) return trace;
+  if (out.without_lengths > 0) {
+    return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
+           "output_tokens or max_tokens";
+  }
+  return out.refused > 0 ? "all its requests were refused" : "it has no entries";
+}
+
+std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, LeftOut* left_out) {
   std::ifstream file(path);
   if (!file) throw std::invalid_argument("cannot read the trace " + path);
   auto read = read_trace(file, limit, left_out);

@@ -21,23 +21,40 @@ struct TraceEntry {
   /// The prompt consists of these blocks of block_tokens; the last one may be shorter. The same id is the same text.
   std::vector<std::uint64_t> blocks{};
   std::uint64_t block_tokens = 512;
-  /// The prompt consists of messages of so many tokens, of the user and the assistant in turn. In one conversation they
-  /// have the same texts as far as they have the same lengths.
-  std::vector<std::uint64_t> messages{};
+  /// A text by its number. The same number is the same text, as far as both go.
+  struct Part {
+    std::uint64_t text = 0, tokens = 0;
+    bool begins_message = true;  ///< Messages are of the user and the assistant in turn. The first part begins one.
+    bool operator==(const Part&) const = default;
+  };
+  /// The prompt consists of these parts, if the trace tells no blocks.
+  std::vector<Part> parts{};
+  std::uint64_t answer = 0;  ///< The number of the answer's text, where parts of later prompts repeat it.
   std::uint64_t conversation = 0;  ///< A number of the request's own where it belongs to none.
   std::optional<std::size_t> parent{};  ///< The entry of the turn before, if the trace tells it; it stands before this.
   double think = 0;                     ///< Seconds from the parent's end to this turn.
   bool operator==(const TraceEntry&) const = default;
 };
 
+/// What a log has besides requests that can be sent again.
+struct LeftOut {
+  std::uint64_t without_lengths = 0;
+  /// Requests with a status of 4xx, and those that no replica was asked for: bad ones, those without a right key, those
+  /// that found the queue full.
+  std::uint64_t refused = 0;
+
+  /// Returns what is left out, as a sentence about the trace's name; "" if nothing is.
+  std::string sentence(const std::string& trace) const;
+};
+
 /// Reads at most `limit` entries (0 means all), in the order of their times. An entry without output or prompt counts
-/// as one of one token. Lines of a log that do not tell their lengths are left out and counted in `left_out`, if it is
-/// given. On an error the result is a sentence that names the line and what is wrong with it.
+/// as one of one token. Lines of a log that are no requests to be sent again are left out and counted in `left_out`, if
+/// it is given. On an error the result is a sentence that names the line and what is wrong with it.
 std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
-                                                              std::uint64_t* left_out = nullptr);
+                                                              LeftOut* left_out = nullptr);
 
 /// Reads a file in the same way. Throws std::invalid_argument with a sentence if it cannot be used.
 std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit = 0,
-                                        std::uint64_t* left_out = nullptr);
+                                        LeftOut* left_out = nullptr);
 
 }  // namespace weir::lab::load

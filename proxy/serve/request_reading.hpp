@@ -53,7 +53,7 @@ class RequestReading {
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
   bool drop_line_end();
   End take_head(std::optional<std::size_t> length);
-  std::shared_ptr<const metrics::wire::PromptPrefix> prefix_of(metrics::wire::RequestInspector& inspector) const;
+  void take_prefix(metrics::wire::RequestInspector& inspector, bool logs_prefixes);
 
   exchange::Loop& loop_;
   ClientConnection& client_;

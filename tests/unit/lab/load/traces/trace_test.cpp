@@ -205,6 +205,12 @@ TEST(MooncakeTrace, NamesTheLineThatIsWrong) {
   EXPECT_EQ(entries_of(line("6", "10000000", "1")).front().prompt_tokens, 10'000'000u);
 }
 
+std::vector<std::uint64_t> lengths_of(const TraceEntry& entry) {
+  std::vector<std::uint64_t> lengths;
+  for (const auto& part : entry.parts) lengths.push_back(part.tokens);
+  return lengths;
+}
+
 std::string logged(double second, const std::string& more) {
   char time[64];
   std::snprintf(time, sizeof time, "2026-11-22T10:00:%09.6fZ", second);
@@ -228,13 +234,13 @@ TEST(RequestLogTrace, LeavesOutShadowsAndWhatTellsNoLengths) {
       logged(2, R"("prompt_tokens":null,"prompt_tokens_estimate":90,"output_tokens":null,"max_tokens":null)") +
       "{\"time\":\"2026-11-22T10:00:03.000000Z\",\"role\":\"shadow\",\"outcome\":\"ok\",\"prompt_tokens\":5,"
       "\"output_tokens\":5}\n{\"time\":\"2026-11-2");
-  std::uint64_t left_out = 0;
+  LeftOut left_out;
   const auto read = read_trace(in, 0, &left_out);
   ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
   ASSERT_EQ(std::get<Entries>(read).size(), 1u);
   EXPECT_EQ(std::get<Entries>(read)[0].prompt_tokens, 90u);
   EXPECT_EQ(std::get<Entries>(read)[0].output_tokens, 20u);
-  EXPECT_EQ(left_out, 1u);
+  EXPECT_EQ(left_out.without_lengths, 1u);
   EXPECT_THAT(error_of(logged(2, R"("prompt_tokens":null)")), HasSubstr("none of its lines tells the lengths"));
   EXPECT_THAT(error_of(logged(1, R"("a":1)") + "nonsense\n" + logged(2, R"("a":1)")), HasSubstr("line 2: "));
 }
@@ -245,9 +251,9 @@ TEST(RequestLogTrace, ATurnSaysAgainWhatTheTurnsBeforeItSaid) {
                  logged(2, R"("prompt_tokens":100,"output_tokens":9,"turn":1,"group":"00000000000000bb")") +
                  logged(3, R"("prompt_tokens":180,"output_tokens":40,"turn":2,"group":"00000000000000aa")") +
                  logged(4, R"("prompt_tokens":250,"output_tokens":5,"turn":3,"group":"00000000000000aa")"));
-  EXPECT_THAT(trace[0].messages, ElementsAre(100));
-  EXPECT_THAT(trace[2].messages, ElementsAre(100, 30, 50));
-  EXPECT_THAT(trace[3].messages, ElementsAre(100, 30, 50, 40, 30));
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(100));
+  EXPECT_THAT(lengths_of(trace[2]), ElementsAre(100, 30, 50));
+  EXPECT_THAT(lengths_of(trace[3]), ElementsAre(100, 30, 50, 40, 30));
   const auto first = sent(trace, 0), other = sent(trace, 1), second = sent(trace, 2), third = sent(trace, 3);
   EXPECT_EQ(second[0], first[0]);
   EXPECT_NE(other[0], first[0]);
@@ -270,7 +276,7 @@ TEST(RequestLogTrace, ATurnThatCannotBeIsOneMessage) {
     const Entries trace =
         entries_of(logged(1, R"("prompt_tokens":40,"output_tokens":5,"group":null,"turn":)" + std::string(turn)));
     ASSERT_EQ(trace.size(), 1u);
-    EXPECT_THAT(trace[0].messages, ElementsAre(40)) << turn;
+    EXPECT_THAT(lengths_of(trace[0]), ElementsAre(40)) << turn;
   }
 }
 
@@ -280,10 +286,10 @@ TEST(RequestLogTrace, ATurnWithoutItsPastIsDividedEvenly) {
                  logged(2, R"("prompt_tokens":90,"output_tokens":30,"turn":3,"group":"00000000000000aa")") +
                  logged(3, R"("prompt_tokens":2,"output_tokens":1,"turn":9,"group":null)") +
                  logged(4, R"("prompt_tokens":500,"output_tokens":1,"turn":5,"group":"00000000000000aa")"));
-  EXPECT_THAT(trace[0].messages, ElementsAre(33, 33, 35));
-  EXPECT_THAT(trace[1].messages, ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
-  EXPECT_THAT(trace[2].messages, ElementsAre(2)) << "there are fewer tokens than messages";
-  EXPECT_THAT(trace[3].messages, ElementsAre(55, 55, 55, 55, 55, 55, 55, 55, 60)) << "turn 4 is not in the log";
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(33, 33, 35));
+  EXPECT_THAT(lengths_of(trace[1]), ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
+  EXPECT_THAT(lengths_of(trace[2]), ElementsAre(2)) << "there are fewer tokens than messages";
+  EXPECT_THAT(lengths_of(trace[3]), ElementsAre(55, 55, 55, 55, 55, 55, 55, 55, 60)) << "turn 4 is not in the log";
 }
 
 }  // namespace
