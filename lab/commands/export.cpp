@@ -14,12 +14,12 @@ struct ExportOptions {
 };
 
 int run_export(ExportOptions& options) {
-  load::LeftOut left_out;
-  const auto trace = load::read_trace_file(options.log, 0, &left_out);
+  load::LogFacts facts;
+  const auto trace = load::read_trace_file(options.log, 0, &facts);
   Sink to(options.to);
   load::traces::write_mooncake(to.stream(), trace);
-  if (const std::string said = left_out.sentence(options.log); !said.empty())
-    std::cerr << "weir-lab export: " << said << '\n';
+  for (const std::string& said : {facts.left_out(), facts.warning()})
+    if (!said.empty()) std::cerr << "weir-lab export: " << options.log << ": " << said << '\n';
   return said_unless(to.flush(), "weir-lab export") ? 0 : 1;
 }
 

@@ -31,10 +31,10 @@ struct LoadOptions {
 };
 
 std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
-  load::LeftOut left_out;
-  auto trace = load::read_trace_file(options.trace, options.trace_limit, &left_out);
-  if (const std::string said = left_out.sentence(options.trace); !said.empty())
-    std::cerr << "weir-lab load: " << said << '\n';
+  load::LogFacts facts;
+  auto trace = load::read_trace_file(options.trace, options.trace_limit, &facts);
+  for (const std::string& said : {facts.left_out(), facts.warning()})
+    if (!said.empty()) std::cerr << "weir-lab load: " << options.trace << ": " << said << '\n';
   return trace;
 }
 

@@ -68,8 +68,8 @@ int run_plan(PlanOptions& options) {
   } catch (const std::invalid_argument& wrong) {
     throw std::invalid_argument(options.log + ": " + wrong.what());
   }
-  if (const std::string warning = forecast::warning_of(log, made); !warning.empty())
-    std::cerr << "weir-lab plan: warning: " << warning << '\n';
+  if (const std::string warning = log.facts.warning(); !warning.empty())
+    std::cerr << "weir-lab plan: " << options.log << ": warning: " << warning << '\n';
   const experiment::Report report = forecast::report_of(options.log, log, options.settings, made);
   if (json) json.stream() << report.json << '\n';
   if (html) html.stream() << chart::as_html(report.title, report.page, report.charts);
@@ -127,6 +127,10 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--prefill-budget", options->settings.limits.prefill_budget, "Tokens of an engine's step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  plan->add_option("--runs", options->settings.runs,
+                   "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all together")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   plan->add_option("--seed", options->settings.seed, "Texts and weir's draws follow from it")
       ->capture_default_str();
   plan->add_option("--json", options->json, "File for the figures as JSON; - = standard output, in place of the tables");

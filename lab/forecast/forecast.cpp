@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
-#include <unordered_set>
 #include <utility>
 
 #include "config/policy_words.hpp"
@@ -34,24 +33,6 @@ std::vector<std::uint64_t> blocks_of(const load::TraceEntry& entry) {
   for (const load::TraceEntry::Part& part : entry.parts) add(part.text, part.tokens);
   add(entry.answer, entry.output_tokens);
   return blocks.take();
-}
-
-/// Returns the part of the logged cached tokens that no request before can have left.
-double unexplained_share(const ServedLog& log, std::span<const TracedRequest> requests) {
-  std::unordered_set<std::uint64_t> seen;
-  std::uint64_t cached = 0, unexplained = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto blocks = requests[i].prompt_blocks();
-    const auto known = std::ranges::find_if_not(blocks, [&](std::uint64_t block) { return seen.contains(block); });
-    // Blocks are found as a whole, and how many tokens lie in a beginning is an estimate.
-    const std::uint64_t could =
-        static_cast<std::uint64_t>(known - blocks.begin()) * engine::block_tokens * 21 / 20 + 2 * engine::block_tokens;
-    const std::uint64_t found = log.requests[i].cached_tokens;
-    cached += found;
-    unexplained += found > could ? found - could : 0;
-    seen.insert(requests[i].blocks.begin(), requests[i].blocks.end());
-  }
-  return cached == 0 ? 0 : static_cast<double>(unexplained) / static_cast<double>(cached);
 }
 
 /// Places each request where the log has it.
@@ -181,6 +162,12 @@ Run run(const Fleet& fleet, const Scenario& scenario, std::span<const TracedRequ
   return run;
 }
 
+std::vector<double> joined(std::span<const std::vector<double>> runs) {
+  std::vector<double> all;
+  for (const auto& run : runs) all.insert(all.end(), run.begin(), run.end());
+  return all;
+}
+
 /// Thinking goes faster as the arrivals do.
 void hurry(std::vector<TracedRequest>& requests, double speed) {
   for (TracedRequest& request : requests) request.think /= speed;
@@ -229,7 +216,6 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
   forecast.fits = fit_engines(log, settings.limits.prefill_budget);
   auto requests = requests_of(log);
   const bool caching = log.cached_tokens_told;
-  forecast.unexplained = unexplained_share(log, requests);
   {
     const Fleet fleet = fleet_of(forecast.fits, log.replicas.size(), settings.limits, caching);
     predict(forecast, log, requests, setup_of(fleet, settings.seed), fleet.overheads);
@@ -239,16 +225,21 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
   for (const Scenario& scenario : scenarios) {
     const Fleet fleet = fleet_of(forecast.fits, scenario.replicas, settings.limits, caching);
     if (tell) tell(counted(scenario.replicas, "replica") + " by " + std::string(config::name_of(scenario.policy)));
-    Run whole = run(fleet, scenario, requests, settings.speed, settings.seed);
+    std::vector<std::vector<double>> ttft, tpot;
     Outcome& outcome = forecast.outcomes.emplace_back();
     outcome.scenario = scenario;
-    outcome.ttft_p50 = interval_of(whole.gathered.ttft, 0.5);
-    outcome.ttft_p99 = interval_of(whole.gathered.ttft, 0.99);
-    outcome.tpot_p50 = interval_of(whole.gathered.tpot, 0.5);
-    outcome.latencies = latencies_of(whole.gathered.ttft, whole.gathered.tpot);
-    outcome.computed_tokens = whole.computed_tokens;
-    std::ranges::sort(whole.gathered.ttft);
-    outcome.ttft = std::move(whole.gathered.ttft);
+    for (std::uint64_t n = 0; n < settings.runs; ++n) {
+      Run one = run(fleet, scenario, requests, settings.speed, settings.seed + n);
+      ttft.push_back(std::move(one.gathered.ttft));
+      tpot.push_back(std::move(one.gathered.tpot));
+      outcome.computed_tokens += one.computed_tokens / static_cast<double>(settings.runs);
+    }
+    outcome.ttft_p50 = interval_of(ttft, 0.5);
+    outcome.ttft_p99 = interval_of(ttft, 0.99);
+    outcome.tpot_p50 = interval_of(tpot, 0.5);
+    outcome.ttft = joined(ttft);
+    outcome.latencies = latencies_of(outcome.ttft, joined(tpot));
+    std::ranges::sort(outcome.ttft);
   }
   return forecast;
 }

@@ -44,18 +44,19 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-/// TTFT counts from when the client sent the request.
+/// All runs of a scenario together. TTFT counts from when the client sent the request.
 struct Outcome {
   Scenario scenario;
   Latencies latencies;
   Interval ttft_p50, ttft_p99, tpot_p50;
-  double computed_tokens = 0;  ///< Prompt tokens that were not found in a cache.
+  double computed_tokens = 0;  ///< Prompt tokens that were not found in a cache, of a run.
   std::vector<double> ttft;    ///< In order.
 };
 
 struct ForecastSettings {
   EngineLimits limits;
   double speed = 1;          ///< Divides the times between arrivals.
+  std::uint64_t runs = 5;  ///< Of each scenario; they differ in the seed of weir's and the engines' draws.
   std::uint64_t seed = 1;
 };
 
@@ -63,8 +64,6 @@ struct Forecast {
   std::vector<EngineFit> fits;  ///< By replica.
   std::vector<Prediction> predictions;  ///< By replica, then of all.
   std::vector<double> logged_ttft, simulated_ttft;  ///< Of all, in order.
-  /// The part of the logged cached tokens that nothing before them in the log explains: prompts share more than it tells.
-  double unexplained = 0;
   std::vector<Outcome> outcomes;
 };
 

@@ -1,36 +1,59 @@
 #include "lab/forecast/interval.hpp"
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <vector>
 
+#include "lab/engine/random.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/student_t.hpp"
 
 namespace weir::lab::forecast {
+namespace {
 
-Interval interval_of(std::span<const double> values, double q) {
-  constexpr std::size_t parts = 10;
+constexpr std::size_t parts = 20;
+constexpr std::size_t draws = 100;
+
+void add_part(std::vector<double>& values, const std::vector<double>& run, std::size_t part) {
+  const auto at = [&run](std::size_t p) { return run.begin() + static_cast<std::ptrdiff_t>(run.size() * p / parts); };
+  values.insert(values.end(), at(part), at(part + 1));
+}
+
+double variance_of(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const auto squares = [mean](double sum, double value) { return sum + (value - mean) * (value - mean); };
+  return std::accumulate(values.begin(), values.end(), 0.0, squares) / (count - 1);
+}
+
+}  // namespace
+
+Interval interval_of(std::span<const std::vector<double>> runs, double q) {
   const auto logarithm = [q](std::vector<double> some) {
     return std::log(metrics::compare::statistics::quantile(std::span(some), q));
   };
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  if (values.size() < 2 * parts) return {unknown, unknown};
-  std::array<double, parts> without{};
-  for (std::size_t p = 0; p < parts; ++p) {
-    const auto first = values.begin();
-    std::vector<double> rest(first, first + static_cast<std::ptrdiff_t>(values.size() * p / parts));
-    rest.insert(rest.end(), first + static_cast<std::ptrdiff_t>(values.size() * (p + 1) / parts), values.end());
-    without[p] = logarithm(std::move(rest));
+  std::vector<double> all, of_runs, of_draws;
+  for (const std::vector<double>& run : runs) {
+    if (run.size() < 2 * parts) return {unknown, unknown};
+    all.insert(all.end(), run.begin(), run.end());
+    of_runs.push_back(logarithm(run));
   }
-  const double mean = std::accumulate(without.begin(), without.end(), 0.0) / parts;
-  double squares = 0;
-  for (const double one : without) squares += (one - mean) * (one - mean);
-  const double error = std::sqrt(squares * (parts - 1) / parts);
-  const double wide = metrics::compare::statistics::t_two_sided(interval_confidence, parts - 1) * error;
-  const double estimate = logarithm({values.begin(), values.end()});
+  if (runs.empty()) return {unknown, unknown};
+  engine::Random random(1);
+  for (std::size_t n = 0; n < draws; ++n) {
+    std::vector<double> drawn;
+    drawn.reserve(all.size() + all.size() / parts);
+    for (std::size_t p = 0; p < parts; ++p) {
+      const std::size_t part = random.below(parts);
+      for (const std::vector<double>& run : runs) add_part(drawn, run, part);
+    }
+    of_draws.push_back(logarithm(std::move(drawn)));
+  }
+  double variance = variance_of(of_draws) * parts / (parts - 1);
+  if (runs.size() > 1) variance += variance_of(of_runs);
+  const double wide = metrics::compare::statistics::t_two_sided(interval_confidence, parts - 1) * std::sqrt(variance);
+  const double estimate = logarithm(std::move(all));
   return {std::exp(estimate - wide), std::exp(estimate + wide)};
 }
 

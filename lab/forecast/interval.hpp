@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 namespace weir::lab::forecast {
 
@@ -13,13 +14,15 @@ struct Interval {
 
 inline constexpr double interval_confidence = 0.9;
 
-/// Returns where the quantile `q` of many such logs together lies, with `interval_confidence`. `values` are positive and
-/// in the order of time, in which neighbours may depend on each other. The estimate, the quantile of all values, lies
-/// within.
+/// Returns where the quantile `q` of such logs lies, with `interval_confidence`. Each run has positive values in the
+/// order of time, in which neighbours may depend on each other; runs differ in what was left to chance. The estimate,
+/// the quantile of all values together, lies within.
 ///
-/// The delete-a-group jackknife: each tenth of the values is left out in turn, and what that changes of the logarithm
-/// gives its standard error, with 9 degrees of freedom (J. Shao and C. F. J. Wu, "A General Theory for Jackknife
-/// Variance Estimation", Annals of Statistics 17, 1989, for quantiles).
-Interval interval_of(std::span<const double> values, double q);
+/// A block bootstrap: of each run twentieths are drawn with replacement, the same ones of all runs, and the logarithms of
+/// what many draws give have a variance, times 20 / 19 (B. Efron and R. Tibshirani, "An Introduction to the Bootstrap",
+/// 1993, chapters 5 and 8). The variance of the runs' own quantiles is added. The interval is Student's t with 19 degrees
+/// of freedom. The draws have a fixed seed. Of p99 it holds less than it says: in logs of 2,000 times in a queue in 153 of
+/// 200, because the slowest come in a few bursts.
+Interval interval_of(std::span<const std::vector<double>> runs, double q);
 
 }  // namespace weir::lab::forecast

@@ -18,8 +18,6 @@ using load::JsonWriter;
 using metrics::compare::report::short_number;
 using metrics::compare::report::Table;
 
-constexpr double most_unexplained = 0.05;
-
 std::string milliseconds(double seconds) { return std::isnan(seconds) ? "-" : short_number(1e3 * seconds); }
 
 std::string error_of(double logged, double simulated) {
@@ -85,8 +83,9 @@ std::string name_of(const Scenario& scenario) {
 void add_outcomes(Document& document, const ForecastSettings& settings, const Forecast& forecast) {
   document.heading("What would have happened", "scenarios");
   std::string about =
-      "TTFT counts from the client's request. In ms; in brackets where the figure of many such logs lies with 90 % "
-      "confidence, by what each tenth of this one changes. How far the engines are off is not in it: see above";
+      "TTFT counts from the client's request. In ms, of " + counted(settings.runs, "run") +
+      " together; in brackets where the figure of such logs lies with 90 % confidence (p99: 75 to 90 %), by what parts of this one, drawn "
+      "with replacement, and the runs' own draws change. How far the engines are off is not in it: see above";
   if (settings.speed != 1) about += "; times between arrivals are divided by " + short_number(settings.speed);
   document.paragraph(about + ".");
   Table table;
@@ -108,7 +107,7 @@ void add_notes(Document& document, const ServedLog& log, const ForecastSettings&
     document.item(counted(log.left_out, "line") +
                   " failed or tell too little, and are in no figure; their load on the replicas is missing.");
   }
-  if (log.keyed == log.requests.size()) {
+  if (log.facts.keyed == log.requests.size()) {
     document.item("Prompts share what the log's keys tell (prefixes).");
   } else {
     const std::string groups =
@@ -116,7 +115,7 @@ void add_notes(Document& document, const ServedLog& log, const ForecastSettings&
             ? "what the turns of one conversation (group) share, " +
                   counted(log.conversations, "conversation") + " of more than one turn"
             : std::string("nothing, because the log has no conversations of several turns");
-    document.item((log.keyed > 0 ? std::to_string(log.requests.size() - log.keyed) + " requests of the log have"
+    document.item((log.facts.keyed > 0 ? std::to_string(log.requests.size() - log.facts.keyed) + " requests of the log have"
                                  : std::string("The log has")) +
                   " no keys of prompts: prompts are taken to share " + groups +
                   ". With [log] prefixes = true weir logs keys.");
@@ -168,8 +167,8 @@ void write(JsonWriter& json, const Interval& interval) {
 std::string json_of(const ServedLog& log, const ForecastSettings& settings, const Forecast& forecast) {
   JsonWriter json;
   json.open('{').key("requests").count(log.requests.size()).key("left_out").count(log.left_out);
-  json.key("keyed").count(log.keyed).key("unexplained_cached_share").exact(forecast.unexplained);
-  json.key("speed").exact(settings.speed);
+  json.key("keyed").count(log.facts.keyed).key("unexplained_cached_share").exact(log.facts.unexplained());
+  json.key("speed").exact(settings.speed).key("runs").count(settings.runs);
   json.key("engines").open('[');
   for (std::size_t r = 0; r < log.replicas.size(); ++r) {
     const EngineFit& fit = forecast.fits[r];
@@ -203,25 +202,14 @@ std::string json_of(const ServedLog& log, const ForecastSettings& settings, cons
 
 }  // namespace
 
-std::string warning_of(const ServedLog& log, const Forecast& forecast) {
-  if (forecast.unexplained <= most_unexplained) return "";
-  return format("%.0f %%", 100 * forecast.unexplained) +
-         " of the prompt tokens that replicas found in their caches are shared by prompts in ways that " +
-         (log.keyed == log.requests.size() ? "this log's keys do not tell, such as across clients that prefix_isolation "
-                                             "keeps apart, or with requests before the first of these"
-                                           : "this log does not tell, such as a common system prompt; a log of weir's "
-                                             "with [log] prefixes = true tells them") +
-         ". The engines of these figures have to compute them, so their TTFT is too long.";
-}
-
 experiment::Report report_of(const std::string& path, const ServedLog& log, const ForecastSettings& settings,
                              const Forecast& forecast) {
   Document document;
   document.paragraph(path + ": " + counted(log.requests.size(), "request") + " served by " +
                      counted(log.replicas.size(), "replica") + " in " +
                      short_number(log.requests.back().arrived) + " s.");
-  if (const std::string warning = warning_of(log, forecast); !warning.empty())
-    document.paragraph("WARNING: " + warning);
+  if (const std::string warning = log.facts.warning(); !warning.empty())
+    document.paragraph("WARNING: " + warning + ", and their TTFT is predicted too long.");
   add_predictions(document, forecast);
   add_outcomes(document, settings, forecast);
   add_notes(document, log, settings);

@@ -8,10 +8,6 @@
 
 namespace weir::lab::forecast {
 
-/// Returns what the reader must know before any figure, as a sentence: prompts share more than the log tells. "" if they
-/// do not.
-std::string warning_of(const ServedLog& log, const Forecast& forecast);
-
 /// `path` is the log's name. The first outcome is that of the log's own replicas and policy, against which changes are
 /// told.
 experiment::Report report_of(const std::string& path, const ServedLog& log, const ForecastSettings& settings,

@@ -20,7 +20,6 @@ namespace {
 struct Line {
   LoggedRequest request;  ///< `arrived` is in Unix seconds; `sent` and `ended` count from it.
   std::string text, replica;
-  bool keyed = false;
 };
 
 /// A line that says no more than that a replica was there.
@@ -38,7 +37,6 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   if (prompt.value_or(0) < 1 || output.value_or(0) < 1) return std::nullopt;
   Line line;
   line.replica = replica;
-  line.keyed = field<JsonArray>(object, "prefixes").has_value();
   LoggedRequest& request = line.request;
   request.arrived = 1e-6 * static_cast<double>(at);
   request.sent = number_of(object, "queue_s").value_or(0);
@@ -142,8 +140,7 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     request.ended += request.arrived;
     request.replica = places.at(line.replica);
     log.cached_tokens_told = log.cached_tokens_told || request.cached_tokens > 0;
-    log.keyed += line.keyed ? 1 : 0;
-    streams += request.ttft && request.tpot ? 1 : 0;
+      streams += request.ttft && request.tpot ? 1 : 0;
     texts << line.text << '\n';
   }
   if (streams < least_requests / 2) {
@@ -151,9 +148,11 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
                                 " lines have both ttft_s and tpot_s, from which an engine's constants are fitted; " +
                                 "at least " + std::to_string(least_requests / 2) + " streams are needed");
   }
-  auto trace = load::read_trace(texts, 0);
+  auto trace = load::read_trace(texts, 0, &log.facts);
   if (const auto* wrong = std::get_if<std::string>(&trace)) throw std::invalid_argument(*wrong);
   log.trace = std::get<std::vector<load::TraceEntry>>(std::move(trace));
+  if (log.trace.size() != log.requests.size())
+    throw std::invalid_argument("some lines have \"served\":true and a status of 4xx or no attempt: no weir wrote them");
   std::set<std::uint64_t> conversations;
   for (const load::TraceEntry& entry : log.trace)
     if (entry.parent) conversations.insert(entry.conversation);

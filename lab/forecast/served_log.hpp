@@ -34,7 +34,7 @@ struct ServedLog {
   std::vector<load::TraceEntry> trace;  ///< The same requests, with what their prompts have in common.
   std::uint64_t left_out = 0;           ///< Requests that failed, or of which the log does not tell enough.
   std::uint64_t conversations = 0;      ///< Those of more than one turn.
-  std::uint64_t keyed = 0;              ///< Requests with keys of their prompts' beginnings.
+  load::LogFacts facts;                 ///< Of these requests.
   bool cached_tokens_told = false;      ///< At least one line tells more than 0 cached tokens.
 };
 

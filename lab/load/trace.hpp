@@ -36,25 +36,30 @@ struct TraceEntry {
   bool operator==(const TraceEntry&) const = default;
 };
 
-/// What a log has besides requests that can be sent again.
-struct LeftOut {
-  std::uint64_t without_lengths = 0;
-  /// Requests with a status of 4xx, and those that no replica was asked for: bad ones, those without a right key, those
-  /// that found the queue full.
+/// What there is to say of a log beside its entries. Other traces leave all as it is.
+struct LogFacts {
+  std::uint64_t without_lengths = 0;  ///< Lines that are left out because they do not tell how long a request was.
+  /// Requests that are left out because they got a status of 4xx, or no replica was asked for them: bad ones, those
+  /// without a right key, those that found the queue full.
   std::uint64_t refused = 0;
+  std::uint64_t keyed = 0;  ///< Entries whose lines have keys of their prompts' beginnings.
+  std::uint64_t cached_tokens = 0, unexplained_tokens = 0;
 
-  /// Returns what is left out, as a sentence about the trace's name; "" if nothing is.
-  std::string sentence(const std::string& trace) const;
+  /// Returns the part of the cached tokens that prompts share with earlier ones in ways that the log does not tell.
+  double unexplained() const;
+  /// Return a sentence, "" if there is nothing to say.
+  std::string left_out() const;
+  std::string warning() const;  ///< Prompts share more than their entries do.
 };
 
 /// Reads at most `limit` entries (0 means all), in the order of their times. An entry without output or prompt counts
-/// as one of one token. Lines of a log that are no requests to be sent again are left out and counted in `left_out`, if
-/// it is given. On an error the result is a sentence that names the line and what is wrong with it.
+/// as one of one token. Lines of a log that are no requests to be sent again are left out. `facts` may be null. On an
+/// error the result is a sentence that names the line and what is wrong with it.
 std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
-                                                              LeftOut* left_out = nullptr);
+                                                              LogFacts* facts = nullptr);
 
 /// Reads a file in the same way. Throws std::invalid_argument with a sentence if it cannot be used.
 std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit = 0,
-                                        LeftOut* left_out = nullptr);
+                                        LogFacts* facts = nullptr);
 
 }  // namespace weir::lab::load

@@ -57,6 +57,6 @@ Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit);
 /// shadow's lines are no arrivals and are left out. The lines stand in the order in which requests ended; they are put
 /// into that of their arrivals.
 bool is_request_log(std::string_view first_line);
-Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LeftOut& left_out);
+Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 
 }  // namespace weir::lab::load::traces

@@ -129,8 +129,11 @@ class Writer {
       say(entry.parts, i, said);
     } else {
       entry.parts = even_parts(entry.conversation, prompt.prompt_tokens, prompt.turn);
+      shared_ = 0;
     }
   }
+  /// Returns how many tokens the prompt that was written last shares with earlier ones.
+  std::uint64_t shared() const { return shared_; }
 
  private:
   static constexpr std::uint64_t of_answer = 1, of_retold = 2, of_request = 3;
@@ -145,10 +148,10 @@ class Writer {
   }
 
   /// Goes on from the prompt of `said`, if it is given, with its answer, and then with text of the request's own.
-  void say(std::vector<Part>& parts, std::size_t i, std::optional<std::size_t> said) const {
+  void say(std::vector<Part>& parts, std::size_t i, std::optional<std::size_t> said) {
     if (said)
       parts.push_back({named(repeats_ ? *said : i, repeats_ ? of_answer : of_retold), log_[*said].output_tokens, true});
-    const std::uint64_t tokens = tokens_of(parts);
+    const std::uint64_t tokens = shared_ = tokens_of(parts);
     if (tokens >= log_[i].prompt_tokens) return;
     // The last message is the user's.
     const auto messages = std::ranges::count_if(parts, &Part::begins_message);
@@ -204,14 +207,21 @@ class Writer {
   std::span<TraceEntry> entries_;
   const Turns turns_;
   const bool repeats_;
+  std::uint64_t shared_ = 0;
   std::unordered_map<PrefixMark, Place, MarkHash> known_;
 };
 
 }  // namespace
 
-void give_parts(std::span<const LoggedPrompt> log, std::span<TraceEntry> entries) {
+void give_parts(std::span<const LoggedPrompt> log, std::span<TraceEntry> entries, LogFacts& facts) {
   Writer writer(log, entries);
-  for (std::size_t i = 0; i < entries.size(); ++i) writer.write(i);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    writer.write(i);
+    // Engines find whole blocks, and how many tokens lie before a mark is an estimate.
+    const std::uint64_t shared = writer.shared() + writer.shared() / 20 + 32;
+    facts.cached_tokens += log[i].cached_tokens;
+    facts.unexplained_tokens += log[i].cached_tokens > shared ? log[i].cached_tokens - shared : 0;
+  }
 }
 
 }  // namespace weir::lab::load::traces

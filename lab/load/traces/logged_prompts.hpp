@@ -23,9 +23,9 @@ struct LoggedPrompt {
   double ended = std::numeric_limits<double>::infinity();  ///< The same; infinite where it is not known.
   std::uint64_t prompt_tokens = 1, cached_tokens = 0, output_tokens = 1;
   std::uint64_t turn = 1;
-  std::optional<std::uint64_t> group;
-  std::string replica;
-  std::vector<metrics::wire::PrefixMark> marks;  ///< In the order of their positions; empty if there are none.
+  std::optional<std::uint64_t> group{};
+  std::string replica{};
+  std::vector<metrics::wire::PrefixMark> marks{};  ///< In the order of their positions; empty if there are none.
 };
 
 /// Gives each entry, which has the log's lengths, its parts, its answer, its conversation and its parent. Prompts come
@@ -33,6 +33,8 @@ struct LoggedPrompt {
 ///
 /// Whether prompts repeat the answer of the turn before is told by `cached_tokens`: a replica that had that turn finds
 /// its answer in most of the log's turns, or only its prompt, as where a template leaves out what was thought.
-void give_parts(std::span<const LoggedPrompt> log, std::span<TraceEntry> entries);
+///
+/// Counts cached tokens in `facts`.
+void give_parts(std::span<const LoggedPrompt> log, std::span<TraceEntry> entries, LogFacts& facts);
 
 }  // namespace weir::lab::load::traces

@@ -46,7 +46,7 @@ bool is_request_log(std::string_view first_line) {
   return line && value_at(*line, "time") && value_at(*line, "outcome") && value_at(*line, "role");
 }
 
-Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LeftOut& left_out) {
+Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts) {
   std::vector<LoggedPrompt> log;
   const auto read = [&](std::string_view text) -> Entry {
     const auto line = object_of(text);
@@ -61,13 +61,13 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     }
     if (text_at(*line, "role") == "shadow") return std::monostate();
     if (was_refused(*line)) {
-      ++left_out.refused;
+      ++facts.refused;
       return std::monostate();
     }
     const auto prompt = first_positive(*line, {"prompt_tokens", "prompt_tokens_estimate"});
     const auto output = first_positive(*line, {"output_tokens", "max_tokens"});
     if (!prompt || !output) {
-      ++left_out.without_lengths;
+      ++facts.without_lengths;
       return std::monostate();
     }
     if (std::max(*prompt, *output) > most_tokens) return expected("lengths of at most 10000000 tokens");
@@ -96,8 +96,9 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     entry.at = logged.at - log.front().at;
     entry.prompt_tokens = logged.prompt_tokens;
     entry.output_tokens = logged.output_tokens;
+    facts.keyed += logged.marks.empty() ? 0 : 1;
   }
-  give_parts(log, entries);
+  give_parts(log, entries, facts);
   return entries;
 }
 
