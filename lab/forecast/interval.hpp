@@ -18,11 +18,11 @@ inline constexpr double interval_confidence = 0.9;
 /// order of time, in which neighbours may depend on each other; runs differ in what was left to chance. The estimate,
 /// the quantile of all values together, lies within.
 ///
-/// A block bootstrap: of each run twentieths are drawn with replacement, the same ones of all runs, and the logarithms of
-/// what many draws give have a variance, times 20 / 19 (B. Efron and R. Tibshirani, "An Introduction to the Bootstrap",
-/// 1993, chapters 5 and 8). The variance of the runs' own quantiles is added. The interval is Student's t with 19 degrees
-/// of freedom. The draws have a fixed seed. Of p99 it holds less than it says: in logs of 2,000 times in a queue in 153 of
-/// 200, because the slowest come in a few bursts.
+/// A block bootstrap: twentieths of each run are drawn with replacement, the same ones of all runs, and the logarithms
+/// of what many draws give have a variance, times 20 / 19 (B. Efron and R. Tibshirani, "An Introduction to the
+/// Bootstrap", 1993, chapters 5 and 8). The variance of the runs' own quantiles is added. The interval is Student's t
+/// with 19 degrees of freedom. The draws have a fixed seed. The interval of p99 is too narrow, because the slowest
+/// requests come in a few bursts: in 200 logs of 2,000 times in a queue it held the truth 153 times.
 Interval interval_of(std::span<const std::vector<double>> runs, double q);
 
 }  // namespace weir::lab::forecast

@@ -41,7 +41,8 @@ constexpr Figure figures[]{{"TTFT p50", &Latencies::ttft_p50}, {"TTFT p90", &Lat
 void add_predictions(Document& document, const Forecast& forecast) {
   document.heading("How well the fitted engines predict what did happen", "prediction");
   document.paragraph("Each request was given to the replica that had it, when it had it. In ms: logged, simulated, and "
-                     "by how much the simulation is off. Cached are prompt tokens that were found in a replica's cache.");
+                     "by how much the simulation is off. Cached are prompt tokens that were found in a replica's "
+                     "cache.");
   Table table;
   table.header = {"replica", "figure", "logged", "simulated", "error"};
   for (const Prediction& prediction : forecast.predictions) {
@@ -84,8 +85,9 @@ void add_outcomes(Document& document, const ForecastSettings& settings, const Fo
   document.heading("What would have happened", "scenarios");
   std::string about =
       "TTFT counts from the client's request. In ms, of " + counted(settings.runs, "run") +
-      " together; in brackets where the figure of such logs lies with 90 % confidence (p99: 75 to 90 %), by what parts of this one, drawn "
-      "with replacement, and the runs' own draws change. How far the engines are off is not in it: see above";
+      " together; in brackets where the figure of such logs lies with 90 % confidence (p99: 75 to 90 %), by what "
+      "parts of this one, drawn with replacement, and the runs' own draws change. How far the engines are off is not in "
+      "it: see above";
   if (settings.speed != 1) about += "; times between arrivals are divided by " + short_number(settings.speed);
   document.paragraph(about + ".");
   Table table;
@@ -115,8 +117,8 @@ void add_notes(Document& document, const ServedLog& log, const ForecastSettings&
             ? "what the turns of one conversation (group) share, " +
                   counted(log.conversations, "conversation") + " of more than one turn"
             : std::string("nothing, because the log has no conversations of several turns");
-    document.item((log.facts.keyed > 0 ? std::to_string(log.requests.size() - log.facts.keyed) + " requests of the log have"
-                                 : std::string("The log has")) +
+    const std::string without = std::to_string(log.requests.size() - log.facts.keyed);
+    document.item((log.facts.keyed > 0 ? without + " requests of the log have" : std::string("The log has")) +
                   " no keys of prompts: prompts are taken to share " + groups +
                   ". With [log] prefixes = true weir logs keys.");
   }

@@ -41,7 +41,8 @@ struct ServedLog {
 struct ServedLogSettings {
   std::string pool{};              ///< Only this pool; "" where the log has one.
   std::size_t most_requests = 0;  ///< The last ones; 0 means all.
-  std::size_t replicas = 0;       ///< So many were there, those without requests among them; 0: those that the log tells.
+  /// So many were there, those without requests among them; 0 means those that the log tells.
+  std::size_t replicas = 0;
 };
 
 /// A log with fewer served requests says too little.
