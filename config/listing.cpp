@@ -102,11 +102,12 @@ void list_client_keys(const SharedList<ClientKey>& all, Listing& listing) {
 }
 
 void list_log(const Log& log, std::vector<ListedKey>& keys) {
-  const auto& [requests, level, format, instance] = log;
+  const auto& [requests, level, format, instance, prefixes] = log;
   keys.push_back({"log.requests", text(requests)});
   keys.push_back({"log.level", text(level)});
   keys.push_back({"log.format", format == LogFormat::json ? "json" : "text"});
   keys.push_back({"log.instance", text(instance)});
+  keys.push_back({"log.prefixes", text(prefixes)});
 }
 
 void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {

@@ -126,6 +126,7 @@ void read_log(TableReader table, Log& log) {
                                   {"error", LogLevel::error}}}});
   table.read("format", log.format, OneOf<LogFormat, 2>{{{{"text", LogFormat::text}, {"json", LogFormat::json}}}});
   table.read("instance", log.instance, Text{128, true});
+  table.read("prefixes", log.prefixes, &flag);
   table.refuse_the_rest();
 }
 

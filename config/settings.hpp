@@ -121,6 +121,7 @@ struct Log {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;  ///< weir's own messages on standard error have this form.
   std::string instance;                ///< The request log names this weir so; empty means the host's name.
+  bool prefixes = false;               ///< The request log has keys of the beginnings of prompts.
   bool operator==(const Log&) const = default;
 };
 

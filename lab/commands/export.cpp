@@ -14,14 +14,12 @@ struct ExportOptions {
 };
 
 int run_export(ExportOptions& options) {
-  std::uint64_t left_out = 0;
-  const auto trace = load::read_trace_file(options.log, 0, &left_out);
+  load::LogFacts facts;
+  const auto trace = load::read_trace_file(options.log, 0, &facts);
   Sink to(options.to);
   load::traces::write_mooncake(to.stream(), trace);
-  if (left_out > 0) {
-    std::cerr << "weir-lab export: left out " << counted(left_out, "line") << " of " << options.log
-              << " without the lengths of a request\n";
-  }
+  for (const std::string& said : {facts.left_out(), facts.warning()})
+    if (!said.empty()) std::cerr << "weir-lab export: " << options.log << ": " << said << '\n';
   return said_unless(to.flush(), "weir-lab export") ? 0 : 1;
 }
 

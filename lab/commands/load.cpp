@@ -31,12 +31,10 @@ struct LoadOptions {
 };
 
 std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
-  std::uint64_t left_out = 0;
-  auto trace = load::read_trace_file(options.trace, options.trace_limit, &left_out);
-  if (left_out > 0) {
-    std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
-              << " left out, because the log does not tell how long they were\n";
-  }
+  load::LogFacts facts;
+  auto trace = load::read_trace_file(options.trace, options.trace_limit, &facts);
+  for (const std::string& said : {facts.left_out(), facts.warning()})
+    if (!said.empty()) std::cerr << "weir-lab load: " << options.trace << ": " << said << '\n';
   return trace;
 }
 
@@ -215,8 +213,8 @@ int run(LoadOptions& options) {
     const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
     if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
       throw std::invalid_argument("--turns: no line of " + options.trace +
-                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format); "
-                                  "leave out --turns");
+                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), or group and e2e_s "
+                                  "(a request log); leave out --turns");
     }
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;

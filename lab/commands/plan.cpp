@@ -68,6 +68,8 @@ int run_plan(PlanOptions& options) {
   } catch (const std::invalid_argument& wrong) {
     throw std::invalid_argument(options.log + ": " + wrong.what());
   }
+  if (const std::string warning = log.facts.warning(); !warning.empty())
+    std::cerr << "weir-lab plan: " << options.log << ": warning: " << warning << '\n';
   const experiment::Report report = forecast::report_of(options.log, log, options.settings, made);
   if (json) json.stream() << report.json << '\n';
   if (html) html.stream() << chart::as_html(report.title, report.page, report.charts);
@@ -95,6 +97,9 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--pool", options->reading.pool, "Only requests of this pool");
   plan->add_option("--requests", options->reading.most_requests, "The last so many of the log, 0 = all")
       ->capture_default_str();
+  plan->add_option("--logged-replicas", options->reading.replicas,
+                   "How many there were, where some served nothing and the log has no line of theirs")
+      ->check(CLI::Range(1, 1000));
   plan->add_option("--replicas", options->replicas, "Numbers of replicas to try, such as 3,4,5")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -122,10 +127,11 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--prefill-budget", options->settings.limits.prefill_budget, "Tokens of an engine's step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  plan->add_option("--resamples", options->settings.resamples, "Resampled logs for the intervals, 0 = no intervals")
+  plan->add_option("--runs", options->settings.runs,
+                   "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all together")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1000));
-  plan->add_option("--seed", options->settings.seed, "Texts, draws and resampled logs follow from it")
+      ->check(CLI::Range(1, 1000));
+  plan->add_option("--seed", options->settings.seed, "Texts and weir's draws follow from it")
       ->capture_default_str();
   plan->add_option("--json", options->json, "File for the figures as JSON; - = standard output, in place of the tables");
   plan->add_option("--html", options->html, "File for a page with charts; - = standard output");

@@ -1,7 +1,6 @@
 #include "lab/forecast/forecast.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -9,7 +8,6 @@
 #include <utility>
 
 #include "config/policy_words.hpp"
-#include "lab/engine/random.hpp"
 #include "lab/load/workload.hpp"
 #include "lab/text.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
@@ -21,7 +19,6 @@ namespace {
 const metrics::UniversalKey prefix_key{{1, 2}};
 
 using metrics::compare::statistics::quantile;
-using metrics::compare::statistics::quantile_of_sorted;
 using plan::TracedRequest;
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
@@ -29,16 +26,14 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 31;
 }
 
-/// Names the tokens of a prompt and of what the next turn says again of its answer, as its texts are made
-/// (lab/load/workload.cpp).
+/// Names the tokens of a prompt and its answer, as texts are made of them (lab/load/workload.cpp).
 std::vector<std::uint64_t> blocks_of(const load::TraceEntry& entry) {
   engine::PromptBlocks blocks;
-  std::uint64_t left = entry.prompt_tokens + entry.output_tokens;
   const auto add = [&](std::uint64_t text, std::uint64_t tokens) {
-    for (std::uint64_t i = 0; i < tokens && left > 0; ++i, --left) blocks.add(mixed(text, i));
+    for (std::uint64_t i = 0; i < tokens; ++i) blocks.add(mixed(text, i));
   };
-  for (std::size_t i = 0; i < entry.messages.size(); ++i) add(mixed(entry.conversation, i), entry.messages[i]);
-  add(mixed(entry.conversation, entry.messages.size()), left);
+  for (const load::TraceEntry::Part& part : entry.parts) add(part.text, part.tokens);
+  add(entry.answer, entry.output_tokens);
   return blocks.take();
 }
 
@@ -93,11 +88,14 @@ void predict(Forecast& forecast, const ServedLog& log, std::span<const TracedReq
   setup.router = std::make_shared<AsLogged>(sent);
   const auto results = plan::Simulation(setup).serve(as_sent, plan::rate_of(as_sent));
   std::vector<Gathered> logged(log.replicas.size() + 1), simulated(log.replicas.size() + 1);
+  std::vector<std::uint64_t> logged_cached(logged.size()), simulated_cached(logged.size());
   for (std::size_t i = 0; i < sent.requests.size(); ++i) {
     const LoggedRequest& request = sent.requests[i];
     for (const std::size_t row : {request.replica, log.replicas.size()}) {
       // Both sides have the same requests: those that were streams.
       const plan::Served& served = results.requests[i];
+      logged_cached[row] += request.cached_tokens;
+      simulated_cached[row] += served.cached_tokens;
       if (request.ttft && served.ttft) {
         logged[row].ttft.push_back(*request.ttft);
         simulated[row].ttft.push_back(*served.ttft + overheads[request.replica]);
@@ -113,45 +111,12 @@ void predict(Forecast& forecast, const ServedLog& log, std::span<const TracedReq
   std::ranges::sort(forecast.logged_ttft);
   std::ranges::sort(forecast.simulated_ttft);
   for (std::size_t row = 0; row < logged.size(); ++row) {
+    if (logged[row].ttft.empty()) continue;
     forecast.predictions.push_back({row < log.replicas.size() ? log.replicas[row] : "all",
                                     latencies_of(std::move(logged[row].ttft), std::move(logged[row].tpot)),
-                                    latencies_of(std::move(simulated[row].ttft), std::move(simulated[row].tpot))});
+                                    latencies_of(std::move(simulated[row].ttft), std::move(simulated[row].tpot)),
+                                    logged_cached[row], simulated_cached[row]});
   }
-}
-
-constexpr std::size_t parts = 10;
-
-/// Draws tenths of the log, with replacement, one behind the other. A part that is drawn twice has other texts the
-/// second time. A turn whose parent is in another part comes at its own time.
-std::vector<TracedRequest> resampled(std::span<const TracedRequest> requests, engine::Random& random) {
-  std::vector<TracedRequest> drawn;
-  const double length = requests.back().at / parts;
-  for (std::size_t p = 0; p < parts; ++p) {
-    const std::size_t part = random.below(parts);
-    const std::size_t begin = requests.size() * part / parts, end = requests.size() * (part + 1) / parts;
-    // Tenths have as many requests, and each lasts as long as it did.
-    const double from = requests[begin].at;
-    const double starts = p == 0 ? 0 : drawn.back().at + length / static_cast<double>(end - begin);
-    const std::size_t moved = drawn.size();
-    double last = starts;
-    for (std::size_t i = begin; i < end; ++i) {
-      TracedRequest& request = drawn.emplace_back(requests[i]);
-      request.at = last = std::max(last, starts + requests[i].at - from);
-      if (request.parent && *request.parent >= begin) {
-        *request.parent += moved - begin;
-      } else {
-        request.parent.reset();
-      }
-      const std::uint64_t copy = p + 1;
-      request.session = mixed(request.session, copy);
-      for (std::uint64_t& block : request.blocks) block = mixed(block, copy);
-      if (!request.prefix) continue;
-      metrics::wire::PromptPrefix prefix = *request.prefix;
-      for (auto& anchor : prefix.anchors) anchor.key = mixed(anchor.key, copy);
-      request.prefix = std::make_shared<const metrics::wire::PromptPrefix>(std::move(prefix));
-    }
-  }
-  return drawn;
 }
 
 /// The engines of a scenario, and their overheads.
@@ -199,10 +164,10 @@ Run run(const Fleet& fleet, const Scenario& scenario, std::span<const TracedRequ
   return run;
 }
 
-Interval interval_of(std::vector<double>& values) {
-  const std::span<double> all(values);
-  std::ranges::sort(all);
-  return {quantile_of_sorted(std::span<const double>(all), 0.05), quantile_of_sorted(std::span<const double>(all), 0.95)};
+std::vector<double> joined(std::span<const std::vector<double>> runs) {
+  std::vector<double> all;
+  for (const auto& run : runs) all.insert(all.end(), run.begin(), run.end());
+  return all;
 }
 
 /// Thinking goes faster as the arrivals do.
@@ -229,8 +194,8 @@ std::vector<TracedRequest> requests_of(const ServedLog& log) {
     request.at = logged.arrived;
     request.prompt_tokens = logged.prompt_tokens;
     request.output_tokens = logged.output_tokens;
-    request.parent = logged.parent;
-    if (logged.parent) request.think = logged.arrived - log.requests[*logged.parent].ended;
+    request.parent = log.trace[i].parent;
+    request.think = log.trace[i].think;
     request.session = log.trace[i].conversation;
     request.blocks = blocks_of(log.trace[i]);
     // Where weir is not told how long an answer may be, the body says so, too.
@@ -259,37 +224,24 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
   }
   hurry(requests, settings.speed);
 
-  std::vector<Fleet> fleets;
   for (const Scenario& scenario : scenarios) {
-    fleets.push_back(fleet_of(forecast.fits, scenario.replicas, settings.limits, caching));
+    const Fleet fleet = fleet_of(forecast.fits, scenario.replicas, settings.limits, caching);
     if (tell) tell(counted(scenario.replicas, "replica") + " by " + std::string(config::name_of(scenario.policy)));
-    Run whole = run(fleets.back(), scenario, requests, settings.speed, settings.seed);
+    std::vector<std::vector<double>> ttft, tpot;
     Outcome& outcome = forecast.outcomes.emplace_back();
     outcome.scenario = scenario;
-    outcome.latencies = latencies_of(whole.gathered.ttft, whole.gathered.tpot);
-    outcome.computed_tokens = whole.computed_tokens;
-    std::ranges::sort(whole.gathered.ttft);
-    outcome.ttft = std::move(whole.gathered.ttft);
-  }
-  // All scenarios have the same resampled logs.
-  std::vector<std::array<std::vector<double>, 3>> values(scenarios.size());
-  engine::Random random(settings.seed);
-  for (std::uint64_t n = 0; n < settings.resamples; ++n) {
-    if (tell) tell("resampled log " + std::to_string(n + 1) + " of " + std::to_string(settings.resamples));
-    const auto drawn = resampled(requests, random);
-    for (std::size_t s = 0; s < scenarios.size(); ++s) {
-      const Run one = run(fleets[s], scenarios[s], drawn, settings.speed, settings.seed + n + 1);
-      const Latencies latencies = latencies_of(one.gathered.ttft, one.gathered.tpot);
-      values[s][0].push_back(latencies.ttft_p50);
-      values[s][1].push_back(latencies.ttft_p99);
-      values[s][2].push_back(latencies.tpot_p50);
+    for (std::uint64_t n = 0; n < settings.runs; ++n) {
+      Run one = run(fleet, scenario, requests, settings.speed, settings.seed + n);
+      ttft.push_back(std::move(one.gathered.ttft));
+      tpot.push_back(std::move(one.gathered.tpot));
+      outcome.computed_tokens += one.computed_tokens / static_cast<double>(settings.runs);
     }
-  }
-  for (std::size_t s = 0; s < scenarios.size(); ++s) {
-    Outcome& outcome = forecast.outcomes[s];
-    outcome.ttft_p50 = interval_of(values[s][0]);
-    outcome.ttft_p99 = interval_of(values[s][1]);
-    outcome.tpot_p50 = interval_of(values[s][2]);
+    outcome.ttft_p50 = interval_of(ttft, 0.5);
+    outcome.ttft_p99 = interval_of(ttft, 0.99);
+    outcome.tpot_p50 = interval_of(tpot, 0.5);
+    outcome.ttft = joined(ttft);
+    outcome.latencies = latencies_of(outcome.ttft, joined(tpot));
+    std::ranges::sort(outcome.ttft);
   }
   return forecast;
 }

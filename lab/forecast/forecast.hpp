@@ -4,8 +4,7 @@
 //
 // First the log's requests are simulated where and when the replicas had them, to see how well the fitted engines
 // predict what did happen. Then each scenario gets the requests as clients sent them: a turn comes as long after the
-// end of the turn before it as in the log. Each scenario is also run on resampled logs (block bootstrap of tenths),
-// which gives an interval.
+// end of the turn before it as in the log.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "config/settings.hpp"
 #include "lab/forecast/fit.hpp"
+#include "lab/forecast/interval.hpp"
 #include "lab/forecast/served_log.hpp"
 #include "lab/plan/simulation.hpp"
 
@@ -30,10 +30,11 @@ struct Latencies {
 Latencies latencies_of(std::vector<double> ttft, std::vector<double> tpot);
 
 /// A replica's latencies as logged, and as its fitted engine gives them for the same requests. TTFT counts from when it
-/// had them.
+/// had them. Replicas that had none of them have no prediction.
 struct Prediction {
   std::string replica;  ///< "all" for all of them.
   Latencies logged, simulated;
+  std::uint64_t logged_cached = 0, simulated_cached = 0;  ///< Prompt tokens that were found in its cache.
 };
 
 struct Scenario {
@@ -43,24 +44,19 @@ struct Scenario {
   bool operator==(const Scenario&) const = default;
 };
 
-/// The range of 90 % of the resampled logs.
-struct Interval {
-  double low = 0, high = 0;
-};
-
-/// TTFT counts from when the client sent the request.
+/// All runs of a scenario together. TTFT counts from when the client sent the request.
 struct Outcome {
   Scenario scenario;
   Latencies latencies;
   Interval ttft_p50, ttft_p99, tpot_p50;
-  double computed_tokens = 0;  ///< Prompt tokens that were not found in a cache.
+  double computed_tokens = 0;  ///< Prompt tokens that were not found in a cache, of a run.
   std::vector<double> ttft;    ///< In order.
 };
 
 struct ForecastSettings {
   EngineLimits limits;
   double speed = 1;          ///< Divides the times between arrivals.
-  std::uint64_t resamples = 20;
+  std::uint64_t runs = 5;  ///< Of each scenario; they differ in the seed of weir's and the engines' draws.
   std::uint64_t seed = 1;
 };
 

@@ -1,5 +1,6 @@
 #include "lab/forecast/report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -40,7 +41,8 @@ constexpr Figure figures[]{{"TTFT p50", &Latencies::ttft_p50}, {"TTFT p90", &Lat
 void add_predictions(Document& document, const Forecast& forecast) {
   document.heading("How well the fitted engines predict what did happen", "prediction");
   document.paragraph("Each request was given to the replica that had it, when it had it. In ms: logged, simulated, and "
-                     "by how much the simulation is off.");
+                     "by how much the simulation is off. Cached are prompt tokens that were found in a replica's "
+                     "cache.");
   Table table;
   table.header = {"replica", "figure", "logged", "simulated", "error"};
   for (const Prediction& prediction : forecast.predictions) {
@@ -48,6 +50,12 @@ void add_predictions(Document& document, const Forecast& forecast) {
       const double logged = prediction.logged.*figure.value, simulated = prediction.simulated.*figure.value;
       table.rows.push_back({prediction.replica, figure.name, milliseconds(logged), milliseconds(simulated),
                             error_of(logged, simulated)});
+    }
+    const auto logged = static_cast<double>(prediction.logged_cached);
+    const auto simulated = static_cast<double>(prediction.simulated_cached);
+    if (logged > 0 || simulated > 0) {
+      table.rows.push_back({prediction.replica, "cached, 1000 tokens", format("%.0f", logged / 1e3),
+                            format("%.0f", simulated / 1e3), error_of(logged, simulated)});
     }
   }
   document.table(std::move(table));
@@ -75,11 +83,11 @@ std::string name_of(const Scenario& scenario) {
 
 void add_outcomes(Document& document, const ForecastSettings& settings, const Forecast& forecast) {
   document.heading("What would have happened", "scenarios");
-  std::string about = "TTFT counts from the client's request. In ms";
-  if (settings.resamples > 0) {
-    about += "; in brackets what 90 % of " + std::to_string(settings.resamples) +
-             " logs gave that were put together from tenths of this one, drawn with replacement";
-  }
+  std::string about =
+      "TTFT counts from the client's request. In ms, of " + counted(settings.runs, "run") +
+      " together; in brackets where the figure of such logs lies with 90 % confidence (p99: 75 to 90 %), by what "
+      "parts of this one, drawn with replacement, and the runs' own draws change. How far the engines are off is not in "
+      "it: see above";
   if (settings.speed != 1) about += "; times between arrivals are divided by " + short_number(settings.speed);
   document.paragraph(about + ".");
   Table table;
@@ -101,13 +109,33 @@ void add_notes(Document& document, const ServedLog& log, const ForecastSettings&
     document.item(counted(log.left_out, "line") +
                   " failed or tell too little, and are in no figure; their load on the replicas is missing.");
   }
-  document.item(log.conversations > 0
-                    ? "The log has no keys of prompts: prompts are taken to share what the turns of one conversation "
-                      "(group) share, " +
-                          counted(log.conversations, "conversation") + " of more than one turn."
-                    : "The log has no keys of prompts and no conversations of several turns: no prompts are taken to "
-                      "share anything.");
+  if (log.facts.keyed == log.requests.size()) {
+    document.item("Prompts share what the log's keys tell (prefixes).");
+  } else {
+    const std::string groups =
+        log.conversations > 0
+            ? "what the turns of one conversation (group) share, " +
+                  counted(log.conversations, "conversation") + " of more than one turn"
+            : std::string("nothing, because the log has no conversations of several turns");
+    const std::string without = std::to_string(log.requests.size() - log.facts.keyed);
+    document.item((log.facts.keyed > 0 ? without + " requests of the log have" : std::string("The log has")) +
+                  " no keys of prompts: prompts are taken to share " + groups +
+                  ". With [log] prefixes = true weir logs keys.");
+  }
   if (!log.cached_tokens_told) document.item("The log tells no cached tokens: engines are taken to keep no prefixes.");
+  std::string idle;
+  for (std::size_t r = 0; r < log.replicas.size(); ++r) {
+    const bool served = std::ranges::any_of(log.requests, [r](const auto& request) { return request.replica == r; });
+    if (!served) idle += (idle.empty() ? "" : ", ") + log.replicas[r];
+  }
+  if (!idle.empty())
+    document.item("Replicas that served none of these requests, and are taken to be as all the others: " + idle + ".");
+  if (!log.before.empty()) {
+    std::string names;
+    for (const std::string& name : log.before) names += (names.empty() ? "" : ", ") + name;
+    document.item("Replicas that had requests only before these, and are taken to have left: " + names +
+                  ". If they were there, give --logged-replicas the number of all.");
+  }
   document.item("A log does not tell an engine's limits. Taken are " + std::to_string(settings.limits.max_batch) +
                 " sequences at once, a KV cache of " + std::to_string(settings.limits.kv_tokens) + " tokens and " +
                 std::to_string(settings.limits.prefill_budget) + " tokens a step.");
@@ -141,7 +169,8 @@ void write(JsonWriter& json, const Interval& interval) {
 std::string json_of(const ServedLog& log, const ForecastSettings& settings, const Forecast& forecast) {
   JsonWriter json;
   json.open('{').key("requests").count(log.requests.size()).key("left_out").count(log.left_out);
-  json.key("speed").exact(settings.speed).key("resamples").count(settings.resamples);
+  json.key("keyed").count(log.facts.keyed).key("unexplained_cached_share").exact(log.facts.unexplained());
+  json.key("speed").exact(settings.speed).key("runs").count(settings.runs);
   json.key("engines").open('[');
   for (std::size_t r = 0; r < log.replicas.size(); ++r) {
     const EngineFit& fit = forecast.fits[r];
@@ -155,6 +184,8 @@ std::string json_of(const ServedLog& log, const ForecastSettings& settings, cons
     json.open('{').key("replica").text(prediction.replica);
     write(json.key("logged"), prediction.logged);
     write(json.key("simulated"), prediction.simulated);
+    json.key("logged_cached_tokens").count(prediction.logged_cached);
+    json.key("simulated_cached_tokens").count(prediction.simulated_cached);
     json.close('}');
   }
   json.close(']').key("scenarios").open('[');
@@ -179,6 +210,8 @@ experiment::Report report_of(const std::string& path, const ServedLog& log, cons
   document.paragraph(path + ": " + counted(log.requests.size(), "request") + " served by " +
                      counted(log.replicas.size(), "replica") + " in " +
                      short_number(log.requests.back().arrived) + " s.");
+  if (const std::string warning = log.facts.warning(); !warning.empty())
+    document.paragraph("WARNING: " + warning + ", and their TTFT is predicted too long.");
   add_predictions(document, forecast);
   add_outcomes(document, settings, forecast);
   add_notes(document, log, settings);

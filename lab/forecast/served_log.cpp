@@ -1,11 +1,12 @@
 #include "lab/forecast/served_log.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -19,7 +20,12 @@ namespace {
 struct Line {
   LoggedRequest request;  ///< `arrived` is in Unix seconds; `sent` and `ended` count from it.
   std::string text, replica;
-  std::string group;
+};
+
+/// A line that says no more than that a replica was there.
+struct Seen {
+  double at = 0;  ///< Unix seconds.
+  std::string replica;
 };
 
 /// Returns a line that says what a replica did, or nothing.
@@ -31,7 +37,6 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   if (prompt.value_or(0) < 1 || output.value_or(0) < 1) return std::nullopt;
   Line line;
   line.replica = replica;
-  line.group = text_at(object, "group");
   LoggedRequest& request = line.request;
   request.arrived = 1e-6 * static_cast<double>(at);
   request.sent = number_of(object, "queue_s").value_or(0);
@@ -45,7 +50,7 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   return line;
 }
 
-std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, std::uint64_t& left_out) {
+std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, std::vector<Seen>& others) {
   std::vector<Line> lines;
   std::set<std::string> pools;
   std::string text;
@@ -63,7 +68,7 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
     if (!settings.pool.empty() && pool != settings.pool) continue;
     auto line = read_line(*object, *at);
     if (!line) {
-      ++left_out;
+      others.push_back({1e-6 * static_cast<double>(*at), std::string(text_at(*object, "replica"))});
       continue;
     }
     pools.insert(pool);
@@ -78,14 +83,37 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
   return lines;
 }
 
+/// Names the replicas: those of the lines, and of other lines of their time, failed requests for example.
+void name_replicas(ServedLog& log, std::span<const Line> lines, std::span<const Seen> others,
+                   const ServedLogSettings& settings) {
+  std::set<std::string> names, before;
+  for (const Line& line : lines) names.insert(line.replica);
+  for (const Seen& seen : others)
+    if (!seen.replica.empty()) (seen.at >= lines.front().request.arrived ? names : before).insert(seen.replica);
+  log.replicas.assign(names.begin(), names.end());
+  std::ranges::set_difference(before, names, std::back_inserter(log.before));
+  if (settings.replicas == 0) return;
+  if (settings.replicas < names.size()) {
+    throw std::invalid_argument("the log has requests of " + counted(names.size(), "replica") + ", and not of " +
+                                std::to_string(settings.replicas));
+  }
+  for (std::size_t n = 1; log.replicas.size() < settings.replicas; ++n)
+    log.replicas.push_back("idle " + std::to_string(n));
+}
+
 }  // namespace
 
 ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
   ServedLog log;
-  std::vector<Line> lines = read_lines(in, settings, log.left_out);
+  std::vector<Seen> others;
+  std::vector<Line> lines = read_lines(in, settings, others);
+  log.left_out = others.size();
   std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.request.arrived; });
   if (settings.most_requests != 0 && lines.size() > settings.most_requests) {
-    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(settings.most_requests));
+    const auto begin = lines.end() - static_cast<std::ptrdiff_t>(settings.most_requests);
+    for (auto line = lines.begin(); line != begin; ++line)
+      others.push_back({line->request.arrived, std::move(line->replica)});
+    lines.erase(lines.begin(), begin);
   }
   if (lines.size() < least_requests) {
     throw std::invalid_argument(
@@ -99,15 +127,10 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     throw std::invalid_argument("all requests of the log arrived at one moment");
   }
 
+  name_replicas(log, lines, others, settings);
   std::map<std::string, std::size_t> places;
-  for (const Line& line : lines) places.emplace(line.replica, 0);
-  for (auto& [name, place] : places) {
-    place = log.replicas.size();
-    log.replicas.push_back(name);
-  }
+  for (std::size_t r = 0; r < log.replicas.size(); ++r) places.emplace(log.replicas[r], r);
   const double first = lines.front().request.arrived;
-  std::unordered_map<std::string, std::size_t> turns;
-  std::set<std::string> conversations;
   std::stringstream texts;
   std::size_t streams = 0;
   for (Line& line : lines) {
@@ -117,25 +140,23 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     request.ended += request.arrived;
     request.replica = places.at(line.replica);
     log.cached_tokens_told = log.cached_tokens_told || request.cached_tokens > 0;
-    streams += request.ttft && request.tpot ? 1 : 0;
+      streams += request.ttft && request.tpot ? 1 : 0;
     texts << line.text << '\n';
-    if (line.group.empty()) continue;
-    const auto [turn, is_first] = turns.try_emplace(line.group, log.requests.size() - 1);
-    if (!is_first) {
-      if (log.requests[turn->second].ended <= request.arrived) request.parent = turn->second;
-      turn->second = log.requests.size() - 1;
-      conversations.insert(line.group);
-    }
   }
-  log.conversations = conversations.size();
   if (streams < least_requests / 2) {
     throw std::invalid_argument("only " + std::to_string(streams) +
                                 " lines have both ttft_s and tpot_s, from which an engine's constants are fitted; " +
                                 "at least " + std::to_string(least_requests / 2) + " streams are needed");
   }
-  auto trace = load::read_trace(texts, 0);
+  auto trace = load::read_trace(texts, 0, &log.facts);
   if (const auto* wrong = std::get_if<std::string>(&trace)) throw std::invalid_argument(*wrong);
   log.trace = std::get<std::vector<load::TraceEntry>>(std::move(trace));
+  if (log.trace.size() != log.requests.size())
+    throw std::invalid_argument("some lines have \"served\":true and a status of 4xx or no attempt: no weir wrote them");
+  std::set<std::uint64_t> conversations;
+  for (const load::TraceEntry& entry : log.trace)
+    if (entry.parent) conversations.insert(entry.conversation);
+  log.conversations = conversations.size();
   return log;
 }
 

@@ -21,31 +21,35 @@ struct LoggedRequest {
   std::size_t replica = 0;        ///< Its place in ServedLog::replicas.
   std::uint64_t prompt_tokens = 1, cached_tokens = 0, output_tokens = 1;
   std::optional<std::uint64_t> max_tokens;
-  std::optional<std::size_t> parent;  ///< The turn before it of the same conversation, if that had ended.
 
   /// Returns the prompt tokens that the replica computed. The last token of a prompt is always computed.
   std::uint64_t uncached_tokens() const { return prompt_tokens > cached_tokens ? prompt_tokens - cached_tokens : 1; }
 };
 
 struct ServedLog {
-  std::vector<std::string> replicas;    ///< In the order of their names.
+  /// In the order of their names: those that had a request, and then those of which only the settings tell.
+  std::vector<std::string> replicas;
+  std::vector<std::string> before;      ///< Replicas that had requests only before these.
   std::vector<LoggedRequest> requests;  ///< In the order of their arrivals.
   std::vector<load::TraceEntry> trace;  ///< The same requests, with what their prompts have in common.
   std::uint64_t left_out = 0;           ///< Requests that failed, or of which the log does not tell enough.
-  std::uint64_t conversations = 0;      ///< Groups of more than one turn.
+  std::uint64_t conversations = 0;      ///< Those of more than one turn.
+  load::LogFacts facts;                 ///< Of these requests.
   bool cached_tokens_told = false;      ///< At least one line tells more than 0 cached tokens.
 };
 
 struct ServedLogSettings {
   std::string pool{};              ///< Only this pool; "" where the log has one.
   std::size_t most_requests = 0;  ///< The last ones; 0 means all.
+  /// So many were there, those without requests among them; 0 means those that the log tells.
+  std::size_t replicas = 0;
 };
 
 /// A log with fewer served requests says too little.
 inline constexpr std::size_t least_requests = 200;
 
 /// Reads a log. Throws std::invalid_argument with a sentence if it cannot be used: no request log, lines of several
-/// pools, fewer than `least_requests` served requests, or no streams.
+/// pools, more replicas than the settings say, fewer than `least_requests` served requests, or no streams.
 ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings);
 
 }  // namespace weir::lab::forecast

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::load {
 namespace traces {
@@ -37,14 +38,14 @@ Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in
 
 namespace {
 
-traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_out) {
+traces::Trace read_any(std::istream& in, std::size_t limit, LogFacts& facts) {
   std::string first;
   std::getline(in, first);
   traces::trim(first);
   if (first == traces::azure_columns) return traces::read_azure(in, limit);
   if (traces::is_bailian(first)) return traces::read_bailian(in, std::move(first), limit);
   if (traces::is_mooncake(first)) return traces::read_mooncake(in, std::move(first), limit);
-  if (traces::is_request_log(first)) return traces::read_request_log(in, std::move(first), limit, left_out);
+  if (traces::is_request_log(first)) return traces::read_request_log(in, std::move(first), limit, facts);
   return "line 1: expected the columns " + std::string(traces::azure_columns) +
          " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake; with "
          "\"chat_id\" Qwen-Bailian), got \"" +
@@ -53,22 +54,47 @@ traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_
 
 }  // namespace
 
-std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
-                                                              std::uint64_t* left_out) {
-  std::uint64_t without_lengths = 0;
-  traces::Trace trace = read_any(in, limit, without_lengths);
-  if (left_out) *left_out = without_lengths;
-  const auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
-  if (!entries || !entries->empty()) return trace;
-  if (without_lengths == 0) return "it has no entries";
-  return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
-         "output_tokens or max_tokens";
+double LogFacts::unexplained() const {
+  return cached_tokens == 0 ? 0 : static_cast<double>(unexplained_tokens) / static_cast<double>(cached_tokens);
 }
 
-std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, std::uint64_t* left_out) {
+std::string LogFacts::left_out() const {
+  std::string what;
+  if (refused > 0) what = counted(refused, "request") + " that got a status of 4xx or that no replica was asked for";
+  if (without_lengths > 0)
+    what += (what.empty() ? "" : " and ") + counted(without_lengths, "line") + " without the lengths of a request";
+  return what.empty() ? what : "left out " + what;
+}
+
+std::string LogFacts::warning() const {
+  constexpr double most_unexplained = 0.05;
+  if (unexplained() <= most_unexplained) return "";
+  return format("%.0f %%", 100 * unexplained()) +
+         " of the prompt tokens that replicas found in their caches are shared by prompts in ways that " +
+         (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients that prefix_isolation keeps "
+                      "apart"
+                    : "the log does not tell, such as a common system prompt; with [log] prefixes = true weir's log "
+                      "tells them") +
+         ". Prompts that are made of this log share less";
+}
+
+std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit, LogFacts* facts) {
+  LogFacts found;
+  traces::Trace trace = read_any(in, limit, found);
+  if (facts) *facts = found;
+  const auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
+  if (!entries || !entries->empty()) return trace;
+  if (found.without_lengths > 0) {
+    return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
+           "output_tokens or max_tokens";
+  }
+  return found.refused > 0 ? "all its requests were refused" : "it has no entries";
+}
+
+std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, LogFacts* facts) {
   std::ifstream file(path);
   if (!file) throw std::invalid_argument("cannot read the trace " + path);
-  auto read = read_trace(file, limit, left_out);
+  auto read = read_trace(file, limit, facts);
   if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(path + ": " + *wrong);
   return std::get<std::vector<TraceEntry>>(std::move(read));
 }

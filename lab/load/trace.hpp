@@ -21,23 +21,45 @@ struct TraceEntry {
   /// The prompt consists of these blocks of block_tokens; the last one may be shorter. The same id is the same text.
   std::vector<std::uint64_t> blocks{};
   std::uint64_t block_tokens = 512;
-  /// The prompt consists of messages of so many tokens, of the user and the assistant in turn. In one conversation they
-  /// have the same texts as far as they have the same lengths.
-  std::vector<std::uint64_t> messages{};
+  /// A text by its number. The same number is the same text, as far as both go.
+  struct Part {
+    std::uint64_t text = 0, tokens = 0;
+    bool begins_message = true;  ///< Messages are of the user and the assistant in turn. The first part begins one.
+    bool operator==(const Part&) const = default;
+  };
+  /// The prompt consists of these parts, if the trace tells no blocks.
+  std::vector<Part> parts{};
+  std::uint64_t answer = 0;  ///< The number of the answer's text, where parts of later prompts repeat it.
   std::uint64_t conversation = 0;  ///< A number of the request's own where it belongs to none.
   std::optional<std::size_t> parent{};  ///< The entry of the turn before, if the trace tells it; it stands before this.
   double think = 0;                     ///< Seconds from the parent's end to this turn.
   bool operator==(const TraceEntry&) const = default;
 };
 
+/// What there is to say of a log beside its entries. Other traces leave all as it is.
+struct LogFacts {
+  std::uint64_t without_lengths = 0;  ///< Lines that are left out because they do not tell how long a request was.
+  /// Requests that are left out because they got a status of 4xx, or no replica was asked for them: bad ones, those
+  /// without a right key, those that found the queue full.
+  std::uint64_t refused = 0;
+  std::uint64_t keyed = 0;  ///< Entries whose lines have keys of their prompts' beginnings.
+  std::uint64_t cached_tokens = 0, unexplained_tokens = 0;
+
+  /// Returns the part of the cached tokens that prompts share with earlier ones in ways that the log does not tell.
+  double unexplained() const;
+  /// Return a sentence, "" if there is nothing to say.
+  std::string left_out() const;
+  std::string warning() const;  ///< Prompts share more than their entries do.
+};
+
 /// Reads at most `limit` entries (0 means all), in the order of their times. An entry without output or prompt counts
-/// as one of one token. Lines of a log that do not tell their lengths are left out and counted in `left_out`, if it is
-/// given. On an error the result is a sentence that names the line and what is wrong with it.
+/// as one of one token. Lines of a log that are no requests to be sent again are left out. `facts` may be null. On an
+/// error the result is a sentence that names the line and what is wrong with it.
 std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
-                                                              std::uint64_t* left_out = nullptr);
+                                                              LogFacts* facts = nullptr);
 
 /// Reads a file in the same way. Throws std::invalid_argument with a sentence if it cannot be used.
 std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit = 0,
-                                        std::uint64_t* left_out = nullptr);
+                                        LogFacts* facts = nullptr);
 
 }  // namespace weir::lab::load

@@ -33,13 +33,15 @@ std::string text_of_blocks(std::uint64_t seed, const TraceEntry& entry) {
   return text;
 }
 
-std::vector<std::string> texts_of_messages(std::uint64_t seed, const TraceEntry& entry) {
+std::vector<std::string> texts_of_parts(std::uint64_t seed, const TraceEntry& entry) {
   std::vector<std::string> texts;
-  engine::Random of_conversation = random_of(~seed, entry.conversation);
-  const std::uint64_t first = of_conversation.next();
-  for (std::size_t i = 0; i < entry.messages.size(); ++i) {
-    engine::Random random = random_of(first, i);
-    texts.push_back(engine::prompt_text(entry.messages[i], random));
+  for (const TraceEntry::Part& part : entry.parts) {
+    engine::Random random = random_of(~seed, part.text);
+    const std::string text = engine::prompt_text(part.tokens, random);
+    if (part.begins_message || texts.empty())
+      texts.push_back(text);
+    else
+      texts.back().append(" ").append(text);
   }
   return texts;
 }
@@ -158,7 +160,7 @@ std::vector<std::string> Workload::messages(const Planned& planned) const {
   if (!trace.empty()) {
     const TraceEntry& entry = trace[planned.number % trace.size()];
     if (!entry.blocks.empty()) return {text_of_blocks(seed, entry)};
-    if (!entry.messages.empty()) return texts_of_messages(seed, entry);
+    if (!entry.parts.empty()) return texts_of_parts(seed, entry);
   }
   engine::Random random = random_of(seed, planned.number);
   return {engine::prompt_text(planned.prompt_tokens, random)};

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <iterator>
 
 #include "metrics/record/request_log.hpp"
 #include "metrics/wire/json/writer.hpp"
@@ -38,6 +39,14 @@ std::string bins_of(const GapSketch& gaps) {
   }
   out += ']';
   return out;
+}
+
+/// Writes [[position,key],...].
+std::string marks_of(const std::vector<wire::PrefixMark>& prefixes) {
+  std::string out;
+  for (const auto& mark : prefixes) fmt::format_to(std::back_inserter(out), ",[{},{}]", mark.position, mark.key);
+  out.front() = '[';
+  return out += ']';
 }
 
 /// Returns a value's word, or nothing for the enum's first word, which means unknown.
@@ -90,6 +99,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.key("prompt_tokens").count(answer.prompt_tokens).key("cached_tokens").count(answer.cached_tokens);
   line.key("prompt_tokens_estimate").count(record.prompt_tokens_estimate);
   line.key("prefix_predicted").count(record.prefix_predicted).key("prefix_best").count(record.prefix_best);
+  line.key("prefixes").raw(record.prefixes->empty() ? "null" : marks_of(*record.prefixes));
   // The log adds up to weir_output_tokens_total.
   const bool counted = answer.only_counted();
   line.key("output_tokens").count(counted ? std::optional{answer.counted_tokens} : answer.output_tokens);

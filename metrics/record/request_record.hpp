@@ -12,6 +12,7 @@
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prefix_marks.hpp"
 
 namespace weir::metrics::record {
 
@@ -53,6 +54,7 @@ struct RequestRecord {
   std::optional<std::uint64_t> prompt_tokens_estimate;
   /// So many tokens of the prompt the replica was believed to hold, and the one that held most could.
   std::optional<std::uint32_t> prefix_predicted, prefix_best;
+  Rare<std::vector<wire::PrefixMark>> prefixes;  ///< Of the prompt; empty unless log.prefixes is set.
 
   std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   std::optional<unsigned> replica_status;  ///< The status of the last head that a replica sent; absent if none did.

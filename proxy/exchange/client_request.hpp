@@ -7,9 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "metrics/moment.hpp"
+#include "metrics/rare.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/prefix_marks.hpp"
 #include "metrics/wire/request/prompt_prefix.hpp"
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/http/head.hpp"
@@ -31,6 +34,7 @@ struct ClientMessage {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< Null until the whole body has been read.
   /// Null where the request's pool does not look at prefixes. The exchange takes it.
   std::shared_ptr<const metrics::wire::PromptPrefix> prefix;
+  metrics::Rare<std::vector<metrics::wire::PrefixMark>> prefixes;  ///< For the request log, where it is to have them.
   http::Route route = http::Route::unknown;
   metrics::Api api = metrics::Api::other;  ///< The route's API, which shapes weir's own errors.
   bool bypassed = false;                   ///< weir relays the request, and reads neither it nor its answer.

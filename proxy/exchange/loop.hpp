@@ -55,6 +55,7 @@ struct Shared {
   const metrics::wire::ConversationKey conversation_key{make_sip_key()};  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
   const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
+  const SipKey mark_key = make_sip_key();  ///< Keys what the request log tells of the beginnings of prompts.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.

@@ -18,6 +18,7 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
     record.facts = *message.facts;
   else
     record.facts.api = message.api;
+  record.prefixes = message.prefixes;
   record.received = message.received;
   record.bytes_in = bytes_in;
   return record;

@@ -183,7 +183,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   const auto& head = message.head;
   auto& unread = client_.unread();
   const auto& snapshot = *request_.snapshot;
-  const bool wants_prefix = !message.bypassed && snapshot.is_prefix_aware();
+  const bool logs_prefixes = snapshot.settings.log.prefixes && !snapshot.settings.log.requests.empty();
+  const bool wants_prefix = !message.bypassed && (logs_prefixes || snapshot.is_prefix_aware());
   metrics::wire::RequestInspector inspector(message.api, head.method, head.path, &loop_.shared.conversation_key,
                                             wants_prefix ? &loop_.shared.prefix_key : nullptr);
   metrics::wire::ModelReader model;
@@ -244,17 +245,19 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
   message.facts = std::make_shared<const metrics::wire::RequestFacts>(
       message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish());
-  if (wants_prefix) message.prefix = prefix_of(inspector);
+  if (wants_prefix) take_prefix(inspector, logs_prefixes);
   co_return End::whole;
 }
 
 /// Which pool gets the request is known by its model, once the body is whole.
-std::shared_ptr<const metrics::wire::PromptPrefix> RequestReading::prefix_of(
-    metrics::wire::RequestInspector& inspector) const {
-  const auto* const pool = request_.snapshot->pool_for(request_.message.facts->model);
-  if (pool == nullptr || !pool->settings.is_prefix_aware()) return nullptr;
-  return inspector.take_prefix(exchange::prefix_seed(loop_.shared.fair_by_key, pool->settings.prefix_isolation,
-                                                     request_.client.key_name()));
+void RequestReading::take_prefix(metrics::wire::RequestInspector& inspector, bool logs_prefixes) {
+  auto& message = request_.message;
+  const auto* const pool = request_.snapshot->pool_for(message.facts->model);
+  if (pool == nullptr || !(logs_prefixes || pool->settings.is_prefix_aware())) return;
+  auto prefix = inspector.take_prefix(
+      exchange::prefix_seed(loop_.shared.fair_by_key, pool->settings.prefix_isolation, request_.client.key_name()));
+  if (prefix && logs_prefixes) message.prefixes = metrics::wire::marks_of(*prefix, loop_.shared.mark_key);
+  if (pool->settings.is_prefix_aware()) message.prefix = std::move(prefix);
 }
 
 }  // namespace weir::proxy::serve

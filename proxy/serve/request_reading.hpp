@@ -54,7 +54,7 @@ class RequestReading {
   bool drop_line_end();
   void give_back(std::string& text);
   End take_head(std::optional<std::size_t> length);
-  std::shared_ptr<const metrics::wire::PromptPrefix> prefix_of(metrics::wire::RequestInspector& inspector) const;
+  void take_prefix(metrics::wire::RequestInspector& inspector, bool logs_prefixes);
 
   exchange::Loop& loop_;
   ClientConnection& client_;

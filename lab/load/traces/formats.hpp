@@ -53,11 +53,10 @@ bool is_bailian(std::string_view first_line);
 Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit);
 
 /// A request log of weir's, or of `weir-lab load --log`: arrivals, lengths and turns of what was served once. It holds
-/// no texts, so prompts are made up. Those of one conversation (`group`) begin alike: each turn says again what the
-/// turns before it said, and how long their answers were. A shadow's lines are no arrivals and are left out. The lines
-/// stand in the order in which requests ended; they are put into that of their arrivals. Lines that tell no lengths are
-/// counted in `left_out`.
+/// no texts, so prompts are made up; what they have in common is what the log tells of it (logged_prompts.hpp). A
+/// shadow's lines are no arrivals and are left out. The lines stand in the order in which requests ended; they are put
+/// into that of their arrivals.
 bool is_request_log(std::string_view first_line);
-Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, std::uint64_t& left_out);
+Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 
 }  // namespace weir::lab::load::traces

@@ -47,8 +47,8 @@ class Beginnings {
 };
 
 std::vector<std::uint64_t> ids_of(const TraceEntry& entry, std::unordered_map<std::uint64_t, std::uint64_t>& ids) {
-  // Texts of blocks, of messages and of no other request are kept apart, as in lab/load/workload.cpp.
-  constexpr std::uint64_t of_block = 1, of_message = 2, own = 3;
+  // Texts of blocks, of parts and of no other request are kept apart, as in lab/load/workload.cpp.
+  constexpr std::uint64_t of_block = 1, of_part = 2, own = 3;
   Beginnings beginnings(ids);
   std::uint64_t left = entry.prompt_tokens;
   const auto add = [&](std::uint64_t text, std::uint64_t tokens) {
@@ -57,8 +57,8 @@ std::vector<std::uint64_t> ids_of(const TraceEntry& entry, std::unordered_map<st
     left -= taken;
   };
   for (const std::uint64_t block : entry.blocks) add(chained(of_block, block), entry.block_tokens);
-  for (std::size_t i = 0; i < entry.messages.size() && entry.blocks.empty(); ++i)
-    add(chained(chained(of_message, entry.conversation), i), entry.messages[i]);
+  for (std::size_t i = 0; i < entry.parts.size() && entry.blocks.empty(); ++i)
+    add(chained(of_part, entry.parts[i].text), entry.parts[i].tokens);
   add(chained(own, entry.conversation), left);
   return beginnings.take();
 }

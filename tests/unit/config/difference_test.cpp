@@ -130,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"log.level = 'warning'", "log.level info -> warning"},
     Line{"log.format = 'json'", "log.format text -> json"},
     Line{"log.instance = 'a'", "log.instance \"\" -> a"},
+    Line{"log.prefixes = true", "log.prefixes false -> true"},
     Line{"limits.request_head = 1024", "limits.request_head 64KiB -> 1KiB"},
     Line{"limits.request_body = 1024", "limits.request_body 16MiB -> 1KiB"},
     Line{"limits.read_ahead = 4096", "limits.read_ahead 1MiB -> 4KiB"},

@@ -97,7 +97,7 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
        "discovery, health, engine, pool, slo, shadow, rollout"},
       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
-      {"log.zzzz = 'x'", "5: [log] zzzz: unknown key; known here are requests, level, format, instance"},
+      {"log.zzzz = 'x'", "5: [log] zzzz: unknown key; known here are requests, level, format, instance, prefixes"},
       {"'a b' = 1",
        "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
        "discovery, health, engine, pool, slo, shadow, rollout"}};

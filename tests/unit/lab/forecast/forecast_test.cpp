@@ -4,11 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <sstream>
+#include <vector>
 
 #include "lab/forecast/report.hpp"
+#include "lab/engine/random.hpp"
 #include "lab/plan/traffic.hpp"
+#include "lab/plan/workloads.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "tests/unit/lab/forecast/made_log.hpp"
 
@@ -36,7 +41,6 @@ class LogOfSimulation : public testing::TestWithParam<std::uint64_t> {
     std::istringstream in(log_of(requests_, serve(4, config::Policy::least_queued_tokens)));
     log_ = read_served_log(in, {});
     settings_.limits = {.max_batch = 64, .kv_tokens = 60'000, .prefill_budget = 2048};
-    settings_.resamples = 0;
   }
 
   plan::Results serve(std::size_t replicas, config::Policy policy) {
@@ -150,8 +154,8 @@ TEST(ServedLog, TakesATurnForTheChildOfTheOneBeforeIfThatHadEnded) {
   std::istringstream in(text);
   const ServedLog log = read_served_log(in, {});
   EXPECT_EQ(log.conversations, 1);
-  EXPECT_EQ(log.requests[201].parent, 200);
-  EXPECT_EQ(log.requests[202].parent, std::nullopt) << "the turn before it was still under way";
+  EXPECT_EQ(log.trace[201].parent, 200);
+  EXPECT_EQ(log.trace[202].parent, std::nullopt) << "the turn before it was still under way";
   const auto requests = requests_of(log);
   EXPECT_NEAR(requests[201].think, 9.7, 1e-6);
   std::istringstream again(text);
@@ -170,30 +174,193 @@ TEST(Forecast, RefusesALogWhoseRequestsDoNotFitIntoTheCache) {
   EXPECT_THROW(forecast(log, {{1}}, settings), std::invalid_argument);
 }
 
-TEST(Forecast, HasIntervalsThatHoldWhatManyLogsGiveAndIsTheSameForTheSameSeed) {
+TEST(ServedLog, CountsReplicasThatServedNothing) {
+  using testing::ElementsAre;
+  using testing::HasSubstr;
+  std::string text = line_at(97, R"(,"replica":"gone")") + line_at(98, R"(,"replica":"z","served":false)");
+  for (int i = 0; i < 200; ++i) text += line_at(100 + i, i == 7 ? R"(,"replica":"b")" : "");
+  text += line_at(109.5, R"(,"replica":"c","served":false)") + line_at(109.6, R"(,"replica":null,"served":false)");
+  const auto read = [&text](std::size_t replicas) {
+    std::istringstream in(text);
+    return read_served_log(in, {.most_requests = 200, .replicas = replicas});
+  };
+  const ServedLog log = read(0);
+  EXPECT_THAT(log.replicas, ElementsAre("a", "b", "c")) << "c failed, but was there";
+  EXPECT_THAT(log.before, ElementsAre("gone", "z"));
+  EXPECT_EQ(log.left_out, 3);
+  EXPECT_THAT(read(5).replicas, ElementsAre("a", "b", "c", "idle 1", "idle 2"));
+  EXPECT_THAT(refusal_of(text, {.most_requests = 200, .replicas = 2}), HasSubstr("requests of 3 replicas, and not of 2"));
+}
+
+TEST(Forecast, HasAllReplicasOfTheLogAndPredictsThoseThatServed) {
+  plan::Setup setup{.engines = plan::four_engines(), .probes = false, .endless_queue = true};
+  const auto requests = plan::requests_of(plan::read_trace_file(WEIR_TEST_DATA "/traces/conv.csv"), 400, 1);
+  const double rate = 0.4 * plan::capacity_of(setup.engines, requests);
+  setup.engines.pop_back();
+  std::istringstream in(log_of(requests, plan::Simulation(setup).serve(requests, rate)));
+  const ServedLog log = read_served_log(in, {.replicas = 4});
+  const ForecastSettings settings;
+  const Forecast made = forecast(log, {{4}, {3}}, settings);
+  ASSERT_EQ(made.fits.size(), 4);
+  EXPECT_TRUE(made.fits[3].pooled);
+  ASSERT_EQ(made.predictions.size(), 4) << "three replicas, and all";
+  EXPECT_EQ(made.predictions.back().replica, "all");
+  EXPECT_LT(made.outcomes[0].latencies.ttft_p99, made.outcomes[1].latencies.ttft_p99);
+  const std::string report = experiment::as_text(report_of("requests.jsonl", log, settings, made), false);
+  EXPECT_THAT(report, testing::HasSubstr("served none of these requests, and are taken to be as all the others: idle 1."));
+  EXPECT_THAT(report, testing::HasSubstr("What would have happened"));
+}
+
+/// Conversations with one of eight system prompts, before four replicas with prefix caches.
+class LogOfConversations : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  LogOfConversations() : workload_(plan::make_workload(plan::Kind::conversations, GetParam(), "")) {
+    settings_.limits.max_batch = workload_.engines.front().max_batch;
+    settings_.limits.kv_tokens = workload_.engines.front().kv_tokens;
+    settings_.limits.prefill_budget = workload_.engines.front().prefill_budget;
+  }
+  plan::Results serve(const Scenario& scenario) const {
+    plan::Setup setup;
+    setup.seed = GetParam();
+    setup.engine_seed = GetParam() * 101;
+    setup.probes = false;
+    setup.endless_queue = setup.kv_tokens_known = true;
+    setup.policy = scenario.policy;
+    setup.prefix_aware = scenario.prefix_aware;
+    plan::Workload workload = workload_;
+    workload.engines.resize(scenario.replicas);
+    return plan::serve(workload, setup, 0.55);
+  }
+  ServedLog log_with(bool prefixes) const {
+    std::istringstream in(log_of(workload_.requests, serve({4, config::Policy::least_queued_tokens, true}), prefixes));
+    return read_served_log(in, {});
+  }
+
+  plan::Workload workload_;
+  ForecastSettings settings_;
+};
+
+TEST_P(LogOfConversations, WithKeysIsPredictedAndSoIsWhatWouldHaveHappened) {
+  using enum config::Policy;
+  const ServedLog log = log_with(true);
+  EXPECT_EQ(log.facts.keyed, log.requests.size());
+  EXPECT_GT(log.conversations, 50);
+  const Forecast made =
+      forecast(log, {{4, least_queued_tokens, true}, {3, least_queued_tokens, true}, {4, least_requests}}, settings_);
+  EXPECT_LT(log.facts.unexplained(), 0.01);
+  EXPECT_EQ(log.facts.warning(), "");
+  for (const Prediction& one : made.predictions) {
+    EXPECT_THAT(static_cast<double>(one.simulated_cached), Within(0.05, static_cast<double>(one.logged_cached)));
+    EXPECT_THAT(one.simulated.ttft_p50, Within(0.15, one.logged.ttft_p50)) << one.replica;
+  }
+  for (const Outcome& outcome : made.outcomes) {
+    SCOPED_TRACE(testing::Message() << outcome.scenario.replicas << " replicas, policy "
+                                    << static_cast<int>(outcome.scenario.policy));
+    std::vector<double> ttft, tpot;
+    const auto real = serve(outcome.scenario);
+    double computed = 0;
+    for (const auto& served : real.requests) {
+      if (served.ttft) ttft.push_back(*served.ttft);
+      if (served.tpot) tpot.push_back(*served.tpot);
+    }
+    for (const std::uint64_t tokens : real.prefilled) computed += static_cast<double>(tokens);
+    const Latencies truth = latencies_of(std::move(ttft), std::move(tpot));
+    EXPECT_THAT(outcome.computed_tokens, Within(0.10, computed));
+    EXPECT_THAT(outcome.latencies.ttft_p50, Within(0.15, truth.ttft_p50));
+    EXPECT_THAT(outcome.latencies.ttft_p90, Within(0.15, truth.ttft_p90));
+    EXPECT_THAT(outcome.latencies.ttft_p99, Within(0.15, truth.ttft_p99));
+    EXPECT_THAT(outcome.latencies.tpot_p50, Within(0.15, truth.tpot_p50));
+  }
+}
+
+TEST_P(LogOfConversations, WithoutKeysWarns) {
+  const ServedLog log = log_with(false);
+  EXPECT_EQ(log.facts.keyed, 0);
+  const Forecast made = forecast(log, {{4, config::Policy::least_queued_tokens, true}}, settings_);
+  EXPECT_GT(log.facts.unexplained(), 0.05);
+  EXPECT_THAT(log.facts.warning(), testing::HasSubstr("[log] prefixes = true"));
+  const std::string report = experiment::as_text(report_of("requests.jsonl", log, settings_, made), false);
+  EXPECT_THAT(report, testing::HasSubstr("WARNING: "));
+  EXPECT_THAT(report, testing::HasSubstr("The log has no keys of prompts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LogOfConversations, testing::Values(1, 2));
+
+TEST(Interval, HoldsItsEstimateAndIsUnknownOfTooFewValues) {
+  engine::Random random(1);
+  for (const std::size_t count : {40u, 53u, 200u}) {
+    std::vector<double> values(count);
+    for (double& value : values) value = random.exponential();
+    for (const double q : {0.5, 0.99}) {
+      const Interval interval = interval_of(std::vector<std::vector<double>>{values}, q);
+      std::vector<double> copy = values;
+      const double estimate = metrics::compare::statistics::quantile(std::span(copy), q);
+      EXPECT_LT(interval.low, estimate);
+      EXPECT_LT(estimate, interval.high);
+    }
+  }
+  EXPECT_TRUE(std::isnan(interval_of(std::vector<std::vector<double>>{std::vector<double>(39, 1.0)}, 0.5).low));
+  EXPECT_NEAR(interval_of(std::vector<std::vector<double>>{std::vector<double>(40, 3.0)}, 0.5).low, 3, 1e-9) << "all alike";
+  // Runs that are alike in themselves, and differ.
+  const std::vector<std::vector<double>> runs{std::vector<double>(40, 2.0), std::vector<double>(40, 4.0)};
+  const Interval apart = interval_of(runs, 0.5);
+  EXPECT_LT(apart.low, 2);
+  EXPECT_GT(apart.high, 4);
+}
+
+/// Times in a queue (M/M/1, half of what it can do), of which neighbours depend on each other. Their distribution is
+/// known: exponential.
+TEST(Interval, HoldsTheTrueQuantileAsOftenAsItSays) {
+  constexpr int logs = 200;
+  for (const double q : {0.5, 0.9, 0.99}) {
+    engine::Random random(7);
+    const double truth = -2 * std::log(1 - q);
+    int held = 0;
+    for (int n = 0; n < logs; ++n) {
+      std::vector<double> times(2000);
+      double wait = random.uniform() < 0.5 ? 0 : 2 * random.exponential();
+      for (double& time : times) {
+        time = wait + random.exponential();
+        wait = std::max(0.0, time - 2 * random.exponential());
+      }
+      const Interval interval = interval_of(std::vector<std::vector<double>>{times}, q);
+      held += interval.low <= truth && truth <= interval.high ? 1 : 0;
+    }
+    // The slowest of 2,000 come in a few bursts, which the draws take for less rare than they are.
+    EXPECT_GE(held, (q < 0.99 ? 0.82 : 0.72) * logs) << q;
+    EXPECT_LE(held, 0.96 * logs) << q;
+  }
+}
+
+TEST(Forecast, OfAFifthOfTheLoadIsFasterAndIsTheSameForTheSameSeed) {
   plan::Setup setup{.engines = plan::four_engines(), .probes = false, .endless_queue = true};
   const auto requests = plan::requests_of(plan::read_trace_file(WEIR_TEST_DATA "/traces/conv.csv"), 600, 1);
   const double rate = 0.6 * plan::capacity_of(setup.engines, requests);
   std::istringstream in(log_of(requests, plan::Simulation(setup).serve(requests, rate)));
   const ServedLog log = read_served_log(in, {});
   ForecastSettings settings;
-  settings.resamples = 8;
   const Forecast one = forecast(log, {{4}, {3}}, settings), same = forecast(log, {{4}, {3}}, settings);
   for (std::size_t s = 0; s < 2; ++s) {
-    const Outcome& outcome = one.outcomes[s];
-    EXPECT_LT(outcome.ttft_p50.low, outcome.ttft_p50.high);
-    EXPECT_LT(outcome.ttft_p99.low, outcome.ttft_p99.high);
-    EXPECT_LT(outcome.tpot_p50.low, outcome.tpot_p50.high);
-    EXPECT_EQ(outcome.ttft, same.outcomes[s].ttft);
-    EXPECT_EQ(outcome.ttft_p99.high, same.outcomes[s].ttft_p99.high);
+    EXPECT_EQ(one.outcomes[s].ttft, same.outcomes[s].ttft);
+    EXPECT_EQ(one.outcomes[s].ttft_p99, same.outcomes[s].ttft_p99);
+    EXPECT_LT(one.outcomes[s].ttft_p99.low, one.outcomes[s].latencies.ttft_p99);
+    EXPECT_GT(one.outcomes[s].ttft_p99.high, one.outcomes[s].latencies.ttft_p99);
   }
   EXPECT_GT(one.outcomes[1].latencies.ttft_p99, one.outcomes[0].latencies.ttft_p99) << "three have more to do each";
+  // The figures are of all runs, which have other seeds.
+  settings.runs = 1;
+  std::vector<double> both = forecast(log, {{4}}, settings).outcomes[0].ttft;
+  settings.seed = 2;
+  const auto second = forecast(log, {{4}}, settings).outcomes[0].ttft;
+  EXPECT_NE(both, second);
+  both.insert(both.end(), second.begin(), second.end());
+  std::ranges::sort(both);
+  settings.seed = 1;
+  settings.runs = 2;
+  EXPECT_EQ(forecast(log, {{4}}, settings).outcomes[0].ttft, both);
   settings.speed = 0.2;
-  settings.resamples = 0;
   const Forecast slow = forecast(log, {{4}}, settings);
   EXPECT_LT(slow.outcomes[0].latencies.ttft_p99, one.outcomes[0].latencies.ttft_p99) << "a fifth of the load";
-  const experiment::Report report = report_of("requests.jsonl", log, settings, slow);
-  EXPECT_THAT(experiment::as_text(report, false), testing::HasSubstr("What would have happened"));
 }
 
 }  // namespace

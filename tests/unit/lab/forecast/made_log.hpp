@@ -12,6 +12,7 @@
 
 #include "lab/plan/simulation.hpp"
 #include "metrics/wire/json/writer.hpp"
+#include "metrics/wire/request/prefix_marks.hpp"
 
 namespace weir::lab::forecast {
 
@@ -23,9 +24,10 @@ inline std::string wall_clock(double seconds) {
   return text;
 }
 
-/// Writes the lines as weir does, in the order in which requests ended. Conversations of several turns have groups.
+/// Writes the lines as weir does, in the order in which requests ended. Conversations of several turns have groups, and
+/// with `prefixes` lines have the marks of their prompts.
 inline std::string log_of(std::span<const plan::TracedRequest> requests, const plan::Results& results,
-                          const std::string& pool = "chat") {
+                          bool prefixes = false) {
   std::vector<std::pair<double, std::string>> lines;
   std::vector<std::uint64_t> turns(requests.size(), 1);
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
@@ -37,13 +39,19 @@ inline std::string log_of(std::span<const plan::TracedRequest> requests, const p
     const double e2e = *served.ttft + served.tpot.value_or(0) * after_first;
     metrics::wire::JsonWriter line;
     line.open('{').key("v").count(1).key("time").text(wall_clock(served.arrived));
-    line.key("role").text("primary").key("pool").text(pool);
+    line.key("role").text("primary").key("pool").text("chat");
     line.key("replica").text("gpu" + std::to_string(served.asked.back()));
     line.key("outcome").text("ok").key("served").boolean(true).key("max_tokens").count(1024);
     line.key("prompt_tokens").count(requests[i].prompt_tokens).key("cached_tokens").count(served.cached_tokens);
     line.key("output_tokens").count(requests[i].output_tokens);
     line.key("queue_s").fixed(queue, 6).key("ttft_s").fixed(*served.ttft - queue, 6);
     line.key("tpot_s").fixed(served.tpot, 6).key("e2e_s").fixed(e2e, 6);
+    if (prefixes && requests[i].prefix) {
+      line.key("prefixes").open('[');
+      for (const auto& mark : metrics::wire::marks_of(*requests[i].prefix, {1, 2}))
+        line.open('[').count(mark.position).count(std::uint64_t{mark.key}).close(']');
+      line.close(']');
+    }
     char group[20];
     std::snprintf(group, sizeof group, "%016llx", static_cast<unsigned long long>(requests[i].session));
     line.key("group").known_text(requests[i].session == 0 ? "" : group).key("turn").count(turns[i]).close('}');

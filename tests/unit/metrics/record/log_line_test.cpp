@@ -30,7 +30,7 @@ double number(const json::object& line, const char* key) { return line.at(key).t
 constexpr const char* fields =
     "v time id client_id? pair? group? key? instance role pool? replica? config? api model? stream status? "
     "outcome phase? finish_reason? attempt replica_status? max_tokens? n greedy tools images prompt_tokens? cached_tokens? "
-    "prompt_tokens_estimate? prefix_predicted? prefix_best? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
+    "prompt_tokens_estimate? prefix_predicted? prefix_best? prefixes? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
     "ttft_client_s? ttfot_s? tpot_s? ntpot_s? e2e_s? k_source? gap_bins? complete? wait_s connect_s? paused_s "
     "overhead_max_s? in_flight_at_start? in_flight_mean? prompt_chars? output_chars? bytes_in bytes_out "
     "engine_queue_s? engine_prefill_s? engine_ttft_s? engine_decode_s? engine_total_s? engine_time_per_token_s? "
@@ -222,6 +222,13 @@ TEST(LogLine, IsDocumentedFieldByField) {
   std::set<std::string> written;
   for (const auto& member : parsed(mirrored())) written.emplace(member.key());
   EXPECT_EQ(documented, written);
+}
+
+TEST(LogLine, HasTheMarksOfAPromptWhereThereAreSome) {
+  RequestRecord record = streamed();
+  EXPECT_TRUE(parsed(record).at("prefixes").is_null());
+  record.prefixes.make() = {{256, 7}, {4'000'000'000'000, 4'294'967'295}};
+  EXPECT_EQ(parsed(record).at("prefixes"), (json::array{{256, 7}, {4'000'000'000'000, 4'294'967'295}}));
 }
 
 TEST(LogLine, WritesNumbersShort) {

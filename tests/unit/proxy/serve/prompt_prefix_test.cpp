@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -103,6 +105,33 @@ TEST_F(Prefixes, AreNotReadWhereNobodyLooksAtThem) {
   EXPECT_FALSE(proxy->snapshot->is_prefix_aware());
   send(turn(1, 1));
   EXPECT_EQ(sum(&balancer::PrefixSums::looked_up), 0u);
+}
+
+TEST_F(Prefixes, StandInTheLogWhereItIsToHaveThemWhetherThePoolLooksAtThemOrNot) {
+  for (const bool is_aware : {true, false}) {
+    for (const bool logged : {true, false}) {
+      begin(1, aware([&](config::Settings& settings) {
+              settings.pools[0].prefix_aware = is_aware;
+              settings.log.prefixes = logged;
+            }));
+      send(turn(1, 1));
+      send(turn(1, 2));
+      send(turn(2, 1));
+      EXPECT_EQ(sum(&balancer::PrefixSums::looked_up) > 0, is_aware);
+      std::vector<boost::json::value> prefixes;
+      for (const auto& line : proxy->log_lines()) prefixes.push_back(boost::json::parse(line).at("prefixes"));
+      ASSERT_EQ(prefixes.size(), 3u);
+      if (!logged) {
+        for (const auto& none : prefixes) EXPECT_TRUE(none.is_null());
+        continue;
+      }
+      const auto& first = prefixes[0].as_array();
+      const auto& second = prefixes[1].as_array();
+      EXPECT_EQ(first.back().at(0), 2017) << "the message's text, and what stands for its end";
+      EXPECT_NE(std::ranges::find(second, first.back()), second.end()) << "the second turn goes on from the first";
+      for (const auto& mark : prefixes[2].as_array()) EXPECT_EQ(std::ranges::find(second, mark), second.end());
+    }
+  }
 }
 
 TEST_F(Prefixes, AreOfTheirPoolAndNotOfCopies) {

@@ -42,8 +42,8 @@ TEST(MooncakeWriter, PromptsShareAnIdForEach512TokensThatTheyShare) {
       const std::uint64_t messages = 1 + random.below(4);
       for (std::uint64_t m = 0; m < messages; ++m) {
         // The same lengths come again and again, and are the same texts.
-        entry.messages.push_back(m + 1 < messages ? 700 : 1 + random.below(1500));
-        entry.prompt_tokens += entry.messages.back();
+        entry.parts.push_back({10 * entry.conversation + m, m + 1 < messages ? 700 : 1 + random.below(1500)});
+        entry.prompt_tokens += entry.parts.back().tokens;
       }
       entry.output_tokens = 1 + random.below(500);
     }
@@ -55,12 +55,12 @@ TEST(MooncakeWriter, PromptsShareAnIdForEach512TokensThatTheyShare) {
       EXPECT_EQ(read[i].output_tokens, entries[i].output_tokens);
       EXPECT_EQ(read[i].blocks.size(), (entries[i].prompt_tokens + 511) / 512);
       for (std::size_t j = 0; j < i; ++j) {
-        // Two texts of one message begin alike, and are the same as far as the shorter one goes.
+        // Two texts of one part begin alike, and are the same as far as the shorter one goes.
         std::uint64_t shared = 0;
         if (entries[i].conversation == entries[j].conversation) {
-          for (std::size_t m = 0; m < std::min(entries[i].messages.size(), entries[j].messages.size()); ++m) {
-            shared += std::min(entries[i].messages[m], entries[j].messages[m]);
-            if (entries[i].messages[m] != entries[j].messages[m]) break;
+          for (std::size_t m = 0; m < std::min(entries[i].parts.size(), entries[j].parts.size()); ++m) {
+            shared += std::min(entries[i].parts[m].tokens, entries[j].parts[m].tokens);
+            if (entries[i].parts[m] != entries[j].parts[m]) break;
           }
         }
         const bool same = shared == entries[i].prompt_tokens && shared == entries[j].prompt_tokens;

@@ -205,6 +205,12 @@ TEST(MooncakeTrace, NamesTheLineThatIsWrong) {
   EXPECT_EQ(entries_of(line("6", "10000000", "1")).front().prompt_tokens, 10'000'000u);
 }
 
+std::vector<std::uint64_t> lengths_of(const TraceEntry& entry) {
+  std::vector<std::uint64_t> lengths;
+  for (const auto& part : entry.parts) lengths.push_back(part.tokens);
+  return lengths;
+}
+
 std::string logged(double second, const std::string& more) {
   char time[64];
   std::snprintf(time, sizeof time, "2026-11-22T10:00:%09.6fZ", second);
@@ -228,15 +234,75 @@ TEST(RequestLogTrace, LeavesOutShadowsAndWhatTellsNoLengths) {
       logged(2, R"("prompt_tokens":null,"prompt_tokens_estimate":90,"output_tokens":null,"max_tokens":null)") +
       "{\"time\":\"2026-11-22T10:00:03.000000Z\",\"role\":\"shadow\",\"outcome\":\"ok\",\"prompt_tokens\":5,"
       "\"output_tokens\":5}\n{\"time\":\"2026-11-2");
-  std::uint64_t left_out = 0;
-  const auto read = read_trace(in, 0, &left_out);
+  LogFacts facts;
+  const auto read = read_trace(in, 0, &facts);
   ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
   ASSERT_EQ(std::get<Entries>(read).size(), 1u);
   EXPECT_EQ(std::get<Entries>(read)[0].prompt_tokens, 90u);
   EXPECT_EQ(std::get<Entries>(read)[0].output_tokens, 20u);
-  EXPECT_EQ(left_out, 1u);
+  EXPECT_EQ(facts.without_lengths, 1u);
   EXPECT_THAT(error_of(logged(2, R"("prompt_tokens":null)")), HasSubstr("none of its lines tells the lengths"));
   EXPECT_THAT(error_of(logged(1, R"("a":1)") + "nonsense\n" + logged(2, R"("a":1)")), HasSubstr("line 2: "));
+}
+
+TEST(RequestLogTrace, LeavesOutWhatWasRefusedAndSaysSo) {
+  const std::string lengths = R"("prompt_tokens":null,"prompt_tokens_estimate":90,"max_tokens":20,)";
+  std::string text = logged(1, lengths + R"("status":200,"attempt":1)");
+  for (const char* const refused : {R"("status":400,"attempt":1)", R"("status":499,"attempt":2)", R"("status":503,"attempt":0)",
+                                    R"("status":null,"attempt":0)"})
+    text += logged(2, lengths + refused);
+  for (const char* const sent : {R"("status":503,"attempt":1)", R"("status":null,"attempt":1)", R"("status":200)"})
+    text += logged(3, lengths + sent);
+  std::istringstream in(text + logged(4, R"("attempt":1)"));
+  LogFacts facts;
+  EXPECT_EQ(std::get<Entries>(read_trace(in, 0, &facts)).size(), 4u);
+  EXPECT_EQ(facts.left_out(),
+            "left out 4 requests that got a status of 4xx or that no replica was asked for and 1 line without the lengths of "
+            "a request");
+  EXPECT_EQ((LogFacts{0, 1}.left_out()), "left out 1 request that got a status of 4xx or that no replica was asked for");
+  EXPECT_EQ((LogFacts{2, 0}.left_out()), "left out 2 lines without the lengths of a request");
+  EXPECT_EQ(LogFacts{}.left_out(), "");
+  EXPECT_EQ(error_of(logged(1, lengths + R"("attempt":0)")), "all its requests were refused");
+}
+
+TEST(RequestLogTrace, HasWhatPromptsShareByTheKeysOfItsLines) {
+  const auto keyed = [](const std::string& prefixes) {
+    return logged(1, R"("prompt_tokens":100,"output_tokens":30,"group":null,"prefixes":)" + prefixes);
+  };
+  const Entries trace = entries_of(keyed("[[200,7],[400,8]]") + keyed("[[200,7],[400,9]]") + keyed("[[200,8],[400,8]]") +
+                                   keyed("[[200,7],[300]]") + keyed("[[200,7],[200,8]]") + keyed("null"));
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(100));
+  EXPECT_THAT(lengths_of(trace[1]), ElementsAre(50, 50));
+  EXPECT_EQ(trace[1].parts[0].text, trace[0].parts[0].text);
+  EXPECT_EQ(trace[2].parts, trace[0].parts) << "its last key is that of the first";
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_THAT(lengths_of(trace[i]), ElementsAre(100)) << "no keys, or wrong ones";
+}
+
+TEST(RequestLogTrace, WarnsWherePromptsShareMoreThanTheLogTells) {
+  const auto facts_of = [](const std::string& first, const std::string& second) {
+    std::istringstream in(logged(1, R"("prompt_tokens":1000,"output_tokens":30,)" + first) +
+                          logged(2, R"("prompt_tokens":1000,"output_tokens":30,"cached_tokens":500,)" + second));
+    LogFacts facts;
+    read_trace(in, 0, &facts);
+    return facts;
+  };
+  const std::string keys = R"("prefixes":[[2000,1],[4000,2]])", shared = R"("prefixes":[[2000,1],[4000,3]])";
+  const LogFacts told = facts_of(keys, shared), groups = facts_of(R"("group":"a")", R"("group":"b")");
+  EXPECT_EQ(told.warning(), "");
+  EXPECT_EQ(told.keyed, 2u);
+  EXPECT_NEAR(groups.unexplained(), 468.0 / 500, 1e-9) << "up to two blocks need no explanation";
+  EXPECT_THAT(groups.warning(), testing::AllOf(HasSubstr("94 % of the prompt tokens"), HasSubstr("[log] prefixes = true")));
+  EXPECT_THAT(facts_of(keys, R"("prefixes":[[2000,9],[4000,3]])").warning(), HasSubstr("the log's keys do not tell"));
+  EXPECT_EQ(facts_of(R"("group":"a")", R"("group":"b","cached_tokens":32)").warning(), "");
+}
+
+TEST(RequestLogTrace, HasTurnsThatFollowEachOther) {
+  const Entries trace = entries_of(logged(1, R"("prompt_tokens":100,"output_tokens":30,"turn":1,"group":"aa","e2e_s":2)") +
+                                   logged(5, R"("prompt_tokens":180,"output_tokens":40,"turn":2,"group":"aa","e2e_s":null)") +
+                                   logged(9, R"("prompt_tokens":250,"output_tokens":5,"turn":3,"group":"aa","e2e_s":1)"));
+  EXPECT_EQ(trace[1].parent, 0);
+  EXPECT_NEAR(trace[1].think, 2, 1e-6);
+  EXPECT_EQ(trace[2].parent, std::nullopt) << "nobody knows when the turn before it ended";
 }
 
 TEST(RequestLogTrace, ATurnSaysAgainWhatTheTurnsBeforeItSaid) {
@@ -245,9 +311,9 @@ TEST(RequestLogTrace, ATurnSaysAgainWhatTheTurnsBeforeItSaid) {
                  logged(2, R"("prompt_tokens":100,"output_tokens":9,"turn":1,"group":"00000000000000bb")") +
                  logged(3, R"("prompt_tokens":180,"output_tokens":40,"turn":2,"group":"00000000000000aa")") +
                  logged(4, R"("prompt_tokens":250,"output_tokens":5,"turn":3,"group":"00000000000000aa")"));
-  EXPECT_THAT(trace[0].messages, ElementsAre(100));
-  EXPECT_THAT(trace[2].messages, ElementsAre(100, 30, 50));
-  EXPECT_THAT(trace[3].messages, ElementsAre(100, 30, 50, 40, 30));
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(100));
+  EXPECT_THAT(lengths_of(trace[2]), ElementsAre(100, 30, 50));
+  EXPECT_THAT(lengths_of(trace[3]), ElementsAre(100, 30, 50, 40, 30));
   const auto first = sent(trace, 0), other = sent(trace, 1), second = sent(trace, 2), third = sent(trace, 3);
   EXPECT_EQ(second[0], first[0]);
   EXPECT_NE(other[0], first[0]);
@@ -270,7 +336,7 @@ TEST(RequestLogTrace, ATurnThatCannotBeIsOneMessage) {
     const Entries trace =
         entries_of(logged(1, R"("prompt_tokens":40,"output_tokens":5,"group":null,"turn":)" + std::string(turn)));
     ASSERT_EQ(trace.size(), 1u);
-    EXPECT_THAT(trace[0].messages, ElementsAre(40)) << turn;
+    EXPECT_THAT(lengths_of(trace[0]), ElementsAre(40)) << turn;
   }
 }
 
@@ -280,10 +346,10 @@ TEST(RequestLogTrace, ATurnWithoutItsPastIsDividedEvenly) {
                  logged(2, R"("prompt_tokens":90,"output_tokens":30,"turn":3,"group":"00000000000000aa")") +
                  logged(3, R"("prompt_tokens":2,"output_tokens":1,"turn":9,"group":null)") +
                  logged(4, R"("prompt_tokens":500,"output_tokens":1,"turn":5,"group":"00000000000000aa")"));
-  EXPECT_THAT(trace[0].messages, ElementsAre(33, 33, 35));
-  EXPECT_THAT(trace[1].messages, ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
-  EXPECT_THAT(trace[2].messages, ElementsAre(2)) << "there are fewer tokens than messages";
-  EXPECT_THAT(trace[3].messages, ElementsAre(55, 55, 55, 55, 55, 55, 55, 55, 60)) << "turn 4 is not in the log";
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(33, 33, 35));
+  EXPECT_THAT(lengths_of(trace[1]), ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
+  EXPECT_THAT(lengths_of(trace[2]), ElementsAre(2)) << "there are fewer tokens than messages";
+  EXPECT_THAT(lengths_of(trace[3]), ElementsAre(55, 55, 55, 55, 55, 55, 55, 55, 60)) << "turn 4 is not in the log";
 }
 
 }  // namespace
