@@ -52,8 +52,10 @@ Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool
   gather_for(request, ticket);
   const Narrowed narrowed = narrow_found(request, can_wait);
   if (!takes(narrowed)) return narrowed;
-  const bool reserved_for_another = pool_.reserved_for && *pool_.reserved_for != ticket;
-  if (reserved_for_another || !pool_has_room(request.uncached())) return {Eligibility::busy};
+  if (pool_.reserved_for && *pool_.reserved_for != ticket) return {Eligibility::busy};
+  // What a replica holds of the prompt lets the prompt in at that replica, and at no other.
+  std::erase_if(found_, [&](const ReplicaView& view) { return !pool_has_room(view.uncached(request.prompt)); });
+  if (found_.empty()) return {Eligibility::busy};
   price_waste();
   return narrowed;
 }

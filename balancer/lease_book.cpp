@@ -160,6 +160,8 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
       pool_.prefixes.failed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
     }
   }
+  if (end.cause == EndCause::answered && entry.facts->empties_cache)
+    pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
     learn(replica, entry, end, closed);

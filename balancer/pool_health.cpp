@@ -24,7 +24,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
     const bool to_blame = note_end(replicas, *replica, sign, caller, latest) || sign == Sign::connect_timed_out;
     replica->health.showed(sign, may_be_ejected && to_blame, latest);
     // Nobody listens any more: whatever comes back there has computed nothing.
-    if ((sign == Sign::refused || sign == Sign::probe_refused) && parts.state.prefixes.of(key.index).holdings().held() > 0)
+    if (sign == Sign::refused || sign == Sign::probe_refused)
       parts.state.prefixes.wipe(key.index, PrefixWipe::down);
     if (sign == Sign::full) replica->health.full(full_for, latest);
     if (sign == Sign::absolved) replica->rests_until = Moment::min();
@@ -56,13 +56,15 @@ void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) 
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr) return;
     const bool other_context = replica->told.max_context != limits.max_context;
-    const auto started = limits.started ? limits.started : replica->told.started;
-    if (replica->told.started && started != replica->told.started)
-      parts.state.prefixes.wipe(key.index, PrefixWipe::restarted);
     replica->told = limits;
-    replica->told.started = started;
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
     if (other_context) parts.queue.note_contexts();  // Looks at all that wait; engines tell the same every few seconds.
+  });
+}
+
+void PoolHealth::cache_told(const ReplicaKey& key, const EngineSigns& signs) {
+  core_.locked([&](PoolParts& parts) {
+    if (parts.state.replicas.find(key) != nullptr) parts.state.prefixes.told(key.index, signs);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "balancer/failed_clients.hpp"
 #include "balancer/health.hpp"
 #include "balancer/pool_core.hpp"
+#include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_spec.hpp"
 #include "balancer/suspicion.hpp"
 #include "balancer/tokens.hpp"
@@ -59,6 +60,8 @@ class PoolHealth {
   /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
   /// Pool::set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
+  /// Takes what a reading of the engine's page shows of its prefix cache.
+  void cache_told(const ReplicaKey& replica, const EngineSigns& signs);
 
   /// Returns `down` for a replica that is gone.
   ReplicaHealth of(const ReplicaKey& replica, Moment now);

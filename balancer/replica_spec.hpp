@@ -30,7 +30,6 @@ struct ReplicaSpec {
 /// The limits that an engine tells of itself. They stand in for the limits that the settings leave open.
 struct EngineLimits {
   std::optional<Tokens> kv_tokens, max_context;
-  std::optional<double> started{};  ///< When the engine's process began, in seconds of the Unix clock.
 };
 
 }  // namespace weir::balancer

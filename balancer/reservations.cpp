@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace weir::balancer {
 
@@ -34,14 +35,18 @@ void Reservations::reserve() {
     if (pool_.latest - since < reserve_after || reserved >= most) return;
     const WaitingRequest& request = *pool_.waiting.find(ticket);
     if (!candidates_.find_reservable(request, ticket)) continue;
-    if (!candidates_.pool_has_room(request.uncached())) {
+    const auto pool_has_room = [&](const ReplicaView& view) {
+      return candidates_.pool_has_room(view.uncached(request.prompt));
+    };
+    if (std::ranges::none_of(candidates_.found(), pool_has_room)) {
       if (!pool_.reserved_for) pool_.reserved_for = ticket;
       continue;
     }
     const auto is_its_own = [&, own = ticket](const ReplicaView& view) { return replica_of(view).reserved_for == own; };
     if (std::ranges::any_of(views, is_its_own)) continue;
     const auto load_of = [&](const ReplicaView& view) {
-      return static_cast<double>(replica_of(view).ledger.prefill_left()) / (view.weight * view.speed);
+      const auto queued = static_cast<double>(replica_of(view).ledger.prefill_left());
+      return std::pair(!pool_has_room(view), queued / (view.weight * view.speed));
     };
     replica_of(*std::ranges::min_element(candidates_.found(), {}, load_of)).reserved_for = ticket;
     ++reserved;

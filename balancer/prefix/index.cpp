@@ -72,9 +72,9 @@ void PrefixIndex::place(const ReplicaKey& replica, Tokens capacity) {
 }
 
 void PrefixIndex::wipe(ReplicaIndex replica, PrefixWipe why) {
-  if (replica >= replicas_.size()) return;
+  if (replicas_[replica].holdings().held() == 0) return;
   forget(replica);
-  replicas_[replica].wiped(why);
+  replicas_[replica].wiped(why, clock_);
 }
 
 void PrefixIndex::forget(ReplicaIndex replica) {
@@ -266,7 +266,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   if (prediction.tail == 0) return;
   ++changes_;
   ReplicaPrefixes& one = replicas_[replica];
-  if (const std::size_t line = find(prediction.tail); line != no_line) {
+  if (const std::size_t line = find(prediction.tail); line != no_line && !one.was_lost(prediction)) {
     Line& head = table_->heads[line];
     Detail& detail = table_->details[line];
     if (report.prompt && *report.prompt > 0) {
@@ -281,9 +281,9 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     detail.segment = segment_of(without + detail.answer) & most_segment;
     used = one.holdings().use(0, detail.segment);
   }
-  if (!report.cached) return;
+  if (!report.cached) return one.unreported(prediction);
   const PrefixFound& found = prediction.found;
-  if (found.answer_whole >= 64) {
+  if (found.answer_whole >= 64 && !one.is_past(prediction)) {
     constexpr double memory = 20;
     const Tokens before = found.held - found.answer;
     const double share = *report.cached <= before ? 0

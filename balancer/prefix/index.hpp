@@ -48,8 +48,12 @@ class PrefixIndex {
     ++changes_;
     replicas_[replica].told(capacity);
   }
-  /// The replica's cache is empty now.
+  /// The replica's cache is empty now. Nothing happens if nothing is believed to be in it.
   void wipe(ReplicaIndex replica, PrefixWipe why);
+  /// The engine's page has been read.
+  void told(ReplicaIndex replica, const EngineSigns& signs) {
+    if (const auto why = replicas_[replica].told(signs, clock_)) wipe(replica, *why);
+  }
 
   /// Returns the tokens of a prompt that was estimated at `estimate`, by those of its beginnings whose tokens are
   /// known.

@@ -12,11 +12,57 @@ void ReplicaPrefixes::told(Tokens capacity) {
   holdings_.set_capacity(static_cast<Tokens>(learned * static_cast<double>(capacity)));
 }
 
-void ReplicaPrefixes::wiped(PrefixWipe why) {
-  misses_ = too_deep_ = 0;
-  if (why == PrefixWipe::missed) found_since_miss_wipe_ = false;
+void ReplicaPrefixes::wiped(PrefixWipe why, std::uint32_t now) {
+  wiped_at_ = found_since_ = now;
+  misses_ = too_deep_ = unproven_ = unproven_before_ = 0;
+  if (why == PrefixWipe::missed)
+    found_since_miss_wipe_ = false;
+  else
+    lost_at_ = now;
   hits_by_api_ = zeros_by_api_ = 0;  // Another engine may have taken the replica's place.
   ++sums_.wipes[static_cast<std::size_t>(why)];
+}
+
+std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::uint32_t now) {
+  const bool anew = started_anew(signs), nothing = found_nothing(signs, now);
+  if (signs.another) signs_ = {};
+  const auto keep = [](auto& known, const auto& told) {
+    if (told) known = told;
+  };
+  keep(signs_.started, signs.started);
+  keep(signs_.worked, signs.worked);
+  keep(signs_.looked_up, signs.looked_up);
+  keep(signs_.found, signs.found);
+  if (signs.another || anew) return PrefixWipe::restarted;
+  if (signs.asleep) return PrefixWipe::asleep;
+  return nothing ? std::optional(PrefixWipe::missed) : std::nullopt;
+}
+
+/// Many engines do not say when their process began. Their counters begin at 0 then.
+bool ReplicaPrefixes::started_anew(const EngineSigns& signs) {
+  if (signs.started && signs_.started) return *signs.started != *signs_.started;
+  return signs.worked && signs_.worked && *signs.worked < *signs_.worked;
+}
+
+/// Engines that report nothing with their answers count what they find all the same. If that counter has stood still
+/// while large predictions were sent and answered, nothing of them came true. A page may be older than an answer that
+/// came just before it, so answers count with the page after.
+bool ReplicaPrefixes::found_nothing(const EngineSigns& signs, std::uint32_t now) {
+  if (!signs.found || !signs_.found || *signs.found != *signs_.found) {
+    if (signs.found && signs_.found && *signs.found > *signs_.found) found_since_miss_wipe_ = true;
+    found_since_ = now;
+    unproven_ = unproven_before_ = 0;
+    looked_up_then_ = signs.looked_up;
+    return false;
+  }
+  const bool looks = signs.looked_up && looked_up_then_ && *signs.looked_up > *looked_up_then_;
+  const bool nothing = !reports() && looks && unproven_before_ >= misses_of_empty && found_since_miss_wipe_;
+  unproven_before_ = unproven_;
+  return nothing;
+}
+
+void ReplicaPrefixes::unreported(const PrefixPrediction& prediction) {
+  if (prediction.found.held >= large && is_since(prediction, found_since_)) ++unproven_;
 }
 
 std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::optional<Tokens> cached) {
@@ -33,6 +79,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   sums_.judged += prompt;
   const Tokens predicted = prediction.cached;
   (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
+  if (is_past(prediction)) return false;
   if (cached > 0) {
     found_since_miss_wipe_ = true;
     learn_granularity(cached);
@@ -47,7 +94,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
     misses_ = 0;
   }
   // Otherwise the cache is not empty but switched off, and believed less and less.
-  if (misses_ >= 3 && found_since_miss_wipe_ && believed() > 0.2) {
+  if (misses_ >= misses_of_empty && found_since_miss_wipe_ && believed() > 0.2) {
     came_true_ = came_true_before_;
     foretold_ = foretold_before_;
     return true;

@@ -7,7 +7,10 @@
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
 //   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
 // - the greatest power of two that divides all that is reported is the engine's granularity.
-// A replica that never reports keeps what it began with.
+// Prompts that were sent before the replica's cache was emptied say nothing of the cache that it has now.
+//
+// The engine's page tells more (EngineSigns): that its process is another one, that it sleeps, and what it has found in
+// its cache in all. A replica that never reports, and whose page has no such counter, keeps what it began with.
 #pragma once
 
 #include <array>
@@ -26,9 +29,21 @@ namespace weir::balancer {
 enum class PrefixWipe : std::uint8_t {
   missed,     ///< Three large predictions in a row of which nothing came true.
   down,       ///< The replica refused connections.
-  restarted,  ///< Its engine has started anew, by what the engine says of itself.
+  restarted,  ///< Its engine has started anew, or is another one, by what the engine says of itself.
+  flushed,    ///< A request through weir has emptied it (RequestFacts::empties_cache).
+  asleep,     ///< Its engine says that it sleeps.
 };
-inline constexpr std::array<std::string_view, 3> prefix_wipe_names{"missed", "down", "restarted"};
+inline constexpr std::array<std::string_view, 5> prefix_wipe_names{"missed", "down", "restarted", "flushed", "asleep"};
+static_assert(prefix_wipe_names.size() == static_cast<std::size_t>(PrefixWipe::asleep) + 1);
+
+/// The signs, on one reading of an engine's page, of whether its prefix cache is still the one that it was.
+struct EngineSigns {
+  std::optional<double> started{};  ///< When its process began, in seconds of the Unix clock.
+  std::optional<double> worked{};   ///< A sum of counters of its work, which only falls when the engine starts anew.
+  std::optional<double> looked_up{}, found{};  ///< Counters: prompt tokens that were looked up in its cache, and found.
+  bool asleep = false;   ///< It sleeps, and its cache is given away.
+  bool another = false;  ///< Another engine may be behind the replica's address: nothing that was known of it counts.
+};
 
 /// The table's knowledge of a replica and a prompt, in tokens.
 struct PrefixFound {
@@ -73,14 +88,24 @@ class ReplicaPrefixes {
 
   /// The engine says that its cache has so many tokens. What was learned stays, relative to what it had said before.
   void told(Tokens capacity);
-  /// The holdings were wiped.
-  void wiped(PrefixWipe why);
+  /// The holdings were wiped, at this time by the clock of prompts.
+  void wiped(PrefixWipe why, std::uint32_t now);
+  /// Takes what the engine's page shows, at this time by the clock of prompts. Returns why the cache is empty, if the
+  /// page shows that it is.
+  std::optional<PrefixWipe> told(const EngineSigns& signs, std::uint32_t now);
   /// Returns the cached tokens of an answer with a usage of its prompt, whose report is `cached`. SGLang and many
   /// versions of vLLM leave out a count of 0: where a replica has reported hits by this API, and never a 0, no count is
   /// a 0. Returns nothing if the count is unknown.
   std::optional<Tokens> told_cached(metrics::Api api, std::optional<Tokens> cached);
   /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
   bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
+  /// A prompt was answered without a report. The engine's page may tell whether the prediction came true.
+  void unreported(const PrefixPrediction& prediction);
+
+  /// True if the prompt was sent before the cache was emptied last: its answer says nothing of what is there now.
+  bool is_past(const PrefixPrediction& prediction) const { return !is_since(prediction, wiped_at_); }
+  /// True if what was computed for the prompt went with the cache. After misses it may have come after that.
+  bool was_lost(const PrefixPrediction& prediction) const { return !is_since(prediction, lost_at_); }
 
   PrefixHoldings& holdings() { return holdings_; }
   const PrefixHoldings& holdings() const { return holdings_; }
@@ -94,9 +119,15 @@ class ReplicaPrefixes {
   Tokens granularity() const { return granularity_; }
 
  private:
+  static constexpr unsigned misses_of_empty = 3;
   static constexpr double prior = 5120;  // Tokens of predictions that came true.
   static constexpr double fades = 0.986;  // Half of a prediction's weight after 50 of them.
 
+  static bool is_since(const PrefixPrediction& prediction, std::uint32_t then) {
+    return static_cast<std::int32_t>(prediction.entered - then) > 0;
+  }
+  bool started_anew(const EngineSigns& signs);
+  bool found_nothing(const EngineSigns& signs, std::uint32_t now);
   void learn_granularity(Tokens cached);
   void learn_capacity(const PrefixPrediction& prediction, Tokens cached);
 
@@ -107,6 +138,13 @@ class ReplicaPrefixes {
   unsigned misses_ = 0;
   std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
   bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
+  std::uint32_t wiped_at_ = 0;           ///< By the clock of prompts.
+  std::uint32_t lost_at_ = 0;            ///< The same, for another reason than misses.
+  EngineSigns signs_;                    ///< The latest of each kind.
+  std::uint32_t found_since_ = 0;        ///< Since then the engine has found nothing, by its page.
+  std::optional<double> looked_up_then_;  ///< Tokens that it had looked up by then.
+  unsigned unproven_ = 0;                ///< So many large predictions since then were answered without a report,
+  unsigned unproven_before_ = 0;         ///< and so many before the page that came last.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
   Tokens granularity_ = 1, divides_ = 0;

@@ -69,12 +69,14 @@ void add_sim_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 1.0));
   sim->add_option("--cached-tokens", s.cache_report,
                   "What usage says of prompt tokens found by --prefix-cache: exact (default), none (vLLM without "
-                  "--enable-prompt-tokens-details), half of them (wrong), or coarse (whole pages of 64)")
+                  "--enable-prompt-tokens-details), half of them (wrong), coarse (whole pages of 64), or nonzero (no count where it is 0, "
+                  "as SGLang)")
       ->transform(CLI::CheckedTransformer(
                       std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
                                                                  {"none", engine::CacheReport::none},
                                                                  {"half", engine::CacheReport::half},
-                                                                 {"coarse", engine::CacheReport::coarse}})
+                                                                 {"coarse", engine::CacheReport::coarse},
+                                                                 {"nonzero", engine::CacheReport::nonzero}})
                       .description(""));
   sim->add_flag("--thoughts", s.thoughts,
                 "No later prompt finds an answer in the KV cache, as where a chat template leaves out the thoughts");

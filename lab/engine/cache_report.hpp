@@ -11,6 +11,7 @@ enum class CacheReport : std::uint8_t {
   none,    ///< Nothing is said, as by vLLM without --enable-prompt-tokens-details.
   half,    ///< Half of them: a wrong report.
   coarse,  ///< Whole pages of 64 tokens only.
+  nonzero,  ///< Nothing is said where nothing was found, as by SGLang and many versions of vLLM.
 };
 
 /// Returns what is said of `cached` tokens.
@@ -23,6 +24,8 @@ inline std::optional<std::uint64_t> reported_tokens(CacheReport report, std::uin
       return cached / 2;
     case CacheReport::coarse:
       return cached / page * page;
+    case CacheReport::nonzero:
+      return cached > 0 ? std::optional(cached) : std::nullopt;
     case CacheReport::exact:
       break;
   }

@@ -256,7 +256,8 @@ constinit const SeriesText prefix_error_series{
 constinit const SeriesText prefix_wipes_series{
     "weir_prefix_wipes_total",
     "How often the replica's prefix cache was taken to be empty from then on. missed: of three large predictions in a "
-    "row nothing came true. down: connections were refused. restarted: the engine's process is another one."};
+    "row nothing came true, by its answers or by its page. down: connections were refused. restarted: the engine's "
+    "process is another one. flushed: a request through weir emptied it. asleep: the engine says that it sleeps."};
 constinit const SeriesText prefix_held_series{"weir_prefix_held_tokens",
                                               "Tokens that the replica's prefix cache is believed to hold."};
 constinit const SeriesText prefix_capacity_series{

@@ -37,7 +37,6 @@ struct EngineFigures {
   std::string version,
       model;  ///< Printable and bounded; "" means unknown. `model` is the first that it serves.
   std::optional<std::uint64_t> kv_tokens, max_context;
-  std::optional<double> started;  ///< When its process began, in seconds of the Unix clock.
 
   std::optional<EngineLoad> load;
   std::optional<std::chrono::duration<double>> reading_took;  ///< The last page took so long, whether it came or not.

@@ -136,6 +136,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     if (moved || (down && !one.was_down)) replica.state->engine.set({});
     // The limits of an engine that is down stay, or the replica would look as if it could hold anything.
     if (moved || (one.was_down && !down)) pool.balancer->health().engine_told(replica.key, {});
+    if (moved) pool.balancer->health().cache_told(replica.key, {.another = true});
     if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
     one.asked = std::move(asked);
     one.was_out = out;
@@ -194,7 +195,8 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const auto known = replica.state->engine.get();
     auto figures = known;
     take_page(plan, reading, one, figures, now);
-    if (reading.metrics && reading.metrics->started) figures.started = reading.metrics->started;
+    if (reading.metrics && reading.metrics->is_page)
+      plan.books->health().cache_told(replica.key, signs_of(*reading.metrics));
     testify(plan, reading, one, now);
     // An engine that did not tell what it is is asked again with the next page.
     if (reading.identified) {
@@ -214,8 +216,16 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
                      "replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
                      figures.model);
     }
-    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context, figures.started});
+    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context});
     replica.state->engine.set(std::move(figures));
+  }
+
+  static balancer::EngineSigns signs_of(const EnginePage& page) {
+    return {.started = page.started,
+            .worked = page.load.counters,
+            .looked_up = page.load.prefix_queries,
+            .found = page.load.prefix_hits,
+            .asleep = page.asleep};
   }
 
   void take_page(const ReadingPlan& plan, const Reading& reading, OneEngine& one, EngineFigures& figures,

@@ -243,8 +243,9 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   client_.set_deadline(metrics::Moment::max());
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
-  message.facts = std::make_shared<const metrics::wire::RequestFacts>(
-      message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish());
+  auto facts = message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
+  facts.empties_cache = metrics::wire::empties_cache(head.method, head.path);
+  message.facts = std::make_shared<const metrics::wire::RequestFacts>(std::move(facts));
   if (wants_prefix) take_prefix(inspector, logs_prefixes);
   co_return End::whole;
 }

@@ -1,6 +1,7 @@
 #include "metrics/wire/dialects/dialect.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
@@ -81,6 +82,16 @@ Api api_of(std::string_view method, std::string_view path) {
     if (!path.empty() && dialect->route(path).path == path) return dialect->api;
   }
   return Api::other;
+}
+
+bool empties_cache(std::string_view method, std::string_view path) {
+  static constexpr std::array<std::string_view, 10> paths{
+      // vLLM and Aphrodite. An engine that wakes has given its cache away when it went to sleep.
+      "/reset_prefix_cache", "/sleep", "/wake_up",
+      // SGLang. New weights empty the cache unless the request says otherwise.
+      "/flush_cache", "/release_memory_occupation", "/resume_memory_occupation", "/update_weights_from_disk",
+      "/update_weights_from_tensor", "/update_weights_from_distributed", "/update_weights_from_ipc"};
+  return (method == "POST" || method == "GET") && std::ranges::find(paths, path) != paths.end();
 }
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {

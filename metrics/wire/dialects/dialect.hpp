@@ -82,6 +82,8 @@ const Dialect& dialect_of(Api api);
 /// Tells the API by method and path (without query and prefix); `other` if no dialect has the route. TGI and SGLang
 /// share /generate. Here it is TGI's, and RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
 Api api_of(std::string_view method, std::string_view path);
+/// Returns true for the requests by which operators empty an engine's prefix cache, or have the engine sleep or wake.
+bool empties_cache(std::string_view method, std::string_view path);
 
 /// Reads an event's data. 64 bytes behind it must be readable. It uses one parser per thread.
 void read_event(Api api, std::string_view data, EventFacts& facts);

@@ -58,6 +58,7 @@ struct RequestFacts {
   std::uint32_t user_messages = 0;
   Api api = Api::other;
   bool gives_work = true;    ///< A POST. A GET or an OPTIONS gives the engine no tokens to work on.
+  bool empties_cache = false;  ///< An engine that answers it well has an empty prefix cache: see dialects/dialect.hpp.
   bool model_twice = false;  ///< The outermost object has two members of that name, without regard to case.
   bool stream = false;       ///< The client asked for an event stream.
   bool greedy = false;       ///< Asks for temperature 0; on TGI's route it has no option that only sampling uses.

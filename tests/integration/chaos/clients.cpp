@@ -61,8 +61,19 @@ class Asking {
     }
   }
 
+  /// Half of the prompts begin as others do, and some are large.
+  std::string some_prompt() {
+    if (dice_.chance(0.02)) return std::string(dice_.between(200'000, 1'500'000), 'p');
+    std::string prompt;
+    if (dice_.chance(0.5)) {
+      const std::string family(1, static_cast<char>('a' + dice_.below(4)));
+      for (std::size_t part = dice_.between(50, 1500); part > 0; --part) prompt += family + std::to_string(part % 7) + " ";
+    }
+    return prompt + seen_.id + std::string(dice_.between(5, 400), 'p');
+  }
+
   void send(HttpClient& client) {
-    const std::string prompt(dice_.chance(0.02) ? dice_.between(200'000, 1'500'000) : dice_.between(5, 400), 'p');
+    const std::string prompt = some_prompt();
     const auto body = !streams_           ? whole_chat_body(prompt)
                       : dice_.chance(0.3) ? chat_body_with_usage(prompt)
                                           : chat_body(prompt);

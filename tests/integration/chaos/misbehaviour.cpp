@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "tests/integration/chaos/dice.hpp"
@@ -121,6 +122,21 @@ void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
   }
 }
 
+/// Machines report what they found in their caches well, or leave out a count of 0, or report nothing. Some reports make
+/// no sense.
+std::optional<std::size_t> cached_of(std::size_t prompt, const std::string& machine, Dice& dice) {
+  if (dice.chance(0.02)) return prompt + dice.between(1, 1'000'000);
+  const std::size_t found = dice.chance(0.3) ? 0 : dice.below(prompt) / 16 * 16;
+  switch (machine.back() % 3) {
+    case 0:
+      return found;
+    case 1:
+      return found > 0 ? std::optional(found) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& machine) {
@@ -128,7 +144,10 @@ StreamScript script_for(std::uint64_t seed, const std::string& id, const std::st
   const auto tokens = id.ends_with(long_answer) ? 30'000
                       : dice.chance(0.05)       ? dice.between(200, 2000)
                                                 : dice.between(2, 40);
-  return vllm_chat(tokens, 31, id + "-" + machine + "-");
+  const auto prompt = dice.between(20, 4000);
+  auto script = vllm_chat(tokens, prompt, id + "-" + machine + "-");
+  report_cached(script, cached_of(prompt, machine, dice));
+  return script;
 }
 
 void Misbehaving::at_head(Exchange& exchange) {

@@ -51,6 +51,8 @@ bool had_no_memory(const Line& line) {
 /// The memory was spent within the request's head, so that weir knows neither its name nor its key.
 bool is_nameless(const Line& line) { return !has(line, "client_id") && had_no_memory(line); }
 
+double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
+
 /// Returns what is wrong with what weir says of a request, or "".
 std::string disagreement(const Seen& seen, const Line& line) {
   const auto outcome = member(line, "outcome");
@@ -58,6 +60,7 @@ std::string disagreement(const Seen& seen, const Line& line) {
   const bool kept_out = !reached_a_replica(line) && member(line, "status") == "401";
   if (is_nameless(line) && seen.status == 503) return "";  // Its key has not been looked at.
   if (kept_out != (seen.key != Seen::Key::right)) return kept_out ? "a right key was refused" : "no key was needed";
+  if (number(line, "prefix_predicted") > number(line, "prefix_best")) return "more was predicted than the best has";
   if (unread && is_measured(line)) return "something was measured of what was not read";
   if (seen.wrong) return "the client has bytes that the replica did not send so";
   if (seen.end == Seen::End::left) return "";
@@ -77,16 +80,17 @@ std::string disagreement(const Seen& seen, const Line& line) {
   return "";
 }
 
-double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
-
 /// The sums over the log lines of the primaries, of one replica or of all.
 struct Sums {
   std::map<std::string, double> of_outcomes;
   std::map<std::pair<std::string, std::string>, double> of_apis;
   double requests = 0, first_tokens = 0, client_first_tokens = 0, durations = 0, waits = 0, prompt_tokens = 0;
   double output_tokens = 0, sent_again = 0, without_memory = 0;
+  double prefix_predicted = 0, prefix_best = 0;
 
   void add(const Line& line) {
+    prefix_predicted += number(line, "prefix_predicted");
+    prefix_best += number(line, "prefix_best");
     const auto outcome = member(line, "outcome");
     ++requests;
     ++of_outcomes[outcome];
@@ -265,6 +269,17 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const Na
                    metrics.sum("weir_retries_total", {{"role", "primary"}, {"reason", "stale_connection"}}),
                sums.sent_again, "weir_retries_total but for stale_connection", {{"role", "primary"}});
   page.may_have_begun_anew(false);
+  if (!names.any_has_left()) {
+    // An attempt that was followed by another one stands in no line.
+    const auto tokens = [&](const char* kind) { return metrics.sum("weir_prefix_tokens_total", {{"kind", kind}}); };
+    const auto at_most = [&](double less, double more, const std::string& what) {
+      if (less > more) page.differs(more, less, what, {});
+    };
+    at_most(sums.prefix_predicted, tokens("predicted"), "prefix_predicted of the log, at most");
+    at_most(sums.prefix_best, tokens("best"), "prefix_best of the log, at most");
+    at_most(tokens("predicted"), tokens("best"), "predicted tokens, at most the best");
+    at_most(tokens("best"), tokens("looked_up"), "the best replicas' tokens, at most those looked up");
+  }
   // A key's share is as large as all of the memory where that is small, so either limit may be the first.
   page.differs(metrics.sum("weir_limit_hits_total", {{"limit", "buffer_memory"}}) +
                    metrics.sum("weir_limit_hits_total", {{"limit", "buffer_share"}}),

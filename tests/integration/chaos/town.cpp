@@ -56,7 +56,9 @@ Town::Town(std::uint64_t seed) : seed_(seed), dice_(seed, "town") {
 
 void Town::start_simulated() {
   simulated_ =
-      std::make_unique<SimulatedReplica>(std::vector<std::string>{"--step-ms", "2", "--model", "m"}, simulated_port_);
+      std::make_unique<SimulatedReplica>(std::vector<std::string>{"--step-ms", "2", "--model", "m", "--prefix-cache",
+                                                                  "blocks", "--cached-tokens", "nonzero"},
+                                         simulated_port_);
 }
 
 /// Everything but the simulated replica may differ from one reload to the next.
@@ -74,6 +76,8 @@ WeirSettings Town::settings() {
   }
   pool.more = {{"policy", one_of({R"("least_queued_tokens")", R"("round_robin")", R"("power_of_two")", R"("random")"})},
                {"queue", one_of({"0", "4", "64"})},
+               {"prefix_aware", one_of({"true", "true", "true", "false"})},
+               {"max_queued_tokens", one_of({"3000", "100000"})},
                {"queue_time", one_of({"0.2", "2"})},
                {"queue_time_down", "1"}};
   auto all = with_admin({.pools = {pool}}, admin_);

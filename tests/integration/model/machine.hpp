@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ class Machine {
   void start();
   void answer(integration::Exchange& exchange);
   void look_for_secrets(const integration::ReceivedRequest& request);
+  std::optional<std::size_t> found();
   void stream(integration::Exchange& exchange, const std::string& id, bool lasts);
   /// Waits while `why()`, unless all is over.
   template <class Why>
@@ -64,7 +66,7 @@ class Machine {
   const bool has_key_;
   const std::uint16_t port_;
   const unsigned host_;
-  std::atomic<bool> hangs_{false}, fails_{false}, ends_{false};
+  std::atomic<bool> hangs_{false}, fails_{false}, ends_{false}, warm_{false};
   bool always_well_ = true;
   std::unique_ptr<integration::ScriptedReplica> peer_;
 };

@@ -256,6 +256,9 @@ bool Stage::await_out() {
     any = true;
     if (!look([&] { return !is_up(one->name); }, 30s))
       throw Violation("I7: " + one->name + " is dead or hangs, and is up 30 s later");
+    const auto held = [&] { return page().metrics.sum("weir_prefix_held_tokens", {{"replica", one->name}}); };
+    if (machine(*one).is_dead() && !look([&] { return held() == 0; }, 5s))
+      throw Violation("I14: " + one->name + " is dead, and is believed to hold " + std::to_string(held()) + " tokens");
   }
   return any;
 }

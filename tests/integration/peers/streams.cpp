@@ -110,6 +110,13 @@ std::string get(std::string_view target, std::string_view fields) {
   return "GET " + std::string(target) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(fields) + "\r\n";
 }
 
+void report_cached(StreamScript& script, std::optional<std::size_t> tokens) {
+  static constexpr std::string_view begin = "\"usage\":{";
+  if (!tokens) return;
+  script.usage.insert(script.usage.find(begin) + begin.size(),
+                      "\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(*tokens) + "},");
+}
+
 std::string chat_body(std::string_view prompt, std::string_view model) {
   return "{\"model\":\"" + std::string(model) + "\",\"messages\":[{\"role\":\"user\",\"content\":\"" +
          std::string(prompt) + "\"}],\"stream\":true,\"max_tokens\":256}";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ struct StreamScript {
 /// Returns a stream of vLLM's /v1/chat/completions: a role chunk, `tokens` - 1 chunks with text, and an empty one with
 /// the finish (the EOS token). `tag` goes into every text, so that no two streams are alike.
 StreamScript vllm_chat(std::size_t tokens, std::size_t prompt_tokens = 31, std::string_view tag = "w");
+/// Has the usage of a stream tell so many cached tokens; nothing, as vLLM and SGLang may, without a count.
+void report_cached(StreamScript& script, std::optional<std::size_t> tokens);
 /// Returns a stream of vLLM's /v1/completions, which has no role chunk.
 StreamScript vllm_completions(std::size_t tokens, std::size_t prompt_tokens = 5);
 /// Returns a stream of TGI's /generate_stream with details: exactly one event a token, no marker.

@@ -14,12 +14,12 @@ namespace {
 std::string page(const std::string& text) { return answer("200 OK", text, "text/plain; version=0.0.4"); }
 std::string json_answer(const std::string& text) { return answer("200 OK", text); }
 
-std::string vllm_page(int running, int waiting, int made) {
+std::string vllm_page(int running, int waiting, int made, const std::string& more = "") {
   return page("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} " +
               std::to_string(running) + "\nvllm:num_requests_waiting{engine=\"0\"} " + std::to_string(waiting) +
               "\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:prefix_cache_queries_total 400\n"
               "vllm:prefix_cache_hits_total 100\nvllm:generation_tokens_total " +
-              std::to_string(made) + "\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n");
+              std::to_string(made) + "\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n" + more);
 }
 
 class EngineFigures : public testing::Test {
@@ -36,7 +36,22 @@ class EngineFigures : public testing::Test {
       ++probes_failed;
       return exchange.send(answer("500 Internal Server Error", ""));
     }
-    play(exchange, vllm_chat(3));
+    if (exchange.request().target == "/flush_cache") return exchange.send(answer(flushes ? "200 OK" : "400 Busy", ""));
+    play(exchange, vllm_chat(3, 1500));
+  }
+  /// Has the replica compute a prompt. Returns when weir believes that the replica holds it.
+  static void serve_a_prompt(const WeirUnderTest& weir) {
+    std::string prompt;
+    for (int i = 0; i < 1000; ++i) prompt += "river ";
+    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body(prompt))).status, 200u);
+    weir.metrics_when("the prompt to be held", [](const auto& now) { return now.sum("weir_prefix_held_tokens") > 0; });
+  }
+  static void is_wiped(const WeirUnderTest& weir, const std::string& why) {
+    const auto now = weir.metrics_when("the replica to hold nothing", [](const MetricsPage& page) {
+      return page.sum("weir_prefix_held_tokens") == 0;
+    });
+    for (const auto* reason : {"missed", "down", "restarted", "flushed", "asleep"})
+      EXPECT_EQ(now.sum("weir_prefix_wipes_total", {{"reason", reason}}), reason == why ? 1 : 0) << reason;
   }
 
   WeirSettings settings() {
@@ -52,6 +67,7 @@ class EngineFigures : public testing::Test {
   }
 
   std::atomic<int> probes_failed{0};
+  std::atomic<bool> flushes{true};
   ScriptedReplica replica;
 };
 
@@ -158,6 +174,37 @@ TEST_F(EngineFigures, CountersThatMoveAreLifeWhateverTheProbeSays) {
     return now.sum("weir_replica_state", {{"state", "down"}}) == 1;
   });
   weir.wait_until_said("is down");
+}
+
+TEST_F(EngineFigures, AnEngineThatSleepsIsBelievedToHoldNothing) {
+  const std::string state = "vllm:engine_sleep_state{engine=\"0\",sleep_state=\"awake\"} ";
+  replica.has_page("/metrics", vllm_page(3, 1, 10, state + "1.0\n"));
+  const WeirUnderTest weir(settings());
+  with_figures(weir);
+  serve_a_prompt(weir);
+  replica.has_page("/metrics", vllm_page(3, 1, 10, state + "0.0\n"));
+  is_wiped(weir, "asleep");
+}
+
+TEST_F(EngineFigures, CountersThatFallAreARestart) {
+  const WeirUnderTest weir(settings());
+  with_figures(weir);
+  serve_a_prompt(weir);
+  replica.has_page("/metrics", vllm_page(3, 1, 9));
+  is_wiped(weir, "restarted");
+}
+
+TEST_F(EngineFigures, AFlushThroughWeirIsKnownOnceItIsAnsweredWell) {
+  auto open = settings();
+  open.server = {{"paths", R"(["default", "/flush_cache"])"}};
+  const WeirUnderTest weir(open);
+  serve_a_prompt(weir);
+  flushes = false;
+  EXPECT_EQ(fetch(weir.port(), post("/flush_cache", "{}")).status, 400u);
+  EXPECT_GT(weir.metrics().sum("weir_prefix_held_tokens"), 0);
+  flushes = true;
+  EXPECT_EQ(fetch(weir.port(), post("/flush_cache", "{}")).status, 200u);
+  is_wiped(weir, "flushed");
 }
 
 TEST_F(EngineFigures, AReplicaWithoutAPageIsAskedOnceAndWeirSaysSo) {

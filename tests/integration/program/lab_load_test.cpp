@@ -194,11 +194,15 @@ TEST(LabSim, FindsWhatItHadUntilItIsFlushedAndUnderTheSameSalt) {
 }
 
 TEST(LabSim, SaysOfItsCacheWhatItIsToldToSay) {
-  const std::pair<const char*, std::optional<double>> table[]{{"exact", 96}, {"none", {}}, {"half", 48}, {"coarse", 64}};
-  for (const auto& [report, told] : table) {
+  struct Row {
+    const char* report;
+    std::optional<double> cold, warm;
+  };
+  const Row table[]{{"exact", 0, 96}, {"none", {}, {}}, {"half", 0, 48}, {"coarse", 0, 64}, {"nonzero", {}, 96}};
+  for (const auto& [report, cold, warm] : table) {
     const SimulatedReplica replica({"--speed", "20", "--prefix-cache", "blocks", "--cached-tokens", report});
-    cached_tokens(replica, "");
-    EXPECT_EQ(cached_tokens(replica, ""), told) << report;
+    EXPECT_EQ(cached_tokens(replica, ""), cold) << report;
+    EXPECT_EQ(cached_tokens(replica, ""), warm) << report;
     EXPECT_EQ(number(json_lines(read_file(replica.log())).at(1), "cached_tokens"), 96);
   }
 }

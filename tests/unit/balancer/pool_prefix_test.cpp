@@ -197,6 +197,52 @@ TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
   EXPECT_TRUE(std::holds_alternative<Waiting>(offer(3, 2100, 2, {}, named("new"))));
 }
 
+/// The pool's limit bounds what its replicas have to compute, wherever a prompt goes: the replica that holds it may be
+/// full.
+TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
+  constexpr Tokens most = 3000;
+  std::size_t elsewhere = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    std::mt19937_64 random(seed);
+    specs.clear();
+    for (const char* name : {"a", "b", "c"}) specs.push_back(replica(name));
+    for (auto& spec : specs) spec.max_in_flight = 1 + random() % 3;
+    begin(0, {});
+    PoolLimits limits;
+    limits.max_queued_tokens = most;
+    limits.queue = random() % 2 ? 0 : 8;
+    pool->set_limits(limits, at(0));
+    std::vector<Lease> leases;
+    const auto keep = [&](Lease lease) {
+      const auto known = lease.prefix_tokens();
+      elsewhere += known && known->predicted < known->best;
+      leases.push_back(std::move(lease));
+    };
+    for (int step = 0; step < 300; ++step) {
+      const double now = 1 + 0.01 * step;
+      if (random() % 2) {
+        const Tokens tokens = 64 * (1 + random() % 46);
+        auto offered = offer(random() % 5, tokens, now, {}, limits.queue > 0 ? named("one") : nullptr);
+        if (auto* const admitted = std::get_if<Admitted>(&offered)) keep(std::move(admitted->lease));
+      } else if (!leases.empty()) {
+        const std::size_t which = random() % leases.size();
+        leases[which].first_token(at(now));
+        if (random() % 2) {
+          leases[which].end(LeaseEnd(EndCause::answered), at(now));
+          leases.erase(leases.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+      }
+      while (!sink.all.empty()) keep(sink.take().second);
+      Tokens queued = 0;
+      for (ReplicaIndex i = 0; i < 3; ++i) queued += load(i, now).prefill_left;
+      ASSERT_LE(queued, most) << "seed " << seed << ", step " << step;
+    }
+    leases.clear();
+    sink.all.clear();
+  }
+  EXPECT_GT(elsewhere, 10u) << "Some went to a replica that holds less of them than another.";
+}
+
 TEST_F(PoolPrefix, AClientThatIsRefusedComesBackWithWhatIsToBeComputed) {
   specs.push_back(replica("a"));
   specs[0].max_in_flight = 1;
@@ -268,9 +314,7 @@ TEST_F(PoolPrefix, ReplicasThatRefuseConnectionsOrHaveStartedAnewHoldNothing) {
 
   const ReplicaIndex next = serve(2, 2000, 4);
   const auto tell = [&](double started) {
-    EngineLimits limits;
-    limits.started = started;
-    pool->health().engine_told(pool->figures().key(next), limits);
+    pool->health().cache_told(pool->figures().key(next), {.started = started});
   };
   tell(1000);
   tell(1000);
@@ -280,6 +324,25 @@ TEST_F(PoolPrefix, ReplicasThatRefuseConnectionsOrHaveStartedAnewHoldNothing) {
   EXPECT_EQ(held_by(next), 0u);
   const auto& wipes = load(next, 5).prefix.wipes;
   EXPECT_EQ(wipes[static_cast<std::size_t>(PrefixWipe::restarted)], 1u);
+}
+
+/// A request that empties a cache says so when the replica has answered it well, and of that replica alone.
+TEST_F(PoolPrefix, AReplicaThatIsFlushedThroughThePoolHoldsNothing) {
+  for (const auto cause : {EndCause::answered, EndCause::client_erred, EndCause::replica_failed}) {
+    specs.clear();
+    begin(2);
+    const ReplicaIndex home = serve(1, 2000, 1);
+    RequestFacts flush = prompt_of(0);
+    flush.empties_cache = true;
+    const std::vector<Serial> only{pool->figures().key(1 - home).serial};
+    Lease lease = admitted(pool->offer({shared(flush), only}, at(2)));
+    ASSERT_EQ(lease.replica(), home);
+    EXPECT_EQ(load(home, 2).prefix_held, 2000u) << "It is not empty yet.";
+    lease.end(LeaseEnd(cause), at(3));
+    const bool emptied = cause == EndCause::answered;
+    EXPECT_EQ(load(home, 3).prefix_held, emptied ? 0u : 2000u);
+    EXPECT_EQ(load(home, 3).prefix.wipes[static_cast<std::size_t>(PrefixWipe::flushed)], emptied ? 1u : 0u);
+  }
 }
 
 TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWent) {

@@ -62,6 +62,10 @@ TEST(CacheReport, SaysWhatItIsToSay) {
   EXPECT_EQ(reported_tokens(CacheReport::none, 208), std::nullopt);
   EXPECT_EQ(reported_tokens(CacheReport::half, 208), 104u);
   EXPECT_EQ(reported_tokens(CacheReport::coarse, 208), 192u);
+  EXPECT_EQ(reported_tokens(CacheReport::coarse, 48), 0u);
+  EXPECT_EQ(reported_tokens(CacheReport::nonzero, 208), 208u);
+  EXPECT_EQ(reported_tokens(CacheReport::nonzero, 0), std::nullopt);
+  EXPECT_EQ(reported_tokens(CacheReport::exact, 0), 0u);
 }
 
 /// Returns the time to the first token of each of the prompts, one after the other, and how much of it was cached.

@@ -18,6 +18,17 @@ TEST(Dialects, StandInTheOrderOfTheirApis) {
   }
 }
 
+TEST(Dialects, KnowTheRequestsThatEmptyACache) {
+  for (const auto* path : {"/reset_prefix_cache", "/sleep", "/wake_up", "/flush_cache", "/update_weights_from_disk"}) {
+    EXPECT_TRUE(empties_cache("POST", path)) << path;
+    EXPECT_TRUE(empties_cache("GET", path)) << path;
+    EXPECT_FALSE(empties_cache("OPTIONS", path)) << path;
+    EXPECT_EQ(api_of("POST", path), Api::other) << path;
+  }
+  for (const auto* path : {"", "/", "/v1/chat/completions", "/flush_cache/", "/x/flush_cache", "/is_sleeping"})
+    EXPECT_FALSE(empties_cache("POST", path)) << path;
+}
+
 TEST(Dialects, ShareARouteOnlyWhereTheBodyTellsThemApart) {
   std::map<std::string_view, const Dialect*> first_of;
   for (const Dialect* dialect : dialects::all) {
