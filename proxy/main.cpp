@@ -207,7 +207,7 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   command
       ->add_option(
           "--margins", options.margins,
-          "So much worse b may be and still be not_worse: ttft=10%,tpot=5%,misses=x1.2,errors=0.2%,mean_tokens=5%")
+          "So much worse b may be and still be not_worse: ttft=10%,tpot=5%,misses=x1.2/0.2%,errors=0.2%,mean_tokens=5%")
       ->delimiter(',')
       ->type_name("NAME=SHARE")
       ->allow_extra_args(false);

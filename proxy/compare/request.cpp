@@ -75,6 +75,12 @@ std::optional<double> share(std::string_view text) {
   return value > 0 && value <= 10 ? std::optional(value) : std::nullopt;
 }
 
+/// Reads 0.2% or 0.002, between 0 and 1.
+std::optional<double> share_of_requests(std::string_view text) {
+  const auto value = text.starts_with('x') ? std::nullopt : share(text);
+  return value && *value <= 1 ? value : std::nullopt;
+}
+
 /// Fills a request step by step, up to the first problem.
 class Reading {
  public:
@@ -259,15 +265,22 @@ class Reading {
   bool margins() {
     for (const std::string_view text : options_.margins) {
       const auto equals = text.find('=');
-      double* const known = margin_of(request_.margins, text.substr(0, equals));
-      const auto value = equals == std::string_view::npos ? std::nullopt : share(text.substr(equals + 1));
-      if (!known || !value) {
+      const auto name = text.substr(0, equals);
+      double* const known = margin_of(request_.margins, name);
+      auto ratio = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);
+      const auto slash = name == "misses" ? ratio.find('/') : std::string_view::npos;
+      const bool has_points = slash != std::string_view::npos;
+      const auto points = has_points ? share_of_requests(ratio.substr(slash + 1)) : std::nullopt;
+      if (has_points) ratio = ratio.substr(0, slash);
+      const auto value = share(ratio);
+      if (!known || !value || (has_points && !points)) {
         return refuse(
             problem("--margins", text,
                     "must be ttft, tpot, misses, errors or mean_tokens, and how much worse that may be, such as "
-                    "tpot=5%, misses=x1.2 or errors=0.2%"));
+                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%"));
       }
       *known = *value;
+      if (points) request_.margins.miss_points = *points;
     }
     return true;
   }

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "metrics/compare/comparison/gate.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 #include "tests/bench/command_line.hpp"
 #include "tests/bench/tally.hpp"
 #include "tests/bench/twin_simulation.hpp"
@@ -20,7 +22,7 @@ struct Options {
   std::size_t windows = 1000, truth_arrivals = 100, truth_runs = 40;
   std::vector<double> minutes{20, 30, 60}, drifts{60, 300};
   double load = 0.6, step = 1.05;
-  std::vector<std::string> parts{"same", "slower", "stalls", "sample"};
+  std::vector<std::string> parts{"same", "slower", "stalls", "sample", "gate", "minorities"};
 };
 
 struct Bench {
@@ -232,6 +234,113 @@ void sample(const Bench& bench) {
   }
 }
 
+/// Returns a limit of TTFT that this share of the primary's requests is above, in seconds.
+double ttft_above(double share, const Bench& bench, const Drift& drift) {
+  std::vector<double> times;
+  for (std::uint64_t run = 0; run < 10; ++run) {
+    for (const Answer& answer : serve(Engine{}, drift, bench.trace, bench.arrivals(8'000 + run), seed_of(run, 103)))
+      times.push_back(answer.ttft);
+  }
+  return compare::statistics::quantile(std::span(times), 1 - share);
+}
+
+const Verdict& verdict_of(const Comparison& comparison, Metric metric) {
+  return *std::ranges::find(comparison.verdicts, metric, &Verdict::metric);
+}
+
+/// What the gate said of windows of one kind.
+struct Gates {
+  std::size_t windows = 0, pass = 0, by_ratio = 0, worse = 0;
+  std::map<std::string, std::size_t> open;  ///< By the guardrail that was not known.
+
+  void add(const Comparison& comparison) {
+    const auto gate = compare::comparison::gate_of(comparison);
+    const Verdict& misses = verdict_of(comparison, Metric::slo);
+    ++windows;
+    worse += gate.word == compare::comparison::Gate::worse;
+    if (gate.word == compare::comparison::Gate::pass) {
+      ++pass;
+      by_ratio += misses.finding != Finding::not_worse ||
+                  compare::statistics::is_below_worse_margin(compare::comparison::effect_of(misses));
+    }
+    for (const std::string& sentence : gate.unknown) ++open[sentence.substr(0, sentence.find(':'))];
+  }
+  double share(std::size_t count) const { return 100 * static_cast<double>(count) / static_cast<double>(windows); }
+};
+
+void gate(const Bench& bench) {
+  std::printf(
+      "\nThe gate of equal twins with an objective for TTFT, by the share of the primary's requests that miss it; %zu "
+      "windows. `ratio`: passes if points did not count.\n\n"
+      "| misses | drift | window | passes | ratio | stopped | not known |\n|---:|---|---|---:|---:|---:|---|\n",
+      bench.options.windows);
+  for (const double share : {0.003, 0.01, 0.025, 0.1}) {
+    for (const double time_s : bench.options.drifts) {
+      const Drift drift{.sd = time_s > 0 ? 0.02 : 0, .time_s = std::max(time_s, 1.0)};
+      const config::Slo slo{"chat", "chat", {}, config::Seconds(ttft_above(share, bench, drift)), {}, {}};
+      std::map<double, Gates> gates;
+      for (std::size_t w = 0; w < bench.options.windows; ++w) {
+        Samples samples = twins_of(bench, Engine{}, drift, bench.arrivals(w + 1), 7'000'000 + w);
+        samples.options.slo = slo;
+        judge(bench, std::move(samples), [&](double minutes, const Comparison& one) { gates[minutes].add(one); });
+      }
+      for (const auto& [minutes, of] : gates) {
+        std::printf("| %.1f %% | %.0f s | %.0f min | %.0f %% | %.0f %% | %.0f %% |", 100 * share, time_s, minutes,
+                    of.share(of.pass), of.share(of.by_ratio), of.share(of.worse));
+        for (const auto& [name, count] : of.open) std::printf(" %s %.0f %%", name.c_str(), of.share(count));
+        std::printf(" |\n");
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
+/// Of the candidate's answers so many take so many times as long, to the first token and by token.
+struct SlowFew {
+  double share, ttft, tpot;
+};
+constexpr SlowFew kinds_of_minorities[] = {{0, 1, 1},     {0.02, 3, 1}, {0.02, 10, 1}, {0.05, 3, 1},
+                                           {0.05, 10, 1}, {0.02, 1, 2}, {0.05, 1, 2}};
+
+void minorities(const Bench& bench) {
+  std::printf(
+      "\nA candidate that serves a few requests more slowly; %zu windows. The medians are about the primary's.\n\n"
+      "| of the requests | TTFT | TPOT | drift | window | `ttft_minority` worse | `tpot_minority` worse | gate worse "
+      "|\n"
+      "|---:|---:|---:|---|---|---:|---:|---:|\n",
+      bench.options.windows);
+  for (const SlowFew& kind : kinds_of_minorities) {
+    for (const double time_s : bench.options.drifts) {
+      const Drift drift{.sd = time_s > 0 ? 0.02 : 0, .time_s = std::max(time_s, 1.0)};
+      Tallies tallies;
+      std::map<double, Gates> gates;
+      for (std::size_t w = 0; w < bench.options.windows; ++w) {
+        const auto arrivals = bench.arrivals(w + 1);
+        const auto a = serve(Engine{}, drift, bench.trace, arrivals, seed_of(9'000'000 + w, 101));
+        auto b = serve(Engine{}, drift, bench.trace, arrivals, seed_of(9'000'000 + w, 102));
+        Random few(seed_of(w, 104));
+        for (Answer& answer : b) {
+          if (few.uniform() >= kind.share) continue;
+          answer.ttft *= kind.ttft;
+          answer.tpot *= kind.tpot;
+          const auto later = static_cast<double>(std::max<std::uint64_t>(answer.output_tokens, 1) - 1);
+          answer.e2e = answer.ttft + answer.tpot * later;
+        }
+        judge(bench, twins(arrivals, a, b), [&](double minutes, const Comparison& one) {
+          tallies[minutes].add(one);
+          gates[minutes].add(one);
+        });
+      }
+      for (const auto& [minutes, tally] : tallies) {
+        std::printf("| %.0f %% | x%g | x%g | %.0f s | %.0f min | %.1f %% | %.1f %% | %.1f %% |\n", 100 * kind.share,
+                    kind.ttft, kind.tpot, time_s, minutes, tally.share(Metric::ttft_minority, Finding::worse),
+                    tally.share(Metric::tpot_minority, Finding::worse), gates[minutes].share(gates[minutes].worse));
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
 void run(const Options& options) {
   Bench bench{options, read_trace_file(options.trace)};
   const double capacity = capacity_of(EngineSettings{}, bench.trace);
@@ -239,7 +348,8 @@ void run(const Options& options) {
   std::printf("A trace of %zu requests. One engine answers %.2f of them a second; load %.2f is %.2f a second.\n",
               bench.trace.size(), capacity, options.load, bench.rate);
   const std::map<std::string, void (*)(const Bench&)> parts{
-      {"same", same}, {"slower", slower}, {"stalls", stalls}, {"sample", sample}};
+      {"same", same}, {"slower", slower}, {"stalls", stalls},
+      {"sample", sample}, {"gate", gate}, {"minorities", minorities}};
   for (const std::string& part : options.parts) parts.at(part)(bench);
 }
 
@@ -249,12 +359,13 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine line("bench_twins", "Verdicts on twins in simulated time: the tables of docs/benchmarks.md",
                    options.trace);
-  line.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
-      ->check(CLI::IsMember({"same", "slower", "stalls", "sample"}));
+  line.add_option("parts", options.parts, "same, slower, stalls, sample, gate, minorities; all by default")
+      ->check(CLI::IsMember({"same", "slower", "stalls", "sample", "gate", "minorities"}));
   line.add("--windows", options.windows, "Windows of each kind", 1, 100'000);
   line.add("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest", 10.0,
            1000.0);
-  line.add("--drift", options.drifts, "Seconds in which a GPU's speed drifts", 1.0, 1e6);
+  line.add("--drift", options.drifts, "Seconds in which a GPU's speed drifts; gate and minorities take 0 as no drift",
+           0.0, 1e6);
   line.add("--load", options.load, "Share of what one engine can do", 0.01, 2.0);
   line.add("--step", options.step, "How long the slower candidate's steps are, beside the primary's", 0.1, 10.0);
   line.add("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found", 1, 100'000);

@@ -11,6 +11,7 @@
 #include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/statistics/change.hpp"
 #include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/minority.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/compare/statistics/share_ratio.hpp"
 
@@ -343,6 +344,7 @@ class Comparing {
   }
   double set_margin_of(statistics::Metric metric) const {
     if (metric == statistics::Metric::output_tokens_mean) return std::max(options_.margin, options_.mean_margin);
+    if (is_minority(metric)) return options_.minority_margin;
     return is_share(metric) || is_tail(metric) ? options_.share_margin : options_.margin;
   }
 
@@ -374,6 +376,7 @@ class Comparing {
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
     verdict.worse_margin = worse_margin_of(metric);
+    if (metric == statistics::Metric::slo) verdict.worse_points = options_.margins.miss_points;
     verdict.count = std::min(values.a.size(), values.b.size());
     verdict.p = std::numeric_limits<double>::quiet_NaN();
     std::ranges::transform(whole.blocks, verdict.blocks.begin(), [](double block) { return statistics::shown(block); });
@@ -401,6 +404,7 @@ class Comparing {
     if (result_.look) verdict.looks = static_cast<unsigned>(look_seconds.size());
     if (!too_short_) {
       verdict.effect = judged.estimate;
+      if (is_share(verdict.metric)) verdict.difference = judged.difference;
       set_figures(verdict, judged);
     } else if ((result_.look || ended_) && !result_.unfilled && !result_.apart) {
       verdict.needs_s = needed_s_;
@@ -451,6 +455,14 @@ class Comparing {
     add(statistics::Metric::tpot_tail, tpot_, tail);
     add_median(statistics::Metric::longest_gap, pairs::values_of(statistics::Metric::longest_gap, pairing_));
     add(statistics::Metric::freezes, pairs::values_of(statistics::Metric::freezes, pairing_), statistics::share_ratio);
+    if (paired()) {
+      for (const auto& [metric, values] : {std::pair(statistics::Metric::ttft_minority, &ttft_),
+                                           std::pair(statistics::Metric::tpot_minority, &tpot_)}) {
+        add(metric, *values, [&](const statistics::SideValues& of, const statistics::Window& window) {
+          return statistics::minority(of, window, statistics::minority_factor(metric));
+        });
+      }
+    }
     find_state();
     decide_family(false);
     decide_family(true);
@@ -568,7 +580,9 @@ statistics::Effect effect_of(const Verdict& verdict) {
           .margin = verdict.margin,
           .worse_margin = verdict.worse_margin,
           .looks = verdict.looks,
-          .sequence = verdict.sequence};
+          .sequence = verdict.sequence,
+          .difference = verdict.difference,
+          .worse_points = verdict.worse_points};
 }
 
 Floor floor_of(const Comparison& same) {

@@ -36,8 +36,9 @@ struct Options {
   /// last request, and may be looked at again and again.
   std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
   std::optional<config::Slo> slo{};
-  /// Margins of medians, of the mean of output tokens, and of shares of requests and tails: shares of a.
-  double margin = 0.02, mean_margin = 0.05, share_margin = 0.20;
+  /// Margins of medians, of the mean of output tokens, of shares of requests and tails, and of what a slower minority
+  /// adds: shares of a.
+  double margin = 0.02, mean_margin = 0.05, share_margin = 0.20, minority_margin = 0.002;
   pairs::FaultMargins fault_margins = pairs::fault_margins;
   Floor floor{};
   statistics::Margins margins{};  ///< For `not_worse`.
@@ -74,6 +75,8 @@ struct Verdict {
   statistics::BlockValues blocks{};                ///< On the estimate's scale; NaN where a block has no values.
   double margin = 0;
   std::optional<double> worse_margin{};  ///< For `not_worse`, where that can be said.
+  std::optional<statistics::Estimate> difference{};  ///< Of a share of requests: b's less a's, with its standard error.
+  std::optional<double> worse_points{};              ///< For `not_worse` as well, of `difference`.
   unsigned looks = 1;  ///< The verdict is that of one of so many looks, and holds for all of them together.
   std::optional<statistics::Sequence> sequence{};  ///< In place of `effect`, with a history: it holds at any look.
   double p = 0;                                    ///< NaN without an interval.
@@ -144,7 +147,7 @@ struct Comparison {
   std::vector<Changed> changes;          ///< Of ttft and tpot; at most one of each.
   std::optional<HistoryUsed> history{};  ///< The figures of medians may be looked at at any time.
   std::optional<Look> look{};            ///< Of the other figures, where the window is not declared.
-  std::vector<Verdict> verdicts;         ///< slo only with an objective.
+  std::vector<Verdict> verdicts;         ///< slo only with an objective, ttft_minority and tpot_minority only of pairs.
   std::vector<Exploration> explorations;
   std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that the verdicts are about.
   pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.

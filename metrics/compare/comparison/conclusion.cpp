@@ -18,12 +18,15 @@ using statistics::Finding;
 using statistics::Metric;
 
 /// The figures of a line, in its order, in words that need no glossary.
-constexpr std::array<std::pair<Metric, std::string_view>, 6> figures{{{Metric::tpot, "TPOT"},
-                                                                      {Metric::ttft, "TTFT"},
-                                                                      {Metric::slo, "SLO misses"},
-                                                                      {Metric::output_tokens_mean, "tokens an answer"},
-                                                                      {Metric::longest_gap, "longest gap"},
-                                                                      {Metric::freezes, "answers that freeze"}}};
+constexpr std::array<std::pair<Metric, std::string_view>, 8> figures{
+    {{Metric::tpot, "TPOT"},
+     {Metric::ttft, "TTFT"},
+     {Metric::slo, "SLO misses"},
+     {Metric::output_tokens_mean, "tokens an answer"},
+     {Metric::longest_gap, "longest gap"},
+     {Metric::freezes, "answers that freeze"},
+     {Metric::ttft_minority, "pairs with a far longer TTFT"},
+     {Metric::tpot_minority, "pairs with a far longer TPOT"}}};
 
 constexpr std::array<std::string_view, pairs::fault_count> fault_words{
     "failed requests", "empty answers", "answers cut at their limit", "calls of tools that are not valid"};
@@ -44,7 +47,7 @@ bool any_fault(const Comparison& comparison, Finding finding) {
 
 /// "from 27.2 to 31.5 ms": both in the unit that suits the larger one.
 std::string values(Metric metric, double a, double b) {
-  if (is_share(metric)) return format("from %.2f to %.2f %%", 100 * a, 100 * b);
+  if (has_shares(metric)) return format("from %.2f to %.2f %%", 100 * a, 100 * b);
   if (metric == Metric::output_tokens_mean) return format("from %.0f to %.0f", a, b);
   // From 0.9995 s on three digits of milliseconds would be 1e+03.
   return std::max(a, b) < 0.9995 ? format("from %.3g to %.3g ms", 1e3 * a, 1e3 * b)
@@ -72,7 +75,7 @@ std::vector<std::string> told_figures(const Comparison& comparison) {
     const auto* const verdict = verdict_of(comparison, metric);
     if (verdict == nullptr || !is_told(*verdict) || !verdict->value_a || !verdict->value_b) continue;
     std::string text = std::string(word) + ' ' + values(metric, *verdict->value_a, *verdict->value_b);
-    if (!is_share(metric) && verdict->estimate) text += " (" + percent(*verdict->estimate) + ')';
+    if (!has_shares(metric) && verdict->estimate) text += " (" + percent(*verdict->estimate) + ')';
     (verdict->finding == Finding::worse ? worse : others).push_back(std::move(text));
   }
   worse.insert(worse.end(), others.begin(), others.end());
@@ -86,7 +89,9 @@ std::string worse_word(const Comparison& comparison) {
   if (slower) return "is slower";
   if (is(comparison, Metric::slo, Finding::worse)) return "misses the objective more often";
   if (is(comparison, Metric::output_tokens_mean, Finding::worse)) return "answers at greater length";
-  return "stalls more often";
+  const bool stalls =
+      is(comparison, Metric::longest_gap, Finding::worse) || is(comparison, Metric::freezes, Finding::worse);
+  return stalls ? "stalls more often" : "is slower for a minority of requests";
 }
 
 /// The guardrails that are not known: "SLO misses and failed requests". Each sentence begins with a name and a colon.

@@ -16,7 +16,9 @@ bool is_guardrail(Metric metric) {
 }
 
 /// These stop b if they are worse, though nobody waits until they are known.
-bool is_watched(Metric metric) { return metric == Metric::longest_gap || metric == Metric::freezes; }
+bool is_watched(Metric metric) {
+  return metric == Metric::longest_gap || metric == Metric::freezes || is_minority(metric);
+}
 
 bool is_safe(Finding finding) {
   return finding == Finding::better || finding == Finding::equivalent || finding == Finding::not_worse;
@@ -26,6 +28,7 @@ bool is_safe(Finding finding) {
 bool hides_worse(const Verdict& verdict) {
   const auto most = verdict.worse_margin;
   if (verdict.finding != Finding::equivalent || !most || verdict.margin <= *most) return false;
+  if (is_below_worse_points(effect_of(verdict))) return false;
   return !verdict.interval || verdict.interval->high > *most;
 }
 

@@ -34,8 +34,8 @@ struct GateResult {
 
 /// Guardrails are failed requests, empty answers, answers cut by length and tool calls, missed objectives where there
 /// is an objective, TTFT, TPOT, and the mean number of output tokens. A kind of fault that no pair tells of, such as
-/// tool calls where nobody calls tools, does not count. The longest gap and freezes stop b if they are worse, but
-/// nobody waits for them; the tails do neither. The result depends on the arguments alone.
+/// tool calls where nobody calls tools, does not count. The longest gap, freezes and slower minorities stop b if
+/// they are worse, but nobody waits for them; the tails do neither. The result depends on the arguments alone.
 GateResult gate_of(const Comparison& comparison, SplitFaults split = SplitFaults::unknown);
 
 }  // namespace weir::metrics::compare::comparison

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "metrics/compare/samples/rfc3339.hpp"
+#include "metrics/compare/statistics/minority.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -18,9 +19,11 @@ std::string_view figure_of(statistics::Metric metric) {
       return "SLO misses";
     case statistics::Metric::ttft:
     case statistics::Metric::ttft_tail:
+    case statistics::Metric::ttft_minority:
       return "TTFT";
     case statistics::Metric::tpot:
     case statistics::Metric::tpot_tail:
+    case statistics::Metric::tpot_minority:
       return "TPOT";
     case statistics::Metric::output_tokens:
       return "Output length";
@@ -58,6 +61,8 @@ std::string movers(const Verdict& verdict, const statistics::Window& window) {
   return "blocks " + name(order[0]) + " and " + name(order[1]) + " moved it most";
 }
 
+std::string points_text(double share) { return format("%+.2f", 100 * share); }
+
 /// "TPOT of fp8 is 8.1 % above that of fp16", or "fp8 missed the objective in 4.30 % of requests, fp16 in 2.40 %: 79.2
 /// % more".
 std::string statement(const Verdict& verdict, const Comparison& comparison) {
@@ -67,8 +72,17 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
   if (!verdict.estimate) return figure + " of " + b + " cannot be set against that of " + a;
   if (is_share(verdict.metric)) {
     const auto of = [](const std::optional<double>& value) { return format("%.2f %%", 100 * value.value_or(0)); };
+    const std::string points = verdict.worse_points && verdict.difference
+                                   ? ", " + points_text(verdict.difference->mean) + " points"
+                                   : std::string();
     return b + " " + predicate(verdict.metric, a) + " in " + of(verdict.value_b) + " of requests, " + a + " in " +
-           of(verdict.value_a) + ": " + (same ? "as often" : share + (less ? " less" : " more"));
+           of(verdict.value_a) + ": " + (same ? "as often" : share + (less ? " less" : " more")) + points;
+  }
+  if (is_minority(verdict.metric)) {
+    return format("%.2f", 100 * verdict.value_b.value_or(0)) + " % of the pairs have a " + figure + " of " + b +
+           format(" more than %.1f times as long as usual beside ", statistics::minority_factor(verdict.metric)) + a +
+           format(", %.2f %%", 100 * verdict.value_a.value_or(0)) + " the other way round: these add " +
+           percent(*verdict.estimate) + " to its mean";
   }
   if (same) return figure + " of " + b + " is that of " + a;
   return figure + " of " + b + " is " + share + (less ? " below" : " above") + " that of " + a;
@@ -86,21 +100,34 @@ std::string extent(const Verdict& verdict, const Comparison& comparison) {
                    comparison.look->number, look_seconds.size());
   }
   if (!verdict.interval) return verdict.estimate ? " (" + basis + ")" : "";
-  return " (95 % interval " + percent(verdict.interval->low) + " to " + percent(verdict.interval->high) + ", " + basis +
-         ")";
+  std::string points;
+  if (verdict.worse_points && verdict.difference) {
+    const auto interval = statistics::interval_of(*verdict.difference, verdict.looks);
+    points = points_text(interval.low) + " to " + points_text(interval.high) + " points, ";
+  }
+  return " (95 % interval " + percent(verdict.interval->low) + " to " + percent(verdict.interval->high) + ", " +
+         points + basis + ")";
 }
 
 std::string conclusion(const Verdict& verdict, bool held_back) {
   const std::string margin = format("the margin of %.1f %%", 100 * verdict.margin);
   if (verdict.finding == statistics::Finding::equivalent) return "inside " + margin;
-  if (verdict.finding == statistics::Finding::not_worse)
-    return format("not worse by %.1f %% or more", 100 * verdict.worse_margin.value_or(0));
+  if (verdict.finding == statistics::Finding::not_worse) {
+    const auto effect = effect_of(verdict);
+    std::string most = format("%.1f %%", 100 * verdict.worse_margin.value_or(0));
+    if (is_below_worse_points(effect)) {
+      const std::string points = format("%.2f points", 100 * *verdict.worse_points);
+      most = is_below_worse_margin(effect) ? most + ", nor by " + points : points;
+    }
+    return "not worse by " + most + " or more";
+  }
   if (verdict.finding != statistics::Finding::inconclusive) return "beyond " + margin;
   if (held_back) {
     return "beyond " + margin +
            format(" if it stood alone (p = %.3f), but not among the metrics tested together (Holm)", verdict.p);
   }
-  return "neither inside nor clearly beyond " + margin;
+  return "neither inside nor clearly beyond " + margin +
+         (verdict.worse_points ? format(", nor clearly below %.2f points", 100 * *verdict.worse_points) : "");
 }
 
 std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparison) {
@@ -144,7 +171,7 @@ std::string shortfall(const Unfilled& unfilled) {
 std::string_view word_for(statistics::Metric metric) {
   static constexpr std::array<std::string_view, statistics::metric_count> words{
       "SLO misses", "TTFT",      "TPOT",        "answer length", "mean answer length",
-      "TTFT tail",  "TPOT tail", "longest gap", "freezes"};
+      "TTFT tail",  "TPOT tail", "longest gap", "freezes",       "TTFT minority",      "TPOT minority"};
   return words[static_cast<std::size_t>(metric)];
 }
 
@@ -164,14 +191,13 @@ std::string why(const pairs::FaultPairs& fault, const Comparison& comparison) {
   const auto& pairs = fault.pairs;
   const auto count = [](std::uint64_t number) { return std::to_string(number); };
   if (pairs.pairs() == 0) return "no pair of answers tells it.";
-  const auto points = [](double share) { return format("%+.2f", 100 * share); };
   const auto interval = pairs.difference();
   const double difference =
       (static_cast<double>(pairs.only_b()) - static_cast<double>(pairs.only_a())) / static_cast<double>(pairs.pairs());
   std::string text = "of " + count(pairs.pairs()) + " pairs, " + count(pairs.only_b()) + " of " + comparison.b +
                      " alone, " + count(pairs.only_a()) + " of " + comparison.a + " alone, " + count(pairs.both()) +
-                     " of both: " + points(difference) + " points (" + points(interval.low) + " to " +
-                     points(interval.high) + " at all looks together)";
+                     " of both: " + points_text(difference) + " points (" + points_text(interval.low) + " to " +
+                     points_text(interval.high) + " at all looks together)";
   if (fault.finding == statistics::Finding::worse || fault.finding == statistics::Finding::better) {
     const bool worse = fault.finding == statistics::Finding::worse;
     const double evidence = worse ? pairs.more_in_b() : pairs.more_in_a();

@@ -38,7 +38,7 @@ std::string with_interval(const std::optional<statistics::Measured>& measured, d
 
 std::string figure(statistics::Metric metric, const std::optional<double>& value) {
   if (!value) return unknown_cell;
-  if (is_share(metric)) return share(value);
+  if (has_shares(metric)) return share(value);
   if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
     return short_number(*value);
   return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);

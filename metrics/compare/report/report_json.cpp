@@ -19,6 +19,9 @@ void write(JsonWriter& json, const comparison::Verdict& verdict) {
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);
   json.key("margin").decimal(verdict.margin).key("worse_margin").decimal(verdict.worse_margin);
+  json.key("worse_points").decimal(verdict.worse_points).key("difference");
+  write(json, verdict.difference ? std::optional(statistics::interval_of(*verdict.difference, verdict.looks))
+                                 : std::nullopt);
   json.key("p").decimal(verdict.p).key("looks");
   if (verdict.sequence) {
     json.null();

@@ -121,6 +121,12 @@ void add_answers(Document& document, const Report& report) {
   document.table(std::move(table));
 }
 
+/// "20 %, or 0.2 points"
+std::string worse_by(const comparison::Verdict& verdict) {
+  return format("%.3g %%", 100 * *verdict.worse_margin) +
+         (verdict.worse_points ? format(", or %.3g points", 100 * *verdict.worse_points) : "");
+}
+
 /// Adds the sentence of each verdict.
 void add_reasons(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
@@ -129,7 +135,7 @@ void add_reasons(Document& document, const Report& report) {
   for (const auto& verdict : comparison.verdicts) {
     table.rows.push_back({std::string(comparison::word_for(verdict.metric)), std::string(name_of(verdict.metric)),
                           format("%.3g %%", 100 * verdict.margin),
-                          verdict.worse_margin ? format("%.3g %%", 100 * *verdict.worse_margin) : unknown_cell,
+                          verdict.worse_margin ? worse_by(verdict) : unknown_cell,
                           std::to_string(verdict.count)});
   }
   document.table(std::move(table));

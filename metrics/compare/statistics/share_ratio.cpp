@@ -41,14 +41,22 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     return std::log(of_b.mean_with(more) / of_a.mean_with(more));
   };
   Ratio ratio{.a = a.whole.mean(), .b = b.whole.mean(), .log = log_of(a.whole, b.whole)};
+  const double difference = ratio.b - ratio.a;
+  BlockValues differences{};
   for (std::size_t i = 0; i < block_count; ++i) {
-    const double without = log_of(a.whole.without(a.blocks[i]), b.whole.without(b.blocks[i]));
     const bool known = a.blocks[i].count > 0 && b.blocks[i].count > 0;
-    ratio.blocks[i] = known ? n * ratio.log - (n - 1) * without : unknown;
+    const Total a_without = a.whole.without(a.blocks[i]), b_without = b.whole.without(b.blocks[i]);
+    const auto alone = [&](double whole, double without) { return known ? n * whole - (n - 1) * without : unknown; };
+    ratio.blocks[i] = alone(ratio.log, log_of(a_without, b_without));
+    differences[i] = alone(difference, b_without.mean() - a_without.mean());
   }
-  // Blocks spread by nine times as much as the ratios without them, so this error is the jackknife's.
-  if (const auto spread = estimate_of(ratio.blocks))
-    ratio.estimate = Estimate{ratio.log, spread->standard_error, spread->degrees};
+  // Blocks spread by nine times as much as the figures without them, so this error is the jackknife's.
+  const auto with_error = [](double whole, const BlockValues& blocks) {
+    const auto spread = estimate_of(blocks);
+    return spread ? std::optional(Estimate{whole, spread->standard_error, spread->degrees}) : std::nullopt;
+  };
+  ratio.estimate = with_error(ratio.log, ratio.blocks);
+  ratio.difference = with_error(difference, differences);
   return ratio;
 }
 

@@ -17,6 +17,7 @@ struct Ratio {
   /// The logarithm with its standard error and 9 degrees of freedom; nothing unless every block has values on both
   /// sides.
   std::optional<Estimate> estimate{};
+  std::optional<Estimate> difference{};  ///< Of b - a in the same way; where `estimate` is.
   /// The logarithm that each block alone would give: ten times that of the window less nine times that of the window
   /// without the block. NaN where the block has no values.
   BlockValues blocks{};

@@ -18,18 +18,17 @@ Interval margins_of(const Effect& effect) {
 }
 
 /// Returns the one-sided chance of an estimate that lies `beyond` a margin; that is negative inside.
-double chance_of(double beyond, const Effect& effect) {
-  if (effect.sequence) return p_value_beyond(beyond, *effect.sequence) / 2;
-  const Estimate& estimate = *effect.estimate;
-  if (estimate.standard_error > 0) return effect.looks * t_above(beyond / estimate.standard_error, estimate.degrees);
+double chance_of(double beyond, const Estimate& estimate, unsigned looks) {
+  if (estimate.standard_error > 0) return looks * t_above(beyond / estimate.standard_error, estimate.degrees);
   return beyond > 0 ? 0.0 : 1.0;
 }
 
-double mean_of(const Effect& effect) { return effect.sequence ? effect.sequence->mean : effect.estimate->mean; }
-
-bool is_not_worse(const Effect& effect) {
-  return effect.worse_margin && chance_of(std::log1p(*effect.worse_margin) - mean_of(effect), effect) <= level;
+double chance_of(double beyond, const Effect& effect) {
+  if (effect.sequence) return p_value_beyond(beyond, *effect.sequence) / 2;
+  return chance_of(beyond, *effect.estimate, effect.looks);
 }
+
+double mean_of(const Effect& effect) { return effect.sequence ? effect.sequence->mean : effect.estimate->mean; }
 
 Finding direction(Metric metric, double effect) {
   const bool more = effect > 0;
@@ -49,6 +48,16 @@ std::optional<double> shown_if_known(double effect) {
 
 Interval interval_of(const Effect& effect) {
   return effect.sequence ? interval_of(*effect.sequence) : interval_of(*effect.estimate, effect.looks);
+}
+
+bool is_below_worse_margin(const Effect& effect) {
+  if (!effect.known() || !effect.worse_margin) return false;
+  return chance_of(std::log1p(*effect.worse_margin) - mean_of(effect), effect) <= level;
+}
+
+bool is_below_worse_points(const Effect& effect) {
+  if (!effect.difference || !effect.worse_points) return false;
+  return chance_of(*effect.worse_points - effect.difference->mean, *effect.difference, effect.looks) <= level;
 }
 
 double p_value(const Effect& effect) {
@@ -87,7 +96,7 @@ std::vector<Decision> decide(std::span<const Effect> family) {
         decision.finding = direction(family[i].metric, mean_of(family[i]));
       } else if (interval.low >= margins.low && interval.high <= margins.high) {
         decision.finding = Finding::equivalent;
-      } else if (is_not_worse(family[i])) {
+      } else if (is_below_worse_margin(family[i]) || is_below_worse_points(family[i])) {
         decision.finding = Finding::not_worse;
       } else {
         decision.held_back = decision.p <= level;

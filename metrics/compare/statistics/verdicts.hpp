@@ -22,24 +22,32 @@ enum class Metric : std::uint8_t {
   output_tokens_mean,  ///< Of all requests together, as a GPU's time is.
   ttft_tail,           ///< Requests above a's own p95.
   tpot_tail,
-  longest_gap,  ///< The longest gap of an answer.
-  freezes,      ///< Answers that stood still.
+  longest_gap,    ///< The longest gap of an answer.
+  freezes,        ///< Answers that stood still.
+  ttft_minority,  ///< What a slower minority of the pairs adds to the mean.
+  tpot_minority,
 };
-inline constexpr std::size_t metric_count = 9;
+inline constexpr std::size_t metric_count = 11;
 inline constexpr std::array<std::string_view, metric_count> metric_names{
-    "slo", "ttft", "tpot", "output_tokens", "output_tokens_mean", "ttft_tail", "tpot_tail", "longest_gap", "freezes"};
+    "slo",       "ttft",        "tpot",    "output_tokens", "output_tokens_mean", "ttft_tail",
+    "tpot_tail", "longest_gap", "freezes", "ttft_minority", "tpot_minority"};
 constexpr std::string_view name_of(Metric metric) { return metric_names[static_cast<std::size_t>(metric)]; }
 
+constexpr bool is_minority(Metric metric) {
+  return metric == Metric::ttft_minority || metric == Metric::tpot_minority;
+}
 /// The tails of times and gaps are a family of their own.
 constexpr bool is_tail(Metric metric) {
   return metric == Metric::ttft_tail || metric == Metric::tpot_tail || metric == Metric::longest_gap ||
-         metric == Metric::freezes;
+         metric == Metric::freezes || is_minority(metric);
 }
 /// These are shares of requests.
 constexpr bool is_share(Metric metric) {
   return metric == Metric::slo || metric == Metric::ttft_tail || metric == Metric::tpot_tail ||
          metric == Metric::freezes;
 }
+/// Each side's value is a share of requests or of pairs.
+constexpr bool has_shares(Metric metric) { return is_share(metric) || is_minority(metric); }
 /// Returns an effect as a share of a: 0.08 if b is 8 % above a.
 double shown(double effect);
 Interval shown(const Interval& interval);
@@ -52,9 +60,10 @@ inline constexpr std::array<std::string_view, 7> finding_names{"better",     "wo
                                                                "equivalent", "not_worse", "inconclusive"};
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
 
-/// So much worse b may be at most and still be `not_worse`: shares of a, and of errors a difference of shares.
+/// So much worse b may be at most and still be `not_worse`: shares of a; of errors, and of misses as `miss_points`, a
+/// difference of shares. Misses are not worse if either of their margins holds.
 struct Margins {
-  double ttft = 0.10, tpot = 0.05, misses = 0.20, errors = 0.002, mean_tokens = 0.05;
+  double ttft = 0.10, tpot = 0.05, misses = 0.20, miss_points = 0.002, errors = 0.002, mean_tokens = 0.05;
 };
 
 /// The effect on a metric. The estimate is of ln(b/a).
@@ -65,12 +74,21 @@ struct Effect {
   std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked; a share of a.
   unsigned looks = 1;                    ///< The estimate is that of one of so many looks, each of which may decide.
   std::optional<Sequence> sequence{};    ///< Counts in place of the estimate, at any number of looks.
+  /// Of a share of requests, b's less a's, at the same looks; and the margin for `not_worse` of that difference. b is
+  /// not worse if either margin holds.
+  std::optional<Estimate> difference{};
+  std::optional<double> worse_points{};
 
   bool known() const { return estimate || sequence; }
 };
 
 /// Returns the interval that holds the effect at all looks together, with 95 %. The effect is known.
 Interval interval_of(const Effect& effect);
+
+/// Returns whether the effect is below the margin for `not_worse`, and whether the difference is below its own:
+/// one-sided at 5 % over all looks; false without a margin, or where nothing is known.
+bool is_below_worse_margin(const Effect& effect);
+bool is_below_worse_points(const Effect& effect);
 
 struct Decision {
   Finding finding = Finding::inconclusive;

@@ -19,12 +19,12 @@ export function standing(metric, elapsed_s) {
   return (leans ? leans + "; " : "") + "no verdict yet" + when;
 }
 
-const shares = new Set(["slo", "ttft_tail", "tpot_tail", "freezes"]), times = new Set(["ttft", "tpot", "longest_gap"]);
+const shares = new Set(["slo", "ttft_tail", "tpot_tail", "freezes", "ttft_minority", "tpot_minority"]), times = new Set(["ttft", "tpot", "longest_gap"]);
 /** Writes a value of one side: a share of requests, a time, or a count. */
 export const value_text = (metric, value) => (shares.has(metric) ? percent(value) : times.has(metric) ? latency(value) : short(value));
-const says_what = { slo: "missed the objective", ttft_tail: "TTFT above a's p95", tpot_tail: "TPOT above a's p95", freezes: "stood still", output_tokens_mean: "output tokens, mean" };
+const says_what = { slo: "missed the objective", ttft_tail: "TTFT above a's p95", tpot_tail: "TPOT above a's p95", freezes: "stood still", ttft_minority: "a far longer TTFT, of pairs", tpot_minority: "a far longer TPOT, of pairs", output_tokens_mean: "output tokens, mean" };
 /** Shares of few requests change by far more than times do, so they have a scale of their own. */
-const is_rare = (metric) => shares.has(metric) || metric === "longest_gap";
+const is_rare = (metric) => (shares.has(metric) && !metric.endsWith("_minority")) || metric === "longest_gap";
 
 function draw(place, one, half) {
   const at = (value) => (50 * (1 + Math.max(-half, Math.min(half, value)) / half)).toFixed(2) + "%";

@@ -38,7 +38,7 @@ TEST(TwinVerdicts, AnEqualTwinIsSeldomCalledDifferent) {
   for (std::uint64_t w = 0; w < windows; ++w) {
     const Comparison comparison = compared({}, half_hour_of(w), 1000 + w);
     ASSERT_EQ(comparison.state, compare::comparison::State::final);
-    ASSERT_EQ(comparison.verdicts.size(), 9u);
+    ASSERT_EQ(comparison.verdicts.size(), 11u);
     for (const Verdict& verdict : comparison.verdicts) {
       // The simulated answers have no gaps of their own.
       const bool of_gaps = verdict.metric == Metric::longest_gap || verdict.metric == Metric::freezes;

@@ -83,8 +83,18 @@ TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
   EXPECT_NEAR(margins.misses, 0.5, 1e-12);
   EXPECT_NEAR(margins.errors, 0.005, 1e-12);
   EXPECT_EQ(margins.mean_tokens, 0.05);
-  for (const auto* const wrong : {"tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1", "tpot=x5%", "tpot=nan", "tpot=inf",
-                                  "tpot=11", "itl=5%", "=5%"}) {
+  EXPECT_EQ(margins.miss_points, 0.002);
+  for (const auto& [text, ratio, points] :
+       {std::tuple("misses=x1.4/0.5%", 0.4, 0.005), std::tuple("misses=40%/0.01", 0.4, 0.01),
+        std::tuple("misses=x1.1/100%", 0.1, 1.0)}) {
+    options.margins = {text};
+    EXPECT_NEAR(read(options).margins.misses, ratio, 1e-12) << text;
+    EXPECT_NEAR(read(options).margins.miss_points, points, 1e-12) << text;
+  }
+  for (const auto* const wrong :
+       {"misses=x1.2/", "misses=/0.2%", "misses=x1.2/x1.2", "misses=x1.2/0%", "misses=x1.2/101%", "misses=x1.2/-1%",
+        "misses=x1.2/0.2%/0.2%", "errors=0.2%/0.2%", "tpot=x1.2/0.2%", "tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1",
+        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "itl=5%", "=5%"}) {
     options.margins = {wrong};
     EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--margins \"" + std::string(wrong)), HasSubstr("tpot=5%")));
   }

@@ -81,7 +81,7 @@ TEST_F(Live, SaysWhatTheApiSays) {
   }
   EXPECT_EQ(compared, found.size());
   EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "ttft", "tpot", "output_tokens", "output_tokens_mean",
-                                                 "ttft_tail", "tpot_tail"));
+                                                 "ttft_tail", "tpot_tail", "ttft_minority", "tpot_minority"));
   const auto& ttft = found.at("ttft");
   EXPECT_NEAR(ttft.estimate, 0.18, 0.03);
   EXPECT_LT(ttft.interval->first, ttft.estimate);

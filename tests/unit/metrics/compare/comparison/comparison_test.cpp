@@ -65,6 +65,60 @@ TEST(Comparison, AHeavyTailShowsWhereTheMedianDoesNot) {
   }
 }
 
+/// The medians of a candidate that serves a few requests far more slowly are those of the other side.
+TEST(Comparison, ASlowMinorityIsFoundWhereTheMedianIsTheSame) {
+  struct Case {
+    float samples::Sample::*figure;
+    statistics::Metric minority, median;
+    float times;
+    std::size_t one_in;
+    statistics::Finding finding;
+  };
+  using statistics::Finding, statistics::Metric, samples::Sample;
+  for (const auto& [figure, minority, median, times, one_in, finding] :
+       {Case{&Sample::tpot, Metric::tpot_minority, Metric::tpot, 3, 20, Finding::worse},
+        Case{&Sample::ttft, Metric::ttft_minority, Metric::ttft, 10, 36, Finding::worse},
+        Case{&Sample::ttft, Metric::ttft_minority, Metric::ttft, 0.1F, 36, Finding::better},
+        Case{&Sample::ttft, Metric::ttft_minority, Metric::ttft, 1.4F, 20, Finding::equivalent}}) {
+    TwinSamples samples = twins_of(1);
+    for (std::size_t i = 1; i < samples.each().size(); i += 2) {
+      if (i / 2 % one_in == 3) samples.each()[i].*figure *= times;
+    }
+    const Comparison comparison = compare(samples, options_of(samples));
+    EXPECT_EQ(verdict_of(comparison, median).finding, Finding::equivalent);
+    const Verdict& found = verdict_of(comparison, minority);
+    EXPECT_EQ(found.finding, finding) << name_of(minority) << " times " << times;
+    EXPECT_FALSE(found.withheld);
+    EXPECT_EQ(found.count, 360U);
+    EXPECT_EQ(found.margin, 0.002);
+    const double share = finding == Finding::equivalent ? 0 : 1.0 / static_cast<double>(one_in);
+    EXPECT_NEAR(*found.value_b, times > 1 ? share : 0, 1e-9);
+    EXPECT_NEAR(*found.value_a, times > 1 ? 0 : share, 1e-9);
+  }
+}
+
+TEST(Comparison, TheSentenceOfAMinorityTellsItsShareAndWhatItAdds) {
+  TwinSamples samples = twins_of(1);
+  for (std::size_t i = 1; i < samples.each().size(); i += 2) {
+    if (i / 2 % 18 == 3) samples.each()[i].ttft *= 10;
+  }
+  EXPECT_THAT(verdict_of(compare(samples, options_of(samples)), statistics::Metric::ttft_minority).why,
+              testing::StartsWith(
+                  "5.56 % of the pairs have a TTFT of fp8 more than 1.5 times as long as usual beside fp16, 0.00 % the "
+                  "other way round: these add +11.1 % to its mean (95 % interval "));
+}
+
+TEST(Comparison, ASplitHasNoMinorityBecauseNothingIsPaired) {
+  TwinSamples samples;
+  for (int i = 0; i < 360; ++i) {
+    samples.primary(5 * i * second);
+    samples.primary(5 * i * second, "gpu1", "fp8");
+  }
+  const Comparison split = compare(samples, options_of(samples));
+  ASSERT_EQ(split.mode, pairs::Mode::split);
+  for (const Verdict& verdict : split.verdicts) EXPECT_FALSE(is_minority(verdict.metric)) << name_of(verdict.metric);
+}
+
 TEST(Comparison, ATailLiesAboveTheP95NotOnIt) {
   TwinSamples samples;  // Every time is the same on both sides, so nothing lies above a's p95.
   for (int i = 0; i < 400; ++i) samples.shadow(samples.primary(2 * i * second));
@@ -475,6 +529,37 @@ TEST(Comparison, SaysInOneSentenceWhy) {
   EXPECT_THAT(verdict_of(compare(same, options_of(same)), statistics::Metric::output_tokens).why,
               HasSubstr("Output length of fp8 is that of fp16 (95 % interval +0.0 % to +0.0 %, ten blocks of 180 s), "
                         "inside the margin of 2.0 %; all blocks say the same."));
+}
+
+/// 14,400 pairs in two hours. One side misses the objective once a block, the other one twice in every second block: the
+/// ratio of so few is not known.
+TEST(Comparison, FewMissesAreNotWorseByPoints) {
+  TwinSamples samples;
+  for (int i = 0; i < 14'400; ++i) {
+    samples::Sample& primary = samples.primary(i * second / 2);
+    if (i % 1440 == 7) primary.ttft = 1;
+    samples::Sample& shadow = samples.shadow(primary);
+    shadow.ttft = i / 1440 % 2 == 1 && i % 720 == 19 ? 1.0F : 0.1F;
+  }
+  Options options = options_of(samples);
+  options.length_us = 7200 * second;
+  options.slo = config::Slo{"s", "chat", config::Seconds(0.3), {}, {}, {}};
+  const Verdict points = verdict_of(compare(samples, options), statistics::Metric::slo);
+  EXPECT_EQ(points.finding, statistics::Finding::not_worse);
+  EXPECT_EQ(points.worse_points, 0.002);
+  EXPECT_THAT(points.why, testing::AllOf(HasSubstr("fp8 missed the objective in 0.07 % of requests, fp16 in 0.07 %: "
+                                                   "as often, +0.00 points (95 % interval "),
+                                         HasSubstr(" points, ten blocks of 720 s), not worse by 0.20 points or more")));
+  options.margins.miss_points = 1e-9;
+  const Verdict ratio = verdict_of(compare(samples, options), statistics::Metric::slo);
+  EXPECT_EQ(ratio.finding, statistics::Finding::inconclusive);
+  EXPECT_THAT(ratio.why, HasSubstr("beyond the margin of 20.0 %, nor clearly below 0.00 points"));
+  options.margins.misses = 2;
+  EXPECT_THAT(verdict_of(compare(samples, options), statistics::Metric::slo).why,
+              HasSubstr("), not worse by 200.0 % or more; "));
+  options.margins.miss_points = 0.002;
+  EXPECT_THAT(verdict_of(compare(samples, options), statistics::Metric::slo).why,
+              HasSubstr("), not worse by 200.0 %, nor by 0.20 points or more; "));
 }
 
 TEST(Comparison, AttainmentIsComparedPairByPair) {

@@ -63,7 +63,9 @@ TEST(Conclusion, HasAWordForEachKindOfWorse) {
   for (const auto& [metric, word] :
        {Row{Metric::ttft, "is slower"}, Row{Metric::slo, "misses the objective more often"},
         Row{Metric::output_tokens_mean, "answers at greater length"}, Row{Metric::freezes, "stalls more often"},
-        Row{Metric::longest_gap, "stalls more often"}}) {
+        Row{Metric::longest_gap, "stalls more often"},
+        Row{Metric::ttft_minority, "is slower for a minority of requests"},
+        Row{Metric::tpot_minority, "is slower for a minority of requests"}}) {
     auto one = compared();
     add(one, metric, Finding::worse, 0.1, 0.2);
     EXPECT_THAT(line(one), HasSubstr(std::string("fp8 ") + word + ": ")) << name_of(metric);

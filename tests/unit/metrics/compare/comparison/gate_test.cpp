@@ -55,6 +55,7 @@ TEST(Gate, EachMetricHasItsPart) {
        {Case{Metric::slo, Gate::worse, Gate::unknown}, Case{Metric::ttft, Gate::worse, Gate::unknown},
         Case{Metric::tpot, Gate::worse, Gate::unknown}, Case{Metric::output_tokens_mean, Gate::worse, Gate::unknown},
         Case{Metric::longest_gap, Gate::worse, Gate::pass}, Case{Metric::freezes, Gate::worse, Gate::pass},
+        Case{Metric::ttft_minority, Gate::worse, Gate::pass}, Case{Metric::tpot_minority, Gate::worse, Gate::pass},
         Case{Metric::output_tokens, Gate::pass, Gate::pass}, Case{Metric::ttft_tail, Gate::pass, Gate::pass},
         Case{Metric::tpot_tail, Gate::pass, Gate::pass}}) {
     EXPECT_EQ(gate_with(c.metric, Finding::worse), c.worse) << name_of(c.metric);
@@ -96,6 +97,21 @@ TEST(Gate, AWideMarginDoesNotHideWhatIsWorse) {
   tpot.interval = {.low = 0.15, .high = 0.20};
   tpot.margin = 0.05;
   EXPECT_EQ(gate_of(comparison).word, Gate::pass) << "the finding decides";
+}
+
+/// Where few requests miss, points are known though the ratio is not.
+TEST(Gate, PointsThatAreMetPassAWideMarginOfMisses) {
+  Comparison comparison = all(Finding::equivalent);
+  Verdict& misses = comparison.verdicts[static_cast<std::size_t>(Metric::slo)];
+  misses.worse_margin = 0.20;
+  misses.margin = 2;
+  misses.interval = {.low = -0.5, .high = 1.5};
+  misses.worse_points = 0.002;
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
+  misses.difference = statistics::Estimate{0.0, 0.0005, 9};
+  EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  misses.difference->mean = 0.0015;
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
 }
 
 TEST(Gate, DoesNotPassIfAnswersDiffer) {

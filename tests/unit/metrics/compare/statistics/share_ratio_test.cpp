@@ -28,7 +28,10 @@ SideValues any_values(std::mt19937_64& random, bool paired, bool shares) {
 }
 
 /// Computes anew what is there without a block; 10 is none.
-double log_ratio(const SideValues& values, std::size_t without, double more) {
+struct Means {
+  double a = 0, b = 0;
+};
+Means means(const SideValues& values, std::size_t without, double more) {
   const auto mean = [&](const std::vector<Point>& points) {
     double sum = more, count = 0;
     for (const Point& point : points) {
@@ -39,7 +42,15 @@ double log_ratio(const SideValues& values, std::size_t without, double more) {
     }
     return sum / count;
   };
-  return std::log(mean(values.b) / mean(values.a));
+  return {mean(values.a), mean(values.b)};
+}
+double log_ratio(const SideValues& values, std::size_t without, double more) {
+  const Means of = means(values, without, more);
+  return std::log(of.b / of.a);
+}
+double difference(const SideValues& values, std::size_t without) {
+  const Means of = means(values, without, 0);
+  return of.b - of.a;
 }
 
 TEST(ShareRatio, IsANaiveJackknife) {
@@ -63,6 +74,13 @@ TEST(ShareRatio, IsANaiveJackknife) {
     EXPECT_EQ(ratio.estimate->mean, ratio.log);
     EXPECT_EQ(ratio.estimate->degrees, 9);
     EXPECT_NEAR(ratio.estimate->standard_error, std::sqrt(0.9 * squares), 1e-9);
+    sum = squares = 0;
+    for (std::size_t block = 0; block < 10; ++block) sum += difference(values, block) / 10;
+    for (std::size_t block = 0; block < 10; ++block) squares += std::pow(difference(values, block) - sum, 2);
+    ASSERT_TRUE(ratio.difference);
+    EXPECT_NEAR(ratio.difference->mean, difference(values, 10), 1e-12);
+    EXPECT_EQ(ratio.difference->degrees, 9);
+    EXPECT_NEAR(ratio.difference->standard_error, std::sqrt(0.9 * squares), 1e-9);
   }
 }
 
@@ -103,6 +121,7 @@ TEST(ShareRatio, NeedsValuesInEveryBlock) {
   std::erase_if(values.b, [](const Point& point) { return point.at_us / 100 == 13; });
   const Ratio ratio = share_ratio(values, ten_blocks);
   EXPECT_FALSE(ratio.estimate);
+  EXPECT_FALSE(ratio.difference);
   EXPECT_TRUE(std::isfinite(ratio.log));
   for (std::size_t block = 0; block < 10; ++block) EXPECT_EQ(std::isnan(ratio.blocks[block]), block == 3);
   values.b.clear();

@@ -114,6 +114,37 @@ TEST(Verdicts, NotWorseTakesItsOwnMargin) {
   EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
 }
 
+/// Of few misses the ratio says little and the difference much; of many it is the other way round.
+TEST(Verdicts, MissesAreNotWorseByTheirRatioOrByPoints) {
+  struct Case {
+    const char* what;
+    Estimate ratio, difference;
+    unsigned looks;
+    Finding finding;
+    bool by_ratio, by_points;
+  };
+  for (const auto& c :
+       {Case{"few misses", {0.0, 0.3, 9}, {0.0, 0.0008, 9}, 1, Finding::not_worse, false, true},
+        Case{"many misses", {0.0, 0.09, 9}, {0.0, 0.01, 9}, 1, Finding::not_worse, true, false},
+        Case{"neither is sure", {0.0, 0.3, 9}, {0.0, 0.002, 9}, 1, Finding::inconclusive, false, false},
+        Case{"sure at one look alone", {0.0, 0.3, 9}, {0.0, 0.0008, 9}, 5, Finding::inconclusive, false, false},
+        Case{"sure at five looks", {0.0, 0.3, 9}, {0.0, 0.0006, 9}, 5, Finding::not_worse, false, true},
+        Case{"0.25 points more", {0.5, 0.3, 9}, {0.0025, 0.0001, 9}, 1, Finding::inconclusive, false, false},
+        Case{"three times as many, 0.1 points", {1.1, 0.5, 9}, {0.001, 0.0003, 9}, 1, Finding::not_worse, false, true},
+        Case{"surely more, by few points", {1.1, 0.1, 9}, {0.001, 0.0003, 9}, 1, Finding::worse, false, true}}) {
+    Effect misses{.metric = Metric::slo, .estimate = c.ratio, .margin = 0.2, .worse_margin = 0.2};
+    misses.difference = c.difference;
+    misses.looks = c.looks;
+    EXPECT_FALSE(is_below_worse_points(misses)) << "without a margin";
+    misses.worse_points = 0.002;
+    EXPECT_EQ(decide(std::span(&misses, 1))[0].finding, c.finding) << c.what;
+    EXPECT_EQ(is_below_worse_margin(misses), c.by_ratio) << c.what;
+    EXPECT_EQ(is_below_worse_points(misses), c.by_points) << c.what;
+    misses.difference.reset();
+    EXPECT_FALSE(is_below_worse_points(misses)) << "not known";
+  }
+}
+
 TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
   // p is 0.04 or so: enough alone and as the last of a family, too little as the first of four.
   const Effect weak = effect(Metric::ttft, 0.02 + 0.0104, 0.01), none = effect(Metric::tpot, 0, 0.5);
