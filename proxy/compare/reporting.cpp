@@ -121,6 +121,7 @@ mc::report::Report report_of_sides(const ReadSamples& read, const mc::samples::N
   options.all_sides = request.all_sides;
   options.comparison = options_of(request, margin, noise.floor);
   options.comparison.histories = noise.histories;
+  options.comparison.pasts = noise.pasts;
   options.comparison.a = sides.a;
   options.comparison.b = sides.b;
   options.comparison.length_us = request.length_us;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,10 +18,12 @@ namespace weir::proxy::compare {
 /// Returns which samples are asked for. Times before the last request are not among them: see report_on().
 Filter filter_of(const Request& request, const std::string& model);
 
-/// Differences of a configuration from itself: see metrics::compare::comparison::Options.
+/// What is known besides the samples: differences of a configuration from itself, and pairs whose samples are gone. See
+/// metrics::compare::comparison::Options.
 struct Noise {
   metrics::compare::comparison::Floor floor{};
   std::vector<metrics::compare::comparison::History> histories{};
+  std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts{};
 };
 
 /// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. It takes about 0.2

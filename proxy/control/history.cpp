@@ -29,7 +29,21 @@ std::vector<const metrics::compare::samples::Sample*> History::samples_since(met
 }
 
 void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
-  mirrored_.begin_anew(names_.of(shadow), wall_us + wall_.ahead_us());
+  const auto name = names_.of(shadow);
+  mirrored_.begin_anew(name, wall_us + wall_.ahead_us());
+  std::erase_if(pasts_, [name](const auto& past) { return past->is_of(name); });
+  ++times_begun_anew_;
+}
+
+std::optional<std::int64_t> History::leaving_before_us() const {
+  const std::size_t room = most_ / 8;
+  if (samples_.size() + room <= most_) return std::nullopt;
+  return wall_us(came_[samples_.size() + room - most_]);
+}
+
+void History::keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts,
+                         std::uint64_t times) {
+  if (times == times_begun_anew_) pasts_ = std::move(pasts);
 }
 
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {

@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "metrics/compare/comparison/history.hpp"
+#include "metrics/compare/comparison/past.hpp"
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/record/finished_records.hpp"
@@ -53,7 +56,17 @@ class History {
   void remember(std::span<const metrics::compare::comparison::Couple> couples, std::int64_t from, std::int64_t to) {
     couples_.add(couples, from, to);
   }
-  /// The shadow was switched on: what it was sent before does not warm it. `wall_us` is now, since 1970.
+  /// Returns what is kept of running comparisons whose first samples are gone, one for each two sides.
+  const std::vector<std::shared_ptr<const metrics::compare::comparison::Past>>& pasts() const { return pasts_; }
+  /// Returns the moment before which pairs are to leave to a past, since 1970: it is that of the samples which the next
+  /// eighth of those that are kept will push out. Returns nothing as long as there is room for that eighth.
+  std::optional<std::int64_t> leaving_before_us() const;
+  /// Takes the pasts of all comparisons that go on, made of what there was when times_begun_anew() was `times`. If a
+  /// shadow began anew since, nothing is taken.
+  void keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts, std::uint64_t times);
+  std::uint64_t times_begun_anew() const { return times_begun_anew_; }
+  /// The shadow was switched on: what it was sent before does not warm it, and its comparisons begin anew. `wall_us` is
+  /// now, since 1970.
   void begin_anew(std::string_view shadow, std::int64_t wall_us);
 
  private:
@@ -67,6 +80,8 @@ class History {
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
   metrics::compare::comparison::PastCouples couples_;
+  std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts_;
+  std::uint64_t times_begun_anew_ = 0;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
   std::deque<metrics::Moment> came_;                       ///< When each of them came.
   std::vector<metrics::record::RequestRecord> taken_;      ///< What take() took last.

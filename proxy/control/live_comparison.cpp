@@ -1,6 +1,7 @@
 #include "proxy/control/live_comparison.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,10 +19,11 @@ using Faults = std::vector<metrics::series::ComparisonGauges::Fault>;
 
 bool is_on(const fleet::ShadowRuntime& shadow) { return shadow.state->on.load(std::memory_order_relaxed); }
 
+/// True if it has been sent a request since it was last switched on.
+bool has_begun(const fleet::ShadowRuntime& shadow) { return shadow.state->began.load() != metrics::Moment::max(); }
+
 /// True if it is on and has been sent a request.
-bool runs(const fleet::ShadowRuntime& shadow) {
-  return is_on(shadow) && shadow.state->began.load() != metrics::Moment::max();
-}
+bool runs(const fleet::ShadowRuntime& shadow) { return is_on(shadow) && has_begun(shadow); }
 
 /// Returns the shadow of the same primary that runs the primary's own configuration; null if there is none, or if it is
 /// this one.
@@ -90,6 +92,20 @@ live::ComparisonNow row_of(const mc::comparison::Comparison& comparison, live::W
   return row;
 }
 
+using PastOf = std::shared_ptr<const mc::comparison::Past>;
+
+/// Returns the past of these sides; null if there is none, or if it is of other objectives.
+PastOf past_of(const std::vector<PastOf>& pasts, const mc::comparison::Options& options,
+               const std::vector<config::Slo>& slos) {
+  const auto is_it = [&](const PastOf& past) {
+    const bool counts_all = std::ranges::all_of(slos, [&](const auto& slo) { return past->place_of(slo).has_value(); });
+    return (counts_all || past->slos.size() == mc::comparison::Past::most_slos) &&
+           past->suits(options.a, options.b, {});
+  };
+  const auto found = std::ranges::find_if(pasts, is_it);
+  return found == pasts.end() ? nullptr : *found;
+}
+
 }  // namespace
 
 mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
@@ -98,6 +114,7 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   const auto* const control = control_of(shadow, snapshot);
   mc::comparison::Options options;
   options.histories = history.noise();
+  options.pasts = history.pasts();
   options.b = side_of(shadow, names);
   if (control != nullptr)
     options.a = side_of(*control, names);
@@ -115,8 +132,12 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Sna
                                                                 mc::samples::Names& names) const {
   std::vector<Question> all;
   for (const auto& shadow : snapshot.shadows) {
-    if (!runs(*shadow)) continue;
-    all.push_back({shadow->state.get(), shadow->state->began.load(), options_of(*shadow, snapshot, history_, names)});
+    if (!has_begun(*shadow)) continue;
+    std::vector<config::Slo> slos;
+    std::ranges::copy_if(snapshot.settings.slos, std::back_inserter(slos),
+                         [&](const config::Slo& slo) { return slo.pool == shadow->settings.of; });
+    all.push_back({shadow->state.get(), is_on(*shadow), shadow->state->began.load(),
+                   options_of(*shadow, snapshot, history_, names), std::move(slos)});
   }
   return all;
 }
@@ -125,7 +146,7 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
                                                             mc::samples::Names& names) const {
   std::set<mc::samples::Names::Name> pools, shadows;
   for (const auto& shadow : snapshot.shadows) {
-    if (!runs(*shadow)) continue;
+    if (!has_begun(*shadow)) continue;
     pools.insert(names.of(shadow->settings.of));
     shadows.insert(names.of(shadow->settings.name));
   }
@@ -141,7 +162,9 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
 
 void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) {
   if (under_way_ || now < next_ || slow_.is_full()) return;
-  if (std::ranges::none_of(snapshot.shadows, [](const auto& shadow) { return runs(*shadow); })) return;
+  const auto leaving_before_us = history_.leaving_before_us();
+  const auto concerns = [&](const auto& shadow) { return leaving_before_us ? has_begun(*shadow) : runs(*shadow); };
+  if (std::ranges::none_of(snapshot.shadows, concerns)) return history_.keep_pasts({}, history_.times_begun_anew());
   next_ = now + every;
   under_way_ = true;
   const auto names = std::make_shared<mc::samples::Names>(history_.names());
@@ -149,19 +172,30 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   auto samples = samples_of(snapshot, *names);
   auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
   auto compare_all = [made = std::chrono::system_clock::now(), names, kv_tokens = std::move(kv_tokens),
-                      mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples)] {
-    decltype(found_) found;
-    for (auto [state, began, options] : asked) {
+                      mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples),
+                      pasts = history_.pasts(), leaving_before_us] {
+    Answer answer;
+    for (const auto& question : asked) {
+      auto options = question.options;
       options.warm_up.mirrored = &mirrored;
       options.warm_up.kv_tokens = kv_tokens;
-      const auto comparison = mc::comparison::compare(samples, *names, options);
-      found[state] = {began, effects_of(comparison), faults_of(comparison), comparison.sameness.word,
-                      row_of(comparison, made)};
+      if (question.is_on) {
+        const auto comparison = mc::comparison::compare(samples, *names, options);
+        answer.found[question.state] = {question.began, effects_of(comparison), faults_of(comparison),
+                                        comparison.sameness.word, row_of(comparison, made)};
+      }
+      auto past = past_of(pasts, options, question.slos);
+      if (leaving_before_us)
+        past = with_leaving(past, samples, *names, options.a, options.b, options.warm_up, question.slos,
+                            *leaving_before_us);
+      if (past) answer.pasts.push_back(std::move(past));
     }
-    return found;
+    return answer;
   };
-  slow_.make(std::move(compare_all), [this](const std::shared_ptr<decltype(found_)>& found) {
-    found_ = std::move(*found);
+  const auto times = history_.times_begun_anew();
+  slow_.make(std::move(compare_all), [this, times](const std::shared_ptr<Answer>& answer) {
+    found_ = std::move(answer->found);
+    history_.keep_pasts(std::move(answer->pasts), times);
     under_way_ = false;
   });
 }

@@ -1,9 +1,11 @@
-// How each shadow that is on differs from its control or its primary, for /metrics: by the last requests, as
-// /api/compare says it of them. The control thread uses it; the comparing is done on the thread of slow answers.
+// How each shadow that is on differs from its control or its primary, for /metrics: as /api/compare says it. What the
+// next requests will push out of the history is added to the pasts of these comparisons, so that they are of all
+// requests since their beginning. The control thread uses it; the comparing is done on the thread of slow answers.
 #pragma once
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,9 +31,10 @@ class LiveComparison {
   static constexpr std::chrono::seconds every{15};
 
   /// The arguments outlive the object.
-  LiveComparison(const History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
+  LiveComparison(History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
-  /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
+  /// Begins to compare if it is time and a shadow is on that has been sent requests. A shadow that is off is not
+  /// compared, but what leaves of its requests is kept. To be called often.
   void tick(const fleet::Snapshot& snapshot, metrics::Moment now);
 
   /// Returns what the last comparison said of each shadow that is on.
@@ -51,14 +54,20 @@ class LiveComparison {
   };
   struct Question {
     const fleet::ShadowState* state;
+    bool is_on;
     metrics::Moment began;
     metrics::compare::comparison::Options options;
+    std::vector<config::Slo> slos;  ///< Of its pool.
+  };
+  struct Answer {
+    std::map<const fleet::ShadowState*, Found> found;
+    std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts;
   };
   std::vector<Question> questions(const fleet::Snapshot& snapshot, metrics::compare::samples::Names& names) const;
   std::vector<metrics::compare::samples::Sample> samples_of(const fleet::Snapshot& snapshot,
                                                             metrics::compare::samples::Names& names) const;
 
-  const History& history_;
+  History& history_;
   SlowAnswers& slow_;
   metrics::Moment next_{};
   bool under_way_ = false;

@@ -26,7 +26,10 @@ class Comparing {
         names_(names),
         options_(options),
         last_us_(last_moment(samples)),
-        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up, asked_for(options))) {}
+        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up, asked_for(options))),
+        past_(suitable_past()) {
+    if (past_) leave_to_past();
+  }
 
   Compared run() {
     result_.mode = pairing_.mode;
@@ -38,18 +41,21 @@ class Comparing {
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
     keep_window();
+    find_held();
     count();
     count_one_sided_blocks();
     const double may_run_s = std::isfinite(p99) ? 2 * p99 : 0.0;
     complete_us_ = last_us_ - microseconds(may_run_s);
-    load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, complete_us_);
+    load_ = pairs::load_of(pairing_, result_.described(), names_, options_.same_load, complete_us_,
+                           past_ ? past_->mirrored : pairs::MirroredSides{});
+    if (past_) load_.add_earlier(past_->load);
     result_.unfinished = load_.unfinished;
     result_.sampled = load_.sampled;
     find_look();
     find_history_used();
     give_verdicts();
     find_changes();
-    if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
+    if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.described(), options_.resamples);
     if (options_.bins > 0) {
       for (const auto& [metric, values] :
            {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)})
@@ -123,10 +129,42 @@ class Comparing {
 
   bool paired() const { return pairing_.mode != pairs::Mode::split; }
 
+  const Past* suitable_past() const {
+    if (options_.from_us || options_.to_us || options_.length_us) return nullptr;
+    const auto suits = [&](const std::shared_ptr<const Past>& past) {
+      return past->warm_up_s == options_.warm_up.seconds && past->suits(options_.a, options_.b, pairing_);
+    };
+    const auto found = std::ranges::find_if(options_.pasts, suits);
+    return found == options_.pasts.end() ? nullptr : found->get();
+  }
+
+  /// Takes out of the samples what the past has. Late pairs, of moments that are past, are in neither.
+  void leave_to_past() {
+    const auto is_past = [&](const auto& item) { return item.at_us < past_->until_us; };
+    std::erase_if(pairing_.pairs, is_past);
+    std::erase_if(pairing_.only_a, is_past);
+    std::erase_if(pairing_.only_b, is_past);
+    pairing_.mode = past_->mode;
+    if (!pairing_.warm_us) pairing_.warm_us = past_->until_us;
+    if (past_->from_us) pairing_.warm_us = *past_->from_us;
+  }
+
+  void find_held() {
+    if (!past_ || !past_->from_us) return;
+    result_.held = result_.window;
+    result_.held->from_us = std::max(result_.window.from_us, past_->until_us);
+    result_.over = result_.window.seconds() >= 60.0 * Past::most_minutes;
+  }
+
   /// Sets the window. It is empty if the sides never met, or the shadow was never warm.
   void find_window() {
     if (!paired()) {
       find_window_of_split();
+      return;
+    }
+    if (past_ && past_->from_us) {
+      const std::int64_t last = pairing_.pairs.empty() ? past_->until_us : pairing_.pairs.back().at_us + 1;
+      result_.window = {*past_->from_us, std::max(last, past_->until_us)};
       return;
     }
     const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
@@ -178,6 +216,11 @@ class Comparing {
 
   /// Returns the 99th percentile of the slower side's durations, of all requests if none is in the window.
   double slower_p99() const {
+    if (past_) {
+      pairs::Durations durations = past_->durations;
+      durations.add(pairing_.pairs);
+      return durations.slower_p99_s();
+    }
     const double p99 = slower_p99_s(pairing_, result_.window);
     using Us = std::numeric_limits<std::int64_t>;
     return std::isfinite(p99) ? p99 : slower_p99_s(pairing_, {Us::min(), Us::max()});
@@ -191,8 +234,12 @@ class Comparing {
     const auto before = [](const pairs::Pair& pair, std::int64_t at_us) { return pair.at_us < at_us; };
     const auto first = std::lower_bound(pairing_.pairs.begin(), pairing_.pairs.end(), asked.from_us, before);
     const auto last = std::lower_bound(first, pairing_.pairs.end(), asked.to_us, before);
-    result_.faults = pairs::faults_of({first, last}, names_, options_.fault_margins);
-    result_.sameness = pairs::sameness_of({first, last}, pairing_.mode, names_, result_.faults);
+    static const Past none;
+    const Past& past = past_ ? *past_ : none;
+    result_.faults = pairs::faults_of({first, last}, names_, options_.fault_margins, past.faults);
+    result_.sameness = pairs::sameness_of({first, last}, pairing_.mode, names_, result_.faults, past.sameness);
+    if (past.answered) return;
+    result_.dropped = past.dropped;
     find_drops({first, last});
   }
 
@@ -210,6 +257,7 @@ class Comparing {
       for (const pairs::Pair& pair : pairing_.pairs) {
         result_.warming += pair.at_us >= asked && pair.at_us < *pairing_.warm_us;
       }
+      if (past_) result_.warming += past_->warming;
     }
     const auto outside = [&](const auto& item) { return !result_.window.holds(item.at_us); };
     std::erase_if(pairing_.pairs, outside);
@@ -221,6 +269,11 @@ class Comparing {
     result_.pairs = pairing_.pairs.size();
     result_.requests_a = result_.pairs + pairing_.only_a.size();
     result_.requests_b = result_.pairs + pairing_.only_b.size();
+    if (past_) {
+      result_.pairs += past_->pairs;
+      result_.requests_a += past_->pairs + past_->only_a;
+      result_.requests_b += past_->pairs + past_->only_b;
+    }
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
   }
 
@@ -244,7 +297,7 @@ class Comparing {
   /// Sets which part of the window the verdicts are about that have no history.
   void find_look() {
     const bool none = result_.apart ||
-                      (paired() ? pairing_.pairs.empty() : pairing_.only_a.empty() || pairing_.only_b.empty());
+                      (paired() ? result_.pairs == 0 : pairing_.only_a.empty() || pairing_.only_b.empty());
     const double length = result_.window.seconds();
     judged_ = result_.window;
     ended_ = result_.declared && !ends_before_window();
@@ -255,6 +308,8 @@ class Comparing {
     Look look;
     for (const double at_s : look_seconds) {
       if (at_s < needed_s_) continue;
+      // More requests came than a past keeps values of.
+      if (past_ && past_->has_gap() && result_.window.from_us + microseconds(at_s) > past_->early_until_us) break;
       if (none || !reaches(length, at_s)) {
         look.next_s = at_s;
         break;
@@ -312,14 +367,13 @@ class Comparing {
 
   void find_changes() {
     if (result_.apart || !load_.same || result_.window.seconds() > longest_s) return;
-    constexpr std::int64_t minute_us = 60'000'000;
     for (const auto& [metric, values] :
          {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)}) {
-      const auto minutes = log_ratios_by_minute(*values, result_.window);
+      const auto minutes = minutes_of(metric, *values, result_.window);
       const auto change = statistics::change_in(minutes, std::log1p(margin_of(metric)));
       if (!change) continue;
-      result_.changes.push_back({metric, result_.window.from_us + static_cast<std::int64_t>(change->at) * minute_us,
-                                 statistics::shown(change->after - change->before)});
+      const auto since_us = result_.window.from_us + static_cast<std::int64_t>(change->at) * Past::minute_us;
+      result_.changes.push_back({metric, since_us, statistics::shown(change->after - change->before)});
     }
   }
 
@@ -331,10 +385,31 @@ class Comparing {
     if (!reaches(length, shortest_s) || length > longest_s || history_) return result;
     for (const auto& [metric, values] :
          {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)}) {
-      if (statistics::lag_one_autocorrelation(log_ratios_by_minute(*values, result_.window)) > most)
+      if (statistics::lag_one_autocorrelation(minutes_of(metric, *values, result_.window)) > most)
         result.push_back(metric);
     }
     return result;
+  }
+
+  /// Returns ln(b/a) of each whole minute of a part of the window that begins as the window does.
+  statistics::Minutes minutes_of(statistics::Metric metric, const statistics::SideValues& held,
+                                 const statistics::Window& window) const {
+    if (!past_ || !past_->from_us) return log_ratios_by_minute(held, window);
+    statistics::Minutes minutes = past_->minutes_of(metric);
+    if (!past_->is_over()) {
+      const auto rest = log_ratios_by_minute(held, {past_->until_us, std::max(window.to_us, past_->until_us)});
+      minutes.insert(minutes.end(), rest.begin(), rest.end());
+    }
+    const auto whole = static_cast<std::size_t>((window.to_us - window.from_us) / Past::minute_us);
+    minutes.resize(std::min({minutes.size(), whole, Past::most_minutes}));
+    return minutes;
+  }
+
+  /// Returns a metric's values of the pairs that are held and of those before, as far as looks need them.
+  statistics::SideValues since_beginning(const statistics::SideValues& held, statistics::SideValues early) const {
+    early.a.insert(early.a.end(), held.a.begin(), held.a.end());
+    early.b.insert(early.b.end(), held.b.begin(), held.b.end());
+    return early;
   }
 
   double margin_of(statistics::Metric metric) const {
@@ -367,24 +442,58 @@ class Comparing {
     });
   }
 
-  /// `ratio_of` gives the ratio of the values in a window. The blocks are those of the whole window; estimate and
-  /// interval are those of the last look.
+  /// `ratio_of` gives the ratio of the values in a window. The blocks are those of the window that is described;
+  /// estimate and interval are those of the last look.
   template <class RatioOf>
-  void add(statistics::Metric metric, const statistics::SideValues& values, RatioOf ratio_of) {
-    const statistics::Ratio whole = ratio_of(values, result_.window);
+  void add(statistics::Metric metric, const statistics::SideValues& held, RatioOf ratio_of) {
+    if (!past_) return add(metric, held, held, ratio_of);
+    if (metric != statistics::Metric::slo)
+      return add(metric, held, since_beginning(held, past_->early_values(figure_of(metric))), ratio_of);
+    const auto place = past_->place_of(*options_.slo);
+    add(metric, held, place ? since_beginning(held, past_->early_misses(*place)) : statistics::SideValues{}, ratio_of);
+  }
+
+  /// Returns the figure that a tail or a minority is one of.
+  static statistics::Metric figure_of(statistics::Metric metric) {
+    if (metric == statistics::Metric::ttft_tail || metric == statistics::Metric::ttft_minority)
+      return statistics::Metric::ttft;
+    if (metric == statistics::Metric::tpot_tail || metric == statistics::Metric::tpot_minority)
+      return statistics::Metric::tpot;
+    return metric == statistics::Metric::output_tokens_mean ? statistics::Metric::output_tokens : metric;
+  }
+
+  /// Returns how many of the pairs before those that are held have a metric.
+  std::uint64_t count_before(statistics::Metric metric) const {
+    if (!past_) return 0;
+    if (metric == statistics::Metric::slo) {
+      const auto place = past_->place_of(*options_.slo);
+      return place ? past_->met[*place].count() : 0;
+    }
+    const auto at = std::ranges::find(metrics_of_pairs, figure_of(metric)) - metrics_of_pairs.begin();
+    return past_->counts[static_cast<std::size_t>(at)];
+  }
+
+  /// `values` are those of the looks, and `held` those whose samples are there: the same without a past.
+  template <class RatioOf>
+  void add(statistics::Metric metric, const statistics::SideValues& held, const statistics::SideValues& values,
+           RatioOf ratio_of) {
+    const statistics::Ratio described = ratio_of(held, result_.described());
+    const statistics::Ratio whole =
+        past_ && !past_->has_gap() ? ratio_of(values, result_.window) : described;
     Verdict verdict;
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
     verdict.worse_margin = worse_margin_of(metric);
     if (metric == statistics::Metric::slo) verdict.worse_points = options_.margins.miss_points;
-    verdict.count = std::min(values.a.size(), values.b.size());
+    verdict.count = std::min(held.a.size(), held.b.size()) + count_before(metric);
     verdict.p = std::numeric_limits<double>::quiet_NaN();
-    std::ranges::transform(whole.blocks, verdict.blocks.begin(), [](double block) { return statistics::shown(block); });
+    std::ranges::transform(described.blocks, verdict.blocks.begin(),
+                           [](double block) { return statistics::shown(block); });
     set_figures(verdict, whole);
     if (result_.apart && verdict.value_a.value_or(0) > 0 && verdict.value_b)
       verdict.estimate = *verdict.value_b / *verdict.value_a - 1;
     if (const auto variance = history_ && !result_.apart ? history_->variance(metric) : std::nullopt) {
-      add_sequence(verdict, values, *variance, whole);
+      add_sequence(verdict, held, *variance, whole);
     } else {
       add_look(verdict, result_.look ? ratio_of(values, judged_) : whole);
     }
@@ -412,13 +521,18 @@ class Comparing {
   }
 
   /// Sets what the window's whole minutes say that have ended.
-  void add_sequence(Verdict& verdict, const statistics::SideValues& values, double variance,
+  void add_sequence(Verdict& verdict, const statistics::SideValues& held, double variance,
                     const statistics::Ratio& whole) const {
     statistics::Window ended = result_.window;
     ended.to_us = std::max(ended.from_us, std::min(ended.to_us, complete_us_));
     if (ended.seconds() > longest_s) return;
-    if (reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()))) verdict.effect = whole.estimate;
-    verdict.sequence = statistics::sequence_of(log_ratios_by_minute(values, ended), variance, verdict.effect);
+    const statistics::Minutes minutes = minutes_of(verdict.metric, held, ended);
+    std::optional<statistics::Estimate> own;
+    if (reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()))) {
+      own = statistics::estimate_of(statistics::block_means(minutes));
+      verdict.effect = whole.estimate;
+    }
+    verdict.sequence = statistics::sequence_of(minutes, variance, own);
     if (verdict.sequence) {
       verdict.estimate = statistics::shown(verdict.sequence->mean);
     } else {
@@ -439,6 +553,8 @@ class Comparing {
     if (options_.slo) {
       const pairs::Attained attainment = pairs::attained(*options_.slo, pairing_);
       result_.slo = attainment.met;
+      if (const auto place = past_ ? past_->place_of(*options_.slo) : std::nullopt)
+        result_.slo.add(past_->met[*place]);
       add(statistics::Metric::slo, attainment.missed, statistics::share_ratio);
     }
     ttft_ = pairs::values_of(statistics::Metric::ttft, pairing_);
@@ -509,6 +625,7 @@ class Comparing {
   Bar bar_of(const Verdict& verdict) const {
     if (result_.apart) return Bar::apart;
     if (result_.declared && !ended_ && !verdict.sequence) return Bar::running;
+    if (verdict.metric == statistics::Metric::slo && past_ && !past_->place_of(*options_.slo)) return Bar::not_counted;
     if (result_.unfilled) return Bar::cold;
     if (verdict.interval) return load_bar_of(verdict.metric, verdict.finding);
     // Where the loads forbid a verdict, no window is long enough.
@@ -545,6 +662,7 @@ class Comparing {
   const Options& options_;
   const std::int64_t last_us_;  ///< The last moment that the samples tell of.
   pairs::Pairing pairing_;
+  const Past* const past_;  ///< Null if the samples have all.
   Comparison result_;
   pairs::Load load_;
   statistics::SideValues ttft_, tpot_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/exploration.hpp"
 #include "metrics/compare/comparison/history.hpp"
+#include "metrics/compare/comparison/past.hpp"
 #include "metrics/compare/pairs/divergence.hpp"
 #include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
@@ -45,6 +47,9 @@ struct Options {
   /// Minutes of A/A. The first that has eight hours of TTFT or TPOT and suits the pool and the mode counts; without
   /// one, those among the samples.
   std::vector<History> histories{};
+  /// Pairs whose samples are gone. The first of them that is of these sides and of this warm-up counts, if the window
+  /// has neither a beginning nor an end.
+  std::vector<std::shared_ptr<const Past>> pasts{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
@@ -99,9 +104,7 @@ struct HistoryUsed {
   std::string source;
 };
 
-/// Windows that are not declared are looked at after 10, 20, 40, 80 and 160 minutes, if a metric has no history: at any
-/// other moment the verdict is that of the last look.
-inline constexpr std::array<double, 5> look_seconds{600, 1200, 2400, 4800, 9600};
+/// One of look_seconds.
 struct Look {
   unsigned number = 0;  ///< From 1 on; 0 is before the first.
   double at_s = 0;      ///< After the window's beginning.
@@ -141,6 +144,11 @@ struct Comparison {
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
   statistics::Window window{};
+  /// The end of the window of which samples are held, where older ones are known by what was kept of them (Past). The
+  /// blocks of verdicts, explorations, distributions, divergence and what notes say of single requests are of these;
+  /// the verdicts are of the whole window.
+  std::optional<statistics::Window> held{};
+  bool over = false;                     ///< The week is full for which minutes are kept.
   bool declared = false;                 ///< The window has an end that was declared.
   std::optional<Apart> apart{};          ///< Then figures stand side by side, and without a control none has a verdict.
   unsigned one_sided_blocks = 0;         ///< Of a split whose sides take turns: blocks in which one alone has requests.
@@ -163,6 +171,9 @@ struct Comparison {
   std::vector<Note> notes;
   std::optional<Unfilled> unfilled{};  ///< A longer window alone would not do.
   std::optional<double> needs_s{};     ///< With State::too_few, the length of a window that would do.
+
+  /// Returns the part of the window whose samples are held: all of it, as a rule.
+  const statistics::Window& described() const { return held ? *held : window; }
 };
 
 /// Compares in time n log n, with memory for some figures a sample. The order of the samples does not matter.

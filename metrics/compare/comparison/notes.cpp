@@ -42,7 +42,7 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
   const auto most = std::max_element(spared.by_block.begin(), spared.by_block.end());
   const auto block = static_cast<std::size_t>(most - spared.by_block.begin());
   text += format("; the most in one block, %llu, from %s on (block %zu)", static_cast<unsigned long long>(*most),
-                 time_of_day(comparison.window.begin_of(block)).c_str(), block + 1);
+                 time_of_day(comparison.described().begin_of(block)).c_str(), block + 1);
   text += "; by reason:";
   for (const auto& [reason, count] : spared.by_reason) {
     text += (reason == spared.by_reason.begin()->first ? " " : ", ") + reason + " " + std::to_string(count);
@@ -75,7 +75,7 @@ struct Long {
 
 /// Returns "" if no request lasted longer than a block.
 std::string long_sentence(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing) {
-  const double block_s = comparison.window.block_s();
+  const double block_s = comparison.described().block_s();
   Long a, b;
   for (const pairs::Pair& pair : pairing.pairs) {
     a.add(*pair.a, block_s);
@@ -109,6 +109,23 @@ std::string apart_sentence(const Comparison& comparison) {
 }
 
 namespace {
+
+/// Says of which time what is.
+std::string held_sentence(const Comparison& comparison) {
+  const statistics::Window& held = *comparison.held;
+  const auto minutes = static_cast<long>(std::lround(held.seconds() / 60));
+  std::string text = "Figures, tables and blocks are of the last " +
+                     (minutes < 60 ? format("%ld min", minutes) : format("%ld h %ld min", minutes / 60, minutes % 60)) +
+                     ", since " + time_of_day(held.from_us) +
+                     ": older requests are not held any more. Verdicts are of all since " +
+                     time_of_day(comparison.window.from_us) + format(" (%.1f h)", comparison.window.seconds() / 3600) +
+                     ", faults and the answers of all since the first pair.";
+  if (comparison.over)
+    text +=
+        " The week is full for which minutes are kept, so verdicts by a history stay as they are. Switch the shadow "
+        "off and on to begin another.";
+  return text;
+}
 
 std::string turns_sentence(const Comparison& comparison) {
   return format("The sides take turns: in %u of ten blocks of %.0f s one side alone has requests. ",
@@ -243,6 +260,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
     add("nothing_mirrored",
         "Nothing was mirrored, so that no pair has both answers. The shadow was spared " +
             sides::counts_text(comparison.dropped) + ". " + sides::help_against(comparison.dropped));
+  if (comparison.held) add("held", held_sentence(comparison));
   if (comparison.one_sided_blocks > 0) add("take_turns", turns_sentence(comparison));
   if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))

@@ -107,7 +107,7 @@ std::vector<Stratum> strata_of(StratifyBy what, const Compared& whole, double mi
     Stratum stratum;
     stratum.name = name_of(what, i);
     for (const auto& side : sides[i]) stratum.sides.push_back(describe(side));
-    stratum.effects = effects_of(pairings[i], whole.comparison.window, min_block_s);
+    stratum.effects = effects_of(pairings[i], whole.comparison.described(), min_block_s);
     found.push_back(std::move(stratum));
   }
   return found;

@@ -90,7 +90,7 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
 
 /// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
 std::string extent(const Verdict& verdict, const Comparison& comparison) {
-  std::string basis = format("ten blocks of %.0f s", comparison.window.block_s());
+  std::string basis = format("ten blocks of %.0f s", comparison.described().block_s());
   if (comparison.apart && !comparison.apart->control.empty()) {
     basis = "by " + comparison.apart->control + ", ten blocks beside each";
   } else if (verdict.sequence) {
@@ -140,12 +140,15 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
       if (!verdict.estimate) return "no request has a figure that can be compared";
       const auto block = static_cast<std::size_t>(empty - verdict.blocks.begin());
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
-                    time_of_day(comparison.window.begin_of(block)).c_str());
+                    time_of_day(comparison.described().begin_of(block)).c_str());
     }
     case Bar::apart:
       return "the sides did not run at the same time";
     case Bar::running:
       return "the declared window has not ended";
+    case Bar::not_counted:
+      return "misses of this objective were not counted since the beginning; give the window a beginning or an end, or "
+             "ask the log";
     case Bar::cold:
       return "no pair counts before the shadow is warm, and " + shortfall(*comparison.unfilled);
     case Bar::too_few:
@@ -249,7 +252,7 @@ std::string why(const Verdict& verdict, Bar bar, bool held_back, const Compariso
   std::string text = statement(verdict, comparison) + extent(verdict, comparison);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
   text += ", " + conclusion(verdict, held_back);
-  return comparison.apart ? text + "." : text + "; " + movers(verdict, comparison.window) + ".";
+  return comparison.apart ? text + "." : text + "; " + movers(verdict, comparison.described()) + ".";
 }
 
 }  // namespace weir::metrics::compare::comparison

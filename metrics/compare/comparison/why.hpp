@@ -14,6 +14,7 @@ enum class Bar : std::uint8_t {
   no_values,     ///< A block has no values.
   apart,         ///< The sides did not run at the same time.
   running,       ///< The declared window has not ended.
+  not_counted,   ///< Misses of this objective were not counted while samples of the window left.
   cold,          ///< A shadow never prefilled what it holds.
   too_few,       ///< The blocks are too short.
   load_differs,  ///< The sides did not have the same load.

@@ -13,6 +13,12 @@ namespace weir::metrics::compare::pairs {
 struct TwoByTwo {
   std::uint64_t both = 0, only_a = 0, only_b = 0, neither = 0;
   void add(bool a, bool b) { ++(a ? (b ? both : only_a) : (b ? only_b : neither)); }
+  void add(const TwoByTwo& others) {
+    both += others.both;
+    only_a += others.only_a;
+    only_b += others.only_b;
+    neither += others.neither;
+  }
   std::uint64_t count() const { return both + only_a + only_b + neither; }
 };
 

@@ -45,8 +45,9 @@ statistics::Finding FaultPairs::judge(unsigned comparisons) const {
   return pairs.difference().high <= margin ? statistics::Finding::not_worse : statistics::Finding::inconclusive;
 }
 
-Faults faults_of(std::span<const Pair> pairs, const samples::Names& names, const FaultMargins& margins) {
-  Faults faults;
+Faults faults_of(std::span<const Pair> pairs, const samples::Names& names, const FaultMargins& margins,
+                 const Faults& earlier) {
+  Faults faults = earlier;
   for (std::size_t i = 0; i < fault_count; ++i) {
     faults[i].fault = static_cast<Fault>(i);
     faults[i].margin = margins[i];

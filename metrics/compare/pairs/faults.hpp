@@ -42,7 +42,8 @@ struct FaultPairs {
 };
 using Faults = std::array<FaultPairs, fault_count>;
 
-/// The pairs are in order of time.
-Faults faults_of(std::span<const Pair> pairs, const samples::Names& names, const FaultMargins& margins);
+/// The pairs are in order of time, and follow those of which `earlier` was made.
+Faults faults_of(std::span<const Pair> pairs, const samples::Names& names, const FaultMargins& margins,
+                 const Faults& earlier = {});
 
 }  // namespace weir::metrics::compare::pairs

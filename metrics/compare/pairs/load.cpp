@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace weir::metrics::compare::pairs {
@@ -29,13 +30,13 @@ class Counting {
   /// Takes one request. A reason is "" where the side finished it.
   void add(const std::string& reason_a, const std::string& reason_b, std::int64_t at_us, double tokens) {
     ++load_.sampled;
-    tokens_ += tokens;
+    load_.prompt_tokens += tokens;
     if (reason_a.empty() != reason_b.empty())
       spare(reason_a.empty() ? load_.b : load_.a, reason_a + reason_b, at_us, tokens);
   }
   void settle() {
     for (Spared* const side : {&load_.a, &load_.b})
-      side->prompt_tokens = tokens_ > 0 ? side->prompt_tokens / tokens_ : 0;
+      side->prompt_tokens = load_.prompt_tokens > 0 ? side->prompt_tokens / load_.prompt_tokens : 0;
   }
 
  private:
@@ -48,7 +49,6 @@ class Counting {
 
   Load& load_;
   const statistics::Window& window_;
-  double tokens_ = 0;
 };
 
 /// Returns why a side has no finished answer; "" if it has one.
@@ -102,16 +102,12 @@ bool share_pools(const Pairing& pairing) {
 }
 
 /// Returns the requests of one side that the other, a shadow, was not sent.
-std::vector<Single> not_mirrored(const Pairing& pairing, const std::vector<Single>& singles, std::int64_t complete_us) {
-  std::set<samples::Names::Name> mirrored;
-  for (const Pair& pair : pairing.pairs) {
-    mirrored.insert(pair.a->replica);
-    mirrored.insert(pair.b->replica);
-  }
+std::vector<Single> not_mirrored(const MirroredSides& sides, const std::vector<Single>& singles,
+                                 std::int64_t complete_us) {
   std::vector<Single> result;
   for (const Single& one : singles) {
     const bool known =
-        one.sample->role == Role::shadow || (to_be_mirrored(*one.sample) && mirrored.count(one.sample->replica) > 0);
+        one.sample->role == Role::shadow || (to_be_mirrored(*one.sample) && sides.replicas.count(one.sample->replica) > 0);
     if (known && one.at_us < complete_us) result.push_back(one);
   }
   return result;
@@ -119,8 +115,29 @@ std::vector<Single> not_mirrored(const Pairing& pairing, const std::vector<Singl
 
 }  // namespace
 
+void MirroredSides::add(const Pair& pair) {
+  shadow_a = pair.a->role == Role::shadow;
+  shadow_b = pair.b->role == Role::shadow;
+  replicas.insert(pair.a->replica);
+  replicas.insert(pair.b->replica);
+}
+
+void Load::add_earlier(const Load& earlier) {
+  const double tokens = prompt_tokens + earlier.prompt_tokens;
+  for (const auto& [side, before] : {std::pair(&a, &earlier.a), std::pair(&b, &earlier.b)}) {
+    if (tokens > 0)
+      side->prompt_tokens =
+          (side->prompt_tokens * prompt_tokens + before->prompt_tokens * earlier.prompt_tokens) / tokens;
+    side->requests += before->requests;
+    for (const auto& [reason, count] : before->by_reason) side->by_reason[reason] += count;
+  }
+  prompt_tokens = tokens;
+  sampled += earlier.sampled;
+  for (const auto& [reason, count] : earlier.unfinished) unfinished[reason] += count;
+}
+
 Load load_of(const Pairing& pairing, const statistics::Window& window, const samples::Names& names,
-             std::optional<bool> same_load, std::int64_t complete_us) {
+             std::optional<bool> same_load, std::int64_t complete_us, MirroredSides sides) {
   Load load;
   measure_in_flight(pairing, load);
   if (pairing.mode == Mode::split) {
@@ -128,21 +145,19 @@ Load load_of(const Pairing& pairing, const statistics::Window& window, const sam
     return load;
   }
   Counting counting(load, window);
-  bool shadow_a = false, shadow_b = false;
   for (const Pair& pair : pairing.pairs) {
-    shadow_a = pair.a->role == Role::shadow;
-    shadow_b = pair.b->role == Role::shadow;
+    sides.add(pair);
     const std::string reason_a = reason_of(*pair.a, *pair.b, names), reason_b = reason_of(*pair.b, *pair.a, names);
     counting.add(reason_a, reason_b, pair.at_us, tokens_of(pair));
-    if (shadow_b && !reason_b.empty()) {
+    if (sides.shadow_b && !reason_b.empty()) {
       ++load.unfinished[reason_b];
-    } else if (shadow_a && !reason_a.empty()) {
+    } else if (sides.shadow_a && !reason_a.empty()) {
       ++load.unfinished[reason_a];
     }
   }
   // A shadow without its primary's line tells nothing of the primary.
-  const auto missing_b = shadow_b ? not_mirrored(pairing, pairing.only_a, complete_us) : std::vector<Single>{};
-  const auto missing_a = shadow_a ? not_mirrored(pairing, pairing.only_b, complete_us) : std::vector<Single>{};
+  const auto missing_b = sides.shadow_b ? not_mirrored(sides, pairing.only_a, complete_us) : std::vector<Single>{};
+  const auto missing_a = sides.shadow_a ? not_mirrored(sides, pairing.only_b, complete_us) : std::vector<Single>{};
   load.same = same_load.value_or(twins(pairing.pairs) && missing_a.size() + missing_b.size() <= pairing.pairs.size());
   if (load.same) {
     const std::string not_sent = "not_mirrored";

@@ -7,10 +7,6 @@
 namespace weir::metrics::compare::pairs {
 namespace {
 
-/// Pairs are even before they tell something, and more so than for faults: a small ratio of hazards is what counts.
-constexpr double prior = 3;
-/// b is the first with this probability where its hazard is 1.5 times a's, so a is with the rest.
-constexpr double a_first_at_limit = 0.4;
 constexpr double needed_alone = 1 / 0.05;
 constexpr double least_excess = 0.005;
 
@@ -65,10 +61,11 @@ std::optional<double> Sameness::hazard_ratio() const {
 
 double Sameness::excess() const { return statistics::share_difference(first_a, first_b, compared).high; }
 
-Sameness sameness_of(std::span<const Pair> pairs, Mode mode, const samples::Names& names, const Faults& faults) {
-  Sameness found;
+Sameness sameness_of(std::span<const Pair> pairs, Mode mode, const samples::Names& names, const Faults& faults,
+                     const Sameness& earlier) {
+  Sameness found = earlier;
   found.control = mode == Mode::control;
-  statistics::Evidence b_first(0.5, prior), b_not_first(a_first_at_limit, prior), b_at_start(0.5, prior);
+  auto& [b_first, b_not_first, b_at_start] = found.evidence;
   for (const Pair& pair : pairs) {
     // Beside a primary, only the shadow's sample tells of text; the primary is itself.
     const samples::Sample &a = *pair.a, &b = *pair.b;

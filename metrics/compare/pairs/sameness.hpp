@@ -33,6 +33,15 @@ struct Leaving {
   std::optional<double> per_thousand_tokens() const;
 };
 
+/// Pairs are even before they tell something, and more so than for faults: a small ratio of hazards is what counts.
+struct SamenessEvidence {
+  static constexpr double prior = 3;
+  /// b is the first with this probability where its hazard is 1.5 times a's, so a is with the rest.
+  static constexpr double a_first_at_limit = 0.4;
+
+  statistics::Evidence b_first{0.5, prior}, b_not_first{a_first_at_limit, prior}, b_at_start{0.5, prior};
+};
+
 struct Sameness {
   Alike word = Alike::unknown;
   /// Greedy requests that both sides answered and whose text could be compared with the primary's.
@@ -46,6 +55,8 @@ struct Sameness {
   double differs = 1, alike = 1, from_start = 1;
   /// Answers that call tools; and with a control, those that call them as the primary does.
   statistics::Discordance calls, same_calls;
+  /// The evidence of `differs`, `alike` and `from_start`, to which later pairs are added.
+  SamenessEvidence evidence;
 
   /// first_b over first_a.
   std::optional<double> hazard_ratio() const;
@@ -53,7 +64,7 @@ struct Sameness {
   double excess() const;
 };
 
-/// The pairs are in order of time; `faults` are theirs. The word is
+/// The pairs are in order of time, and follow those of which `earlier` was made; `faults` are those of all. The word is
 /// - `differs` if the text's evidence reaches 40, or that of another figure 400: answers that are empty, end at their
 ///   limit, call tools, or have no valid call, more or less than a's; or that call otherwise than the primary. Together
 ///   these are false in 5 % of comparisons at most, however often they are looked at;
@@ -61,6 +72,7 @@ struct Sameness {
 ///   requests more than a;
 /// - else `unknown`.
 /// Without a control, text alone never says `differs`.
-Sameness sameness_of(std::span<const Pair> pairs, Mode mode, const samples::Names& names, const Faults& faults);
+Sameness sameness_of(std::span<const Pair> pairs, Mode mode, const samples::Names& names, const Faults& faults,
+                     const Sameness& earlier = {});
 
 }  // namespace weir::metrics::compare::pairs

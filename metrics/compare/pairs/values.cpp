@@ -93,6 +93,22 @@ double slower_p99_s(const Pairing& pairing, const statistics::Window& window) {
   return std::fmax(statistics::quantile(std::span(of_a), 0.99), statistics::quantile(std::span(of_b), 0.99));
 }
 
+void Durations::add(std::span<const Pair> pairs) {
+  const auto add = [](statistics::GapCounts& counts, float seconds) {
+    constexpr float most = 1e6f;
+    if (seconds > 0 && seconds < most)
+      ++counts[record::GapSketch::bin_of(Nanoseconds(static_cast<std::int64_t>(static_cast<double>(seconds) * 1e9)))];
+  };
+  for (const Pair& pair : pairs) {
+    add(a, pair.a->e2e);
+    add(b, pair.b->e2e);
+  }
+}
+
+double Durations::slower_p99_s() const {
+  return std::fmax(statistics::quantile_of_gaps(a, 0.99), statistics::quantile_of_gaps(b, 0.99));
+}
+
 Attained attained(const config::Slo& slo, const Pairing& pairing) {
   Attained result;
   result.missed.paired = pairing.mode != Mode::split;

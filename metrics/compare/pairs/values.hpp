@@ -2,10 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "config/settings.hpp"
 #include "metrics/compare/pairs/divergence.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/compare/statistics/effects.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
@@ -25,6 +27,15 @@ statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairi
 
 /// Returns the 99th percentile of the slower side's durations in the window, in seconds; NaN if there are none.
 double slower_p99_s(const Pairing& pairing, const statistics::Window& window);
+
+/// The durations of each side's pairs, in bins (right to 0.8 %).
+struct Durations {
+  statistics::GapCounts a, b;
+
+  void add(std::span<const Pair> pairs);
+  /// Returns the 99th percentile of the slower side, in seconds; NaN if there are none.
+  double slower_p99_s() const;
+};
 
 /// Returns 1 for each request that missed the objective, else 0; and for pairs how the two sides met it together.
 struct Attained {

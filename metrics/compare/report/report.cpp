@@ -10,7 +10,7 @@ namespace {
 
 /// Returns the window of the comparison; all that there is if the comparison has none.
 statistics::Window window_of(const comparison::Comparison& comparison, std::span<const samples::Sample> samples) {
-  if (comparison.window.to_us > comparison.window.from_us || samples.empty()) return comparison.window;
+  if (comparison.window.to_us > comparison.window.from_us || samples.empty()) return comparison.described();
   const auto [first, last] = std::ranges::minmax_element(samples, {}, &samples::Sample::dispatched_us);
   return {first->dispatched_us, last->dispatched_us + 1};
 }

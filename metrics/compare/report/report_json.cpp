@@ -255,7 +255,12 @@ void write(JsonWriter& json, const Report& report) {
   write_moment(json, "from", comparison.window, comparison.window.from_us);
   write_moment(json, "to", comparison.window, comparison.window.to_us);
   json.key("blocks").count(statistics::block_count);
-  json.key("block_s").decimal(comparison.window.block_s()).close('}');
+  json.key("block_s").decimal(comparison.described().block_s()).close('}');
+  if (comparison.held) {
+    write_window(json, "held", *comparison.held);
+  } else {
+    json.key("held").null();
+  }
   json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
   write(json, comparison.history);
   write(json, comparison.look);

@@ -71,7 +71,10 @@ std::string state_sentence(const comparison::Comparison& comparison) {
   }
   if (window.to_us > window.from_us) {
     text += " from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us) +
-            format(", in %zu blocks of %s", statistics::block_count, short_number(window.block_s()).c_str()) + " s";
+            (comparison.held ? ""
+                             : format(", in %zu blocks of %s", statistics::block_count,
+                                      short_number(window.block_s()).c_str()) +
+                                   " s");
   }
   text += '.' + basis_sentence(comparison);
   if (!comparison.needs_s) return text;

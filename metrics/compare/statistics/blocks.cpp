@@ -94,6 +94,22 @@ std::vector<double> minute_medians(std::span<const Point> points, const Window& 
   return medians;
 }
 
+BlockValues block_means(std::span<const double> minutes) {
+  BlockValues blocks;
+  for (std::size_t i = 0; i < block_count; ++i) {
+    const std::size_t begin = i * minutes.size() / block_count, end = (i + 1) * minutes.size() / block_count;
+    double sum = 0;
+    std::size_t count = 0;
+    for (const double value : minutes.subspan(begin, end - begin)) {
+      if (!std::isfinite(value)) continue;
+      sum += value;
+      ++count;
+    }
+    blocks[i] = count ? sum / static_cast<double>(count) : none;
+  }
+  return blocks;
+}
+
 double lag_one_autocorrelation(std::span<const double> values) {
   double sum = 0;
   std::size_t count = 0;

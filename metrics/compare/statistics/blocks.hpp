@@ -57,6 +57,8 @@ double needed_block_s(double least, double slower_p99_s);
 
 /// Returns the medians of steps of a minute from the window's beginning; NaN where a minute has no points.
 std::vector<double> minute_medians(std::span<const Point> points, const Window& window);
+/// Returns the mean of each tenth of the minutes, of those that have a value; NaN where none has.
+BlockValues block_means(std::span<const double> minutes);
 /// Returns the lag-1 autocorrelation, over the neighbours of which both are known; NaN if it is undefined.
 double lag_one_autocorrelation(std::span<const double> values);
 

@@ -33,12 +33,14 @@ struct Totals {
   }
 };
 
-/// `more` is added to each sum.
+/// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
+/// Else a side with fewer values would have the greater share where neither has a one.
 Ratio ratio_of(const SideValues& values, const Window& window, double more) {
   constexpr auto n = static_cast<double>(block_count);
   const Totals a(values.a, window), b(values.b, window);
   const auto log_of = [&](const Total& of_a, const Total& of_b) {
-    return std::log(of_b.mean_with(more) / of_a.mean_with(more));
+    const double each = 2 * more / (of_a.count + of_b.count);
+    return std::log(of_b.mean_with(each * of_b.count) / of_a.mean_with(each * of_a.count));
   };
   Ratio ratio{.a = a.whole.mean(), .b = b.whole.mean(), .log = log_of(a.whole, b.whole)};
   const double difference = ratio.b - ratio.a;

@@ -17,7 +17,7 @@ class MirroredHistory : public ::testing::Test {
  protected:
   static constexpr int requests = 1500;
 
-  explicit MirroredHistory(int so_far = requests) {
+  explicit MirroredHistory(int so_far = requests, std::size_t most = History::usual_most) : history(log, most) {
     for (int i = 0; i < so_far; ++i) add(i);
     change_snapshot([](fleet::Snapshot& next) { next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}}; });
   }
@@ -99,7 +99,7 @@ class MirroredHistory : public ::testing::Test {
       [](auto&, auto&) {};
   metrics::record::RequestLog log{"", "weir"};
   metrics::record::FinishedRecords finished;
-  History history{log};
+  History history;
   std::shared_ptr<const fleet::Snapshot> snapshot;  ///< change_snapshot() changes it.
 };
 

@@ -32,17 +32,20 @@ struct Means {
   double a = 0, b = 0;
 };
 Means means(const SideValues& values, std::size_t without, double more) {
-  const auto mean = [&](const std::vector<Point>& points) {
-    double sum = more, count = 0;
+  const auto sum_and_count = [&](const std::vector<Point>& points) {
+    double sum = 0, count = 0;
     for (const Point& point : points) {
       if (point.at_us < 1000 || point.at_us >= 2000) continue;
       if (static_cast<std::size_t>((point.at_us - 1000) / 100) == without) continue;
       sum += point.value;
       ++count;
     }
-    return sum / count;
+    return std::pair(sum, count);
   };
-  return {mean(values.a), mean(values.b)};
+  const auto [sum_a, count_a] = sum_and_count(values.a);
+  const auto [sum_b, count_b] = sum_and_count(values.b);
+  const double all = count_a + count_b;
+  return {(sum_a + 2 * more * count_a / all) / count_a, (sum_b + 2 * more * count_b / all) / count_b};
 }
 double log_ratio(const SideValues& values, std::size_t without, double more) {
   const Means of = means(values, without, more);
@@ -113,6 +116,22 @@ TEST(ShareRatio, CountsHalfACaseMoreSoThatNoneIsARatioToo) {
   EXPECT_NEAR(ratio.estimate->standard_error, 0, 1e-9) << "each block has one case";
   values.b = values.a;
   EXPECT_EQ(share_ratio(values, ten_blocks).log, 0);
+}
+
+TEST(ShareRatio, OfSidesOfOneShareIsOneWhateverTheirSizes) {
+  for (const std::int64_t every : {1, 3, 20}) {
+    for (const double share : {0.0, 1.0}) {
+      SideValues values;
+      for (std::int64_t i = 0; i < 1000; ++i) {
+        values.a.push_back({1000 + i, share});
+        if (i % every == 0) values.b.push_back({1000 + i, share});
+      }
+      const Ratio ratio = share_ratio(values, ten_blocks);
+      EXPECT_NEAR(ratio.log, 0, 1e-12) << every << ' ' << share;
+      ASSERT_TRUE(ratio.estimate);
+      EXPECT_NEAR(ratio.estimate->standard_error, 0, 1e-9);
+    }
+  }
 }
 
 TEST(ShareRatio, NeedsValuesInEveryBlock) {
