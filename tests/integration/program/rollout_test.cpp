@@ -283,7 +283,7 @@ TEST_F(Rollout, AReloadThatMovesItsStateWhereItCannotBeKeptIsRefused) {
   std::filesystem::create_directory(other);
   expect_done({"reload"});
   EXPECT_EQ(replicas_by_conversation(weir, 40), sides);
-  EXPECT_THAT(read_file(other / "rollouts.json"), HasSubstr("\"share\":0.5"));
+  EXPECT_THAT(read_file(other / "rollouts.json"), HasSubstr("\"share\":5E-1"));
 }
 
 TEST_F(Rollout, AStateThatIsDamagedIsMovedAsideAndTheCandidateGetsNothing) {

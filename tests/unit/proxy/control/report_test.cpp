@@ -114,7 +114,7 @@ TEST_F(Report, OfManyReplicasHasMeansOfSeconds) {
   metrics::series::Exposition of_many(1, {"0.1", "test"}, {});
   fleet::Fleet large(many, of_many, 1);
   live::Live view(large, of_many, 1, [this] { return around; }, now, time);
-  for (int i = 0; i < 900; ++i) view.tick("", now += seconds(1), time += seconds(1));
+  for (int i = 0; i < 900; ++i) view.tick("report-test-" + std::to_string(::getpid()), now += seconds(1), time += seconds(1));
   const auto all = json::parse(data(view, many, longest, "asked", now));
   const auto step = all.at("window").at("step_s").to_number<std::size_t>();
   EXPECT_GT(step, 1u);

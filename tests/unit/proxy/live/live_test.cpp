@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/json.hpp>
@@ -37,13 +38,16 @@ config::Settings settings_of(std::vector<std::string> names) {
   return settings;
 }
 
+/// Weirs of one name on one machine know of each other, and tests run beside each other.
+const std::string instance = "live-test-" + std::to_string(::getpid());
+
 class LiveTest : public ::testing::Test {
  protected:
   void second(int many = 1) {
     for (; many > 0; --many) {
       now += seconds(1);
       time += seconds(1);
-      live.tick("", now, time);
+      live.tick(instance, now, time);
     }
   }
   /// A stream of gpu0 that ends now.
@@ -137,7 +141,7 @@ TEST_F(LiveTest, TheWindowIsLetGoWhenNobodyLooksForAnHourAndBeginsAnew) {
 TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
   second();
   const auto serial = live.serial();
-  live.tick("", now + milliseconds(400), time);
+  live.tick(instance, now + milliseconds(400), time);
   EXPECT_EQ(live.serial(), serial);
   now += seconds(4);
   second();
@@ -399,7 +403,7 @@ TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
   auto now = std::chrono::steady_clock::now();
   Live live{fleet, exposition, 1, [] { return Surroundings(); }, now, Wall()};
   const auto second = [&](int many = 1) {
-    for (; many > 0; --many) live.tick("", now += seconds(1), Wall() + seconds(1'764'000'000));
+    for (; many > 0; --many) live.tick(instance, now += seconds(1), Wall() + seconds(1'764'000'000));
   };
   auto& pool = *fleet.snapshot()->pools[0]->balancer;
   const auto facts = std::make_shared<const metrics::wire::RequestFacts>();

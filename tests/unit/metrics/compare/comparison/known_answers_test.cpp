@@ -158,8 +158,8 @@ TEST(KnownAnswers, SplitTraffic) {
          0.5928447523653217);
   expect(comparison, statistics::Metric::output_tokens_mean, 0.01015218690764241, -0.02573745412008006,
          0.04736392159332794, 1.0);
-  expect(comparison, statistics::Metric::ttft_tail, 0.5847176079734215, 0.107519983746022, 1.267525583174402,
-         0.1130083036636463);
+  expect(comparison, statistics::Metric::ttft_tail, 0.5847176079734222, 0.1075202696938502, 1.2675249977277683,
+         0.11300807852218685);
   EXPECT_EQ(verdict_of(comparison, statistics::Metric::tpot).finding, statistics::Finding::worse);
   EXPECT_EQ(verdict_of(comparison, statistics::Metric::ttft).finding, statistics::Finding::not_worse);
   EXPECT_TRUE(has_note(comparison, "not_paired"));
