@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace weir::proxy::control {
+namespace {
+
+/// Of a shorter ring, requests would leave before their answers end: the longest would never count.
+constexpr std::chrono::minutes least_ring{3};
+
+}  // namespace
 
 void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   taken_ = finished.take(std::move(taken_));
@@ -38,7 +44,9 @@ void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
 std::optional<std::int64_t> History::leaving_before_us() const {
   const std::size_t room = most_ / 8;
   if (samples_.size() + room <= most_) return std::nullopt;
-  return wall_us(came_[samples_.size() + room - most_]);
+  const auto leaves = came_[samples_.size() + room - most_];
+  if (came_.back() - leaves < least_ring) return std::nullopt;
+  return wall_us(leaves);
 }
 
 void History::keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts,

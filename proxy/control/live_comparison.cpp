@@ -173,7 +173,7 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
   auto compare_all = [made = std::chrono::system_clock::now(), names, kv_tokens = std::move(kv_tokens),
                       mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples),
-                      pasts = history_.pasts(), leaving_before_us] {
+                      pasts = leaving_before_us ? history_.pasts() : std::vector<PastOf>(), leaving_before_us] {
     Answer answer;
     for (const auto& question : asked) {
       auto options = question.options;

@@ -48,7 +48,7 @@ class Comparing {
     complete_us_ = last_us_ - microseconds(may_run_s);
     load_ = pairs::load_of(pairing_, result_.described(), names_, options_.same_load, complete_us_,
                            past_ ? past_->mirrored : pairs::MirroredSides{});
-    if (past_) load_.add_earlier(past_->load);
+    if (past_) add_earlier_load();
     result_.unfinished = load_.unfinished;
     result_.sampled = load_.sampled;
     find_look();
@@ -129,6 +129,16 @@ class Comparing {
 
   bool paired() const { return pairing_.mode != pairs::Mode::split; }
 
+  void add_earlier_load() {
+    load_.add_earlier(past_->load);
+    if (load_.same) return;
+    // Where the loads differ, nobody knows what was to be mirrored.
+    const auto not_mirrored = load_.unfinished.find("not_mirrored");
+    if (not_mirrored == load_.unfinished.end()) return;
+    load_.sampled -= std::min(load_.sampled, not_mirrored->second);
+    load_.unfinished.erase(not_mirrored);
+  }
+
   const Past* suitable_past() const {
     if (options_.from_us || options_.to_us || options_.length_us) return nullptr;
     const auto suits = [&](const std::shared_ptr<const Past>& past) {
@@ -152,7 +162,7 @@ class Comparing {
   void find_held() {
     if (!past_ || !past_->from_us) return;
     result_.held = result_.window;
-    result_.held->from_us = std::max(result_.window.from_us, past_->until_us);
+    result_.held->from_us = std::clamp(past_->until_us, result_.window.from_us, result_.window.to_us);
     result_.over = result_.window.seconds() >= 60.0 * Past::most_minutes;
   }
 
@@ -163,8 +173,8 @@ class Comparing {
       return;
     }
     if (past_ && past_->from_us) {
-      const std::int64_t last = pairing_.pairs.empty() ? past_->until_us : pairing_.pairs.back().at_us + 1;
-      result_.window = {*past_->from_us, std::max(last, past_->until_us)};
+      const std::int64_t last = pairing_.pairs.empty() ? past_->to_us : pairing_.pairs.back().at_us + 1;
+      result_.window = {*past_->from_us, std::max(last, past_->to_us)};
       return;
     }
     const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
@@ -340,6 +350,8 @@ class Comparing {
   /// True if all requests that are compared are of this pool, or it is "". Without its line a primary does not tell.
   bool is_of(std::string_view pool) const {
     if (pool.empty()) return true;
+    const auto is_other = [&](samples::Names::Name one) { return names_.text(one) != pool; };
+    if (past_ && std::ranges::any_of(past_->pools, is_other)) return false;
     const auto fits = [&](const samples::Sample* primary) {
       return primary == nullptr || names_.text(primary->pool) == pool;
     };
@@ -525,7 +537,7 @@ class Comparing {
                     const statistics::Ratio& whole) const {
     statistics::Window ended = result_.window;
     ended.to_us = std::max(ended.from_us, std::min(ended.to_us, complete_us_));
-    if (ended.seconds() > longest_s) return;
+    if (ended.seconds() > longest_s && !(past_ && past_->is_over())) return;
     const statistics::Minutes minutes = minutes_of(verdict.metric, held, ended);
     std::optional<statistics::Estimate> own;
     if (reaches(result_.window.seconds(), std::max(needed_s_, look_seconds.front()))) {

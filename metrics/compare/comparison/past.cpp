@@ -19,8 +19,10 @@ Past::Answer answer_of(const samples::Sample& sample) {
 bool holds(const sides::Selection& side, const Past::Answer& answer) {
   samples::Sample sample;
   std::tie(sample.config, sample.replica, sample.shadow, sample.role) = answer;
-  // A shadow that was dropped before a replica was chosen for it belongs to the side of its [[shadow]].
-  const bool without_replica = sample.role == Role::shadow && sample.replica == 0;
+  // A shadow that was dropped before a replica was chosen for it has neither replica nor configuration: only its
+  // [[shadow]] tells its side.
+  const bool without_replica = sample.role == Role::shadow && sample.replica == 0 &&
+                               (side.by == sides::By::replica || (side.by == sides::By::config && sample.config == 0));
   return without_replica || side.holds(sample);
 }
 
@@ -59,13 +61,16 @@ pairs::Pairing within(const pairs::Pairing& whole, const statistics::Window& win
 /// Adds the pairs of a pairing to those of a Past.
 class Adding {
  public:
-  Adding(Past& past, const samples::Names& names) : past_(past), names_(names) {}
+  /// `last_us` is the latest moment that the samples know of.
+  Adding(Past& past, const samples::Names& names, std::int64_t last_us)
+      : past_(past), names_(names), last_us_(last_us) {}
 
   /// Adds what counts of all pairs, whether the shadows were warm or not.
   void add_answers(std::span<const pairs::Pair> pairs) {
     for (const pairs::Pair& pair : pairs) {
       past_.answers_a.insert(answer_of(*pair.a));
       past_.answers_b.insert(answer_of(*pair.b));
+      if (pair.primary != nullptr) past_.pools.insert(pair.primary->pool);
       past_.warming += !past_.from_us || pair.at_us < *past_.from_us;
       const auto reason = pair.b->drop_reason != 0 ? pair.b->drop_reason : pair.a->drop_reason;
       past_.answered = past_.answered || reason == 0;
@@ -89,7 +94,11 @@ class Adding {
     }
     for (std::size_t i = 0; i < past_.slos.size(); ++i)
       past_.met[i].add(pairs::attained(past_.slos[i], pairing).met);
-    pairs::Load load = pairs::load_of(pairing, window, names_, true, window.to_us, past_.mirrored);
+    // A request without a shadow may have one that still runs.
+    const double p99_s = past_.durations.slower_p99_s();
+    const auto may_run_us = std::isfinite(p99_s) ? static_cast<std::int64_t>(2e6 * p99_s) : std::int64_t{0};
+    pairs::Load load = pairs::load_of(pairing, window, names_, true, std::min(window.to_us, last_us_ - may_run_us),
+                                      past_.mirrored);
     load.add_earlier(past_.load);
     past_.load = std::move(load);
   }
@@ -100,9 +109,10 @@ class Adding {
       past_.counts[i] += values_of(metrics_of_pairs[i], pairing).a.size();
     for (std::size_t i = 0; i < metrics_of_minutes.size(); ++i) {
       auto& minutes = past_.minutes[i];
-      const auto more = log_ratios_by_minute(values_of(metrics_of_minutes[i], pairing), window);
-      const auto room = std::min(more.size(), Past::most_minutes - minutes.size());
-      minutes.insert(minutes.end(), more.begin(), more.begin() + static_cast<std::ptrdiff_t>(room));
+      const auto room_us = static_cast<std::int64_t>(Past::most_minutes - minutes.size()) * Past::minute_us;
+      const auto more = log_ratios_by_minute(values_of(metrics_of_minutes[i], pairing),
+                                             {window.from_us, std::min(window.to_us, window.from_us + room_us)});
+      minutes.insert(minutes.end(), more.begin(), more.end());
     }
   }
 
@@ -117,7 +127,17 @@ class Adding {
 
   Past& past_;
   const samples::Names& names_;
+  const std::int64_t last_us_;
 };
+
+std::int64_t last_moment(std::span<const samples::Sample> samples) {
+  std::int64_t last = 0;
+  for (const samples::Sample& sample : samples) {
+    const double lasted = std::isfinite(sample.lasted) ? static_cast<double>(sample.lasted) : 0.0;
+    last = std::max(last, sample.received_us + static_cast<std::int64_t>(lasted * 1e6));
+  }
+  return last;
+}
 
 /// Returns the moment of the first pair of warm shadows that was dispatched before `until_us`.
 std::optional<std::int64_t> beginning_of(const pairs::Pairing& pairing, std::int64_t until_us) {
@@ -181,6 +201,8 @@ bool Past::is_of(samples::Names::Name shadow) const {
 
 bool Past::suits(const sides::Selection& a, const sides::Selection& b, const pairs::Pairing& held) const {
   if (!held.pairs.empty() && held.mode != mode) return false;
+  // Requests of both sides without a pair are a split, which is another comparison.
+  if (held.pairs.empty() && !held.only_a.empty() && !held.only_b.empty()) return false;
   const auto all = [](const sides::Selection& side, const std::set<Answer>& answers) {
     return std::ranges::all_of(answers, [&](const Answer& answer) { return holds(side, answer); });
   };
@@ -212,14 +234,26 @@ std::shared_ptr<const Past> with_leaving(const std::shared_ptr<const Past>& earl
     past->met.resize(past->slos.size());
   }
   const pairs::Pairing later = within(pairing, {past->until_us, pairs::any_time.to_us});
+  if (later.pairs.empty()) return earlier;
+  // A clock that was set, or a silence of months: what was before is no part of one window with what comes now.
+  constexpr std::int64_t longest_silence_us = 60 * std::int64_t{86'400'000'000};
+  if (past->from_us && later.pairs.front().at_us - past->until_us > longest_silence_us)
+    return with_leaving(nullptr, samples, names, a, b, warm_up, slos, until_us);
+  // The window ends with a pair: what follows the last one stays with the samples.
+  const std::int64_t end_us = later.pairs.back().at_us + 1;
+  until_us = std::min(until_us, end_us);
   if (!past->from_us) {
     past->from_us = beginning_of(later, until_us);
     if (past->from_us) past->early_until_us = *past->from_us + early_us;
   }
   if (past->from_us) until_us = end_of_minute(until_us, *past->from_us);
   const statistics::Window leaving{past->until_us, until_us};
-  const pairs::Pairing left = within(later, leaving);
-  Adding adding(*past, names);
+  pairs::Pairing left = within(later, leaving);
+  const auto behind = [end_us](const pairs::Single& one) { return one.at_us >= end_us; };
+  std::erase_if(left.only_a, behind);
+  std::erase_if(left.only_b, behind);
+  if (!left.pairs.empty()) past->to_us = left.pairs.back().at_us + 1;
+  Adding adding(*past, names, last_moment(samples));
   adding.add_answers(left.pairs);
   if (past->from_us) {
     const statistics::Window window{std::max(leaving.from_us, *past->from_us), until_us};

@@ -62,11 +62,13 @@ struct Past {
   /// The configuration, replica, [[shadow]] and role of the answers on each side.
   using Answer = std::tuple<samples::Names::Name, samples::Names::Name, samples::Names::Name, Role>;
   std::set<Answer> answers_a, answers_b;
+  std::set<samples::Names::Name> pools;  ///< Of the primaries.
 
-  /// All pairs that were dispatched before are here, and none later.
+  /// All pairs that were dispatched before are here, but for those that ended too late, and none later.
   std::int64_t until_us = std::numeric_limits<std::int64_t>::min();
   /// The beginning of the window, once a pair of warm shadows is here: `until_us` is a number of minutes later.
   std::optional<std::int64_t> from_us{};
+  std::int64_t to_us = 0;  ///< The moment after the last pair.
   std::vector<PairValues> early;
   /// Before this moment `early` has all pairs of the window.
   std::int64_t early_until_us = 0;
@@ -105,7 +107,7 @@ struct Past {
 
 /// Returns `earlier` (null if there is none) with the pairs among the samples that were dispatched since, and before
 /// `until_us` or the end of the window's minute that it lies in. `earlier` itself is returned if it does not suit them,
-/// and nothing as long as no pair is there. Pairs whose second answer comes later are left out. Takes time n log n.
+/// and `earlier` as long as no pair is there. Pairs whose second answer comes later are left out. Takes time n log n.
 std::shared_ptr<const Past> with_leaving(const std::shared_ptr<const Past>& earlier,
                                          std::span<const samples::Sample> samples, const samples::Names& names,
                                          const sides::Selection& a, const sides::Selection& b,

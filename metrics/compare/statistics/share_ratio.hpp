@@ -23,8 +23,8 @@ struct Ratio {
   BlockValues blocks{};
 };
 
-/// The values are 0 or 1. The ratio is that of the shares of ones, where each side has half a one more, so that it is
-/// finite.
+/// The values are 0 or 1. The ratio is that of the shares of ones, so that it is finite with a one more on both sides
+/// together: half a one each where they have one size, else shared by their sizes.
 Ratio share_ratio(const SideValues& values, const Window& window);
 
 /// The ratio of the means of positive values.

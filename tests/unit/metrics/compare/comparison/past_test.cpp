@@ -99,6 +99,7 @@ struct Traffic {
   bool control = false;
   int candidate_from = 0;      ///< The minute from which on the candidate is sent requests.
   int silence_from = -1, silence_to = -1;
+  int candidate_until = 1 << 20;  ///< From this minute on the candidate is off; primary and control go on.
 };
 
 TwinSamples samples_of(const Traffic& traffic, std::uint64_t seed) {
@@ -128,6 +129,7 @@ TwinSamples samples_of(const Traffic& traffic, std::uint64_t seed) {
     vary(samples.each().back(), 1);
     primary = samples.each().back();
     if (share(random) < traffic.not_mirrored) continue;
+    if (now >= traffic.candidate_until && !traffic.control) continue;
     const auto mirror = [&](std::string_view replica, std::string_view config, std::string_view name, double factor) {
       samples::Sample& shadow = samples.shadow(primary, replica, config, name);
       shadow.dispatched_us += 1000;
@@ -140,7 +142,7 @@ TwinSamples samples_of(const Traffic& traffic, std::uint64_t seed) {
       return &shadow;
     };
     if (traffic.control) mirror("same0", "fp16", "same", 1);
-    if (now < traffic.candidate_from) continue;
+    if (now < traffic.candidate_from || now >= traffic.candidate_until) continue;
     samples::Sample* const candidate =
         mirror("cand0", "fp8", "fp8", traffic.factor * std::exp(drift[static_cast<std::size_t>(now)]));
     if (candidate->drop_reason == 0 && share(random) < traffic.faults) {
@@ -264,6 +266,7 @@ struct Chance {
       traffic.silence_from = static_cast<int>(random() % 100);
       traffic.silence_to = traffic.silence_from + static_cast<int>(random() % 40);
     }
+    if (one_in(3)) traffic.candidate_until = traffic.minutes / 2 + static_cast<int>(random() % 100);
     history = one_in(2);
     most = 200 + random() % 700;  // From ten minutes on.
   }
@@ -292,6 +295,63 @@ TEST(Past, WithItTheLastSamplesGiveTheVerdictsOfAllWhateverTheirNumber) {
   }
   EXPECT_GT(with_past, looks / 2) << "most had a past";
   EXPECT_LT(without_equals, looks / 2);
+}
+
+TEST(Past, DoesNotSpeakForASplitOfItsConfigurations) {
+  TwinSamples samples = samples_of({.minutes = 100, .faults = 0.3}, 3);
+  Options options = sides_of(samples, false);
+  Ring ring(samples, 300, options);
+  ring.run_to(100 * a_minute);
+  ASSERT_TRUE(ring.past());
+  samples.each().clear();
+  for (int i = 0; i < 400; ++i) {
+    const std::int64_t at = 200 * a_minute + i * 6 * second;
+    samples::Sample& primary = i % 2 == 0 ? samples.primary(at) : samples.primary(at, "gpu1", "fp8");
+    primary.ttft = primary.ttft_client = 0.1F;
+    primary.tpot = 0.02F;
+  }
+  options = ring.options();
+  options.a = {sides::By::config, samples.names.of("fp16")};
+  options.b = {sides::By::config, samples.names.of("fp8")};
+  const Comparison comparison = compare(samples.all(), samples.names, options);
+  EXPECT_EQ(comparison.mode, pairs::Mode::split);
+  EXPECT_FALSE(comparison.held);
+  EXPECT_EQ(comparison.pairs, 0u);
+}
+
+TEST(Past, OfAShadowThatWasAlwaysDroppedIsOfNoOther) {
+  TwinSamples samples;
+  for (int i = 0; i < 1000; ++i) {
+    const samples::Sample primary = samples.primary(i * 6 * second);
+    samples::Sample& dropped = samples.shadow(primary, "", "", "down");
+    dropped.replica = dropped.config = 0;
+    samples.drop(dropped, "max_in_flight");
+  }
+  Options options = sides_of(samples, false);
+  options.b = {sides::By::shadow, samples.names.of("down"), Role::shadow};
+  Ring ring(samples, 300, options);
+  ring.run_to(100 * a_minute);
+  ASSERT_TRUE(ring.past());
+  EXPECT_TRUE(ring.past()->suits(options.a, options.b, {}));
+  EXPECT_FALSE(ring.past()->suits(options.a, {sides::By::shadow, samples.names.of("fp8"), Role::shadow}, {}));
+}
+
+TEST(Past, BeginsAnewWhereTheClockWasSetByYears) {
+  TwinSamples samples = samples_of({.minutes = 100}, 3);
+  const auto moved = static_cast<std::int64_t>(samples.each().size()) / 2;
+  std::int64_t i = 0;
+  for (samples::Sample& sample : samples.each()) {
+    if (++i <= moved) continue;
+    sample.received_us += 56 * std::int64_t{365} * 86'400 * second;
+    sample.dispatched_us += 56 * std::int64_t{365} * 86'400 * second;
+  }
+  const std::int64_t first = samples.each()[static_cast<std::size_t>(moved)].dispatched_us;
+  const Options options = sides_of(samples, false);
+  std::shared_ptr<const Past> past;
+  for (const std::int64_t until : {50 * a_minute, first + 40 * a_minute})
+    past = with_leaving(past, samples.all(), samples.names, options.a, options.b, options.warm_up, {}, until);
+  ASSERT_TRUE(past && past->from_us);
+  EXPECT_LE(past->minutes[0].size(), Past::most_minutes);
 }
 
 TEST(Past, BeginsWithTheWindowAndKeepsMinutes) {
