@@ -50,12 +50,11 @@ Narrowed Candidates::narrow_found(const WaitingRequest& request, bool can_wait) 
 
 Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
   gather_for(request, ticket);
+  // What a replica holds of the prompt lets the prompt in at that replica, and at no other.
+  for (ReplicaView& view : found_) view.reserved = view.reserved || !pool_has_room(view.uncached(request.prompt));
   const Narrowed narrowed = narrow_found(request, can_wait);
   if (!takes(narrowed)) return narrowed;
   if (pool_.reserved_for && *pool_.reserved_for != ticket) return {Eligibility::busy};
-  // What a replica holds of the prompt lets the prompt in at that replica, and at no other.
-  std::erase_if(found_, [&](const ReplicaView& view) { return !pool_has_room(view.uncached(request.prompt)); });
-  if (found_.empty()) return {Eligibility::busy};
   price_waste();
   return narrowed;
 }

@@ -233,6 +233,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
 
   ++changes_;
   prediction.entered = ++clock_;
+  one.keep_up(clock_);
   for (const std::size_t line : lines_)
     if (line != no_line) table_->heads[line].used = clock_;
   // The end of a prompt leaves an engine's cache first, so the beginning is used last.

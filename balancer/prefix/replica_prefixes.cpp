@@ -41,7 +41,8 @@ std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::u
 /// Many engines do not say when their process began. Their counters begin at 0 then.
 bool ReplicaPrefixes::started_anew(const EngineSigns& signs) {
   if (signs.started && signs_.started) return *signs.started != *signs_.started;
-  return signs.worked && signs_.worked && *signs.worked < *signs_.worked;
+  // Sums of fractions differ by their order.
+  return signs.worked && signs_.worked && *signs.worked < *signs_.worked * (1 - 1e-9);
 }
 
 /// Engines that report nothing with their answers count what they find all the same. If that counter has stood still

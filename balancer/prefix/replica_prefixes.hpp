@@ -102,6 +102,13 @@ class ReplicaPrefixes {
   /// A prompt was answered without a report. The engine's page may tell whether the prediction came true.
   void unreported(const PrefixPrediction& prediction);
 
+  /// Moments of long ago stay in the past, though the clock of prompts begins again at 0 after 2^32 of them.
+  void keep_up(std::uint32_t now) {
+    constexpr std::uint32_t longest = std::uint32_t{1} << 30;
+    for (std::uint32_t* then : {&wiped_at_, &lost_at_, &found_since_})
+      if (now - *then > longest) *then = now - longest;
+  }
+
   /// True if the prompt was sent before the cache was emptied last: its answer says nothing of what is there now.
   bool is_past(const PrefixPrediction& prediction) const { return !is_since(prediction, wiped_at_); }
   /// True if what was computed for the prompt went with the cache. After misses it may have come after that.

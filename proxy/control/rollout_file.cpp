@@ -197,10 +197,10 @@ std::optional<std::string> write_rollouts(const std::string& directory, const Ke
          "; " + way_out;
 }
 
-bool replace_rollouts(const std::string& directory, const KeptRollouts& kept) {
-  if (write_over(directory, file_name, text_of(kept)).empty()) return true;
-  ::unlink(file_in(directory).c_str());
-  return false;
+Replaced replace_rollouts(const std::string& directory, const KeptRollouts& kept) {
+  if (write_over(directory, file_name, text_of(kept)).empty()) return Replaced::by_new;
+  const bool gone = ::unlink(file_in(directory).c_str()) == 0 || errno == ENOENT;
+  return gone ? Replaced::by_nothing : Replaced::not_at_all;
 }
 
 }  // namespace weir::proxy::control

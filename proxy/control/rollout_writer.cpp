@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace weir::proxy::control {
@@ -23,7 +26,10 @@ RolloutWriter::~RolloutWriter() { thread_.join(); }
 std::uint64_t RolloutWriter::write(std::string directory, KeptRollouts wanted) {
   const std::lock_guard lock(mutex_);
   next_ = Wanted{++asked_, std::move(directory), std::move(wanted)};
-  if (!std::exchange(working_, true)) boost::asio::post(thread_, [this] { work(); });
+  if (!working_) {
+    boost::asio::post(thread_, [this] { work(); });
+    working_ = true;  // work() waits for the mutex.
+  }
   return asked_;
 }
 
@@ -37,17 +43,33 @@ void RolloutWriter::work() {
   while (next_) {
     const auto wanted = std::move(*std::exchange(next_, std::nullopt));
     lock.unlock();
-    Written written{wanted.number, keep(wanted).value_or("")};
-    boost::asio::post(context_, [this, tell = std::weak_ptr(tell_), written = std::move(written)] {
-      const auto told = tell.lock();
-      if (!told) return;
-      told_ = written.number;
-      (*told)(written);
-    });
+    Written written{wanted.number, {}};
+    try {
+      written.error = keep(wanted).value_or("");
+    } catch (const std::bad_alloc&) {
+      written.error = "no memory";  // Too short to take any.
+    }
+    tell(written);
     lock.lock();
   }
   working_ = false;
   idle_.notify_all();
+}
+
+void RolloutWriter::tell(const Written& written) noexcept {
+  for (;;) {
+    try {
+      boost::asio::post(context_, [this, tell = std::weak_ptr(tell_), written] {
+        const auto told = tell.lock();
+        if (!told) return;
+        told_ = written.number;
+        (*told)(written);
+      });
+      return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
 }
 
 std::optional<std::string> RolloutWriter::keep(const Wanted& wanted) {
@@ -68,12 +90,17 @@ std::optional<std::string> RolloutWriter::keep(const Wanted& wanted) {
     const auto before = kept_.rollouts.find(name);
     one.standing = before == kept_.rollouts.end() ? balancer::rollout::Standing() : before->second.standing;
   }
-  if (replace_rollouts(wanted.directory, less)) {
-    kept_ = std::move(less);
-    return error;
+  switch (replace_rollouts(wanted.directory, less)) {
+    case Replaced::by_new:
+      kept_ = std::move(less);
+      return error;
+    case Replaced::by_nothing:
+      kept_.rollouts.clear();
+      return *error + "; a restart would find all rollouts idle";
+    case Replaced::not_at_all:
+      break;
   }
-  kept_.rollouts.clear();
-  return *error + "; a restart would find all rollouts idle";
+  return *error + "; a restart would find the rollouts as they were before";
 }
 
 }  // namespace weir::proxy::control

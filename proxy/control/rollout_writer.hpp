@@ -46,6 +46,7 @@ class RolloutWriter {
     KeptRollouts kept;
   };
   void work();
+  void tell(const Written& written) noexcept;
   std::optional<std::string> keep(const Wanted& wanted);
 
   boost::asio::io_context& context_;

@@ -188,7 +188,8 @@ void Rollouts::propose(Running& one, Push push, Completion completion) {
   if (const auto* const sentence = std::get_if<std::string>(&answer)) return tell(not_now(*sentence));
   const auto& move = std::get<ro::Move>(answer);
   if (gives_more(move.reason)) {
-    one.pending = Pending{std::move(after), std::move(push), 0, std::move(completion)};
+    // Until its write has a number, no write is the one that it waits for.
+    one.pending = Pending{std::move(after), std::move(push), ~std::uint64_t{0}, std::move(completion)};
     one.pending->write = keep();
     return;
   }
@@ -347,6 +348,17 @@ std::optional<ApiAnswer> Rollouts::begin(std::string_view name, Wish wish, Momen
   if (one.pending && (wish == Wish::start || wish == Wish::promote))
     return not_now("the rollout '" + one.machine().settings().name +
                    "' is about to move, once that is on the disk; ask again when it is");
+  if (one.pending) {
+    // A pause or an abort that the machine refuses where it still stands takes back what waits for the disk.
+    auto as_it_is = one.machine();
+    const auto answer = wish == Wish::pause ? as_it_is.pause() : as_it_is.abort();
+    if (std::holds_alternative<std::string>(answer)) {
+      give_up(one, not_now("it was taken back meanwhile"));
+      keep();
+      return answer_of(std::string(name), {wish == Wish::pause ? ro::Reason::pause : ro::Reason::abort,
+                                           "rollout '" + std::string(name) + "': its next move was taken back"});
+    }
+  }
   propose(
       one,
       [wish, promotion = *promotion](ro::Machine& machine, Moment) {

@@ -96,7 +96,11 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     if (!ready && result == ReadResult::nothing) co_return End::closed;
     if (result == ReadResult::nothing) continue;
     if (unread.empty()) {
-      if (unread.capacity() < loop_.spare_text.capacity()) unread.swap(loop_.spare_text);
+      // A short request pays for no memory, so it gets none that counts.
+      const bool spare_counts = loop_.spare_text.capacity() >= net::BufferBudget::step;
+      if (unread.capacity() < loop_.spare_text.capacity() &&
+          (!spare_counts || bytes.size() >= net::BufferBudget::step))
+        unread.swap(loop_.spare_text);
       request_.snapshot = loop_.shared.fleet.snapshot();
       client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }

@@ -152,7 +152,11 @@ class Writer {
     if (said)
       parts.push_back({named(repeats_ ? *said : i, repeats_ ? of_answer : of_retold), log_[*said].output_tokens, true});
     const std::uint64_t tokens = shared_ = tokens_of(parts);
-    if (tokens >= log_[i].prompt_tokens) return;
+    if (tokens >= log_[i].prompt_tokens) {
+      // Where an earlier place was estimated, the prompt itself knows better.
+      parts = first_tokens(parts, shared_ = log_[i].prompt_tokens);
+      return;
+    }
     // The last message is the user's.
     const auto messages = std::ranges::count_if(parts, &Part::begins_message);
     parts.push_back({named(i, of_request), log_[i].prompt_tokens - tokens, messages % 2 == 0});

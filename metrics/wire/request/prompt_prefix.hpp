@@ -8,7 +8,7 @@
 namespace weir::metrics::wire {
 
 /// The anchors of a prompt. Equal beginnings of two prompts have equal anchors, and only these: of n bytes, with a chance
-/// of n in 2^61 of being wrong.
+/// of (n + 60) in 2^64 of being wrong.
 struct PromptPrefix {
   struct Anchor {
     std::uint64_t key = 0;  ///< Of all that the engine renders up to `position`, under the prompt's seed.

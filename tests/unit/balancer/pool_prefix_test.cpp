@@ -202,11 +202,15 @@ TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
 TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
   constexpr Tokens most = 3000;
   std::size_t elsewhere = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     std::mt19937_64 random(seed);
     specs.clear();
     for (const char* name : {"a", "b", "c"}) specs.push_back(replica(name));
-    for (auto& spec : specs) spec.max_in_flight = 1 + random() % 3;
+    for (auto& spec : specs) {
+      spec.max_in_flight = 1 + random() % 3;
+      if (seed % 2) spec.kv_tokens = 1000 + random() % 4000;
+      if (seed % 3 == 0) spec.max_queued_tokens = 500 + random() % 2500;
+    }
     begin(0, {});
     PoolLimits limits;
     limits.max_queued_tokens = most;
@@ -228,7 +232,8 @@ TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
         const std::size_t which = random() % leases.size();
         leases[which].first_token(at(now));
         if (random() % 2) {
-          leases[which].end(LeaseEnd(EndCause::answered), at(now));
+          const bool failed = seed % 4 == 0 && random() % 6 == 0;
+          leases[which].end(LeaseEnd(failed ? EndCause::replica_failed : EndCause::answered), at(now));
           leases.erase(leases.begin() + static_cast<std::ptrdiff_t>(which));
         }
       }

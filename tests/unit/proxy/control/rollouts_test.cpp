@@ -532,6 +532,22 @@ TEST_F(RolloutsOnASlowDisk, AnAbortIsAnsweredAtOnceAndASecondPromotionIsNotHeard
   EXPECT_EQ(share_after_restart(), 0);
 }
 
+TEST_F(RolloutsOnASlowDisk, AnAbortOrAPauseTakesBackAStartThatWaits) {
+  for (const Wish taken_back_by : {Wish::abort, Wish::pause}) {
+    begin();
+    const auto started = wish(Wish::start), taken_back = wish(taken_back_by);
+    finish_writing(*rollouts);
+    tick();
+    ASSERT_TRUE(started->has_value() && taken_back->has_value());
+    EXPECT_EQ((*started)->status, 409u);
+    EXPECT_THAT((*started)->body, HasSubstr("it was taken back meanwhile"));
+    EXPECT_EQ((*taken_back)->status, 200u);
+    EXPECT_EQ(state(), "idle");
+    EXPECT_EQ(share(), 0);
+    EXPECT_EQ(share_after_restart(), 0);
+  }
+}
+
 TEST_F(RolloutsOnASlowDisk, WhatHappensMeanwhileCountsWhenAPausedStepGoesOn) {
   begin();
   ask(Wish::start);
