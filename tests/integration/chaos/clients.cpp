@@ -67,7 +67,7 @@ class Asking {
     std::string prompt;
     if (dice_.chance(0.5)) {
       const std::string family(1, static_cast<char>('a' + dice_.below(4)));
-      for (std::size_t part = dice_.between(50, 1500); part > 0; --part) prompt += family + std::to_string(part % 7) + " ";
+      for (std::size_t part = dice_.between(50, 800); part > 0; --part) prompt += family + std::to_string(part % 7) + " ";
     }
     return prompt + seen_.id + std::string(dice_.between(5, 400), 'p');
   }

@@ -269,9 +269,10 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const Na
                    metrics.sum("weir_retries_total", {{"role", "primary"}, {"reason", "stale_connection"}}),
                sums.sent_again, "weir_retries_total but for stale_connection", {{"role", "primary"}});
   page.may_have_begun_anew(false);
-  if (!names.any_has_left()) {
+  const auto tokens = [&](const char* kind) { return metrics.sum("weir_prefix_tokens_total", {{"kind", kind}}); };
+  // A pool that looks at no prefixes, as the last reload may have left it, shows none of their series.
+  if (!names.any_has_left() && tokens("looked_up") > 0) {
     // An attempt that was followed by another one stands in no line.
-    const auto tokens = [&](const char* kind) { return metrics.sum("weir_prefix_tokens_total", {{"kind", kind}}); };
     const auto at_most = [&](double less, double more, const std::string& what) {
       if (less > more) page.differs(more, less, what, {});
     };

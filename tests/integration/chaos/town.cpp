@@ -77,7 +77,7 @@ WeirSettings Town::settings() {
   pool.more = {{"policy", one_of({R"("least_queued_tokens")", R"("round_robin")", R"("power_of_two")", R"("random")"})},
                {"queue", one_of({"0", "4", "64"})},
                {"prefix_aware", one_of({"true", "true", "true", "false"})},
-               {"max_queued_tokens", one_of({"3000", "100000"})},
+               {"max_queued_tokens", one_of({"10000", "100000", "100000"})},
                {"queue_time", one_of({"0.2", "2"})},
                {"queue_time_down", "1"}};
   auto all = with_admin({.pools = {pool}}, admin_);
