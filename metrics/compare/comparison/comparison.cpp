@@ -544,12 +544,16 @@ class Comparing {
       own = statistics::estimate_of(statistics::block_means(minutes));
       verdict.effect = whole.estimate;
     }
-    verdict.sequence = statistics::sequence_of(minutes, variance, own);
+    // One side of a split may have few requests a minute, whose medians vary more than those of the history: only its
+    // own blocks tell by how much.
+    const bool tells = paired() || own;
+    if (tells) verdict.sequence = statistics::sequence_of(minutes, variance, own);
     if (verdict.sequence) {
       verdict.estimate = statistics::shown(verdict.sequence->mean);
     } else {
       verdict.effect.reset();
-      verdict.needs_s = 60 * static_cast<double>(statistics::least_minutes);
+      verdict.needs_s = tells ? 60 * static_cast<double>(statistics::least_minutes)
+                              : std::max(needed_s_, look_seconds.front());
     }
   }
 

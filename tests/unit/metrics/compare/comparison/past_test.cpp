@@ -319,6 +319,37 @@ TEST(Past, DoesNotSpeakForASplitOfItsConfigurations) {
   EXPECT_EQ(comparison.pairs, 0u);
 }
 
+/// A split whose candidate has three requests a minute, with a history of replicas that have hundreds.
+TEST(SplitWithHistory, OfEqualsWithAThinSideIsSeldomCalledDifferentAtAnyLook) {
+  int called = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    TwinSamples samples;
+    Options options = open_options_of(samples);
+    options.histories = {history_of(0.02, false)};
+    bool different = false;
+    std::int64_t at = 0;
+    for (int minute = 1; minute <= 30 && !different; ++minute) {
+      for (; at < minute * a_minute; at += 2 * second) {
+        const bool is_b = random() % 10 == 0;
+        samples::Sample& one = is_b ? samples.primary(at, "gpu1", "fp8") : samples.primary(at);
+        one.ttft = one.ttft_client = static_cast<float>(0.1 * std::exp(0.6 * normal(random)));
+        one.tpot = static_cast<float>(0.02 * std::exp(0.1 * normal(random)));
+        one.output_tokens = 100;
+      }
+      const Comparison comparison = compare(samples.all(), samples.names, options);
+      for (const Metric metric : {Metric::ttft, Metric::tpot}) {
+        const Finding finding = verdict_of(comparison, metric).finding;
+        different |= finding == Finding::worse || finding == Finding::better;
+        if (minute < 10) EXPECT_FALSE(verdict_of(comparison, metric).sequence) << minute;
+      }
+    }
+    called += different;
+  }
+  EXPECT_LE(called, 6) << "one in twenty, and what chance adds";
+}
+
 TEST(Past, OfAShadowThatWasAlwaysDroppedIsOfNoOther) {
   TwinSamples samples;
   for (int i = 0; i < 1000; ++i) {
