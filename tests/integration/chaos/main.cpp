@@ -110,7 +110,7 @@ void play(Town& town) {
   EXPECT_EQ(weir.output().find("internal"), std::string::npos) << weir.output();
   std::size_t complete = 0;
   for (const auto& one : seen) complete += one.complete;
-  EXPECT_GT(complete, seen.size() / 10) << "chaos is to leave something that works";
+  EXPECT_GT(complete, seen.size() / 20) << "chaos is to leave something that works";
   std::cout << "seed " << seed << ": " << seen.size() << " requests, " << complete << " complete streams, "
             << all_told.bypassed << " not read, " << all_told.without_memory << " refused for want of memory, "
             << weir.metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}) << " given up; "
