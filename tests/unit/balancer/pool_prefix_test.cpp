@@ -199,6 +199,52 @@ TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
 
 /// The pool's limit bounds what its replicas have to compute, wherever a prompt goes: the replica that holds it may be
 /// full.
+/// One replica is kept free for a long prompt, and the pool has room for the prompt only at the other, which holds most
+/// of it but has had the request before.
+TEST_F(PoolPrefix, ALongPromptGoesWhereThePoolHasRoomForIt) {
+  specs = {replica("a"), replica("b")};
+  specs[0].max_in_flight = 1;
+  begin(0, {});
+  PoolLimits limits;
+  limits.max_queued_tokens = 6000;
+  limits.queue = 8;
+  pool->set_limits(limits, at(0));
+  const std::uint64_t a[] = {pool->figures().key(0).serial}, b[] = {pool->figures().key(1).serial};
+  Lease before = admitted(offer(1, 4900, 1, a));
+  ASSERT_EQ(before.replica(), 1u);
+  before.first_token(at(1));
+  LeaseEnd end(EndCause::answered);
+  end.prompt_tokens = 4900;
+  before.end(end, at(1));
+  Lease on_a = admitted(offer(7, 2000, 2, b)), on_b = admitted(offer(8, 3950, 2, a));
+  ASSERT_EQ(on_a.replica(), 0u);
+  ASSERT_EQ(on_b.replica(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Waiting>(offer(1, 5000, 2, b, named("long"))));
+  std::vector<Lease> others;
+  for (int i = 0; i < 40; ++i) {
+    const double now = 2 + 0.1 * i;
+    auto offered = offer(100 + static_cast<std::uint64_t>(i), 10, now, {}, named("short"));
+    if (auto* const admitted = std::get_if<Admitted>(&offered)) others.push_back(std::move(admitted->lease));
+    pool->health().take_changes(at(now));
+    while (!sink.all.empty()) {
+      auto [name, lease] = sink.take();
+      ASSERT_EQ(name, "short");
+      others.push_back(std::move(lease));
+    }
+    for (auto& lease : others) lease.first_token(at(now));
+  }
+  on_a.first_token(at(7));
+  on_a.end(LeaseEnd(EndCause::answered), at(7));
+  bool went = false;
+  while (!sink.all.empty()) {
+    auto [name, lease] = sink.take();
+    if (name != "long") continue;
+    went = true;
+    EXPECT_EQ(lease.replica(), 1u);
+  }
+  EXPECT_TRUE(went);
+}
+
 TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
   constexpr Tokens most = 3000;
   std::size_t elsewhere = 0;
