@@ -50,7 +50,7 @@ Narrowed Candidates::narrow_found(const WaitingRequest& request, bool can_wait) 
 
 Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
   gather_for(request, ticket);
-  // What a replica holds of the prompt lets the prompt in at that replica, and at no other.
+  // A prompt's cached tokens let it in at the replica that holds them, and at no other.
   for (ReplicaView& view : found_) view.reserved = view.reserved || !pool_has_room(view.uncached(request.prompt));
   const Narrowed narrowed = narrow_found(request, can_wait);
   if (!takes(narrowed)) return narrowed;

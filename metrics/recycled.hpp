@@ -16,11 +16,12 @@ class Recycled {
   static constexpr std::size_t most_kept = 16;  ///< Requests of as many connections may end in one turn of a loop.
 
   static void* operator new(std::size_t size) {
-    return kept_.count == 0 ? ::operator new(size) : kept_.memory[--kept_.count];
+    const bool is_kept = kept_.count > 0 && kept_.count <= most_kept;
+    return is_kept ? kept_.memory[--kept_.count] : ::operator new(size);
   }
   static void operator delete(void* memory) {
     static_assert(alignof(Object) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-    if (kept_.count == most_kept) return ::operator delete(memory);
+    if (kept_.count >= most_kept) return ::operator delete(memory);
     kept_.memory[kept_.count++] = memory;
   }
 
@@ -30,7 +31,7 @@ class Recycled {
     std::size_t count = 0;
     ~Kept() {
       while (count > 0) ::operator delete(memory[--count]);
-      count = most_kept;  // What goes later is not kept.
+      count = most_kept + 1;  // Nothing is kept any more, nor taken.
     }
   };
   static thread_local constinit inline Kept kept_;

@@ -1,5 +1,5 @@
-// A keyed hash of bytes that come in pieces, for tables: two texts that were chosen without the key have one hash with a
-// probability of (n + 60) / 2^64 at most, for texts of n bytes. It costs a fifth of SipHash.
+// A keyed hash of bytes that come in pieces, for tables: two texts that were chosen without the key have one hash with
+// a probability of (n + 60) / 2^64 at most, for texts of n bytes. A prompt takes half of SipHash's instructions.
 //
 // Groups of four words of 7 bytes are paired products of words and key (the pseudo-dot-product of Winograd), and the
 // groups are the coefficients of a polynomial at a secret point (Carter and Wegman 1979), all modulo 2^61 - 1.
@@ -36,7 +36,7 @@ class UniversalHash {
  public:
   explicit UniversalHash(const UniversalKey& key) : key_(&key) {}
 
-  /// Any cut of the bytes gives the same hash. It costs about 50 ps a byte.
+  /// Any cut of the bytes gives the same hash.
   void add(std::string_view bytes) {
     if (bytes.size() > short_text || begun_ + bytes.size() >= group) return add_groups(bytes);
     copy_short(unfinished_.data() + begun_, bytes);

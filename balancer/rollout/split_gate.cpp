@@ -7,7 +7,7 @@ namespace {
 
 namespace mc = metrics::compare;
 
-/// In a step of equal sides the evidence ever reaches it with a probability of 1 in 400 at most.
+/// The evidence in a step of equal sides ever reaches it with a probability of 1 in 400 at most.
 constexpr double empty_evidence = 400;
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Judged {
   metrics::compare::comparison::Comparison comparison;
 };
 
-/// What a split is judged by.
+/// The figures by which a split is judged.
 struct SplitSides {
   std::string pool;
   std::string candidate;           ///< Its `config`.

@@ -27,7 +27,7 @@ struct LoggedRequest {
 };
 
 struct ServedLog {
-  /// In the order of their names: those that had a request, and then those of which only the settings tell.
+  /// Sorted by name: those that had a request, and then those of which only the settings tell.
   std::vector<std::string> replicas;
   std::vector<std::string> before;      ///< Replicas that had requests only before these.
   std::vector<LoggedRequest> requests;  ///< In the order of their arrivals.

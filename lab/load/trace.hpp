@@ -36,7 +36,7 @@ struct TraceEntry {
   bool operator==(const TraceEntry&) const = default;
 };
 
-/// What there is to say of a log beside its entries. Other traces leave all as it is.
+/// Facts of a request log beside its entries. Traces of other formats leave all as it is.
 struct LogFacts {
   std::uint64_t without_lengths = 0;  ///< Lines that are left out because they do not tell how long a request was.
   /// Requests that are left out because they got a status of 4xx, or no replica was asked for them: bad ones, those

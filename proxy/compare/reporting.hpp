@@ -18,7 +18,7 @@ namespace weir::proxy::compare {
 /// Returns which samples are asked for. Times before the last request are not among them: see report_on().
 Filter filter_of(const Request& request, const std::string& model);
 
-/// What is known besides the samples: differences of a configuration from itself, and pairs whose samples are gone. See
+/// Knowledge besides the samples: differences of a configuration from itself, and pairs whose samples are gone. See
 /// metrics::compare::comparison::Options.
 struct Noise {
   metrics::compare::comparison::Floor floor{};

@@ -6,7 +6,7 @@
 namespace weir::proxy::control {
 namespace {
 
-/// Of a shorter ring, requests would leave before their answers end: the longest would never count.
+/// Requests would leave a shorter ring before their answers end: the longest would never count.
 constexpr std::chrono::minutes least_ring{3};
 
 }  // namespace

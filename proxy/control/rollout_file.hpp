@@ -39,7 +39,7 @@ std::optional<std::string> write_rollouts(const std::string& directory, const Ke
 /// Tries whether the file can be written there. Returns "", or a clause that says why not, and the way out. It leaves
 /// nothing behind.
 std::string why_not_kept(const std::string& directory);
-/// What a restart finds in place of an old text.
+/// The text that a restart finds in place of an old one.
 enum class Replaced : std::uint8_t { by_new, by_nothing, not_at_all };
 /// Takes care that a restart does not find the old text, where the new one cannot be written: writes over it, or
 /// removes it, so that all rollouts are idle then. A file system that was made read-only allows neither.

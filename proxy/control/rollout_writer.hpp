@@ -17,7 +17,7 @@ namespace weir::proxy::control {
 
 class RolloutWriter {
  public:
-  /// What has come of a write.
+  /// The result of a write.
   struct Written {
     std::uint64_t number = 0;  ///< Of the newest write() that it is about.
     std::string error;         ///< A sentence that says why a restart does not find what was wanted, or "".

@@ -312,7 +312,7 @@ void Rollouts::written(const RolloutWriter::Written& written) {
   for (auto& [name, one] : running_) {
     if (!one.pending || one.pending->write > written.number) continue;
     if (!state_error_.empty()) {
-      // What was taken before may have been left to this write.
+      // A share that was taken before may have been left to this write.
       is_behind = true;
       give_up(one, api_error(503, "state_not_kept", state_error_));
       continue;

@@ -119,7 +119,8 @@ Command AttemptRunner::ended(Running& running) {
   auto& state = *replica().state;
   if (running.handler.sent_at()) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
   auto result = running.relay.take_result();
-  if (auto left = running.relay.take_connection()) loop_.keep_idle(state, std::move(connected_to_), std::move(left), now);
+  if (auto left = running.relay.take_connection())
+    loop_.keep_idle(state, std::move(connected_to_), std::move(left), now);
   return over(std::move(result), now);
 }
 

@@ -73,7 +73,8 @@ void Loop::tick(metrics::Moment now) {
   look_at_deadlines(now, true);
   idle.drop_old(now);
   make_room_for_others(now);
-  oldest_running.store(running.empty() ? 0 : running.front().received.time_since_epoch().count(), std::memory_order_relaxed);
+  const auto oldest = running.empty() ? metrics::Moment() : running.front().received;
+  oldest_running.store(oldest.time_since_epoch().count(), std::memory_order_relaxed);
   follow_snapshot();
 }
 

@@ -223,8 +223,8 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
 
 /// Ends the answer in good order, as far as anyone can see.
 void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment at, Progress& progress) {
-  // Once a request. The bytes that the meter held back join the last ones, which may lie where it is about to write: but
-  // not those of an answer that is no stream, of which it holds nothing back.
+  // Once a request. The bytes that the meter held back join the last ones, which may lie where the meter is about to
+  // write. Of an answer that is no stream the meter holds nothing back.
   const bool as_they_lie = !is_stream() && last.size() == 1;
   last_.clear();
   if (!as_they_lie)

@@ -17,8 +17,8 @@
 namespace weir::proxy::net {
 namespace {
 
-/// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may begin
-/// a request, which takes tens of microseconds, or hundreds with a connection to its replica.
+/// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may
+/// begin a request, which takes tens of microseconds, or hundreds with a connection to its replica.
 constexpr std::chrono::microseconds unprioritized_for{250};
 constexpr std::size_t unprioritized_at_once = 16;
 

@@ -40,7 +40,7 @@ using lab::plan::TracedRequest;
 
 enum class Death : std::uint8_t { none, hangs, refuses };
 
-/// What is wrong with a candidate.
+/// The faults of a candidate.
 struct Candidate {
   double step = 1;        ///< Each of its steps takes so many times as long.
   double fails = 0;       ///< The share of requests that it answers with 500.
@@ -214,7 +214,7 @@ class RolloutRun final : lab::plan::Watcher {
   static std::int64_t wall_us(double seconds) { return begin_us + std::llround(seconds * 1e6); }
   static bool is_new(std::size_t replica) { return replica == candidates[0] || replica == candidates[1]; }
 
-  // What the simulation tells.
+  // The simulation calls these.
 
   void placed(std::size_t i, std::size_t replica) override {
     begin(i, i, replica);

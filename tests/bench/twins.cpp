@@ -248,7 +248,7 @@ const Verdict& verdict_of(const Comparison& comparison, Metric metric) {
   return *std::ranges::find(comparison.verdicts, metric, &Verdict::metric);
 }
 
-/// What the gate said of windows of one kind.
+/// Words of the gate about windows of one kind.
 struct Gates {
   std::size_t windows = 0, pass = 0, by_ratio = 0, worse = 0;
   std::map<std::string, std::size_t> open;  ///< By the guardrail that was not known.
@@ -295,7 +295,7 @@ void gate(const Bench& bench) {
   }
 }
 
-/// Of the candidate's answers so many take so many times as long, to the first token and by token.
+/// The share of the candidate's answers that take so many times as long, to the first token and by token.
 struct SlowFew {
   double share, ttft, tpot;
 };

@@ -1,4 +1,4 @@
-// What the prompts of a request log have in common.
+// The beginnings that prompts of a request log have in common.
 //
 // A log holds no texts. Where it has keys of the prompts' beginnings (`prefixes`), a prompt shares with earlier ones
 // what lies before its last key that an earlier one has, too. Where it has none, a turn of a conversation (`group`)

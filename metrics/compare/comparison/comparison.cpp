@@ -544,8 +544,8 @@ class Comparing {
       own = statistics::estimate_of(statistics::block_means(minutes));
       verdict.effect = whole.estimate;
     }
-    // One side of a split may have few requests a minute, whose medians vary more than those of the history: only its
-    // own blocks tell by how much.
+    // A side of a split may have few requests a minute, whose medians vary more than those of the history: only its own
+    // blocks tell by how much.
     const bool tells = paired() || own;
     if (tells) verdict.sequence = statistics::sequence_of(minutes, variance, own);
     if (verdict.sequence) {

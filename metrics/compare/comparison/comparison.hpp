@@ -104,7 +104,7 @@ struct HistoryUsed {
   std::string source;
 };
 
-/// One of look_seconds.
+/// A look at one of look_seconds.
 struct Look {
   unsigned number = 0;  ///< From 1 on; 0 is before the first.
   double at_s = 0;      ///< After the window's beginning.

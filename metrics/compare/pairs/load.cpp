@@ -106,8 +106,8 @@ std::vector<Single> not_mirrored(const MirroredSides& sides, const std::vector<S
                                  std::int64_t complete_us) {
   std::vector<Single> result;
   for (const Single& one : singles) {
-    const bool known =
-        one.sample->role == Role::shadow || (to_be_mirrored(*one.sample) && sides.replicas.count(one.sample->replica) > 0);
+    const bool known = one.sample->role == Role::shadow ||
+                       (to_be_mirrored(*one.sample) && sides.replicas.count(one.sample->replica) > 0);
     if (known && one.at_us < complete_us) result.push_back(one);
   }
   return result;

@@ -57,7 +57,8 @@ struct MirroredSides {
 
 /// The pairing holds what lies in the window. A request without its other half counts only if it was dispatched before
 /// `complete_us`, since a later one may still run. Without `same_load`, a shadow had its primary's load if it had the
-/// requests of one replica alone and at least half of them; and the sides of a split if they share their pools. `sides` is what earlier pairs told.
+/// requests of one replica alone and at least half of them; and the sides of a split if they share their pools. `sides`
+/// is the knowledge of earlier pairs.
 Load load_of(const Pairing& pairing, const statistics::Window& window, const samples::Names& names,
              std::optional<bool> same_load, std::int64_t complete_us, MirroredSides sides = {});
 

@@ -1,4 +1,4 @@
-// What the request log keeps of a prompt's beginnings, so that a log tells which prompts began alike.
+// Marks of a prompt's beginnings in the request log, so that a log tells which prompts began alike.
 #pragma once
 
 #include <cstdint>

@@ -199,7 +199,7 @@ TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
 
 /// The pool's limit bounds what its replicas have to compute, wherever a prompt goes: the replica that holds it may be
 /// full.
-/// One replica is kept free for a long prompt, and the pool has room for the prompt only at the other, which holds most
+/// A replica is kept free for a long prompt, and the pool has room for the prompt only at the other, which holds most
 /// of it but has had the request before.
 TEST_F(PoolPrefix, ALongPromptGoesWhereThePoolHasRoomForIt) {
   specs = {replica("a"), replica("b")};
@@ -290,7 +290,7 @@ TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
       for (ReplicaIndex i = 0; i < 3; ++i) queued += load(i, now).prefill_left;
       ASSERT_LE(queued, most) << "seed " << seed << ", step " << step;
     }
-    // What ends grants to those that wait.
+    // A lease that ends grants to those that wait.
     while (!leases.empty() || !sink.all.empty()) {
       leases.clear();
       while (!sink.all.empty()) leases.push_back(sink.take().second);

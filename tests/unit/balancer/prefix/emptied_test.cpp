@@ -1,4 +1,4 @@
-// What is believed of a cache ends when the cache does, and no earlier: against an engine that is simulated beside the
+// Beliefs about a cache end when the cache does, and no earlier: against an engine that is simulated beside the
 // index, with its cache, its page and the answers that are under way when something happens to it.
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ struct UnderWay {
   bool taken = false;  // The engine has looked into its cache.
 };
 
-/// What engines tell.
+/// Reports of engines.
 struct Kind {
   bool reports = true, tells_start = true, counts_found = true;
 };

@@ -29,7 +29,7 @@ SideValues pairs_around(std::mt19937_64& random, double usual, double spread) {
   return values;
 }
 
-/// What the minority adds to the mean in one block, told in words: the pairs' ratios in order, each over the middle one.
+/// The minority's part of the mean in one block, told in words: the pairs' ratios in order, each over the middle one.
 double naive_minority(const SideValues& values, std::size_t block, double factor) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < values.a.size(); ++i) {

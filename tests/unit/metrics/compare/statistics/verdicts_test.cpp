@@ -114,7 +114,7 @@ TEST(Verdicts, NotWorseTakesItsOwnMargin) {
   EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
 }
 
-/// Of few misses the ratio says little and the difference much; of many it is the other way round.
+/// The ratio says little of few misses, and the difference much; of many it is the other way round.
 TEST(Verdicts, MissesAreNotWorseByTheirRatioOrByPoints) {
   struct Case {
     const char* what;
