@@ -62,6 +62,7 @@ Tick Follower::look(Pool& pool, std::span<const ReplicaKey> candidates, const En
   tick.now = now;
   tick.gate = gate_;
   tick.why = gate_why_;
+  tick.stays_unknown = gate_stays_unknown_;
   tick.failures = since(counted_, figures);
   tick.refusals = drawn_since(counted_, figures, &SideCounts::refused);
   tick.hangs = drawn_since(counted_, figures, &SideCounts::overdue);
@@ -81,6 +82,7 @@ void Follower::moved(Reason reason, const SplitFigures& split, Moment now) {
 void Follower::ask_anew(Moment next) {
   ++step_;
   gate_.reset();
+  gate_stays_unknown_ = false;
   gate_why_ = no_comparison_yet;
   next_gate_ = next;
 }
@@ -99,6 +101,7 @@ void Follower::gate_said(std::uint64_t question, const metrics::compare::compari
   if (question != step_) return;
   gate_ = word_of(gate.word);
   gate_why_ = joined(gate_ == Word::worse ? gate.worse : gate.unknown);
+  gate_stays_unknown_ = gate.stays_unknown;
 }
 
 /// Returns how long a stream may wait for its first token before it counts as one that hangs: ten times the p99 of the

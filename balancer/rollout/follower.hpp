@@ -75,6 +75,7 @@ class Follower {
   std::uint64_t step_ = 0;   ///< Grows with each step and reload.
   std::optional<Word> gate_{};
   std::string gate_why_;
+  bool gate_stays_unknown_ = false;
   Moment next_gate_{};
   std::optional<config::Seconds> wait_{};
   Moment next_wait_{};

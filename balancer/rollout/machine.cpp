@@ -167,9 +167,11 @@ std::optional<Move> Machine::tick(const Tick& tick) {
                  (by_shadow ? "nothing is worse than in the shadow step, after " : "the gate passed after ") +
                      seconds(standing_.in_step));
   }
+  const auto because = tick.why.empty() ? "" : ": " + tick.why;
   if (standing_.unknown >= settings_.unknown_limit.count())
-    return hold(Reason::unknown,
-                "the gate was unknown for " + seconds(standing_.unknown) + (tick.why.empty() ? "" : ": " + tick.why));
+    return hold(Reason::unknown, "the gate was unknown for " + seconds(standing_.unknown) + because);
+  if (word == Word::unknown && tick.stays_unknown && standing_.in_step >= step().least.count())
+    return hold(Reason::unknown, "the gate stays unknown however long the step lasts" + because);
   return std::nullopt;
 }
 

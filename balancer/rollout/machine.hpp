@@ -7,7 +7,8 @@
 // A step ends when it has lasted its least time and the gate passes, or by promote. Whatever is known to be worse sends
 // the rollout back at once, in a paused one, too: a verdict of the gate; failures, misses, refusals or hangs by their
 // evidence; or a candidate without a replica that takes requests. Then, and after abort, the share is 0. A step whose
-// gate is unknown for unknown_limit pauses. A pause keeps the share.
+// gate is unknown for unknown_limit pauses, and after its least time if more requests would not make it known. A pause
+// keeps the share.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ enum class Reason : std::uint8_t {
   pass,
   promote,
   pause,
-  unknown,  ///< The gate was unknown for unknown_limit.
+  unknown,  ///< The gate was unknown for unknown_limit, or stays unknown.
   resume,
   worse,     ///< The gate says that the candidate is worse.
   failures,  ///< Too many requests failed on the candidate.
@@ -72,6 +73,7 @@ struct Tick {
   bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
   Drawn refusals{}, hangs{};
+  bool stays_unknown = false;  ///< The gate is unknown, and more requests do not change that.
 };
 
 /// The part of a rollout that outlasts weir.

@@ -4,7 +4,8 @@
 
 namespace weir::lab::engine {
 
-BlockMemory::BlockMemory(std::uint64_t kv_tokens) : blocks_(kv_tokens / block_tokens) {
+BlockMemory::BlockMemory(std::uint64_t kv_tokens, std::uint64_t hit_tokens)
+    : blocks_(kv_tokens / block_tokens), blocks_of_hit_(hit_tokens / block_tokens) {
   for (std::size_t i = blocks_.size(); i > 0; --i) blank_.push_back(static_cast<Index>(i - 1));
 }
 
@@ -12,7 +13,7 @@ std::size_t BlockMemory::found(const Sequence& sequence) const {
   const auto blocks = sequence.reusable_blocks();
   std::size_t n = 0;
   while (n < blocks.size() && by_name_.contains(blocks[n])) ++n;
-  return n;
+  return n - n % blocks_of_hit_;
 }
 
 std::optional<std::uint64_t> BlockMemory::admit(const Sequence& sequence) {

@@ -3,7 +3,8 @@
 //
 // A block is named once all of its tokens are computed. Of blocks that nobody uses, the one that was freed longest ago
 // is overwritten first. A sequence frees its last block first, so that the beginning outlives the rest. Two sequences
-// that compute the same block at the same time have one each; only the first has the name.
+// that compute the same block at the same time have one each; only the first has the name. An engine of larger blocks
+// finds as much less of a prompt: hits are whole multiples of its block.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ namespace weir::lab::engine {
 
 class BlockMemory final : public KvMemory {
  public:
-  /// Tokens that do not fill a block are not used.
-  explicit BlockMemory(std::uint64_t kv_tokens);
+  /// Tokens that do not fill a block are not used. `hit_tokens` is a multiple of 16, and more than 0.
+  BlockMemory(std::uint64_t kv_tokens, std::uint64_t hit_tokens);
 
   bool could_fit(const Sequence& sequence) const override { return blocks_of(sequence) <= blocks_.size(); }
   /// Costs O(1) for each block that is found.
@@ -53,6 +54,7 @@ class BlockMemory final : public KvMemory {
   void forget(Block& block);
 
   std::vector<Block> blocks_;
+  const std::size_t blocks_of_hit_;
   std::unordered_map<std::uint64_t, Index> by_name_;
   std::list<Index> kept_;      ///< Named blocks without users, freed longest ago first.
   std::vector<Index> blank_;   ///< Blocks with neither name nor users.

@@ -8,7 +8,8 @@ namespace weir::lab::engine {
 EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed)
     : settings_(settings),
       random_(seed),
-      memory_(make_kv_memory(settings.prefix_caching, settings.kv_tokens, settings.max_batch)) {}
+      memory_(make_kv_memory(settings.prefix_caching, settings.kv_tokens, settings.max_batch,
+                             settings.hit_tokens)) {}
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;

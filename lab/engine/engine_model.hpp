@@ -64,6 +64,7 @@ struct EngineSettings {
   double acceptance = 0.7;               ///< Each draft is accepted with this probability, given that those before it
                                          ///< were right; 0 to 1.
   PrefixCaching prefix_caching = PrefixCaching::none;  ///< With `slots` there are max_batch of them.
+  std::uint64_t hit_tokens = block_tokens;  ///< With `blocks` hits are multiples of it: a multiple of 16, above 0.
 };
 
 /// The tokens that a step made for one sequence: one, or several that were drafted.

@@ -30,10 +30,11 @@ class PlainMemory final : public KvMemory {
 
 }  // namespace
 
-std::unique_ptr<KvMemory> make_kv_memory(PrefixCaching caching, std::uint64_t kv_tokens, std::uint32_t most_sequences) {
+std::unique_ptr<KvMemory> make_kv_memory(PrefixCaching caching, std::uint64_t kv_tokens, std::uint32_t most_sequences,
+                                         std::uint64_t hit_tokens) {
   switch (caching) {
     case PrefixCaching::blocks:
-      return std::make_unique<BlockMemory>(kv_tokens);
+      return std::make_unique<BlockMemory>(kv_tokens, hit_tokens);
     case PrefixCaching::slots:
       return std::make_unique<SlotMemory>(kv_tokens, most_sequences);
     case PrefixCaching::none:

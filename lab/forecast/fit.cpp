@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 
@@ -252,7 +254,22 @@ std::vector<EngineFit> fit_engines(const ServedLog& log, std::uint32_t prefill_b
   return fits;
 }
 
-engine::EngineSettings settings_of(const EngineFit& fit, const EngineLimits& limits, bool prefix_caching) {
+std::uint64_t hit_tokens_of(const ServedLog& log) {
+  // Where half of all numbers of blocks are even, eight different ones are all even by chance in one log of 256.
+  constexpr std::size_t least_different = 8;
+  std::uint64_t common = 0;
+  std::set<std::uint64_t> different;
+  for (const LoggedRequest& request : log.requests) {
+    if (request.cached_tokens == 0) continue;
+    common = std::gcd(common, request.cached_tokens);
+    different.insert(request.cached_tokens);
+  }
+  const bool tells = different.size() >= least_different && common % engine::block_tokens == 0;
+  return tells ? common : engine::block_tokens;
+}
+
+engine::EngineSettings settings_of(const EngineFit& fit, const EngineLimits& limits, bool prefix_caching,
+                                   std::uint64_t hit_tokens) {
   const auto time = [](double seconds) { return engine::nanoseconds(std::llround(seconds * 1e9)); };
   engine::EngineSettings settings;
   settings.max_batch = limits.max_batch;
@@ -263,6 +280,7 @@ engine::EngineSettings settings_of(const EngineFit& fit, const EngineLimits& lim
   settings.per_decode_sequence = time(fit.sequence);
   settings.per_kv_token = time(fit.kv);
   settings.prefix_caching = prefix_caching ? engine::PrefixCaching::blocks : engine::PrefixCaching::none;
+  settings.hit_tokens = hit_tokens;
   return settings;
 }
 

@@ -52,7 +52,12 @@ struct EngineLimits {
 /// determine them.
 std::vector<EngineFit> fit_engines(const ServedLog& log, std::uint32_t prefill_budget);
 
+/// Returns the tokens of the block in which the engines' prefix caches find prompts: what all cached_tokens of the log
+/// are multiples of, in whole blocks of 16, or 16 where the log has too few different ones to tell.
+std::uint64_t hit_tokens_of(const ServedLog& log);
+
 /// Returns the settings of an engine model with these constants.
-engine::EngineSettings settings_of(const EngineFit& fit, const EngineLimits& limits, bool prefix_caching);
+engine::EngineSettings settings_of(const EngineFit& fit, const EngineLimits& limits, bool prefix_caching,
+                                   std::uint64_t hit_tokens);
 
 }  // namespace weir::lab::forecast

@@ -125,11 +125,11 @@ struct Fleet {
   std::vector<double> overheads;
 };
 
-Fleet fleet_of(std::span<const EngineFit> fits, std::size_t replicas, const EngineLimits& limits, bool caching) {
+Fleet fleet_of(const Forecast& forecast, std::size_t replicas, const EngineLimits& limits, bool caching) {
   Fleet fleet;
   for (std::size_t r = 0; r < replicas; ++r) {
-    const EngineFit& fit = fits[r % fits.size()];
-    fleet.engines.push_back(settings_of(fit, limits, caching));
+    const EngineFit& fit = forecast.fits[r % forecast.fits.size()];
+    fleet.engines.push_back(settings_of(fit, limits, caching, forecast.hit_tokens));
     fleet.overheads.push_back(fit.overhead);
   }
   return fleet;
@@ -216,16 +216,17 @@ Forecast forecast(const ServedLog& log, const std::vector<Scenario>& scenarios, 
   check_fit(log, settings.limits);
   Forecast forecast;
   forecast.fits = fit_engines(log, settings.limits.prefill_budget);
+  forecast.hit_tokens = hit_tokens_of(log);
   auto requests = requests_of(log);
   const bool caching = log.cached_tokens_told;
   {
-    const Fleet fleet = fleet_of(forecast.fits, log.replicas.size(), settings.limits, caching);
+    const Fleet fleet = fleet_of(forecast, log.replicas.size(), settings.limits, caching);
     predict(forecast, log, requests, setup_of(fleet, settings.seed), fleet.overheads);
   }
   hurry(requests, settings.speed);
 
   for (const Scenario& scenario : scenarios) {
-    const Fleet fleet = fleet_of(forecast.fits, scenario.replicas, settings.limits, caching);
+    const Fleet fleet = fleet_of(forecast, scenario.replicas, settings.limits, caching);
     if (tell) tell(counted(scenario.replicas, "replica") + " by " + std::string(config::name_of(scenario.policy)));
     std::vector<std::vector<double>> ttft, tpot;
     Outcome& outcome = forecast.outcomes.emplace_back();

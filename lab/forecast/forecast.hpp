@@ -62,6 +62,7 @@ struct ForecastSettings {
 
 struct Forecast {
   std::vector<EngineFit> fits;  ///< By replica.
+  std::uint64_t hit_tokens = engine::block_tokens;  ///< By hit_tokens_of().
   std::vector<Prediction> predictions;  ///< By replica, then of all.
   std::vector<double> logged_ttft, simulated_ttft;  ///< Of all, in order.
   std::vector<Outcome> outcomes;

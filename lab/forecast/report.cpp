@@ -74,6 +74,8 @@ void add_fits(Document& document, const ServedLog& log, const Forecast& forecast
                           format("%.1f %%", 100 * fit.error)});
   }
   document.table(std::move(table));
+  if (log.cached_tokens_told)
+    document.paragraph("Engines find prompts in blocks of " + std::to_string(forecast.hit_tokens) + " tokens.");
 }
 
 std::string name_of(const Scenario& scenario) {
@@ -170,6 +172,7 @@ std::string json_of(const ServedLog& log, const ForecastSettings& settings, cons
   JsonWriter json;
   json.open('{').key("requests").count(log.requests.size()).key("left_out").count(log.left_out);
   json.key("keyed").count(log.facts.keyed).key("unexplained_cached_share").exact(log.facts.unexplained());
+  json.key("hit_tokens").count(forecast.hit_tokens);
   json.key("speed").exact(settings.speed).key("runs").count(settings.runs);
   json.key("engines").open('[');
   for (std::size_t r = 0; r < log.replicas.size(); ++r) {

@@ -315,7 +315,7 @@ void put_in_order(std::vector<TracedRequest>& requests) {
 
 /// Returns how many prompt tokens a cache of so many tokens would save, if one request came after the other.
 std::uint64_t saved_by(std::uint64_t kv_tokens, std::span<const TracedRequest> requests) {
-  engine::BlockMemory memory(kv_tokens);
+  engine::BlockMemory memory(kv_tokens, engine::block_tokens);
   std::uint64_t saved = 0;
   for (const TracedRequest& request : requests) {
     const engine::Sequence sequence{0, request.prompt_tokens, request.output_tokens, request.blocks};

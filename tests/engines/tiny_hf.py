@@ -1,8 +1,9 @@
 """Writes a folder with a Llama of some 1 M random weights, a tokenizer of 600 tokens and a chat template, as vLLM and
 transformers load it. It writes the same every time. It needs torch, transformers and tokenizers: run it in an engine's
-environment.
+environment. With another width and number of layers the model is as slow as a measurement wants it: 384 and 8 have 15 M
+weights.
 
-Usage: tiny_hf.py FOLDER"""
+Usage: tiny_hf.py FOLDER [WIDTH LAYERS]"""
 import random
 import sys
 
@@ -35,13 +36,13 @@ def tokenizer():
 
 
 def main():
-    folder = sys.argv[1]
+    folder, width, layers = sys.argv[1], *(map(int, sys.argv[2:] or (128, 4)))
     words, first_word = tokenizer()
     torch.manual_seed(3)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(words), hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4,
-            num_key_value_heads=4, head_dim=32, max_position_embeddings=CONTEXT, tie_word_embeddings=False,
+            vocab_size=len(words), hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers,
+            num_attention_heads=width // 32, num_key_value_heads=width // 32, head_dim=32, max_position_embeddings=CONTEXT, tie_word_embeddings=False,
             pad_token_id=0, bos_token_id=1, eos_token_id=2,
         )
     ).to(torch.bfloat16)

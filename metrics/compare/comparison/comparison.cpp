@@ -496,7 +496,8 @@ class Comparing {
     verdict.metric = metric;
     verdict.margin = margin_of(metric);
     verdict.worse_margin = worse_margin_of(metric);
-    if (metric == statistics::Metric::slo) verdict.worse_points = options_.margins.miss_points;
+    if (metric == statistics::Metric::slo || metric == statistics::Metric::freezes)
+      verdict.worse_points = options_.margins.miss_points;
     verdict.count = std::min(held.a.size(), held.b.size()) + count_before(metric);
     verdict.p = std::numeric_limits<double>::quiet_NaN();
     std::ranges::transform(described.blocks, verdict.blocks.begin(),

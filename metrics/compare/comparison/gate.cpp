@@ -63,7 +63,8 @@ GateResult gate_of(const Comparison& comparison, SplitFaults split) {
       add(result, name_of(verdict.metric), verdict.finding, guardrail, verdict.why);
     }
   }
-  if (comparison.sameness.word == pairs::Alike::differs)
+  const bool differs = comparison.sameness.word == pairs::Alike::differs;
+  if (differs)
     result.unknown.push_back("answers: they differ, and no figure says whether they are as good. " +
                              why(comparison.sameness, comparison));
   if (!result.worse.empty()) {
@@ -71,6 +72,7 @@ GateResult gate_of(const Comparison& comparison, SplitFaults split) {
   } else if (result.unknown.empty() && !comparison.verdicts.empty()) {
     result.word = Gate::pass;
   }
+  result.stays_unknown = differs && result.word == Gate::unknown;
   return result;
 }
 

@@ -30,6 +30,7 @@ struct GateResult {
   /// A sentence for each metric that is worse, and for each guardrail that is not known; each begins with the metric's
   /// name and a colon. Both may be filled when the word is `worse`; both are empty when it is `pass`.
   std::vector<std::string> worse, unknown;
+  bool stays_unknown = false;  ///< However many requests follow: the answers differ.
 };
 
 /// Guardrails are failed requests, empty answers, answers cut by length and tool calls, missed objectives where there

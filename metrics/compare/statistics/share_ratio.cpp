@@ -1,5 +1,6 @@
 #include "metrics/compare/statistics/share_ratio.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -15,7 +16,6 @@ struct Total {
 
   Total without(const Total& part) const { return {sum - part.sum, count - part.count}; }
   double mean() const { return count > 0 ? sum / count : unknown; }
-  double mean_with(double more) const { return count > 0 ? (sum + more) / count : unknown; }
 };
 
 struct Totals {
@@ -33,14 +33,29 @@ struct Totals {
   }
 };
 
+/// The least standard errors of the logarithm and of the difference.
+struct LeastErrors {
+  double log = 0, difference = 0;
+};
+
+/// Returns how far a one more on either side moves the figures of shares. Blocks without a one do not vary, yet the next
+/// request may be one: of n requests none says that at most 3 of n are (Hanley and Lippman-Hand, "If nothing goes
+/// wrong, is everything all right?", JAMA 249, 1983).
+LeastErrors one_more_on_either_side(const Total& a, const Total& b) {
+  const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
+  return {std::hypot(growth(a), growth(b)), std::hypot(1 / a.count, 1 / b.count)};
+}
+
 /// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
 /// Else a side with fewer values would have the greater share where neither has a one.
 Ratio ratio_of(const SideValues& values, const Window& window, double more) {
   constexpr auto n = static_cast<double>(block_count);
   const Totals a(values.a, window), b(values.b, window);
+  const auto with_more = [&](const Total& side, const Total& other) {
+    return Total{side.sum + 2 * more * side.count / (side.count + other.count), side.count};
+  };
   const auto log_of = [&](const Total& of_a, const Total& of_b) {
-    const double each = 2 * more / (of_a.count + of_b.count);
-    return std::log(of_b.mean_with(each * of_b.count) / of_a.mean_with(each * of_a.count));
+    return std::log(with_more(of_b, of_a).mean() / with_more(of_a, of_b).mean());
   };
   Ratio ratio{.a = a.whole.mean(), .b = b.whole.mean(), .log = log_of(a.whole, b.whole)};
   const double difference = ratio.b - ratio.a;
@@ -53,12 +68,15 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     differences[i] = alone(difference, b_without.mean() - a_without.mean());
   }
   // Blocks spread by nine times as much as the figures without them, so this error is the jackknife's.
-  const auto with_error = [](double whole, const BlockValues& blocks) {
+  const auto with_error = [](double whole, const BlockValues& blocks, double least) {
     const auto spread = estimate_of(blocks);
-    return spread ? std::optional(Estimate{whole, spread->standard_error, spread->degrees}) : std::nullopt;
+    if (!spread) return std::optional<Estimate>();
+    return std::optional(Estimate{whole, std::max(spread->standard_error, least), spread->degrees});
   };
-  ratio.estimate = with_error(ratio.log, ratio.blocks);
-  ratio.difference = with_error(difference, differences);
+  LeastErrors least;
+  if (more > 0) least = one_more_on_either_side(with_more(a.whole, b.whole), with_more(b.whole, a.whole));
+  ratio.estimate = with_error(ratio.log, ratio.blocks, least.log);
+  ratio.difference = with_error(difference, differences, least.difference);
   return ratio;
 }
 

@@ -61,7 +61,7 @@ inline constexpr std::array<std::string_view, 7> finding_names{"better",     "wo
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
 
 /// So much worse b may be at most and still be `not_worse`: shares of a; of errors, and of misses as `miss_points`, a
-/// difference of shares. Misses are not worse if either of their margins holds.
+/// difference of shares. Misses are not worse if either of their margins holds. Freezes have `miss_points` as well.
 struct Margins {
   double ttft = 0.10, tpot = 0.05, misses = 0.20, miss_points = 0.002, errors = 0.002, mean_tokens = 0.05;
 };

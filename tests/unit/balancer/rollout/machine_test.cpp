@@ -234,6 +234,21 @@ TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
   expect_move(tick(Word::unknown), Reason::unknown);
 }
 
+TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownPausesAfterTheLeastTime) {
+  const auto stays_unknown = [&](int seconds) {
+    std::optional<Move> move;
+    for (int i = 0; i < seconds && !move; ++i)
+      move = machine.tick({at(now += 1), Word::unknown, "answers: they differ", {}, {}, false, false, {}, {}, true});
+    return move;
+  };
+  begin();
+  EXPECT_FALSE(stays_unknown(59));
+  expect_move(stays_unknown(1), Reason::unknown,
+              "shadow -> paused at shadow: the gate stays unknown however long the step lasts: answers: they differ");
+  expect_move(machine.promote(), Reason::promote);
+  EXPECT_FALSE(tick(Word::unknown, 200)) << "of this step's answers nothing is known";
+}
+
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
   begin(false);
   expect_move(machine.promote(), Reason::promote);

@@ -14,7 +14,8 @@ namespace {
 /// The same memory as a list of blocks that is searched for everything.
 class NaiveMemory {
  public:
-  explicit NaiveMemory(std::uint64_t kv_tokens) : blocks_(kv_tokens / block_tokens) {}
+  NaiveMemory(std::uint64_t kv_tokens, std::uint64_t hit_tokens)
+      : blocks_(kv_tokens / block_tokens), hit_tokens_(hit_tokens) {}
 
   std::size_t found(const Sequence& sequence) const {
     std::size_t n = 0;
@@ -22,6 +23,7 @@ class NaiveMemory {
       if (std::ranges::none_of(blocks_, [name](const Block& b) { return b.name == name; })) break;
       ++n;
     }
+    while (n * block_tokens % hit_tokens_ != 0) --n;
     return n;
   }
   std::optional<std::uint64_t> admit(const Sequence& sequence) {
@@ -100,6 +102,7 @@ class NaiveMemory {
   }
 
   std::vector<Block> blocks_;
+  std::uint64_t hit_tokens_;
   std::map<std::size_t, std::uint64_t> users_;
   std::map<SequenceId, Held> held_;
   std::uint64_t clock_ = 0;
@@ -121,8 +124,9 @@ TEST(BlockMemory, IsAsTheNaiveOneWhateverHappens) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const std::uint64_t kv_tokens = 300 + random.below(1'200);
-    BlockMemory memory(kv_tokens);
-    NaiveMemory naive(kv_tokens);
+    const std::uint64_t hit_tokens = block_tokens << random.below(3);
+    BlockMemory memory(kv_tokens, hit_tokens);
+    NaiveMemory naive(kv_tokens, hit_tokens);
     struct Admitted {
       Sequence sequence;
       std::uint64_t tokens = 0;

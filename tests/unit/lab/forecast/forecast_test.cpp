@@ -211,13 +211,29 @@ TEST(Forecast, HasAllReplicasOfTheLogAndPredictsThoseThatServed) {
   EXPECT_THAT(report, testing::HasSubstr("What would have happened"));
 }
 
-/// Conversations with one of eight system prompts, before four replicas with prefix caches.
+TEST(HitTokens, AreWhatAllCachedTokensHaveInCommonIfEnoughOfThemDiffer) {
+  ServedLog log;
+  const auto add = [&](std::uint64_t cached) { log.requests.emplace_back().cached_tokens = cached; };
+  EXPECT_EQ(hit_tokens_of(log), 16u);
+  for (std::uint64_t blocks = 1; blocks <= 7; ++blocks) add(64 * blocks), add(64 * blocks), add(0);
+  EXPECT_EQ(hit_tokens_of(log), 16u) << "seven different ones may all be even by chance";
+  add(64 * 9);
+  EXPECT_EQ(hit_tokens_of(log), 64u);
+  add(64 * 9 + 16);
+  EXPECT_EQ(hit_tokens_of(log), 16u);
+  add(1001);
+  EXPECT_EQ(hit_tokens_of(log), 16u) << "an engine that compares tokens";
+}
+
+/// Conversations with one of eight system prompts, before four replicas with prefix caches, whose blocks have 128 tokens
+/// for every second seed.
 class LogOfConversations : public testing::TestWithParam<std::uint64_t> {
  protected:
   LogOfConversations() : workload_(plan::make_workload(plan::Kind::conversations, GetParam(), "")) {
     settings_.limits.max_batch = workload_.engines.front().max_batch;
     settings_.limits.kv_tokens = workload_.engines.front().kv_tokens;
     settings_.limits.prefill_budget = workload_.engines.front().prefill_budget;
+    for (auto& engine : workload_.engines) engine.hit_tokens = hit_tokens_;
   }
   plan::Results serve(const Scenario& scenario) const {
     plan::Setup setup;
@@ -236,6 +252,7 @@ class LogOfConversations : public testing::TestWithParam<std::uint64_t> {
     return read_served_log(in, {});
   }
 
+  const std::uint64_t hit_tokens_ = GetParam() % 2 == 0 ? 128 : engine::block_tokens;
   plan::Workload workload_;
   ForecastSettings settings_;
 };
@@ -245,6 +262,7 @@ TEST_P(LogOfConversations, WithKeysIsPredictedAndSoIsWhatWouldHaveHappened) {
   const ServedLog log = log_with(true);
   EXPECT_EQ(log.facts.keyed, log.requests.size());
   EXPECT_GT(log.conversations, 50);
+  EXPECT_EQ(hit_tokens_of(log), hit_tokens_);
   const Forecast made =
       forecast(log, {{4, least_queued_tokens, true}, {3, least_queued_tokens, true}, {4, least_requests}}, settings_);
   EXPECT_LT(log.facts.unexplained(), 0.01);

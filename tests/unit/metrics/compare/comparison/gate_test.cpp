@@ -119,13 +119,16 @@ TEST(Gate, DoesNotPassIfAnswersDiffer) {
   for (const auto alike : {pairs::Alike::same, pairs::Alike::unknown}) {
     comparison.sameness.word = alike;
     EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+    EXPECT_FALSE(gate_of(comparison).stays_unknown);
   }
   comparison.sameness.word = pairs::Alike::differs;
   const GateResult result = gate_of(comparison);
   EXPECT_EQ(result.word, Gate::unknown);
+  EXPECT_TRUE(result.stays_unknown);
   EXPECT_THAT(result.unknown, ElementsAre(StartsWith("answers: they differ")));
   comparison.verdicts[0].finding = Finding::worse;
   EXPECT_EQ(gate_of(comparison).word, Gate::worse);
+  EXPECT_FALSE(gate_of(comparison).stays_unknown);
 }
 
 TEST(Gate, DoesNotPassOnNothing) {
