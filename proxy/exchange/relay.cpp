@@ -51,7 +51,14 @@ void Relay::start() {
   if (client_.gone()) return client_left();
   client_.listen(this);
   replica_->attach(*this, 0);
-  if (connected_) send_request();
+  // Requests that came in one batch are sent in a row.
+  if (connected_ && !loop_.poller.defer(*this)) send_request();
+}
+
+void Relay::batch_ended() {
+  guarded([this] {
+    if (!done_ && replica_) send_request();
+  });
 }
 
 void Relay::ready(std::uint32_t, std::uint32_t events) {
@@ -267,7 +274,7 @@ void Relay::finish() {
   done_ = true;
   client_.listen(nullptr);
   if (replica_) replica_->detach();
-  unlink();
+  net::Timed::unlink();
   if (!handler_.done() || !handler_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
   // The end is posted, because the owner may end this relay while it is still at work.

@@ -21,7 +21,7 @@
 
 namespace weir::proxy::exchange {
 
-class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
+class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listener {
  public:
   /// The owner runs the relay. The relay calls its functions in handlers; an exception ends the attempt, and
   /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use.
@@ -73,6 +73,8 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void prefetch(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
+
+  void batch_ended() override;
 
   void replica_ready(std::uint32_t events);
   void connected();

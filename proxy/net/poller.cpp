@@ -65,6 +65,13 @@ void Poller::drain() {
   batch_was_full_ = count == static_cast<int>(events.size());
   const bool none_left = unprioritized_.empty();
   for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
+  telling_ = true;
+  tell_batch();
+  if (none_left && !unprioritized_.empty()) report_unprioritized();
+  run_deferred();
+}
+
+void Poller::tell_batch() {
   const int size = static_cast<int>(batch_.size());
   const auto at = [this](int n) -> const epoll_event& { return batch_[static_cast<std::size_t>(n)]; };
   for (int i = 0; i < size; ++i) {
@@ -75,7 +82,6 @@ void Poller::drain() {
         slot->watcher->prefetch(slot->tag, ahead);
     report(at(i));
   }
-  if (none_left && !unprioritized_.empty()) report_unprioritized();
 }
 
 /// Notes an event, and puts it into the queue of its turn.
@@ -100,9 +106,30 @@ void Poller::report(const epoll_event& event) {
   try {
     slot->watcher->ready(slot->tag, event.events);
   } catch (...) {
-    // The others of this batch still have their turn. The context's thread is thrown it in a handler of its own.
-    boost::asio::post(waiter_->get_executor(),
-                      [failure = std::current_exception()] { std::rethrow_exception(failure); });
+    rethrow_later(std::current_exception());
+  }
+}
+
+/// The others of the batch still have their turn. The context's thread is thrown it in a handler of its own.
+void Poller::rethrow_later(std::exception_ptr failure) {
+  boost::asio::post(waiter_->get_executor(), [failure = std::move(failure)] { std::rethrow_exception(failure); });
+}
+
+bool Poller::defer(Deferred& work) {
+  if (telling_) at_batch_end_.push_back(work);
+  return telling_;
+}
+
+void Poller::run_deferred() {
+  telling_ = false;
+  while (!at_batch_end_.empty()) {
+    Deferred& work = at_batch_end_.front();
+    at_batch_end_.pop_front();
+    try {
+      work.batch_ended();
+    } catch (...) {
+      rethrow_later(std::current_exception());
+    }
   }
 }
 
@@ -127,7 +154,12 @@ void Poller::report_unprioritized() {
 
 /// Other handlers run before the next of them, and so do the tokens that have come meanwhile.
 void Poller::post_unprioritized() {
-  if (waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_unprioritized(); });
+  if (!waiter_) return;
+  boost::asio::post(waiter_->get_executor(), [this] {
+    telling_ = true;
+    report_unprioritized();
+    run_deferred();
+  });
 }
 
 /// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile.

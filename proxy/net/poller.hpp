@@ -8,16 +8,22 @@
 //
 // A registration that carries tokens can be prioritized: its watcher is told before all others of the batch. The others
 // are told for a quarter of a millisecond at a time, and after the tokens that have come meanwhile, so that hundreds of
-// requests that begin together do not hold up those under way. A watcher with more than a turn's bytes asks for another turn, which priority does not advance. Such turns are
-// long, so they come one at a time: a hundred of them hold up a token as one does.
+// requests that begin together do not hold up those under way. A watcher with more than a turn's bytes asks for another
+// turn, which priority does not advance. Such turns are long, so they come one at a time: a hundred of them hold up a
+// token as one does.
+//
+// Work that wakes another process can be deferred to the end of the batch: requests that came together go to a replica
+// together, which is woken once (docs/benchmarks.md).
 #pragma once
 
 #include <sys/epoll.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -44,6 +50,20 @@ class Watcher {
   ~Watcher() = default;
 };
 
+struct DeferredTag;
+using DeferredHook = boost::intrusive::list_base_hook<boost::intrusive::tag<DeferredTag>,
+                                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+/// Work that waits for the end of a batch. It leaves the queue when it goes, and when it has run.
+class Deferred : public DeferredHook {
+ public:
+  /// Does the work. It may destroy itself and others.
+  virtual void batch_ended() = 0;
+
+ protected:
+  ~Deferred() = default;
+};
+
 class Poller {
  public:
   /// Throws boost::system::system_error if the system has no more descriptors.
@@ -52,6 +72,10 @@ class Poller {
   /// because the pending handlers that the context destroys may hold registrations.
   void start(boost::asio::io_context& context);
   void stop() { waiter_.reset(); }
+
+  /// Defers work until the watchers of the batch under way have been told. Returns false if none is under way: then the
+  /// caller does the work itself.
+  bool defer(Deferred& work);
 
   /// A descriptor's place in the set. It ends before its descriptor is closed, which no other process may hold open.
   class Registration {
@@ -95,8 +119,11 @@ class Poller {
   void wait();
   void drain();
   void sort_in(const epoll_event& event);
+  void tell_batch();
   void report(const epoll_event& event);
   void report_unprioritized();
+  void rethrow_later(std::exception_ptr failure);
+  void run_deferred();
   void post_unprioritized();
   void post_rearmed();
 
@@ -107,6 +134,10 @@ class Poller {
   std::deque<epoll_event> rearmed_;        ///< Sockets that have asked for another turn.
   std::vector<epoll_event> batch_;         ///< A member so that its memory is kept.
   std::deque<epoll_event> unprioritized_;  ///< Noted events that are reported after the prioritized ones.
+  boost::intrusive::list<Deferred, boost::intrusive::base_hook<DeferredHook>,
+                         boost::intrusive::constant_time_size<false>>
+      at_batch_end_;
+  bool telling_ = false;                   ///< A batch is under way.
   bool batch_was_full_ = false;            ///< The last batch may have left prioritized sockets in the set.
   int deferred_ = 0;                       ///< So often in a row the unprioritized have let them go first.
 };

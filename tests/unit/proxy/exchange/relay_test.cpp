@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <utility>
 
 #include "proxy/exchange/shadows.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
@@ -159,6 +163,72 @@ TEST(RequestOut, AnsweredByHalfIsTakenBackByAResetAndItsConnectionIsNotUsedAgain
   EXPECT_TRUE(proxy.upstream().closed_by_reset()) << "a FIN would wait behind the request's half";
   proxy.hears(*client, post(chat(false)));
   EXPECT_EQ(proxy.connections[0].size(), 2u);
+}
+
+/// Does something as the handler of a socket's event in a batch of the loop's poller.
+class InABatch final : net::Watcher {
+ public:
+  InABatch(ScriptedProxy& proxy, std::function<void()> work) : work_(std::move(work)) {
+    int fds[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    near_.reset(fds[0]);
+    far_.reset(fds[1]);
+    net::Poller::Registration registration(proxy.loop.poller, near_.get());
+    registration.attach(*this, 0);
+    proxy.loop.poller.start(proxy.loop.context);
+    while (work_) proxy.loop.context.poll();
+    proxy.loop.poller.stop();
+  }
+
+ private:
+  void ready(std::uint32_t, std::uint32_t) override { std::exchange(work_, nullptr)(); }
+  void prefetch(std::uint32_t, int) const override {}
+
+  std::function<void()> work_;
+  net::UniqueFd near_, far_;
+};
+
+TEST(RequestOut, OfABatchGoesOutAtItsEnd) {
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+  const auto client = proxy.asks(post(chat(false)));
+  const auto sent = proxy.upstream().got.size();
+  InABatch(proxy, [&] {
+    client->says(post(chat(false)));
+    EXPECT_TRUE(client->report());
+    EXPECT_EQ(proxy.upstream().got.size(), sent) << "others of the batch may have requests, too";
+  });
+  EXPECT_EQ(proxy.upstream().got.size(), 2 * sent) << "before the context has its turn";
+  proxy.run();
+  EXPECT_EQ(read_answer(read_answer(client->got).rest).body, completion);
+  EXPECT_EQ(proxy.connections[0].size(), 1u);
+}
+
+TEST(RequestOut, OfABatchIsNotSentIfItsClientOrItsReplicaLeavesInTheSameBatch) {
+  for (const bool replica_leaves : {false, true}) {
+    SCOPED_TRACE(replica_leaves);
+    ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+    const auto client = proxy.asks(post(chat(false)));
+    auto& replica = proxy.upstream();
+    const auto sent = replica.got.size();
+    InABatch(proxy, [&] {
+      client->says(post(chat(false)));
+      EXPECT_TRUE(client->report());
+      auto& leaver = replica_leaves ? replica : *client;
+      leaver.breaks();
+      EXPECT_TRUE(leaver.report());
+    });
+    proxy.run();
+    EXPECT_EQ(replica.got.size(), sent);
+    EXPECT_TRUE(replica.closed());
+    if (replica_leaves) {
+      EXPECT_EQ(read_answer(read_answer(client->got).rest).body, completion) << "by a fresh connection";
+      EXPECT_EQ(proxy.connections[0].size(), 2u);
+    } else {
+      EXPECT_TRUE(client->closed());
+      EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("outcome":"client_abort")"));
+    }
+    proxy.expect_at_rest();
+  }
 }
 
 TEST(RequestOut, SentWholeIsClosedByAnEnd) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -379,6 +380,65 @@ TEST_F(Polling, NotesAtOnceWhatIsToldLater) {
   crowd.all_say();
   poll();
   EXPECT_TRUE(noted);
+}
+
+struct Late final : Deferred {
+  void batch_ended() override {
+    ++ended;
+    if (then) then();
+  }
+  int ended = 0;
+  std::function<void()> then;
+};
+
+TEST_F(Polling, DefersWorkToTheEndOfABatchAndOfEachTurn) {
+  Crowd crowd(poller);
+  std::deque<Late> late(crowd_size);
+  poll();
+  crowd.attach_all(watcher);
+  EXPECT_FALSE(poller.defer(late[0])) << "no batch is under way";
+  std::vector<std::size_t> told_at_end;
+  for (std::uint32_t i = 0; i < crowd_size; ++i)
+    late[i].then = [&, i] {
+      told_at_end.push_back(watcher.told.size());
+      EXPECT_FALSE(poller.defer(late[i])) << "the batch is over";
+    };
+  watcher.then = [&] { EXPECT_TRUE(poller.defer(late[watcher.told.back().first])); };
+  crowd.all_say();
+  poll();
+  ASSERT_EQ(told_at_end.size(), crowd_size);
+  for (const auto& one : late) EXPECT_EQ(one.ended, 1);
+  for (std::size_t i = 0; i < crowd_size; ++i) {
+    EXPECT_GT(told_at_end[i], i) << "work waits for its own watcher at least";
+    EXPECT_LE(told_at_end[i], i + 16) << "and for one turn at most";
+    EXPECT_EQ(told_at_end[i], told_at_end[told_at_end[i] - 1]) << "the work of a turn runs at its end, in a row";
+  }
+}
+
+TEST_F(Polling, DoesNotRunDeferredWorkThatHasGone) {
+  Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  auto gone = std::make_unique<Late>();
+  Late failing, last;
+  std::size_t failures = 0;
+  failing.then = [&] {
+    gone.reset();
+    throw std::runtime_error("one of many");
+  };
+  registration.attach(watcher, 0);
+  watcher.then = [&] {
+    for (Late* const one : {&failing, gone.get(), &last}) EXPECT_TRUE(poller.defer(*one));
+  };
+  for (int i = 0; i < 3; ++i) {
+    try {
+      poll();
+    } catch (const std::runtime_error&) {
+      ++failures;
+    }
+  }
+  EXPECT_EQ(failing.ended, 1);
+  EXPECT_EQ(last.ended, 1) << "a failure holds nobody else up";
+  EXPECT_EQ(failures, 1u) << "the context's thread is thrown it";
 }
 
 TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {
