@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -97,9 +98,9 @@ using PastOf = std::shared_ptr<const mc::comparison::Past>;
 /// Returns the past of these sides; null if there is none, or if it is of other objectives.
 PastOf past_of(const std::vector<PastOf>& pasts, const mc::comparison::Options& options,
                const std::vector<config::Slo>& slos) {
+  const auto counted = slos | std::views::take(mc::comparison::Past::most_slos);
   const auto is_it = [&](const PastOf& past) {
-    const bool counts_all = std::ranges::all_of(slos, [&](const auto& slo) { return past->place_of(slo).has_value(); });
-    return (counts_all || past->slos.size() == mc::comparison::Past::most_slos) &&
+    return std::ranges::all_of(counted, [&](const auto& slo) { return past->place_of(slo).has_value(); }) &&
            past->suits(options.a, options.b, {});
   };
   const auto found = std::ranges::find_if(pasts, is_it);

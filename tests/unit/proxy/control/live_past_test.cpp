@@ -159,5 +159,23 @@ TEST_F(LivePast, BeginsAnewWithAnotherObjective) {
   EXPECT_THAT(notes(report_of(history, "slo=renamed")), Contains("held"));
 }
 
+TEST_F(LivePast, OfAsManyObjectivesAsItCountsBeginsAnewWithAnother) {
+  change_snapshot([](fleet::Snapshot& next) {
+    auto& slos = next.settings.slos;
+    while (slos.size() <= metrics::compare::comparison::Past::most_slos) {
+      slos.push_back(slos.front());
+      slos.back().ttft = config::Seconds(1.0 + static_cast<double>(slos.size()));
+    }
+  });
+  run_to(2000);
+  const auto began = *history.pasts().at(0)->from_us;
+  run_to(2100);
+  EXPECT_EQ(*history.pasts().at(0)->from_us, began) << "of nine, eight are counted";
+  change_snapshot([](fleet::Snapshot& next) { next.settings.slos[3].ttft = config::Seconds(0.5); });
+  run_to(2300);
+  ASSERT_EQ(history.pasts().size(), 1u);
+  EXPECT_GT(*history.pasts().at(0)->from_us, began);
+}
+
 }  // namespace
 }  // namespace weir::proxy::control
