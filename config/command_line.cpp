@@ -133,6 +133,13 @@ std::string wrong_word(const CLI::App& app) {
   return {};
 }
 
+int after_output(int status) {
+  const bool whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (whole || status != 0) return status;
+  std::fputs("standard output did not take all that was printed; is its disk full?\n", stderr);
+  return 1;
+}
+
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   auto words = usual_words(std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
   std::ranges::reverse(words);  // CLI11 takes the first word from the back.

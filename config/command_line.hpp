@@ -17,6 +17,10 @@ inline constexpr int wrong_usage = 2;
 /// is the exit status. Callbacks of subcommands run within the call.
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv);
 
+/// Returns the exit status of a program that ends with `status`: 1 in place of 0 where standard output did not take all
+/// that was printed, which standard error then says. Nothing may be printed behind it.
+int after_output(int status);
+
 /// Returns the sentence about the first word that belongs nowhere, or "" if there is none. It is to be called after
 /// `app` has parsed.
 std::string wrong_word(const CLI::App& app);

@@ -21,5 +21,5 @@ int main(int argc, char** argv) {
       "  weir-lab summary --log requests.jsonl\n"
       "A command has more: weir-lab COMMAND --help.");
   if (const auto wrong = weir::config::parse_command_line(app, argc, argv)) return *wrong;
-  return status;
+  return weir::config::after_output(status);
 }

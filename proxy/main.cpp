@@ -468,15 +468,18 @@ int main(int argc, char** argv) {
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
   checking.probe.timeout = std::chrono::duration<double>(timeout);
   if (serve_command->parsed()) return serve(file, overrides);
-  if (check_command->parsed()) return check(checking);
-  if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
-  if (status_command->parsed()) return weir::proxy::top::status(asking);
-  if (top_command->parsed()) return weir::proxy::top::top(watching);
-  if (report_command->parsed()) return control::report(reporting);
-  if (drain_command->parsed()) return control::drain(draining);
-  if (undrain_command->parsed()) return control::undrain(draining);
-  if (reload_command->parsed()) return control::reload(reloading);
-  if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
-  if (rollout_command->parsed()) return control::rollout(rolling_out);
-  return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
+  const auto run_command = [&] {
+    if (check_command->parsed()) return check(checking);
+    if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
+    if (status_command->parsed()) return weir::proxy::top::status(asking);
+    if (top_command->parsed()) return weir::proxy::top::top(watching);
+    if (report_command->parsed()) return control::report(reporting);
+    if (drain_command->parsed()) return control::drain(draining);
+    if (undrain_command->parsed()) return control::undrain(draining);
+    if (reload_command->parsed()) return control::reload(reloading);
+    if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
+    if (rollout_command->parsed()) return control::rollout(rolling_out);
+    return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
+  };
+  return config::after_output(run_command());
 }

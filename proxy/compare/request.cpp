@@ -272,7 +272,7 @@ class Reading {
       const bool has_points = slash != std::string_view::npos;
       const auto points = has_points ? share_of_requests(ratio.substr(slash + 1)) : std::nullopt;
       if (has_points) ratio = ratio.substr(0, slash);
-      const auto value = share(ratio);
+      const auto value = name == "errors" ? share_of_requests(ratio) : share(ratio);
       if (!known || !value || (has_points && !points)) {
         return refuse(
             problem("--margins", text,

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -97,9 +98,9 @@ using PastOf = std::shared_ptr<const mc::comparison::Past>;
 /// Returns the past of these sides; null if there is none, or if it is of other objectives.
 PastOf past_of(const std::vector<PastOf>& pasts, const mc::comparison::Options& options,
                const std::vector<config::Slo>& slos) {
+  const auto counted = slos | std::views::take(mc::comparison::Past::most_slos);
   const auto is_it = [&](const PastOf& past) {
-    const bool counts_all = std::ranges::all_of(slos, [&](const auto& slo) { return past->place_of(slo).has_value(); });
-    return (counts_all || past->slos.size() == mc::comparison::Past::most_slos) &&
+    return std::ranges::all_of(counted, [&](const auto& slo) { return past->place_of(slo).has_value(); }) &&
            past->suits(options.a, options.b, {});
   };
   const auto found = std::ranges::find_if(pasts, is_it);
@@ -163,7 +164,8 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
 void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) {
   if (under_way_ || now < next_ || slow_.is_full()) return;
   const auto leaving_before_us = history_.leaving_before_us();
-  const auto concerns = [&](const auto& shadow) { return leaving_before_us ? has_begun(*shadow) : runs(*shadow); };
+  const bool keeps = leaving_before_us || !history_.pasts().empty();
+  const auto concerns = [&](const auto& shadow) { return keeps ? has_begun(*shadow) : runs(*shadow); };
   if (std::ranges::none_of(snapshot.shadows, concerns)) return history_.keep_pasts({}, history_.times_begun_anew());
   next_ = now + every;
   under_way_ = true;
@@ -173,7 +175,7 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
   auto compare_all = [made = std::chrono::system_clock::now(), names, kv_tokens = std::move(kv_tokens),
                       mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples),
-                      pasts = leaving_before_us ? history_.pasts() : std::vector<PastOf>(), leaving_before_us] {
+                      pasts = history_.pasts(), leaving_before_us] {
     Answer answer;
     for (const auto& question : asked) {
       auto options = question.options;

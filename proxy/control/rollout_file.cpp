@@ -63,12 +63,19 @@ double amount_in(element value) {
   return amount;
 }
 
+/// No weir counts as many as 1e15; evidence of so many would take for ever.
+std::uint64_t count_in(element value) {
+  const std::uint64_t count = value.get_uint64();
+  if (count >= std::uint64_t{1'000'000'000'000'000}) throw Damaged();
+  return count;
+}
+
 ro::Counts counts_in(element value) {
   ro::Counts counts;
-  counts.candidate = value["candidate"].get_uint64();
-  counts.candidate_bad = value["candidate_bad"].get_uint64();
-  counts.stable = value["stable"].get_uint64();
-  counts.stable_bad = value["stable_bad"].get_uint64();
+  counts.candidate = count_in(value["candidate"]);
+  counts.candidate_bad = count_in(value["candidate_bad"]);
+  counts.stable = count_in(value["stable"]);
+  counts.stable_bad = count_in(value["stable_bad"]);
   if (counts.candidate_bad > counts.candidate || counts.stable_bad > counts.stable) throw Damaged();
   return counts;
 }
@@ -77,7 +84,7 @@ ro::Counts counts_in(element value) {
 ro::Drawn drawn_in(element standing, std::string_view key) {
   const auto value = standing[key];
   if (value.error() == simdjson::NO_SUCH_FIELD) return {};
-  return {value["candidate"].get_uint64(), value["stable"].get_uint64()};
+  return {count_in(value["candidate"]), count_in(value["stable"])};
 }
 
 /// Only a state with this share is written.

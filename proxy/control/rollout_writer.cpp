@@ -10,10 +10,22 @@
 namespace weir::proxy::control {
 namespace {
 
-/// The share of a rollout; 0 if it is not there.
-double share_of(const KeptRollouts& kept, const std::string& name) {
+using balancer::rollout::Standing;
+
+/// The standing of a rollout; that of one that was never started if it is not there.
+Standing standing_of(const KeptRollouts& kept, const std::string& name) {
   const auto found = kept.rollouts.find(name);
-  return found == kept.rollouts.end() ? 0 : found->second.standing.share;
+  return found == kept.rollouts.end() ? Standing() : found->second.standing;
+}
+
+/// True if a step of the rollout may end by itself.
+bool goes_on(const Standing& standing) {
+  return standing.state == balancer::rollout::State::shadow || standing.state == balancer::rollout::State::live;
+}
+
+/// True if a candidate has more with the first standing: requests, or a step that may end.
+bool gives_more(const Standing& one, const Standing& other) {
+  return one.share > other.share || (goes_on(one) && !goes_on(other));
 }
 
 }  // namespace
@@ -79,16 +91,15 @@ std::optional<std::string> RolloutWriter::keep(const Wanted& wanted) {
     kept_ = wanted.kept;
     return std::nullopt;
   }
-  // A restart must not give a candidate back what was taken from it.
+  // A restart must not give a candidate back what was taken from it, nor go on where it was stopped.
   const bool has_more = std::ranges::any_of(kept_.rollouts, [&](const auto& one) {
-    return one.second.standing.share > share_of(wanted.kept, one.first);
+    return gives_more(one.second.standing, standing_of(wanted.kept, one.first));
   });
   if (!has_more) return error;
   auto less = wanted.kept;
   for (auto& [name, one] : less.rollouts) {
-    if (one.standing.share <= share_of(kept_, name)) continue;
-    const auto before = kept_.rollouts.find(name);
-    one.standing = before == kept_.rollouts.end() ? balancer::rollout::Standing() : before->second.standing;
+    const auto before = standing_of(kept_, name);
+    if (one.standing.share >= before.share && gives_more(one.standing, before)) one.standing = before;
   }
   switch (replace_rollouts(wanted.directory, less)) {
     case Replaced::by_new:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "config/injection.hpp"
@@ -135,16 +137,36 @@ void begin_split(const PoolRuntime& pool, const PoolRuntime* old, metrics::Momen
   if (old == nullptr || !old->rollout || !same(*old->rollout)) pool.balancer->set_split(0, now);
 }
 
-/// A shadow that gets other requests, or runs elsewhere, begins anew.
-std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Shadow& shadow) {
-  const auto is_it = [&shadow](const auto& one) {
-    return one->settings.name == shadow.name && one->settings.of == shadow.of && one->settings.twin == shadow.twin &&
-           one->settings.sample == shadow.sample && one->settings.replicas == shadow.replicas;
+/// What a request asks, and who answers it, does not depend on a shadow's limits.
+bool asks_the_same(const config::Shadow& one, const config::Shadow& other) {
+  const auto telling = [](const config::Shadow& shadow) {
+    return std::tie(shadow.name, shadow.of, shadow.twin, shadow.sample, shadow.key, shadow.exclude_keys, shadow.set,
+                    shadow.forward_auth, shadow.replicas);
   };
-  if (before != nullptr)
-    for (const auto& one : before->shadows)
-      if (is_it(one)) return one->state;
-  return std::make_shared<ShadowState>();
+  return telling(one) == telling(other);
+}
+
+/// Where a twin's primary runs, and its configuration; nothing for the shadow of a pool's sample.
+std::optional<std::pair<config::ReplicaUrl, std::string>> primary_of(const config::Settings& settings,
+                                                                     const config::Shadow& shadow) {
+  for (const auto& pool : settings.pools)
+    for (const auto& replica : pool.replicas)
+      if (pool.name == shadow.of && replica.name == shadow.twin) return std::pair(replica.url, replica.config);
+  return std::nullopt;
+}
+
+/// A shadow that gets other requests, or runs elsewhere, begins anew. So does one whose primary does, but on or off as it
+/// was.
+std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Settings& settings,
+                                      const config::Shadow& shadow) {
+  auto state = std::make_shared<ShadowState>();
+  if (before == nullptr) return state;
+  const auto old = std::ranges::find_if(before->shadows,
+                                        [&](const auto& one) { return asks_the_same(one->settings, shadow); });
+  if (old == before->shadows.end()) return state;
+  if (primary_of(before->settings, shadow) == primary_of(settings, shadow)) return (*old)->state;
+  state->on = (*old)->state->on.load();
+  return state;
 }
 
 /// Returns the replica as the pool had it, even one that was about to leave it.
@@ -273,7 +295,7 @@ void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment n
   for (const auto& shadow : settings.shadows) {
     auto runtime = std::make_shared<ShadowRuntime>();
     runtime->settings = shadow;
-    runtime->state = state_of(before, shadow);
+    runtime->state = state_of(before, settings, shadow);
     runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, std::nullopt, settings.measure, before, now);
     const auto of = std::ranges::find_if(pools, [&](const auto& pool) { return pool->settings.name == shadow.of; });
     if (of != pools.end()) (*of)->shadows.push_back(runtime);

@@ -500,19 +500,27 @@ class Comparing {
       verdict.worse_points = options_.margins.miss_points;
     verdict.count = std::min(held.a.size(), held.b.size()) + count_before(metric);
     verdict.p = std::numeric_limits<double>::quiet_NaN();
-    std::ranges::transform(described.blocks, verdict.blocks.begin(),
-                           [](double block) { return statistics::shown(block); });
+    verdict.blocks = shown_blocks(described);
+    verdict.judged_blocks = verdict.blocks;
     set_figures(verdict, whole);
     if (result_.apart && verdict.value_a.value_or(0) > 0 && verdict.value_b)
       verdict.estimate = *verdict.value_b / *verdict.value_a - 1;
     if (const auto variance = history_ && !result_.apart ? history_->variance(metric) : std::nullopt) {
       add_sequence(verdict, held, *variance, whole);
     } else {
-      add_look(verdict, result_.look ? ratio_of(values, judged_) : whole);
+      const statistics::Ratio judged = result_.look ? ratio_of(values, judged_) : whole;
+      verdict.judged_blocks = shown_blocks(judged);
+      add_look(verdict, judged);
     }
     if (const statistics::Effect effect = comparison::effect_of(verdict); effect.known())
       verdict.interval = statistics::shown(interval_of(effect));
     result_.verdicts.push_back(std::move(verdict));
+  }
+
+  static statistics::BlockValues shown_blocks(const statistics::Ratio& ratio) {
+    statistics::BlockValues blocks = ratio.blocks;
+    for (double& block : blocks) block = statistics::shown(block);
+    return blocks;
   }
 
   static void set_figures(Verdict& verdict, const statistics::Ratio& ratio) {
@@ -707,6 +715,12 @@ Comparison compare(std::span<const samples::Sample> samples, const samples::Name
 
 std::string shadow_label(std::string_view name, std::string_view shadow) {
   return std::string(name) + " (" + std::string(shadow.empty() || shadow == name ? "shadow" : shadow) + ')';
+}
+
+std::optional<statistics::Window> Comparison::judged(const Verdict& verdict) const {
+  if (verdict.sequence) return held ? std::nullopt : std::optional(window);
+  if (!look || look->number == 0) return described();
+  return statistics::Window{window.from_us, window.from_us + static_cast<std::int64_t>(look->at_s * 1e6)};
 }
 
 statistics::Effect effect_of(const Verdict& verdict) {

@@ -78,6 +78,7 @@ struct Verdict {
   std::optional<statistics::Interval> interval{};  ///< 95 %, as the estimate.
   std::optional<statistics::Estimate> effect{};    ///< Of ln(b/a), with its standard error.
   statistics::BlockValues blocks{};                ///< On the estimate's scale; NaN where a block has no values.
+  statistics::BlockValues judged_blocks{};         ///< The same of the blocks that the estimate is of (judged()).
   double margin = 0;
   std::optional<double> worse_margin{};  ///< For `not_worse`, where that can be said.
   std::optional<statistics::Estimate> difference{};  ///< Of a share of requests: b's less a's, with its standard error.
@@ -174,6 +175,9 @@ struct Comparison {
 
   /// Returns the part of the window whose samples are held: all of it, as a rule.
   const statistics::Window& described() const { return held ? *held : window; }
+  /// Returns the window whose blocks a verdict is about: that of the last look, or what is described. Nothing where a
+  /// verdict's minutes are also of requests that are no longer held.
+  std::optional<statistics::Window> judged(const Verdict& verdict) const;
 };
 
 /// Compares in time n log n, with memory for some figures a sample. The order of the samples does not matter.

@@ -64,7 +64,8 @@ struct Past {
   std::set<Answer> answers_a, answers_b;
   std::set<samples::Names::Name> pools;  ///< Of the primaries.
 
-  /// All pairs that were dispatched before are here, but for those that ended too late, and none later.
+  /// All pairs that were dispatched before are here, but for those that ended too late or left in a burst of requests,
+  /// and none later.
   std::int64_t until_us = std::numeric_limits<std::int64_t>::min();
   /// The beginning of the window, once a pair of warm shadows is here: `until_us` is a number of minutes later.
   std::optional<std::int64_t> from_us{};

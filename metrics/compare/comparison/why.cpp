@@ -46,16 +46,17 @@ std::string predicate(statistics::Metric metric, const std::string& a) {
 
 /// "blocks 3 (07:30:00, +11.0 %) and 7 (07:42:00, +4.9 %) moved it most": those that lie farthest from the mean.
 std::string movers(const Verdict& verdict, const statistics::Window& window) {
-  const double mean = statistics::mean_of(verdict.blocks);
+  const auto& blocks = verdict.judged_blocks;
+  const double mean = statistics::mean_of(blocks);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < statistics::block_count; ++i) {
-    if (std::isfinite(verdict.blocks[i])) order.push_back(i);
+    if (std::isfinite(blocks[i])) order.push_back(i);
   }
-  const auto far = [&](std::size_t i) { return std::abs(verdict.blocks[i] - mean); };
+  const auto far = [&](std::size_t i) { return std::abs(blocks[i] - mean); };
   std::stable_sort(order.begin(), order.end(), [&](auto x, auto y) { return far(x) > far(y); });
   if (order.size() < 2 || far(order.front()) == 0) return "all blocks say the same";
   const auto name = [&](std::size_t i) {
-    return format("%zu (%s, %s)", i + 1, time_of_day(window.begin_of(i)).c_str(), percent(verdict.blocks[i]).c_str());
+    return format("%zu (%s, %s)", i + 1, time_of_day(window.begin_of(i)).c_str(), percent(blocks[i]).c_str());
   };
   if (far(order[1]) == 0) return "block " + name(order[0]) + " moved it most";
   return "blocks " + name(order[0]) + " and " + name(order[1]) + " moved it most";
@@ -135,12 +136,14 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
     case Bar::none:
       return {};
     case Bar::no_values: {
-      const auto empty = std::find_if(verdict.blocks.begin(), verdict.blocks.end(),
-                                      [](double value) { return !std::isfinite(value); });
+      const auto& blocks = verdict.judged_blocks;
+      const auto empty = std::ranges::find_if(blocks, [](double value) { return !std::isfinite(value); });
       if (!verdict.estimate) return "no request has a figure that can be compared";
-      const auto block = static_cast<std::size_t>(empty - verdict.blocks.begin());
+      const auto window = comparison.judged(verdict);
+      if (empty == blocks.end() || !window) return "its spread is not known, so there is no interval";
+      const auto block = static_cast<std::size_t>(empty - blocks.begin());
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
-                    time_of_day(comparison.described().begin_of(block)).c_str());
+                    time_of_day(window->begin_of(block)).c_str());
     }
     case Bar::apart:
       return "the sides did not run at the same time";
@@ -252,7 +255,8 @@ std::string why(const Verdict& verdict, Bar bar, bool held_back, const Compariso
   std::string text = statement(verdict, comparison) + extent(verdict, comparison);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
   text += ", " + conclusion(verdict, held_back);
-  return comparison.apart ? text + "." : text + "; " + movers(verdict, comparison.described()) + ".";
+  const auto window = comparison.apart ? std::nullopt : comparison.judged(verdict);
+  return window ? text + "; " + movers(verdict, *window) + "." : text + ".";
 }
 
 }  // namespace weir::metrics::compare::comparison

@@ -1,10 +1,13 @@
 // A wrong word on a command line gets the nearest right one.
 #include "config/command_line.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +95,22 @@ TEST(CommandLine, HelpAndVersionAreNoErrors) {
     EXPECT_THAT(said, testing::HasSubstr("weir"));
     if (words.size() == 2) EXPECT_THAT(said, testing::HasSubstr("--timeout"));
   }
+}
+
+TEST(CommandLine, OutputThatIsLostFailsTheProgram) {
+  EXPECT_EQ(after_output(0), 0);
+  EXPECT_EQ(after_output(3), 3);
+  std::fflush(stdout);
+  const int kept = ::dup(STDOUT_FILENO), full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(::dup2(full, STDOUT_FILENO), 0);
+  std::fputs("lost\n", stdout);
+  const int passed = after_output(0), failed = after_output(3);
+  ::dup2(kept, STDOUT_FILENO);
+  ::close(full);
+  ::close(kept);
+  std::clearerr(stdout);
+  EXPECT_EQ(passed, 1);
+  EXPECT_EQ(failed, 3);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
   for (const auto* const wrong :
        {"misses=x1.2/", "misses=/0.2%", "misses=x1.2/x1.2", "misses=x1.2/0%", "misses=x1.2/101%", "misses=x1.2/-1%",
         "misses=x1.2/0.2%/0.2%", "errors=0.2%/0.2%", "tpot=x1.2/0.2%", "tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1",
-        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "itl=5%", "=5%"}) {
+        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "itl=5%", "=5%", "errors=x1.2", "errors=101%", "errors=5"}) {
     options.margins = {wrong};
     EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--margins \"" + std::string(wrong)), HasSubstr("tpot=5%")));
   }

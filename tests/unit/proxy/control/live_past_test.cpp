@@ -146,6 +146,30 @@ TEST_F(LivePast, WhatLeavesIsKeptWhileTheShadowIsOff) {
   EXPECT_TRUE(history.pasts().empty()) << "it has left the settings";
 }
 
+/// The ring spans less than three minutes meanwhile, so that the longest answers would never count.
+TEST_F(LivePast, OutlastsABurst) {
+  run_to(2000);
+  const auto began = *history.pasts().at(0)->from_us;
+  const auto before = judged(history);
+  ASSERT_EQ(before.gate.word, metrics::compare::comparison::Gate::worse);
+  for (int i = 0; i < 2400; ++i) {
+    auto primary = primary_of(now);
+    primary.id.replace(10, 4, "beef");
+    primary.id.replace(14, 4, std::to_string(1000 + i));
+    take(history, primary);
+    take(history, shadow_of(primary, "candidate", "cand0", now));
+    if (i % 40 == 39 && ++now % 15 == 0) look();
+  }
+  ASSERT_FALSE(history.leaving_before_us());
+  EXPECT_EQ(judged(history).gate.word, metrics::compare::comparison::Gate::worse);
+  run_to(3000);
+  ASSERT_EQ(history.pasts().size(), 1u);
+  EXPECT_EQ(*history.pasts().at(0)->from_us, began);
+  const auto after = judged(history);
+  EXPECT_GE(after.comparison.pairs, before.comparison.pairs + 900 - 500) << "less those that the burst pushed out";
+  EXPECT_EQ(after.gate.word, metrics::compare::comparison::Gate::worse) << "what was shown stays shown";
+}
+
 TEST_F(LivePast, BeginsAnewWithAnotherObjective) {
   run_to(2000);
   const auto began = *history.pasts().at(0)->from_us;
@@ -157,6 +181,24 @@ TEST_F(LivePast, BeginsAnewWithAnotherObjective) {
   ASSERT_EQ(history.pasts().size(), 1u);
   EXPECT_GT(*history.pasts().at(0)->from_us, began);
   EXPECT_THAT(notes(report_of(history, "slo=renamed")), Contains("held"));
+}
+
+TEST_F(LivePast, OfAsManyObjectivesAsItCountsBeginsAnewWithAnother) {
+  change_snapshot([](fleet::Snapshot& next) {
+    auto& slos = next.settings.slos;
+    while (slos.size() <= metrics::compare::comparison::Past::most_slos) {
+      slos.push_back(slos.front());
+      slos.back().ttft = config::Seconds(1.0 + static_cast<double>(slos.size()));
+    }
+  });
+  run_to(2000);
+  const auto began = *history.pasts().at(0)->from_us;
+  run_to(2100);
+  EXPECT_EQ(*history.pasts().at(0)->from_us, began) << "of nine, eight are counted";
+  change_snapshot([](fleet::Snapshot& next) { next.settings.slos[3].ttft = config::Seconds(0.5); });
+  run_to(2300);
+  ASSERT_EQ(history.pasts().size(), 1u);
+  EXPECT_GT(*history.pasts().at(0)->from_us, began);
 }
 
 }  // namespace

@@ -151,6 +151,15 @@ TEST_F(RolloutFile, AStateWithAShareThatItCannotHaveIsDamage) {
   }
 }
 
+TEST_F(RolloutFile, ACountBeyondBeliefIsDamage) {
+  for (const std::uint64_t count : {std::uint64_t{1} << 40, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
+    KeptRollouts failures, hangs;
+    failures.rollouts["fp8"].standing.failures.candidate = count;
+    hangs.rollouts["fp8"].standing.hangs.candidate = count;
+    for (const auto& kept : {failures, hangs}) EXPECT_EQ(rollouts_in(text_of(kept)).has_value(), count >> 40 == 1);
+  }
+}
+
 TEST_F(RolloutFile, ADirectoryInItsPlaceIsMovedAside) {
   std::filesystem::create_directory(file());
   EXPECT_EQ(read_rollouts(path), KeptRollouts());

@@ -432,6 +432,15 @@ TEST_F(RolloutsOnAFullDisk, AReturnIsNotDelayedAndARestartFindsIt) {
   EXPECT_THAT(rollouts->list().body, HasSubstr("\"state_error\":null")) << "it is tried again each second";
 }
 
+TEST_F(RolloutsOnAFullDisk, APauseOutlastsARestart) {
+  begin();
+  ask(Wish::start);
+  fill_disk();
+  EXPECT_EQ(ask(Wish::pause), 200u);
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8").standing.state, balancer::rollout::State::paused);
+  EXPECT_EQ(share_after_restart(), 0.05);
+}
+
 /// Anything in any order, on a disk that is full now and then: what the pool gives is never more than what a restart
 /// finds, and what takes from the candidate is done at once.
 TEST_F(RolloutsOnAFullDisk, TheShareIsNeverAboveThatOfTheFile) {
@@ -478,6 +487,9 @@ TEST_F(RolloutsOnAFullDisk, TheShareIsNeverAboveThatOfTheFile) {
     ASSERT_LE(*share(), found == kept.end() ? 0 : found->second.standing.share) << i;
     if (found != kept.end()) {
       ASSERT_GE(*share(), found->second.standing.share) << "what was taken is not given back by a restart; " << i;
+      if (found->second.standing.state == balancer::rollout::State::live) {
+        ASSERT_EQ(state(), "live") << "what was stopped does not go on after a restart; " << i;
+      }
     }
   }
   for (const auto* name : {"live", "paused", "done", "aborted", "returned"}) EXPECT_GT(states[name], 0) << name;

@@ -532,5 +532,38 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
   EXPECT_EQ(load.decode_left, 0u);
 }
 
+/// Answers to other questions, or beside those of another primary, are no part of one comparison.
+TEST_F(FleetTest, AShadowBeginsAnewWhereWhatIsComparedIsAnother) {
+  auto settings = settings_of({replica("a", 1), replica("b", 2)});
+  config::Shadow shadow;
+  shadow.name = "fp8";
+  shadow.of = "chat";
+  shadow.twin = "a";
+  shadow.replicas = {replica("c", 3)};
+  settings.shadows = {shadow};
+  const auto goes_on_and_is_on = [&](auto change) {
+    Fleet fleet(settings, exposition, 1);
+    const auto before = fleet.snapshot()->shadows.at(0)->state;
+    before->on = false;
+    auto next = settings;
+    change(next);
+    fleet.adopt(next);
+    const auto after = fleet.snapshot()->shadows.at(0)->state;
+    return std::pair(after == before, after->on.load());
+  };
+  using Settings = config::Settings;
+  const std::pair goes_on(true, false), is_new(false, true), has_another_primary(false, false);
+  EXPECT_EQ(goes_on_and_is_on([](Settings&) {}), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].max_in_flight = 7; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].weight = 2; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[1].url.port = 9; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].url.port = 9; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].set = {{"model", "\"v2\""}}; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].forward_auth = true; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].exclude_keys = {"ab"}; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].url.port = 9; }), has_another_primary);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].config = "v2"; }), has_another_primary);
+}
+
 }  // namespace
 }  // namespace weir::proxy::fleet

@@ -67,9 +67,21 @@ TEST(Looks, BetweenTwoTheVerdictIsThatOfTheLast) {
       EXPECT_NEAR(*now.estimate, *last.estimate, 1e-9);
       EXPECT_NEAR(now.interval->low, last.interval->low, 1e-9);
       EXPECT_EQ(now.finding, last.finding);
+      EXPECT_EQ(now.why, last.why) << "with the blocks that moved it";
     }
     EXPECT_THAT(verdict_of(comparison, Metric::tpot).why, HasSubstr("ten blocks of 120 s, look 2 of 5"));
   }
+}
+
+TEST(Looks, ABlockWithoutRequestsIsOneOfTheLook) {
+  TwinSamples samples;
+  for (int i = 0; i < 12 * 39; ++i) {
+    const int at_s = 5 * i;
+    if (at_s < 240 || at_s >= 360) samples.shadow(samples.primary(at_s * second));
+  }
+  const Verdict verdict = verdict_of(compare(samples, open_options_of(samples)), Metric::tpot);
+  EXPECT_FALSE(verdict.interval);
+  EXPECT_THAT(verdict.why, HasSubstr("block 3 (00:04:00) has no value"));
 }
 
 TEST(Looks, HaveWiderLimitsThanADeclaredWindow) {
