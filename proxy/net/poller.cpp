@@ -19,7 +19,7 @@ namespace {
 
 /// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may
 /// begin a request, which takes tens of microseconds, or hundreds with a connection to its replica.
-constexpr std::chrono::microseconds unprioritized_for{250};
+constexpr std::chrono::microseconds unprioritized_for{150};
 constexpr std::size_t unprioritized_at_once = 16;
 
 /// After so many handlers they have their turn, though more tokens may be there: they are not held up for ever. The

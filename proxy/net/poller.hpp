@@ -7,7 +7,7 @@
 // thread uses a poller.
 //
 // A registration that carries tokens can be prioritized: its watcher is told before all others of the batch. The others
-// are told for a quarter of a millisecond at a time, and after the tokens that have come meanwhile, so that hundreds of
+// are told for 150 us at a time, and after the tokens that have come meanwhile, so that hundreds of
 // requests that begin together do not hold up those under way. A watcher with more than a turn's bytes asks for another
 // turn, which priority does not advance. Such turns are long, so they come one at a time: a hundred of them hold up a
 // token as one does.
