@@ -40,8 +40,8 @@ std::shared_ptr<Options> run_with_options(CLI::App& command, int& status, int (*
 inline void add_ca_option(CLI::App& command, std::string& ca) {
   command
       .add_option("--ca", ca,
-                  "With https: file of the authorities (PEM) whose certificates are taken, in place of OpenSSL's default "
-                  "store")
+                  "With https: file of the authorities (PEM) whose certificates are taken, in place of OpenSSL's "
+                  "default store")
       ->type_name("FILE");
 }
 

@@ -50,8 +50,8 @@ std::string read_api_key(const std::string& option, const std::string& path) {
 void add_experiment_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("Published experiments");
   load.add_option("--preset", options.preset,
-                  "llmperf: its article's load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
-                  "its ITL, E2E / output tokens")
+                  "llmperf: its article's load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, "
+                  "checked, and its ITL, E2E / output tokens")
       ->check(CLI::IsMember({"llmperf"}));
   load.add_flag("--batches", options.settings.batches,
                 "Send the next requests when all that ran have ended, as LLMPerf first did");
@@ -213,8 +213,8 @@ int run(LoadOptions& options) {
     const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
     if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
       throw std::invalid_argument("--turns: no line of " + options.trace +
-                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), or group and e2e_s "
-                                  "(a request log); leave out --turns");
+                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), "
+                                  "or group and e2e_s (a request log); leave out --turns");
     }
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
@@ -225,7 +225,8 @@ int run(LoadOptions& options) {
     return run_series(settings, options.output, options.series);
   }
   if (!options.series.html.empty()) {
-    throw std::invalid_argument("--html needs a sweep (--concurrency 1,2,4,8), several rates (--rate 1,2,4) or --users");
+    throw std::invalid_argument(
+        "--html needs a sweep (--concurrency 1,2,4,8), several rates (--rate 1,2,4) or --users");
   }
   if (!options.series.slo.empty()) throw std::invalid_argument("--slo needs --users, or several rates (--rate 1,2,4)");
   return load::run_load(settings, options.output);

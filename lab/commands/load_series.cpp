@@ -81,12 +81,13 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
       });
   load.option_defaults()->group("Output");
   load.add_option("--html", options.html,
-                  "File for a page with the charts of a sweep, of rates or of peak users; - = standard output, in place "
-                  "of the table");
+                  "File for a page with the charts of a sweep, of rates or of peak users; - = standard output, in "
+                  "place of the table");
 }
 
 bool is_series(const CLI::App& load, const SeriesOptions& options) {
-  return !options.users.empty() || options.rates.size() > 1 || options.concurrencies.size() > 1 || load.count("--runs") > 0;
+  return !options.users.empty() || options.rates.size() > 1 || options.concurrencies.size() > 1 ||
+         load.count("--runs") > 0;
 }
 
 std::string refused_in_series(const CLI::App& load, const SeriesOptions& options) {

@@ -128,12 +128,14 @@ void add_plan_command(CLI::App& app, int& status) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   plan->add_option("--runs", options->settings.runs,
-                   "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all together")
+                   "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all "
+                   "together")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   plan->add_option("--seed", options->settings.seed, "Texts and weir's draws follow from it")
       ->capture_default_str();
-  plan->add_option("--json", options->json, "File for the figures as JSON; - = standard output, in place of the tables");
+  plan->add_option("--json", options->json,
+                   "File for the figures as JSON; - = standard output, in place of the tables");
   plan->add_option("--html", options->html, "File for a page with charts; - = standard output");
 }
 

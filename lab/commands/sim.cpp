@@ -47,8 +47,8 @@ void add_sim_command(CLI::App& app, int& status) {
   sim::SimSettings& s = options->settings;
   sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does (only Content-Type: "
                           "application/json), /generate and\n/generate_stream as TGI does, and "
-                          "/v1/models, /health, /metrics, /reset_prefix_cache, /flush_cache. Its times are simulated: they resemble an engine and prove "
-                          "nothing about one.\n") +
+                          "/v1/models, /health, /metrics, /reset_prefix_cache, /flush_cache. Its times are simulated: "
+                          "they resemble an engine and prove nothing about one.\n") +
               "Example: weir-lab sim --listen 127.0.0.1:8001 --preset a800 --speed 0.5 --log truth.jsonl\n\n" +
               engine::describe_engine_presets());
   sim->add_option("--listen", options->listen, "Address and port; port 0 lets the system choose")
@@ -69,8 +69,8 @@ void add_sim_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 1.0));
   sim->add_option("--cached-tokens", s.cache_report,
                   "What usage says of prompt tokens found by --prefix-cache: exact (default), none (vLLM without "
-                  "--enable-prompt-tokens-details), half of them (wrong), coarse (whole pages of 64), or nonzero (no count where it is 0, "
-                  "as SGLang)")
+                  "--enable-prompt-tokens-details), half of them (wrong), coarse (whole pages of 64), or nonzero "
+                  "(no count where it is 0, as SGLang)")
       ->transform(CLI::CheckedTransformer(
                       std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
                                                                  {"none", engine::CacheReport::none},

@@ -1,13 +1,11 @@
 #include "proxy/control/rollouts.hpp"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <memory>
 #include <variant>
 
-#include "config/rollouts.hpp"
 #include "metrics/wire/json/writer.hpp"
+#include "proxy/control/rollout_api.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/events/events.hpp"
 
@@ -39,44 +37,6 @@ bool is_under_way(ro::State state) {
   return state == ro::State::shadow || state == ro::State::live || state == ro::State::paused;
 }
 
-struct Promotion {
-  std::string from, to;
-};
-/// Returns nothing if the body is no object with these texts alone.
-std::optional<Promotion> promotion_in(std::string_view body) {
-  Promotion promotion;
-  if (body.find_first_not_of(" \t\r\n") == body.npos) return promotion;
-  simdjson::dom::parser parser;
-  simdjson::dom::object object;
-  if (parser.parse(body.data(), body.size()).get(object)) return std::nullopt;
-  for (const auto& [name, value] : object) {
-    std::string_view text;
-    if ((name != "from" && name != "to") || value.get(text)) return std::nullopt;
-    (name == "from" ? promotion.from : promotion.to) = text;
-  }
-  return promotion;
-}
-
-ApiAnswer answer_of(const std::string& name, const ro::Move& move) {
-  metrics::wire::JsonWriter json;
-  json.open('{').key("name").text(name).key("reason").text(ro::name_of(move.reason)).key("move").text(move.line);
-  json.close('}');
-  return {200, std::move(json).written() + "\n"};
-}
-
-ApiAnswer not_now(const std::string& sentence) { return api_error(409, "not_now", sentence); }
-
-void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts, double share) {
-  json.open('{').key("candidate").count(counts.candidate).key("candidate_bad").count(counts.candidate_bad);
-  json.key("stable").count(counts.stable).key("stable_bad").count(counts.stable_bad);
-  json.key("evidence").decimal(ro::evidence(counts, share)).close('}');
-}
-
-void write_drawn(metrics::wire::JsonWriter& json, const ro::Drawn& drawn, double share) {
-  json.open('{').key("candidate").count(drawn.candidate).key("stable").count(drawn.stable);
-  json.key("evidence").decimal(ro::evidence(drawn, share)).close('}');
-}
-
 }  // namespace
 
 Rollouts::Rollouts(boost::asio::io_context& context, fleet::Fleet& fleet, History& history, SlowAnswers& slow,
@@ -101,32 +61,12 @@ void Rollouts::adopt(Moment now) {
   const auto& wanted = snapshot->settings.rollouts;
   const bool had_any = !running_.empty() || !left_.rollouts.empty();
   for (auto& [name, one] : running_) give_up(one, not_now("the settings were reloaded meanwhile; ask again"));
-  std::erase_if(running_, [&](const auto& one) {
-    const bool gone = std::ranges::find(wanted, one.first, &config::Rollout::name) == wanted.end();
-    if (gone)
-      events::info(events::What::rollout, one.first,
-                   "rollout '{}' is no longer in the settings: its pool is not split any more", one.first);
-    return gone;
-  });
+  drop_all_but(wanted);
   const auto left = std::exchange(left_, {});
   for (const auto& settings : wanted) {
     const auto [place, is_new] = running_.try_emplace(settings.name, settings);
     Running& one = place->second;
-    std::optional<ro::Move> move;
-    if (!is_new) {
-      move = one.machine().adopt(settings);
-      one.follower.ask_anew(now);
-    } else if (const auto before = left.rollouts.find(settings.name); before != left.rollouts.end() &&
-                                                                      before->second.pool == settings.pool &&
-                                                                      before->second.candidate == settings.candidate) {
-      move = one.machine().restore(before->second.standing);
-      one.follower.restored(now);
-      events::info(events::What::rollout, settings.name, "rollout '{}' is as an earlier weir left it: {}{}{}: {}",
-                   settings.name, ro::name_of(one.machine().standing().state),
-                   one.machine().step_text().empty() ? "" : ", ", one.machine().step_text(),
-                   one.machine().standing().why);
-    }
-    if (move)
+    if (const auto move = is_new ? restore(one, left, now) : follow(one, settings, now))
       moved(one, *move, *snapshot, now);
     else
       apply(one, *snapshot, now);
@@ -138,21 +78,57 @@ void Rollouts::adopt(Moment now) {
   if (!before.empty() && before != directory_) writer_.wait();
 }
 
+void Rollouts::drop_all_but(const std::vector<config::Rollout>& wanted) {
+  std::erase_if(running_, [&](const auto& one) {
+    const bool gone = std::ranges::find(wanted, one.first, &config::Rollout::name) == wanted.end();
+    if (gone)
+      events::info(events::What::rollout, one.first,
+                   "rollout '{}' is no longer in the settings: its pool is not split any more", one.first);
+    return gone;
+  });
+}
+
+/// Gives a rollout other settings.
+std::optional<ro::Move> Rollouts::follow(Running& one, const config::Rollout& settings, Moment now) {
+  auto move = one.machine().adopt(settings);
+  one.follower.ask_anew(now);
+  return move;
+}
+
+/// Gives a rollout the standing in which an earlier weir left it, if that was of the same candidate.
+std::optional<ro::Move> Rollouts::restore(Running& one, const KeptRollouts& left, Moment now) {
+  const auto& settings = one.machine().settings();
+  const auto before = left.rollouts.find(settings.name);
+  if (before == left.rollouts.end() || before->second.pool != settings.pool ||
+      before->second.candidate != settings.candidate)
+    return std::nullopt;
+  auto move = one.machine().restore(before->second.standing);
+  one.follower.restored(now);
+  events::info(events::What::rollout, settings.name, "rollout '{}' is as an earlier weir left it: {}{}{}: {}",
+               settings.name, ro::name_of(one.machine().standing().state),
+               one.machine().step_text().empty() ? "" : ", ", one.machine().step_text(),
+               one.machine().standing().why);
+  return move;
+}
+
 /// Carries out what the machine wants. Nothing happens where that is so already.
 void Rollouts::apply(Running& one, const fleet::Snapshot& snapshot, Moment now) {
   const auto* const pool = pool_of(one, snapshot);
   if (pool == nullptr) return;
   pool->balancer->set_split(one.machine().share(), now);
-  const auto mirrors = one.machine().shadow();
-  if (!mirrors) return;
+  if (const auto mirrors = one.machine().shadow()) switch_shadows(one, *mirrors, snapshot);
+}
+
+/// Switches the rollout's shadow, and with it on the control beside it.
+void Rollouts::switch_shadows(Running& one, bool mirrors, const fleet::Snapshot& snapshot) {
   const auto wall = std::chrono::system_clock::now();
   for (const auto& shadow : snapshot.shadows) {
     if (shadow->settings.name != one.machine().settings().shadow) continue;
     // Once a rollout has ended, its shadow is the operator's.
     if (!is_under_way(one.machine().standing().state) && one.switched == shadow->state) continue;
     one.switched = shadow->state;
-    switch_shadow(*shadow, *mirrors, history_, wall);
-    if (!*mirrors) continue;
+    switch_shadow(*shadow, mirrors, history_, wall);
+    if (!mirrors) continue;
     for (const auto& control : snapshot.shadows) {
       const auto& settings = control->settings;
       if (settings.control && settings.of == shadow->settings.of && settings.twin == shadow->settings.twin)
@@ -383,35 +359,8 @@ ApiAnswer Rollouts::list() const {
   metrics::wire::JsonWriter json;
   json.open('{').key("rollouts").open('[');
   for (const auto& [name, one] : running_) {
-    const auto& settings = one.machine().settings();
-    const auto& standing = one.machine().standing();
-    json.open('{').key("name").text(name).key("pool").text(settings.pool).key("candidate").text(settings.candidate);
-    json.key("shadow").known_text(settings.shadow).key("slo").known_text(settings.slo);
-    json.key("state").text(ro::name_of(standing.state)).key("step").known_text(one.machine().step_text());
-    json.key("share").exact(standing.share).key("why").text(standing.why);
-    json.key("steps").open('[');
-    for (const auto& step : settings.steps) json.text(config::to_text(step));
-    json.close(']');
-    const bool in_step = !one.machine().step_text().empty();
-    const auto least = in_step ? std::optional(settings.steps[standing.step].least.count()) : std::nullopt;
-    json.key("in_step_seconds").exact(standing.in_step).key("least_seconds").exact(least);
-    json.key("unknown_seconds").exact(standing.unknown);
-    json.key("unknown_limit_seconds").exact(settings.unknown_limit.count());
-    json.key("gate").open('{').key("word").text(ro::name_of(one.follower.gate().value_or(ro::Word::unknown)));
-    json.key("why").text(one.follower.gate_why()).close('}');
-    json.key("failures");
-    write_counts(json, standing.failures, standing.share);
-    json.key("misses");
-    write_counts(json, standing.misses, standing.share);
-    json.key("refusals");
-    write_drawn(json, standing.refusals, standing.share);
-    json.key("hangs");
-    write_drawn(json, standing.hangs, standing.share);
-    const auto wait = one.follower.wait();
-    json.key("longest_wait_seconds").exact(wait ? std::optional(wait->count()) : std::nullopt);
-    json.key("evidence_limit").exact(one.machine().evidence_limit());
     const auto* const pool = pool_of(one, *snapshot);
-    json.key("crossed").count(pool != nullptr ? pool->balancer->split().crossed : 0).close('}');
+    write_rollout(json, one.follower, pool != nullptr ? pool->balancer->split().crossed : 0);
   }
   json.close(']').key("state_error").known_text(state_error_).close('}');
   return {200, std::move(json).written() + "\n"};

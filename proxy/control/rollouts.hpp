@@ -106,6 +106,11 @@ class Rollouts {
   void give_up(Running& one, const ApiAnswer& answer);
   void moved(Running& one, const balancer::rollout::Move& move, const fleet::Snapshot& snapshot, metrics::Moment now);
   void apply(Running& one, const fleet::Snapshot& snapshot, metrics::Moment now);
+  void switch_shadows(Running& one, bool mirrors, const fleet::Snapshot& snapshot);
+  void drop_all_but(const std::vector<config::Rollout>& wanted);
+  static std::optional<balancer::rollout::Move> follow(Running& one, const config::Rollout& settings,
+                                                       metrics::Moment now);
+  static std::optional<balancer::rollout::Move> restore(Running& one, const KeptRollouts& left, metrics::Moment now);
   std::uint64_t keep();
   void written(const RolloutWriter::Written& written);
   static const fleet::PoolRuntime* pool_of(const Running& one, const fleet::Snapshot& snapshot);

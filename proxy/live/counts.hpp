@@ -67,4 +67,9 @@ class Growth {
   std::optional<double> before_;
 };
 
+/// Returns the part as a share of all, at most 1; nothing without any.
+inline std::optional<double> share_of(double part, double all) {
+  return all > 0 ? std::optional(std::min(1.0, part / all)) : std::nullopt;
+}
+
 }  // namespace weir::proxy::live

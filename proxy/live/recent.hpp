@@ -3,6 +3,8 @@
 // between the bounds of a bucket.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -10,6 +12,14 @@
 #include <vector>
 
 namespace weir::proxy::live {
+
+/// Observations of the last seconds fade to 1/e in so many seconds.
+inline constexpr double recent_seconds = 10, recent_ttft_seconds = 15;
+
+/// Returns how much an observation counts after `passed` seconds that fades to 1/e in `memory_seconds`.
+inline double fade_in(double memory_seconds, std::size_t passed) {
+  return std::exp(-static_cast<double>(passed) / memory_seconds);
+}
 
 class Recent {
  public:

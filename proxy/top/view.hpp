@@ -1,20 +1,12 @@
 // The screen of `weir top`: a pure function of the document of /api/live, the terminal's size and what keys have done.
 #pragma once
 
-#include <string>
-
-#include "proxy/top/format.hpp"
+#include "proxy/top/head.hpp"
 #include "proxy/top/rows.hpp"
 #include "proxy/top/screen.hpp"
 #include "proxy/top/state.hpp"
 
 namespace weir::proxy::top {
-
-/// How weir has answered.
-struct Standing {
-  std::string trouble{};  ///< Why there is no new document, as a sentence; "" if the last one is new.
-  Number old{};           ///< The document came so many seconds ago.
-};
 
 struct View {
   Screen screen;

@@ -117,7 +117,8 @@ void Client::print() {
   std::sort(token_delays_.begin(), token_delays_.end());
   std::sort(request_delays_.begin(), request_delays_.end());
   std::printf(
-      R"({"requests":%zu,"broken":%zu,"request_p50_us":%.1f,"request_p99_us":%.1f,"token_p50_us":%.1f,"token_p99_us":%.1f})"
+      R"({"requests":%zu,"broken":%zu,"request_p50_us":%.1f,"request_p99_us":%.1f,)"
+      R"("token_p50_us":%.1f,"token_p99_us":%.1f})"
       "\n",
       requests_.size(), broken_, quantile_us(request_delays_, 0.5), quantile_us(request_delays_, 0.99),
       quantile_us(token_delays_, 0.5), quantile_us(token_delays_, 0.99));

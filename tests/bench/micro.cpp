@@ -372,8 +372,8 @@ void prefix_keys(benchmark::State& state, bool with) {
 BENCHMARK_CAPTURE(prefix_keys, with, true)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
 BENCHMARK_CAPTURE(prefix_keys, without, false)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
 
-/// Conversations of 26 anchors, as a chat of 4 KiB has, over so many replicas: a look, the entering at the choice, and the
-/// answer. Half of the prompts are known.
+/// Conversations of 26 anchors, as a chat of 4 KiB has, over so many replicas: a look, the entering at the choice, and
+/// the answer. Half of the prompts are known.
 void prefix_index(benchmark::State& state) {
   const auto replicas = static_cast<balancer::ReplicaIndex>(state.range(0));
   balancer::PrefixIndex index;

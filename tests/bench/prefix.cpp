@@ -122,7 +122,8 @@ void run(const Options& options) {
       capacity.push_back(made.capacity);
       repeated.push_back(static_cast<double>(made.repeated) / static_cast<double>(made.prompt_tokens));
     }
-    std::printf("\n%s: %zu requests of %.0f prompt tokens, %.0f %% of which repeat; %.2f requests/s are a load of 1\n\n",
+    std::printf("\n%s: %zu requests of %.0f prompt tokens, %.0f %% of which repeat; "
+                "%.2f requests/s are a load of 1\n\n",
                 std::string(name).c_str(), seeds.front().requests.size(),
                 static_cast<double>(seeds.front().prompt_tokens) / static_cast<double>(seeds.front().requests.size()),
                 100 * median(repeated), median(capacity));
@@ -147,8 +148,8 @@ int main(int argc, char** argv) {
   for (const Arm& arm : arms()) arm_names.emplace_back(arm.name);
   line.add_option("--workload", options.workloads, "Only these")->check(CLI::IsMember(workload_names));
   line.add_option("--arm", options.arms, "Only these")->check(CLI::IsMember(arm_names));
-  line.add("--load", options.loads, "Shares of what the replicas can do if they save what one cache of their size would",
-           0.01, 10.0);
+  line.add("--load", options.loads,
+           "Shares of what the replicas can do if they save what one cache of their size would", 0.01, 10.0);
   line.add("--seeds", options.seeds, "Runs for each row; the table has their medians", 1, 1000);
   return line.run(argc, argv, [&] { run(options); });
 }

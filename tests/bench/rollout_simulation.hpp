@@ -199,7 +199,8 @@ class RolloutRun final : lab::plan::Watcher {
     const bool is_new = engine == candidates[0] || engine == candidates[1];
     const double step = is_new ? candidate_.step : 1, freeze = is_new ? candidate_.freeze_s : 0;
     return [step, freeze, in = candidate_.freezes_in,
-            speed = Speed({options_.drift_sd, options_.drift_s}, seed_of(seed, 1)), random = Random(seed_of(seed, 2)), next = 0.0](double now) mutable {
+            speed = Speed({options_.drift_sd, options_.drift_s}, seed_of(seed, 1)), random = Random(seed_of(seed, 2)),
+            next = 0.0](double now) mutable {
       const double factor = step / speed.at(now);
       if (freeze <= 0 || now < next) return factor;
       const bool first = next == 0;

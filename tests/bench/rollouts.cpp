@@ -51,8 +51,9 @@ void run(const Options& options) {
     histories = RolloutRun(traffic, {}, options.run, {}, 1000).watch_for(3600 * options.history_hours);
   std::printf(
       "\n%zu rollouts of each candidate, %g requests/s, drift %.0f %% and %.0f s, %s, %zu histories of A/A\n\n"
-      "| candidate | back | arrived | paused | why | from | hours, median and longest | seconds after its death, longest "
-      "| requests beyond the step's share, highest | clients with an error, of all requests | after the return |\n"
+      "| candidate | back | arrived | paused | why | from | hours, median and longest | seconds after its death, "
+      "longest | requests beyond the step's share, highest | clients with an error, of all requests "
+      "| after the return |\n"
       "|---|---:|---:|---:|---|---|---:|---:|---:|---:|---:|\n",
       options.rollouts, options.run.rate, 100 * options.run.drift_sd, options.run.drift_s,
       options.run.slo ? "an objective" : "no objective", histories.size());
@@ -93,7 +94,8 @@ int main(int argc, char** argv) {
   CommandLine line("bench_rollouts", "Rollouts in simulated time: the table of docs/benchmarks.md", options.trace);
   line.add("--rollouts", options.rollouts, "Rollouts of each candidate", 1, 10'000);
   line.add("--seed", options.first_seed, "Seed of the first rollout; the others follow");
-  line.add("--kind", options.kinds, "Candidates: equal, slower, failing, freezing, other, hangs, refuses. All if absent");
+  line.add("--kind", options.kinds,
+           "Candidates: equal, slower, failing, freezing, other, hangs, refuses. All if absent");
   line.add("--history", options.history_hours, "Hours of A/A before; 0 for none", 0.0, 48.0);
   line.add("--drift", options.run.drift_sd, "Standard deviation of the GPUs' speed", 0.0, 0.2);
   line.add("--drift-time", options.run.drift_s, "Its time, in seconds", 1.0, 36'000.0);

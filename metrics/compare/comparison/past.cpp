@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "metrics/compare/comparison/moments.hpp"
 #include "metrics/compare/samples/attainment.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -129,15 +130,6 @@ class Adding {
   const samples::Names& names_;
   const std::int64_t last_us_;
 };
-
-std::int64_t last_moment(std::span<const samples::Sample> samples) {
-  std::int64_t last = 0;
-  for (const samples::Sample& sample : samples) {
-    const double lasted = std::isfinite(sample.lasted) ? static_cast<double>(sample.lasted) : 0.0;
-    last = std::max(last, sample.received_us + static_cast<std::int64_t>(lasted * 1e6));
-  }
-  return last;
-}
 
 /// Returns the moment of the first pair of warm shadows that was dispatched before `until_us`.
 std::optional<std::int64_t> beginning_of(const pairs::Pairing& pairing, std::int64_t until_us) {

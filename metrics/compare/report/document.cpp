@@ -30,14 +30,16 @@ std::string_view first_of(std::string_view text, std::size_t count) {
   return text.substr(0, end);
 }
 
-/// Breaks a text into lines of so many columns: at blanks, but not between a number and its %, and within words that are longer than a line.
+/// Breaks a text into lines of so many columns: at blanks, but not between a number and its %, and within words that
+/// are longer than a line.
 std::vector<std::string> lines_of(std::string_view text, std::size_t columns) {
   std::vector<std::string> lines{""};
   std::size_t column = 0;
   bool first = true;
   while (!text.empty()) {
     auto blank = text.find(' ');
-    while (blank != std::string_view::npos && text.substr(blank + 1).starts_with('%')) blank = text.find(' ', blank + 1);
+    while (blank != std::string_view::npos && text.substr(blank + 1).starts_with('%'))
+      blank = text.find(' ', blank + 1);
     auto word = text.substr(0, blank);
     text.remove_prefix(blank == std::string_view::npos ? text.size() : blank + 1);
     if (!first && column + 1 + width(word) > columns) {
@@ -177,7 +179,8 @@ void Document::table(Table table) {
 std::vector<std::string> Document::folded_headings() const {
   std::vector<std::string> headings;
   for (const auto& part : parts_) {
-    if (const auto* heading = std::get_if<Heading>(&part); heading && heading->folded) headings.push_back(heading->text);
+    const auto* heading = std::get_if<Heading>(&part);
+    if (heading && heading->folded) headings.push_back(heading->text);
   }
   return headings;
 }

@@ -311,7 +311,8 @@ std::string as_json(const Report& report) {
 
 std::string as_json(const CandidatesReport& all) {
   JsonWriter json;
-  json.open('{').key("v").count(1).key("a").text(all.reports.front().comparison.side_a.name).key("candidates").open('[');
+  json.open('{').key("v").count(1).key("a").text(all.reports.front().comparison.side_a.name);
+  json.key("candidates").open('[');
   for (std::size_t i = 0; i < all.reports.size(); ++i) {
     const auto& row = all.rows[i];
     const auto& comparison = all.reports[i].comparison;

@@ -304,8 +304,8 @@ Document summary_of(const CandidatesReport& all) {
   document.heading(std::to_string(all.reports.size()) + " candidates against " + first.a);
   document.paragraph("The verdicts of this table hold for all candidates together: Holm's method over " +
                      std::to_string(figures) +
-                     " figures, and for faults evidence for each candidate. Those of one candidate by itself (--b NAME) "
-                     "may say more.");
+                     " figures, and for faults evidence for each candidate. Those of one candidate by itself (--b "
+                     "NAME) may say more.");
   static constexpr std::array columns{Metric::tpot, Metric::ttft, Metric::slo, Metric::output_tokens_mean};
   Table table{{"candidate", "gate"}, {}};
   for (const auto metric : columns) table.header.emplace_back(comparison::word_for(metric));
