@@ -72,7 +72,7 @@ class Emptied : public testing::TestWithParam<std::tuple<bool, bool, bool>> {
   EngineSigns page() const {
     EngineSigns signs;
     if (kind.tells_start) signs.started = engine.started;
-    signs.worked = engine.worked;
+    signs.worked = {engine.worked};
     if (kind.counts_found) signs.looked_up = engine.looked_up, signs.found = engine.found;
     return signs;
   }
@@ -253,11 +253,13 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
       {"a clock that was set back", {.started = 2000}, {.started = 1000}, true},
       {"the same start", {.started = 1000}, {.started = 1000}, false},
       {"a start that is not told any more", {.started = 1000}, {}, false},
-      {"counters that fell", {.worked = 500}, {.worked = 499}, true},
-      {"counters that stand still", {.worked = 500}, {.worked = 500}, false},
-      {"counters that are gone", {.worked = 500}, {}, false},
-      {"one process with an engine less on its page", {.started = 1, .worked = 5}, {.started = 1, .worked = 3}, false},
-      {"a start that is told for the first time", {.worked = 500}, {.started = 7, .worked = 500}, false},
+      {"counters that fell", {.worked = {500}}, {.worked = {499}}, true},
+      {"counters that stand still", {.worked = {500}}, {.worked = {500}}, false},
+      {"counters that are gone", {.worked = {500}}, {}, false},
+      {"one of two that fell", {.worked = {500, 70}}, {.worked = {600, 60}}, true},
+      {"one of two that is not told", {.worked = {500, 70}}, {.worked = {std::nullopt, 80}}, false},
+      {"one process with an engine less on its page", {.started = 1, .worked = {5}}, {.started = 1, .worked = {3}}, false},
+      {"a start that is told for the first time", {.worked = {500}}, {.started = 7, .worked = {500}}, false},
       {"another address", {}, {.another = true}, true},
   };
   for (const auto& [what, first, second, anew] : rows) {
@@ -272,11 +274,22 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
   }
 }
 
+TEST_F(EnginePageSays, ThatItStartedAnewAlsoAfterAPageThatLackedACounter) {
+  index.told(0, {.worked = {500, 70}});
+  serve(1, 2000);
+  index.told(0, {.worked = {500, std::nullopt}});
+  index.told(0, {.worked = {500, 70}});
+  EXPECT_EQ(wipes(PrefixWipe::restarted), 0u);
+  index.told(0, {.worked = {std::nullopt, 80}});
+  index.told(0, {.worked = {3, 80}});
+  EXPECT_EQ(wipes(PrefixWipe::restarted), 1u);
+}
+
 TEST_F(EnginePageSays, NothingOfTheEngineThatWasThereBeforeAnotherOne) {
-  index.told(0, {.started = 1000, .worked = 500});
+  index.told(0, {.started = 1000, .worked = {500}});
   index.told(0, {.another = true});
   serve(1, 2000);
-  index.told(0, {.started = 900, .worked = 3});
+  index.told(0, {.started = 900, .worked = {3}});
   EXPECT_GT(index.of(0).holdings().held(), 0u);
 }
 
