@@ -19,7 +19,9 @@ void ReplicaPrefixes::wiped(PrefixWipe why, std::uint32_t now) {
     found_since_miss_wipe_ = false;
   else
     lost_at_ = now;
-  hits_by_api_ = zeros_by_api_ = 0;  // Another engine may have taken the replica's place.
+  // Another engine may have taken the replica's place.
+  hits_by_api_ = zeros_by_api_ = 0;
+  reports_ = 0;
   ++sums_.wipes[static_cast<std::size_t>(why)];
 }
 

@@ -242,6 +242,20 @@ TEST_F(EnginePageSays, LessThanTheAnswersOfAnEngineThatReports) {
   EXPECT_EQ(wipes(PrefixWipe::missed), 0u);
 }
 
+/// An engine that is started anew may have lost the option with which it reported.
+TEST_F(EnginePageSays, WhatAnEngineThatReportsNoMoreHasFound) {
+  const auto prompt = prefix_of(0, 4000);
+  index.answered(index.sent(*prompt, 0, 4000), 0, 4000, {.prompt = 4000, .cached = 0, .output = 0});
+  index.told(0, {.started = 1000});
+  index.told(0, {.started = 2000});
+  ASSERT_EQ(wipes(PrefixWipe::restarted), 1u);
+  for (std::uint64_t i = 0; i < 5; ++i) serve(i, 4000);
+  read();
+  for (std::uint64_t i = 0; i < 5; ++i) serve(i, 4100);
+  for (int i = 0; i < 3; ++i) read();
+  EXPECT_EQ(wipes(PrefixWipe::missed), 1u);
+}
+
 TEST_F(EnginePageSays, ThatItStartedAnew) {
   struct Row {
     const char* what;
