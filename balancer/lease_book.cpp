@@ -17,10 +17,11 @@ constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
 /// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
 
-/// True if the replica may have computed the prompt although no token came: a client may leave an answer that shows
-/// none long after that.
-bool may_have_computed(const LedgerEntry& entry, const LeaseEnd& end) {
-  return end.cause == EndCause::client_left && !shows_tokens(*entry.facts);
+/// True if the replica is taken to have computed the prompt although no token came: a client may leave an answer that
+/// shows none long after that. One that leaves at once would have others' cache taken for empty, by prompts that are
+/// not in it.
+bool was_computed(const TokenLedger::Closed& closed, const LeaseEnd& end) {
+  return closed.first_token || (end.cause == EndCause::client_left && closed.computed_unseen);
 }
 
 /// Returns the prompt that one sequence of the request has for sure. An unknown one may be empty. A list of prompts
@@ -156,7 +157,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
     if (end.cause == EndCause::answered) {
       pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
                               {end.prompt_tokens, end.cached_tokens, end.output_tokens});
-    } else if (!closed.first_token && entry.prefix->prompt && !may_have_computed(entry, end)) {
+    } else if (entry.prefix->prompt && !was_computed(closed, end)) {
       pool_.prefixes.failed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
     }
   }

@@ -28,7 +28,6 @@ ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
   load.prefix_believed = prefix.believed();
   load.prefix_held = prefix.holdings().held();
   load.prefix_capacity = prefix.holdings().capacity();
-  load.prefix_reports = prefix.reports();
   load.fallbacks = {
       {"kv_full", replica.kv_full}, {"unknown_prompt", replica.unknown_prompt}, {"panic", replica.panic}};
   return load;

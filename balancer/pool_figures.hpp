@@ -28,7 +28,6 @@ struct ReplicaLoad {
   double prefix_believed = 1;   ///< The share of what is predicted that comes true.
   Tokens prefix_held = 0;       ///< Tokens that the replica's prefix cache is believed to hold,
   Tokens prefix_capacity = 0;   ///< and to hold at most.
-  bool prefix_reports = false;  ///< The replica says how much of a prompt it had.
   /// Counts by reason the choices that lacked something the policy needs. Every reason is listed, at 0 too.
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };

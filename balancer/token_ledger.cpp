@@ -128,6 +128,8 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   closed.concurrency.in_flight_at_start = entry.in_flight_at_start;
   // A request that took no time ran beside those that are here now.
   const double lasted = metrics::seconds(updated_ - entry.since);
+  const bool is_long_here = rates_.prefill <= 0 && updated_ - entry.since >= silent_prompt_takes;
+  closed.computed_unseen = entry.silent && (entry.work <= 0 || is_long_here);
   closed.concurrency.in_flight_mean =
       lasted > 0 ? (prefill_seconds_ + decode_seconds_ - entry.in_flight_seconds_at_start) / lasted : in_flight() + 1;
   return closed;

@@ -77,6 +77,9 @@ class TokenLedger {
     Concurrency concurrency;
     Tokens prompt = 0, uncached = 0;
     std::optional<Moment> first_token;
+    /// A prompt of which no token was to tell is taken to be computed: by the learned rate, or, while none is learned,
+    /// because it was here for silent_prompt_takes.
+    bool computed_unseen = false;
   };
 
   explicit TokenLedger(Moment start) : updated_(start) {}

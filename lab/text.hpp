@@ -1,6 +1,7 @@
 // Formats words and figures for the tables of the lab, and reads numbers.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -16,6 +17,18 @@ using metrics::format;
 inline std::string counted(unsigned long long n, const char* what) {
   return format("%llu %s%s", n, what, n == 1 ? "" : "s");
 }
+
+/// Returns how a line of a file begins, for an error: without letters that a terminal would obey.
+inline std::string beginning_of(std::string_view line) {
+  std::string beginning(line.substr(0, 100));
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  std::ranges::replace_if(beginning, is_control, '?');
+  return beginning;
+}
+
+/// True for the first line of a file that gzip has made.
+inline bool is_compressed(std::string_view first_line) { return first_line.starts_with("\x1f\x8b"); }
+inline constexpr std::string_view compressed_file = "the file is compressed: unpack it first, with gunzip";
 
 /// Returns the number that all of a text is. `base` is for whole numbers.
 template <class Number>

@@ -19,7 +19,9 @@ void ReplicaPrefixes::wiped(PrefixWipe why, std::uint32_t now) {
     found_since_miss_wipe_ = false;
   else
     lost_at_ = now;
-  hits_by_api_ = zeros_by_api_ = 0;  // Another engine may have taken the replica's place.
+  // Another engine may have taken the replica's place.
+  hits_by_api_ = zeros_by_api_ = 0;
+  reports_ = 0;
   ++sums_.wipes[static_cast<std::size_t>(why)];
 }
 
@@ -30,7 +32,8 @@ std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::u
     if (told) known = told;
   };
   keep(signs_.started, signs.started);
-  keep(signs_.worked, signs.worked);
+  signs_.worked.resize(std::max(signs_.worked.size(), signs.worked.size()));
+  for (std::size_t i = 0; i < signs.worked.size(); ++i) keep(signs_.worked[i], signs.worked[i]);
   keep(signs_.looked_up, signs.looked_up);
   keep(signs_.found, signs.found);
   if (signs.another || anew) return PrefixWipe::restarted;
@@ -42,7 +45,10 @@ std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::u
 bool ReplicaPrefixes::started_anew(const EngineSigns& signs) {
   if (signs.started && signs_.started) return *signs.started != *signs_.started;
   // Sums of fractions differ by their order.
-  return signs.worked && signs_.worked && *signs.worked < *signs_.worked * (1 - 1e-9);
+  const auto fell = [](const auto& now, const auto& before) { return now && before && *now < *before * (1 - 1e-9); };
+  for (std::size_t i = 0; i < std::min(signs.worked.size(), signs_.worked.size()); ++i)
+    if (fell(signs.worked[i], signs_.worked[i])) return true;
+  return false;
 }
 
 /// Engines that report nothing with their answers count what they find all the same. If that counter has stood still

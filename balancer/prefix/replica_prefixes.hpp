@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
@@ -39,7 +40,9 @@ static_assert(prefix_wipe_names.size() == static_cast<std::size_t>(PrefixWipe::a
 /// The signs, on one reading of an engine's page, of whether its prefix cache is still the one that it was.
 struct EngineSigns {
   std::optional<double> started{};  ///< When its process began, in seconds of the Unix clock.
-  std::optional<double> worked{};   ///< A sum of counters of its work, which only falls when the engine starts anew.
+  /// Counters of its work, which only fall when the engine starts anew. Of two readings those at one place are the same
+  /// counter; a page may lack some.
+  std::vector<std::optional<double>> worked{};
   std::optional<double> looked_up{}, found{};  ///< Counters: prompt tokens that were looked up in its cache, and found.
   bool asleep = false;   ///< It sleeps, and its cache is given away.
   bool another = false;  ///< Another engine may be behind the replica's address: nothing that was known of it counts.

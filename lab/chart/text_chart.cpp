@@ -34,10 +34,11 @@ struct Range {
     if (low < 0) low -= room;
     high += room;
   }
-  /// Returns the cell of a value, of so many.
+  /// Returns the cell of a value, of so many. What is no number, or too large for one, is at an end of the axis.
   std::size_t cell(double value, std::size_t cells) const {
     const double share = (value - low) / (high - low);
-    return static_cast<std::size_t>(std::lround(share * static_cast<double>(cells - 1)));
+    if (!(share > 0)) return 0;
+    return static_cast<std::size_t>(std::lround(std::min(share, 1.0) * static_cast<double>(cells - 1)));
   }
 };
 

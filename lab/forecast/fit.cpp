@@ -92,10 +92,23 @@ std::optional<Vector> least_squares(std::span<const Equation> equations, std::sp
   return best;
 }
 
+bool is_ttft(const Equation& equation) { return equation.factors[unknowns - 1] > 0; }
+
+/// Where an answer was held back and came at once, its time per token is next to nothing. A relative error of that would
+/// decide alone: no time counts for more than one of this length.
+double least_of(std::span<const Equation> equations, bool ttft) {
+  std::vector<double> all;
+  for (const Equation& equation : equations)
+    if (is_ttft(equation) == ttft) all.push_back(equation.seconds);
+  return all.empty() ? 0 : metrics::compare::statistics::median(std::span(all)) / 4;
+}
+
 std::optional<EngineFit> fit(std::span<const Equation> equations) {
   std::vector<double> weights(equations.size()), errors(equations.size());
+  const double least_ttft = least_of(equations, true), least_tpot = least_of(equations, false);
   const auto exactness = [&](std::size_t e) {
-    return std::min(equations[e].steps, 64.0) / (equations[e].seconds * equations[e].seconds);
+    const double seconds = std::max(equations[e].seconds, is_ttft(equations[e]) ? least_ttft : least_tpot);
+    return std::min(equations[e].steps, 64.0) / (seconds * seconds);
   };
   for (std::size_t e = 0; e < equations.size(); ++e) weights[e] = exactness(e);
   EngineFit fitted;

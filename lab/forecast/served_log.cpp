@@ -32,17 +32,23 @@ struct Seen {
 std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   const std::string_view replica = text_at(object, "replica");
   const auto prompt = number_of(object, "prompt_tokens"), output = number_of(object, "output_tokens");
-  const auto ended = number_of(object, "e2e_s");
+  // A time is part of what the request took. One that is not was never measured.
+  constexpr double longest = 1e7;
+  const auto seconds = [&](std::string_view key, double most) {
+    const auto time = number_of(object, key);
+    return time && *time >= 0 && *time <= most ? time : std::nullopt;
+  };
+  const auto ended = seconds("e2e_s", longest);
   if (!flag_at(object, "served") || replica.empty() || !ended) return std::nullopt;
   if (prompt.value_or(0) < 1 || output.value_or(0) < 1) return std::nullopt;
   Line line;
   line.replica = replica;
   LoggedRequest& request = line.request;
   request.arrived = 1e-6 * static_cast<double>(at);
-  request.sent = number_of(object, "queue_s").value_or(0);
+  request.sent = seconds("queue_s", *ended).value_or(0);
   request.ended = *ended;
-  request.ttft = number_of(object, "ttft_s");
-  request.tpot = number_of(object, "tpot_s");
+  request.ttft = seconds("ttft_s", *ended);
+  request.tpot = seconds("tpot_s", *ended);
   request.prompt_tokens = static_cast<std::uint64_t>(*prompt);
   request.output_tokens = static_cast<std::uint64_t>(*output);
   request.cached_tokens = std::min(count_of(object, "cached_tokens"), request.prompt_tokens - 1);
@@ -56,12 +62,13 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
   std::string text;
   for (std::size_t number = 1; std::getline(in, text); ++number) {
     if (text.empty()) continue;
+    if (number == 1 && is_compressed(text)) throw std::invalid_argument(std::string(compressed_file));
     const auto object = object_of(text);
     const auto at = object ? metrics::compare::samples::parse_rfc3339(text_at(*object, "time")) : std::nullopt;
     if (!at) {
       if (in.eof()) break;  // The last line has no end: it is being written.
       throw std::invalid_argument("line " + std::to_string(number) + ": expected a line of weir's request log, got \"" +
-                                  text.substr(0, 100) + "\"");
+                                  beginning_of(text) + "\"");
     }
     if (text_at(*object, "role") == "shadow") continue;
     const std::string pool(text_at(*object, "pool"));

@@ -42,6 +42,7 @@ traces::Trace read_any(std::istream& in, std::size_t limit, LogFacts& facts) {
   std::string first;
   std::getline(in, first);
   traces::trim(first);
+  if (is_compressed(first)) return std::string(compressed_file);
   if (first == traces::azure_columns) return traces::read_azure(in, limit);
   if (traces::is_bailian(first)) return traces::read_bailian(in, std::move(first), limit);
   if (traces::is_mooncake(first)) return traces::read_mooncake(in, std::move(first), limit);
@@ -49,7 +50,7 @@ traces::Trace read_any(std::istream& in, std::size_t limit, LogFacts& facts) {
   return "line 1: expected the columns " + std::string(traces::azure_columns) +
          " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake; with "
          "\"chat_id\" Qwen-Bailian), got \"" +
-         first.substr(0, 100) + "\"";
+         beginning_of(first) + "\"";
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <span>
 #include <string>
@@ -89,10 +88,18 @@ class Figures {
     const auto* used = first(names_.kv_used_tokens);
     if (!load.kv_usage && used != nullptr && kv_tokens)
       load.kv_usage = at_most(1, Lines{used->sum / static_cast<double>(*kv_tokens), 1});
-    for (const auto& name : names_.counters)
-      if (const auto& lines = lines_.at(name); lines.n > 0 && std::isfinite(lines.sum))
-        load.counters = load.counters.value_or(0) + lines.sum;
+    for (const auto& one : counters())
+      if (one) load.counters = load.counters.value_or(0) + *one;
     return load;
+  }
+
+  std::vector<std::optional<double>> counters() const {
+    std::vector<std::optional<double>> all;
+    for (const auto& name : names_.counters) {
+      const auto& lines = lines_.at(name);
+      all.push_back(lines.n > 0 ? at_most(most_worked, lines) : std::nullopt);
+    }
+    return all;
   }
 
   std::optional<std::uint64_t> kv_tokens() const {
@@ -101,7 +108,7 @@ class Figures {
   }
 
  private:
-  static constexpr double most_requests = 1e6, most_counted = 1e15;
+  static constexpr double most_requests = 1e6, most_counted = 1e15, most_worked = 1e18;
 
   const Lines* first(const std::vector<std::string>& names) const {
     for (const auto& name : names)
@@ -151,6 +158,7 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
   for (const auto& [engine, tokens] : kv_of_engines) sum += tokens;
   page.kv_tokens = metrics::believable(sum) ? std::optional(sum) : figures.kv_tokens();
   page.load = figures.load(page.kv_tokens);
+  page.counters = figures.counters();
   return page;
 }
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "config/settings.hpp"
 #include "proxy/fleet/engine_figures.hpp"
@@ -20,6 +21,7 @@ struct EnginePage {
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
   std::optional<double> started;       ///< When its process began, in seconds of the Unix clock.
   bool asleep = false;                 ///< vLLM says whether it sleeps; then it has no cache.
+  std::vector<std::optional<double>> counters;  ///< By EngineNames::counters.
   EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };
 

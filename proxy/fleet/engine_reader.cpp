@@ -222,7 +222,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
 
   static balancer::EngineSigns signs_of(const EnginePage& page) {
     return {.started = page.started,
-            .worked = page.load.counters,
+            .worked = page.counters,
             .looked_up = page.load.prefix_queries,
             .found = page.load.prefix_hits,
             .asleep = page.asleep};

@@ -6,6 +6,7 @@
 
 #include "lab/json_fields.hpp"
 #include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::load::traces {
 namespace {
@@ -70,7 +71,7 @@ Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit)
     if (!entry) {
       return "expected {\"timestamp\": milliseconds, \"input_length\": tokens, \"output_length\": tokens, "
              "\"hash_ids\": [numbers]}, got \"" +
-             std::string(text.substr(0, 100)) + "\"";
+             beginning_of(text) + "\"";
     }
     if (!first) first = entry->at;
     entry->at = (entry->at - *first) / 1e3;
@@ -101,7 +102,7 @@ Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit) 
     if (!entry || !chat || (think && !within(*think, 0, most_seconds))) {
       return "expected {\"chat_id\": id, \"parent_chat_id\": id or -1, \"timestamp\": seconds, \"input_length\": "
              "tokens, \"output_length\": tokens, \"hash_ids\": [numbers]}, and \"think\": seconds if known, got \"" +
-             std::string(text.substr(0, 100)) + "\"";
+             beginning_of(text) + "\"";
     }
     if (!first) first = entry->at;
     entry->at -= *first;

@@ -53,7 +53,7 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
     const auto time = line ? metrics::compare::samples::parse_rfc3339(text_at(*line, "time")) : std::nullopt;
     const auto expected = [&](const char* what) {
       return std::string("expected a line of weir's request log with ") + what + ", got \"" +
-             std::string(text.substr(0, 100)) + "\"";
+             beginning_of(text) + "\"";
     };
     if (!time) {
       if (in.eof()) return std::monostate();  // The last line has no end: it is being written.

@@ -145,6 +145,7 @@ constexpr RequestMember request[] = {
     {In::root, "text", In::prompt, RequestSource::text},
     {In::root, "input_ids", In::prompt, RequestSource::input_ids},
     {In::root, "image_data", In::images, RequestSource::sglang_images},
+    {In::root, "logprob_start_len", In::logprob_start},
     {In::root, "sampling_params", In::sampling_params},
     {In::sampling_params, "max_new_tokens", In::max_tokens},
     {In::sampling_params, "n", In::n},

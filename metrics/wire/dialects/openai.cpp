@@ -249,6 +249,7 @@ constexpr RequestMember chat_request[] = {
     {In::root, "messages", In::messages},
     {In::root, "tools", In::tools, RequestSource::tools},
     {In::root, "functions", In::tools, RequestSource::tools},
+    {In::root, "tool_choice", In::tool_choice},
     {In::root, "system", In::system, RequestSource::system},
     {In::message, "reasoning_content", In::text},
     {In::message, "reasoning", In::text},

@@ -54,6 +54,8 @@ enum class RequestPlace : std::uint8_t {
   tools,           //
   whole_prompt,  ///< A number, or true: the engine reads nothing of the prompt from its cache, or cuts it.
   cache_prompt,  ///< False: the engine reads nothing of the prompt from its cache.
+  logprob_start,  ///< A number; from 0 on the engine reads nothing of the prompt behind it from its cache.
+  tool_choice,    ///< "none", or an object that names tools: some engines render no tools then, or these alone.
   // Only PrefixChain reads these; without it they are ignored.
   label,  ///< A short string that tells messages or parts apart.
   // Trees, with keys, strings, numbers and brackets. Below them every member leads to the same place.

@@ -1,5 +1,7 @@
 #include "metrics/wire/request/reader.hpp"
 
+#include <algorithm>
+
 namespace weir::metrics::wire {
 
 namespace {
@@ -49,7 +51,8 @@ void RequestReader::begin_member(Place in, const RequestMember& member) {
 
 void RequestReader::begin_in_prefix(Place in, const RequestMember& member) {
   if (is_tree(in)) return prefix_->add_structure(":", 3);
-  if (member.place == Place::seed_tree) return prefix_->begin_seed(&member, member.key);
+  if (member.place == Place::seed_tree || member.place == Place::tool_choice)
+    return prefix_->begin_seed(&member, member.key);
   if (in == Place::part && member.place != Place::data_tree) return prefix_->begin_part_member(member.key);
   if (in != Place::message) return;
   if (member.place == Place::text || member.place == Place::content || member.place == Place::text_tree)
@@ -128,6 +131,8 @@ void RequestReader::forget(Place place) {
       return model_.clear();
     case Place::role:
       return role_.clear();
+    case Place::tool_choice:
+      return tool_choice_.clear();
     case Place::stream:
       return stream_.reset();
     case Place::include_usage:
@@ -170,6 +175,8 @@ RequestReader::Place RequestReader::begin_object(Place place) {
     case Place::stored_context:
       stored_context_ = true;
       return Place::ignored;
+    case Place::tool_choice:
+      return begin_object(Place::seed_tree);
     case Place::seed_tree:
       if (!prefix_) return Place::ignored;
       [[fallthrough]];
@@ -292,6 +299,8 @@ void RequestReader::string(std::string_view piece, bool last) {
       if (last) ++source().images;
       if (prefix_) prefix_->add_picture(piece, last);
       return;
+    case Place::tool_choice:
+      return read_tool_choice(piece, last);
     case Place::label:
     case Place::seed_tree:
     case Place::data_tree:
@@ -339,6 +348,17 @@ void RequestReader::read_in_prefix(Place place, std::string_view piece, bool las
   }
 }
 
+/// Words other than `none` change nothing of the prompt.
+void RequestReader::read_tool_choice(std::string_view piece, bool last) {
+  constexpr std::string_view none = "none";
+  tool_choice_.append(piece.substr(0, none.size() + 1 - std::min(tool_choice_.size(), none.size() + 1)));
+  if (!prefix_ || !last) return;
+  if (tool_choice_ == none)
+    prefix_->add_id(none);
+  else
+    prefix_->forget_seed(&member());
+}
+
 void RequestReader::number(double value, std::size_t bytes) {
   switch (value_place()) {
     case Place::max_tokens:
@@ -364,6 +384,9 @@ void RequestReader::number(double value, std::size_t bytes) {
       break;
     case Place::whole_prompt:
       no_prefix_ = true;
+      break;
+    case Place::logprob_start:
+      no_prefix_ |= value >= 0;
       break;
     case Place::prompt_of_list:
       source().ids_among_elements = true;

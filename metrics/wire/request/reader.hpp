@@ -86,6 +86,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void begin_in_prefix(Place in, const RequestMember& member);
   void read_in_prefix(Place place, std::string_view piece, bool last);
   void end_in_prefix(Place place);
+  void read_tool_choice(std::string_view piece, bool last);
   void begin_source(const RequestMember& member);
   void forget(Place place);
   void read(std::string_view text);
@@ -101,6 +102,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   From from_ = From::prompt;  // The current text belongs there.
   Opening opening_;           // That of the same member.
   std::string role_;          // The open message's.
+  std::string tool_choice_;
   bool part_has_text_ = false;  // A member of the open part is text.
   std::optional<PrefixChain> prefix_;
 

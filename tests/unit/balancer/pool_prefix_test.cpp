@@ -245,6 +245,59 @@ TEST_F(PoolPrefix, ALongPromptGoesWhereThePoolHasRoomForIt) {
   EXPECT_TRUE(went);
 }
 
+/// A replica is kept free for a long prompt and becomes free while the pool has no room for the prompt there: what other
+/// replicas have queued stands against it. The prompt then goes to the replica that holds most of it, although that one
+/// has had the request before.
+TEST_F(PoolPrefix, ALongPromptGoesElsewhereWhereThePoolHasNoRoomAtTheReplicaThatIsKeptFree) {
+  specs = {replica("a"), replica("b"), replica("c")};
+  specs[0].max_in_flight = specs[1].max_in_flight = 1;
+  specs[2].max_context = 6000;  // Too short for the long prompt and its answer.
+  for (auto& spec : specs) spec.health.eject = false;
+  begin(0, {});
+  PoolLimits limits;
+  limits.max_queued_tokens = 6000;
+  limits.queue = 8;
+  pool->set_limits(limits, at(0));
+  const Serial a = pool->figures().key(0).serial, b = pool->figures().key(1).serial, c = pool->figures().key(2).serial;
+  const auto only = [](Serial one, Serial other) {
+    std::vector<Serial> tried{one, other};
+    std::ranges::sort(tried);
+    return tried;
+  };
+  const auto to_a = only(b, c), to_b = only(a, c);
+  Lease before = admitted(offer(1, 4900, 1, to_b));
+  ASSERT_EQ(before.replica(), 1u);
+  before.first_token(at(1));
+  before.end(LeaseEnd(EndCause::answered), at(1));
+  Lease on_a = admitted(offer(7, 100, 2, to_a)), on_b = admitted(offer(8, 100, 2, to_b));
+  ASSERT_EQ(on_a.replica(), 0u);
+  ASSERT_EQ(on_b.replica(), 1u);
+  on_a.first_token(at(2));
+  on_b.first_token(at(2));
+
+  PlacementRequest long_one{shared(prompt_of(5000, 2000)), {&b, 1}};
+  long_one.prefix = prefix_of(1, 5000);
+  long_one.waiter = named("long");
+  ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(long_one, at(2))));
+  // Short ones pass it for as long as that may be, so that a replica is kept free for it.
+  for (int i = 0; i < 40; ++i) {
+    const double now = 2 + 0.2 * i;
+    Lease passing = admitted(offer(100 + static_cast<std::uint64_t>(i), 10, now, {}, named("short")));
+    ASSERT_EQ(passing.replica(), 2u);
+    passing.first_token(at(now));
+    passing.end(LeaseEnd(EndCause::answered), at(now));
+  }
+  Lease filling = admitted(offer(200, 5800, 10, {}, named("filling")));
+  ASSERT_EQ(filling.replica(), 2u);
+  on_a.end(LeaseEnd(EndCause::answered), at(11));
+  EXPECT_TRUE(sink.all.empty()) << "5,800 and 5,000 are more than 6,000.";
+  on_b.end(LeaseEnd(EndCause::answered), at(12));
+  ASSERT_EQ(sink.all.size(), 1u);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "long");
+  EXPECT_EQ(lease.replica(), 1u);
+}
+
 TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
   constexpr Tokens most = 3000;
   std::size_t elsewhere = 0;
@@ -449,6 +502,57 @@ TEST_F(PoolPrefix, APromptWithoutATokenIsNotHeld) {
     Lease longer = admitted(offer(1, 2500, 3));
     longer.end(LeaseEnd(cause), at(3));
     EXPECT_EQ(load(0, 3).prefix_held, 2000u) << "Its beginning was there before.";
+  }
+}
+
+/// Where no token tells of the prompt, a client that leaves at once leaves nothing, and one that leaves late leaves what
+/// was computed meanwhile.
+TEST_F(PoolPrefix, AnAnswerWithoutAStreamThatIsLeftAtOnceWasNotComputed) {
+  for (const auto& [lasted, held] : {std::pair(0.5, 0u), std::pair(6.0, 3000u)}) {
+    specs.clear();
+    begin(1);
+    PlacementRequest placement{shared(not_streamed(prompt_of(3000)))};
+    placement.prefix = prefix_of(2, 3000);
+    admitted(pool->offer(placement, at(1))).end(LeaseEnd(EndCause::client_left), at(1 + lasted));
+    EXPECT_EQ(load(0, 8).prefix_held, held) << lasted;
+  }
+  // At 10,000 tokens a second 3000 take 0.3 s.
+  specs.clear();
+  begin(1);
+  double now = 1;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    Lease lease = admitted(offer(100 + i, 1000, now));
+    lease.first_token(at(now += 0.1));
+    LeaseEnd end(EndCause::answered);
+    end.prompt_tokens = 1000;
+    lease.end(end, at(now += 0.01));
+  }
+  const Tokens before = load(0, now).prefix_held;
+  for (const auto& [conversation, lasted, left] : {std::tuple(1u, 0.2, 0u), std::tuple(2u, 0.4, 3000u)}) {
+    PlacementRequest placement{shared(not_streamed(prompt_of(3000)))};
+    placement.prefix = prefix_of(conversation, 3000);
+    Lease lease = admitted(pool->offer(placement, at(now)));
+    lease.end(LeaseEnd(EndCause::client_left), at(now += lasted));
+    EXPECT_EQ(load(0, now).prefix_held, before + left) << lasted;
+  }
+}
+
+/// Three prompts that are sent and left at once, and then sent again, find nothing: that says nothing of the cache.
+TEST_F(PoolPrefix, AClientThatLeavesAtOnceWipesNothing) {
+  for (const bool stream : {true, false}) {
+    specs.clear();
+    begin(1);
+    serve(1, 2000, 1, 0);
+    serve(1, 2000, 2, 1984);
+    for (std::uint64_t other = 2; other < 5; ++other) {
+      const RequestFacts facts = prompt_of(2000);
+      PlacementRequest placement{shared(stream ? facts : not_streamed(facts))};
+      placement.prefix = prefix_of(other, 2000);
+      admitted(pool->offer(placement, at(3))).end(LeaseEnd(EndCause::client_left), at(3.1));
+    }
+    for (std::uint64_t other = 2; other < 5; ++other) serve(other, 2000, 4, 0);
+    EXPECT_EQ(load(0, 5).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u) << stream;
+    EXPECT_EQ(load(0, 5).prefix_held, 8000u) << stream;
   }
 }
 

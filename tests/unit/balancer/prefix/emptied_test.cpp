@@ -72,7 +72,7 @@ class Emptied : public testing::TestWithParam<std::tuple<bool, bool, bool>> {
   EngineSigns page() const {
     EngineSigns signs;
     if (kind.tells_start) signs.started = engine.started;
-    signs.worked = engine.worked;
+    signs.worked = {engine.worked};
     if (kind.counts_found) signs.looked_up = engine.looked_up, signs.found = engine.found;
     return signs;
   }
@@ -242,6 +242,20 @@ TEST_F(EnginePageSays, LessThanTheAnswersOfAnEngineThatReports) {
   EXPECT_EQ(wipes(PrefixWipe::missed), 0u);
 }
 
+/// An engine that is started anew may have lost the option with which it reported.
+TEST_F(EnginePageSays, WhatAnEngineThatReportsNoMoreHasFound) {
+  const auto prompt = prefix_of(0, 4000);
+  index.answered(index.sent(*prompt, 0, 4000), 0, 4000, {.prompt = 4000, .cached = 0, .output = 0});
+  index.told(0, {.started = 1000});
+  index.told(0, {.started = 2000});
+  ASSERT_EQ(wipes(PrefixWipe::restarted), 1u);
+  for (std::uint64_t i = 0; i < 5; ++i) serve(i, 4000);
+  read();
+  for (std::uint64_t i = 0; i < 5; ++i) serve(i, 4100);
+  for (int i = 0; i < 3; ++i) read();
+  EXPECT_EQ(wipes(PrefixWipe::missed), 1u);
+}
+
 TEST_F(EnginePageSays, ThatItStartedAnew) {
   struct Row {
     const char* what;
@@ -253,11 +267,13 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
       {"a clock that was set back", {.started = 2000}, {.started = 1000}, true},
       {"the same start", {.started = 1000}, {.started = 1000}, false},
       {"a start that is not told any more", {.started = 1000}, {}, false},
-      {"counters that fell", {.worked = 500}, {.worked = 499}, true},
-      {"counters that stand still", {.worked = 500}, {.worked = 500}, false},
-      {"counters that are gone", {.worked = 500}, {}, false},
-      {"one process with an engine less on its page", {.started = 1, .worked = 5}, {.started = 1, .worked = 3}, false},
-      {"a start that is told for the first time", {.worked = 500}, {.started = 7, .worked = 500}, false},
+      {"counters that fell", {.worked = {500}}, {.worked = {499}}, true},
+      {"counters that stand still", {.worked = {500}}, {.worked = {500}}, false},
+      {"counters that are gone", {.worked = {500}}, {}, false},
+      {"one of two that fell", {.worked = {500, 70}}, {.worked = {600, 60}}, true},
+      {"one of two that is not told", {.worked = {500, 70}}, {.worked = {std::nullopt, 80}}, false},
+      {"one process with an engine less on its page", {.started = 1, .worked = {5}}, {.started = 1, .worked = {3}}, false},
+      {"a start that is told for the first time", {.worked = {500}}, {.started = 7, .worked = {500}}, false},
       {"another address", {}, {.another = true}, true},
   };
   for (const auto& [what, first, second, anew] : rows) {
@@ -272,11 +288,22 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
   }
 }
 
+TEST_F(EnginePageSays, ThatItStartedAnewAlsoAfterAPageThatLackedACounter) {
+  index.told(0, {.worked = {500, 70}});
+  serve(1, 2000);
+  index.told(0, {.worked = {500, std::nullopt}});
+  index.told(0, {.worked = {500, 70}});
+  EXPECT_EQ(wipes(PrefixWipe::restarted), 0u);
+  index.told(0, {.worked = {std::nullopt, 80}});
+  index.told(0, {.worked = {3, 80}});
+  EXPECT_EQ(wipes(PrefixWipe::restarted), 1u);
+}
+
 TEST_F(EnginePageSays, NothingOfTheEngineThatWasThereBeforeAnotherOne) {
-  index.told(0, {.started = 1000, .worked = 500});
+  index.told(0, {.started = 1000, .worked = {500}});
   index.told(0, {.another = true});
   serve(1, 2000);
-  index.told(0, {.started = 900, .worked = 3});
+  index.told(0, {.started = 900, .worked = {3}});
   EXPECT_GT(index.of(0).holdings().held(), 0u);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 #include "metrics/utf8.hpp"
@@ -95,6 +96,17 @@ TEST(TextChart, IsNoWiderThanATerminalAndHasColoursOnlyThere) {
   }
   EXPECT_THAT(as_text(chart, true), HasSubstr("\x1b[33m○\x1b[0m"));
   EXPECT_THAT(as_text(chart, false), HasSubstr("● decode   ○ other"));
+}
+
+TEST(TextChart, IsDrawnOfWhateverNumbersToo) {
+  constexpr double most = std::numeric_limits<double>::max(), infinite = std::numeric_limits<double>::infinity();
+  for (const double odd : {most, -most, infinite, -infinite, std::numeric_limits<double>::quiet_NaN(), 1e-320}) {
+    auto chart = two_points();
+    chart.series[0].points.push_back({odd, 100, "", ""});
+    chart.series[0].points.push_back({10, odd, "", ""});
+    chart.series[0].points.push_back({-most, most, "", ""});
+    EXPECT_THAT(as_text(chart, false), HasSubstr("●")) << odd;
+  }
 }
 
 TEST(TextChart, OfOnePointOrAtZeroIsDrawnAndWithoutPointsIsASentence) {

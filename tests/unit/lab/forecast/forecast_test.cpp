@@ -83,6 +83,24 @@ TEST_P(LogOfSimulation, GivesTheConstantsOfEachEngine) {
   }
 }
 
+/// A tenth of the answers came at once, as where something on the way buffers them, or an engine's parser does.
+TEST_P(LogOfSimulation, GivesTheConstantsWhereSomeAnswersCameAtOnceToo) {
+  for (std::size_t i = 0; i < log_.requests.size(); i += 10) {
+    auto& request = log_.requests[i];
+    if (!request.ttft || !request.tpot) continue;
+    *request.ttft += *request.tpot * static_cast<double>(request.output_tokens - 1);
+    request.tpot = i % 20 == 0 ? 1e-6 : 1e-9;
+  }
+  const auto fits = fit_engines(log_, settings_.limits.prefill_budget);
+  ASSERT_EQ(fits.size(), 4);
+  for (std::size_t r = 0; r < fits.size(); ++r) {
+    SCOPED_TRACE("replica " + std::to_string(r));
+    const engine::EngineSettings& engine = setup_.engines[r];
+    EXPECT_THAT(fits[r].base, Within(0.25, seconds(engine.step_base) / engine.speed));
+    EXPECT_THAT(fits[r].prefill, Within(0.25, seconds(engine.per_prefill_token) / engine.speed));
+  }
+}
+
 TEST_P(LogOfSimulation, IsPredictedAndSoIsOneReplicaLessAndAnotherPolicy) {
   using enum config::Policy;
   // Round robin would give the slow replica more than it can do. How long a queue that only grows is at the end is a
@@ -143,6 +161,25 @@ TEST(ServedLog, SaysWhyALogCannotBeUsed) {
   EXPECT_THAT(refusal_of(two_pools), HasSubstr("several pools (batch, chat); choose one with --pool"));
   EXPECT_THAT(refusal_of(two_pools, {.pool = "batch"}), HasSubstr("the log has 100 requests"));
   EXPECT_EQ(refusal_of(few + line_at(199, "")), "");
+}
+
+TEST(ServedLog, TakesNoTimesThatNoRequestHas) {
+  std::string text;
+  for (int i = 0; i < 220; ++i) text += line_at(i, "");
+  text += line_at(300, R"(,"e2e_s":1e308)") + line_at(301, R"(,"e2e_s":-1)");
+  text += line_at(302, R"(,"ttft_s":1e308)") + line_at(303, R"(,"tpot_s":-1)") + line_at(304, R"(,"queue_s":1e308)");
+  std::istringstream in(text);
+  const auto log = read_served_log(in, {});
+  EXPECT_EQ(log.left_out, 2u);
+  ASSERT_EQ(log.requests.size(), 223u);
+  EXPECT_EQ(log.requests[220].ttft, std::nullopt);
+  EXPECT_EQ(log.requests[221].tpot, std::nullopt);
+  EXPECT_EQ(log.requests[222].sent, log.requests[222].arrived);
+}
+
+TEST(ServedLog, SaysWithoutObeyingThemWhichLettersItCannotRead) {
+  EXPECT_EQ(refusal_of("\x1f\x8b\x08\n"), "the file is compressed: unpack it first, with gunzip");
+  EXPECT_THAT(refusal_of("\x1b[2Jx\n{}\n"), testing::HasSubstr("got \"?[2Jx\""));
 }
 
 TEST(ServedLog, TakesATurnForTheChildOfTheOneBeforeIfThatHadEnded) {

@@ -127,7 +127,12 @@ TEST(EnginePage, ValuesThatNoEngineHasAreUnknown) {
     EXPECT_EQ(load.waiting, 1) << value;
   }
   EXPECT_EQ(load_of("vllm:kv_cache_usage_perc 1.5\n").kv_usage, std::nullopt);
-  EXPECT_EQ(load_of("vllm:generation_tokens_total NaN\n").counters, std::nullopt);
+  for (const std::string value : {"-1", "NaN", "+Inf", "-Inf", "1e300"}) {
+    const auto page = page_of("vllm:generation_tokens_total " + value + "\nvllm:prompt_tokens_total 500\n");
+    ASSERT_GE(page.counters.size(), 2u);
+    EXPECT_EQ(page.counters[0], 500) << value;
+    EXPECT_EQ(page.counters[1], std::nullopt) << value;
+  }
   EXPECT_EQ(load_of("tgi_batch_current_max_tokens 5\ntgi_batch_max_total_tokens 0\n").kv_usage, std::nullopt);
 }
 

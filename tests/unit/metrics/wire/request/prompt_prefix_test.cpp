@@ -639,7 +639,9 @@ TEST(PromptPrefix, DoesNotDependOnWhatIsNotRendered) {
   ASSERT_EQ(wanted.size(), 2U);
   for (const std::string more :
        {"", R"(,"temperature":0)", R"(,"stream":true,"n":3,"stop":["a"],"user":"u","metadata":{"a":"b"},"seed":7)",
-        R"(,"unknown":{"messages":[1]})", R"(,"cache_salt":null,"tools":null)", R"(,"tools":[1],"tools":null)"})
+        R"(,"unknown":{"messages":[1]})", R"(,"tool_choice":"auto")", R"(,"tool_choice":"required")",
+        R"(,"tool_choice":"none","tool_choice":null)", R"(,"tool_choice":{"a":1},"tool_choice":"auto")",
+        R"(,"cache_salt":null,"tools":null)", R"(,"tools":[1],"tools":null)"})
     EXPECT_EQ(anchors(chat, body(more)), wanted) << more;
   for (const std::string& same : std::vector<std::string>{
         R"({"messages":[{"content":"Be brief.","role":"system"},{"content":"A\u00e9\u000ab","role":"user"}],"model":"m"})",
@@ -659,7 +661,9 @@ TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
         R"(,"documents":["a","b"])", R"(,"documents":["b","a"])", R"(,"documents":["ab"])",
         R"(,"documents":[["a"],"b"])", R"(,"documents":[{"a":"b"}])", R"(,"reasoning_effort":"low")",
         R"(,"tools":["a"])", R"(,"tools":[1])", R"(,"tools":[1.0])", R"(,"tools":["1"])", R"(,"functions":["a"])",
-        R"(,"system":"a")", R"(,"add_special_tokens":false)"})
+        R"(,"system":"a")", R"(,"add_special_tokens":false)", R"(,"tool_choice":"none")",
+        R"(,"tool_choice":{"type":"function","function":{"name":"f"}})",
+        R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"})
     also(more);
   std::set<std::uint64_t> keys;
   std::size_t anchors_there = 0;
@@ -846,6 +850,7 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {responses, R"({"input":"a","previous_response_id":"r"})"},
       {ollama_generate, R"({"prompt":"a","context":[1]})"},
       {sglang, R"({"text":"a","input_ids":[1]})"},
+      {sglang, R"({"text":"a","return_logprob":true,"logprob_start_len":0})"},
       {tgi, R"({"text":"a","inputs":"a"})"},
       {Api::openai_embeddings, R"({"input":"a"})"},
       {Api::rerank, R"({"query":"a","documents":["b"]})"},
@@ -858,6 +863,7 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {chat, R"({"messages":[{"content":"a"}],"cache_prompt":true,"echo":true})"},
       {completions, R"({"prompt":"a","echo":false})"},
       {tgi, R"({"inputs":"a","parameters":{"truncate":null}})"},
+      {sglang, R"({"text":"a","return_logprob":true,"logprob_start_len":-1})"},
   };
   for (const auto& [api, body] : known) EXPECT_NE(prefix_of(api, {body}), nullptr) << body;
   RequestInspector inspector(chat, "POST", path_of(chat));
