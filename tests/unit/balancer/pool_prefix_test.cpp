@@ -343,11 +343,15 @@ TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
       for (ReplicaIndex i = 0; i < 3; ++i) queued += load(i, now).prefill_left;
       ASSERT_LE(queued, most) << "seed " << seed << ", step " << step;
     }
-    // A lease that ends grants to those that wait.
-    while (!leases.empty() || !sink.all.empty()) {
+    // A lease that ends grants to those that wait, and so does time: failed replicas rest for some seconds.
+    for (double now = 100; now < 200; now += 0.5) {
+      for (Lease& lease : leases) lease.end(LeaseEnd(EndCause::answered), at(now));
       leases.clear();
+      pool->health().take_changes(at(now));
       while (!sink.all.empty()) leases.push_back(sink.take().second);
     }
+    EXPECT_TRUE(leases.empty());
+    EXPECT_EQ(pool->figures().queue(at(200)).waiting, 0u) << "seed " << seed;
   }
   EXPECT_GT(elsewhere, 10u) << "Some went to a replica that holds less of them than another.";
 }
