@@ -344,7 +344,7 @@ struct Rollout {
   std::string shadow;     ///< The [[shadow]] that mirrors to the candidate in the shadow step; "" means none.
   std::string slo;        ///< The [[slo]] whose misses count; "" means that the pool has none.
   std::vector<Step> steps;
-  Seconds unknown_limit{7200};  ///< A step whose gate stays unknown for so long pauses.
+  Seconds unknown_limit{10'800};  ///< A step whose gate stays unknown for so long pauses.
   bool operator==(const Rollout&) const = default;
 };
 

@@ -141,7 +141,7 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
   std::stringstream texts;
   std::size_t streams = 0;
   for (Line& line : lines) {
-    LoggedRequest& request = log.requests.emplace_back(std::move(line.request));
+    LoggedRequest& request = log.requests.emplace_back(line.request);
     request.arrived -= first;
     request.sent += request.arrived;
     request.ended += request.arrived;

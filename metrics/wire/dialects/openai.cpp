@@ -64,7 +64,7 @@ bool read_list(value& list, Chunk& chunk, ChoiceFacts& choice, bool reasoning, u
   chunk.more_seen = true;
   for (auto one : parts) {
     value part;
-    if (std::move(one).get(part) != simdjson::SUCCESS) return false;
+    if (one.get(part) != simdjson::SUCCESS) return false;
     if (!read_part(part, chunk, choice, reasoning, depth + 1)) return false;
   }
   return true;

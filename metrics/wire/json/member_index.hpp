@@ -26,7 +26,7 @@ class MemberIndex {
       slots_[at] = &member;
     }
   }
-  MemberIndex(MemberIndex&&) = default;
+  MemberIndex(MemberIndex&&) noexcept = default;
 
   /// Returns null for a key that means nothing there.
   const Member* find(Place in, std::string_view key) const {

@@ -36,7 +36,7 @@ std::string steps_of(const Rollout& rollout) {
 TEST(RolloutSettings, HaveTheUsualStepsWithAndWithoutAShadow) {
   EXPECT_EQ(steps_of(rollout(named)), "1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
   EXPECT_EQ(steps_of(rollout(named + "shadow = 'fp8'\n")), "shadow 20m, 1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
-  EXPECT_EQ(rollout(named).unknown_limit, Seconds(7200));
+  EXPECT_EQ(rollout(named).unknown_limit, Seconds(10'800));
 }
 
 TEST(RolloutSettings, TakeTheFirstObjectiveOfThePool) {
