@@ -24,7 +24,7 @@ void add_export_command(CLI::App& app, int& status);
 /// after any other exception 1.
 template <class Options>
 std::shared_ptr<Options> run_with_options(CLI::App& command, int& status, int (*run)(Options&)) {
-  const auto options = std::make_shared<Options>();
+  auto options = std::make_shared<Options>();
   command.callback([options, run, &status, &command] {
     try {
       status = run(*options);

@@ -1,7 +1,5 @@
 #include "lab/engine/block_memory.hpp"
 
-#include <ranges>
-
 namespace weir::lab::engine {
 
 BlockMemory::BlockMemory(std::uint64_t kv_tokens, std::uint64_t hit_tokens)
@@ -74,7 +72,9 @@ void BlockMemory::forget(Block& block) {
 
 void BlockMemory::release(const Sequence& sequence) {
   const auto held = held_.extract(sequence.id);
-  for (const Index index : held.mapped().blocks | std::views::reverse) {
+  const auto& blocks = held.mapped().blocks;
+  for (auto last = blocks.rbegin(); last != blocks.rend(); ++last) {
+    const Index index = *last;
     Block& block = blocks_[index];
     if (--block.users > 0) continue;
     if (block.named) {

@@ -25,7 +25,7 @@ std::string error_of(double logged, double simulated) {
 }
 
 std::string with_interval(double value, const Interval& interval) {
-  const std::string shown = milliseconds(value);
+  std::string shown = milliseconds(value);
   if (std::isnan(interval.low)) return shown;
   return shown + " (" + milliseconds(interval.low) + " to " + milliseconds(interval.high) + ")";
 }

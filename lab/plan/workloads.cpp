@@ -171,6 +171,7 @@ void make_conversations(Maker& maker, bool two_tenants, std::uint64_t thoughts) 
   constexpr std::size_t conversations = 320;
   constexpr double mean_turns = 5;
   std::vector<Message> systems;
+  systems.reserve(8);
   for (int i = 0; i < 8; ++i)
     systems.push_back(maker.message(Role::system, about(maker.random, 1'500, 0.5, 500, 4'000)));
   Arrivals arrivals;
@@ -198,6 +199,7 @@ void make_agents(Maker& maker) {
   constexpr std::size_t agents = 32;
   constexpr double mean_requests = 26;
   std::vector<Message> systems;
+  systems.reserve(3);
   for (int i = 0; i < 3; ++i) systems.push_back(maker.message(Role::system, 5'000));
   Arrivals arrivals;
   for (std::size_t a = 0; a < agents; ++a) {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "proxy/compare/reporting.hpp"
@@ -98,7 +98,7 @@ using PastOf = std::shared_ptr<const mc::comparison::Past>;
 /// Returns the past of these sides; null if there is none, or if it is of other objectives.
 PastOf past_of(const std::vector<PastOf>& pasts, const mc::comparison::Options& options,
                const std::vector<config::Slo>& slos) {
-  const auto counted = slos | std::views::take(mc::comparison::Past::most_slos);
+  const auto counted = std::span(slos).first(std::min(slos.size(), mc::comparison::Past::most_slos));
   const auto is_it = [&](const PastOf& past) {
     return std::ranges::all_of(counted, [&](const auto& slo) { return past->place_of(slo).has_value(); }) &&
            past->suits(options.a, options.b, {});

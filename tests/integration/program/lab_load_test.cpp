@@ -7,8 +7,11 @@
 #include <boost/json.hpp>
 #include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/integration/peers/http_client.hpp"
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
@@ -128,6 +131,16 @@ TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
   EXPECT_EQ(lengths, told);
 }
 
+/// Returns the lines that the replica wrote. It writes one behind each answer, which its client may have read before.
+std::vector<json::object> lines_of(const SimulatedReplica& replica, std::size_t count) {
+  std::string text;
+  look_until("a line of each answer", [&] {
+    text = read_file(replica.log());
+    return static_cast<std::size_t>(std::ranges::count(text, '\n')) >= count;
+  });
+  return json_lines(text);
+}
+
 TEST(LabLoad, ATurnComesWhenTheOneBeforeHasEndedAndItsUserHasThought) {
   const SimulatedReplica replica({"--speed", "4", "--prefix-cache", "blocks"});
   const auto trace = replica.folder() / "trace.jsonl", log = replica.folder() / "load.jsonl";
@@ -143,7 +156,7 @@ TEST(LabLoad, ATurnComesWhenTheOneBeforeHasEndedAndItsUserHasThought) {
   const auto done = load(replica, {"--trace", trace.string(), "--turns", "--log", log.string()});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   std::map<std::string, json::object> truth;
-  for (const auto& told : json_lines(read_file(replica.log())))
+  for (const auto& told : lines_of(replica, 5))
     truth[std::string(told.at("request_id").as_string())] = told;
   ASSERT_EQ(truth.size(), 5u) << done.output;
   const auto of = [&truth](int request, const char* key) {
@@ -203,7 +216,7 @@ TEST(LabSim, SaysOfItsCacheWhatItIsToldToSay) {
     const SimulatedReplica replica({"--speed", "20", "--prefix-cache", "blocks", "--cached-tokens", report});
     EXPECT_EQ(cached_tokens(replica, ""), cold) << report;
     EXPECT_EQ(cached_tokens(replica, ""), warm) << report;
-    EXPECT_EQ(number(json_lines(read_file(replica.log())).at(1), "cached_tokens"), 96);
+    EXPECT_EQ(number(lines_of(replica, 2).at(1), "cached_tokens"), 96);
   }
 }
 
