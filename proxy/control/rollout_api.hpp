@@ -1,4 +1,4 @@
-// What /api/rollout reads and writes: the body of a promotion, and rollouts as JSON (docs/api.md).
+// The bodies of /api/rollout: that of a promotion, which is read, and rollouts as JSON (docs/api.md).
 #pragma once
 
 #include <cstdint>

@@ -137,7 +137,7 @@ void begin_split(const PoolRuntime& pool, const PoolRuntime* old, metrics::Momen
   if (old == nullptr || !old->rollout || !same(*old->rollout)) pool.balancer->set_split(0, now);
 }
 
-/// What a request asks, and who answers it, does not depend on a shadow's limits.
+/// Compares the settings on which a shadow's requests and answers depend; limits are none of them.
 bool asks_the_same(const config::Shadow& one, const config::Shadow& other) {
   const auto telling = [](const config::Shadow& shadow) {
     return std::tie(shadow.name, shadow.of, shadow.twin, shadow.sample, shadow.key, shadow.exclude_keys, shadow.set,
@@ -155,8 +155,8 @@ std::optional<std::pair<config::ReplicaUrl, std::string>> primary_of(const confi
   return std::nullopt;
 }
 
-/// A shadow that gets other requests, or runs elsewhere, begins anew. So does one whose primary does, but on or off as it
-/// was.
+/// A shadow that gets other requests, or runs elsewhere, begins anew. So does one whose primary does, but on or off as
+/// it was.
 std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Settings& settings,
                                       const config::Shadow& shadow) {
   auto state = std::make_shared<ShadowState>();
@@ -290,13 +290,16 @@ std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
 void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now) {
   const auto& settings = next.settings;
   std::vector<std::shared_ptr<PoolRuntime>> pools;
-  for (const auto& pool : settings.pools) pools.push_back(make_pool(pool, "", nullptr, rollout_of(settings, pool.name), settings.measure, before, now));
+  for (const auto& pool : settings.pools)
+    pools.push_back(
+        make_pool(pool, "", nullptr, rollout_of(settings, pool.name), settings.measure, before, now));
   next.shadows.clear();
   for (const auto& shadow : settings.shadows) {
     auto runtime = std::make_shared<ShadowRuntime>();
     runtime->settings = shadow;
     runtime->state = state_of(before, settings, shadow);
-    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, std::nullopt, settings.measure, before, now);
+    runtime->pool =
+        make_pool(pool_of(shadow), shadow.name, runtime->state, std::nullopt, settings.measure, before, now);
     const auto of = std::ranges::find_if(pools, [&](const auto& pool) { return pool->settings.name == shadow.of; });
     if (of != pools.end()) (*of)->shadows.push_back(runtime);
     next.shadows.push_back(std::move(runtime));

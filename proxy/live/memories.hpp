@@ -1,4 +1,4 @@
-// What is remembered from second to second of things that have a name, and come and go.
+// Memories from second to second of things that have a name, such as replicas, and come and go.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@ namespace weir::proxy::top {
 namespace {
 
 using simdjson::SUCCESS;
-using simdjson::dom::array, simdjson::dom::object;
+using simdjson::dom::array;
 
 constexpr double late_loop_s = 0.02;  ///< A loop's delay is coloured beyond this.
 
@@ -36,7 +36,7 @@ std::vector<Fact> facts_of(Json weir) {
   return facts;
 }
 
-/// What of weir itself must not be overlooked.
+/// Adds warnings about weir itself: a weir that is not ready, and the like.
 void add_warnings(std::vector<Line>& lines, const Writer& writer, Json weir) {
   bool is_ready = true;
   if (weir["ready"].get(is_ready) == SUCCESS && !is_ready)

@@ -1,7 +1,6 @@
 #include "proxy/top/table.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,12 +25,13 @@ Table fitted(std::span<const Column> all, const std::vector<Row>& rows, std::siz
   for (const auto& column : all) table.columns.emplace_back(&column, column.width);
   const auto others = [&] {
     std::size_t width = 0;
-    for (const auto& [column, size] : table.columns | std::views::drop(1)) width += size + between_columns.size();
+    for (auto one = table.columns.begin() + 1; one != table.columns.end(); ++one)
+      width += one->second + between_columns.size();
     return width;
   };
   const auto least = std::min<std::size_t>(wanted, 16);
   while (table.columns.size() > 1 && others() + least > room) {
-    // Of equal ranks the one to the right goes.
+    // Among columns of equal rank the rightmost one goes.
     auto goes = table.columns.begin() + 1;
     for (auto one = goes; one != table.columns.end(); ++one)
       if (one->first->rank >= goes->first->rank) goes = one;

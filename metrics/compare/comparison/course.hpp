@@ -1,4 +1,5 @@
-// What the minutes of a window show of TTFT and TPOT: a change at some moment, and a drift that lasts for minutes.
+// The course of TTFT and TPOT over the minutes of a window: a change at some moment, and a drift that lasts for
+// minutes.
 #pragma once
 
 #include <array>

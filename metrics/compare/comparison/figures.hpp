@@ -12,7 +12,7 @@
 
 namespace weir::metrics::compare::comparison {
 
-/// What figures are made from.
+/// The input of all figures of a comparison.
 struct Basis {
   const Comparison& comparison;  ///< Its window, and what holds for all metrics.
   const pairs::Pairing& pairing;

@@ -1,4 +1,4 @@
-// What the figures of a comparison say, family by family, and which of them may say nothing.
+// Findings of a comparison: the word of each figure, decided family by family, and the figures that get no word.
 #pragma once
 
 #include "metrics/compare/comparison/comparison.hpp"

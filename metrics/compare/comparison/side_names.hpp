@@ -1,4 +1,4 @@
-// What the two sides of a comparison are called.
+// Names of the two sides of a comparison.
 #pragma once
 
 #include "metrics/compare/comparison/comparison.hpp"
