@@ -49,7 +49,7 @@ std::string name_cut_to(std::string name, std::size_t width) {
   return name;
 }
 
-void put_cell(Line& line, std::size_t column, std::size_t width, std::string text, Style style, bool left) {
+void put_cell(Line& line, std::size_t column, std::size_t width, const std::string& text, Style style, bool left) {
   const auto blank = left || text.size() >= width ? 0 : width - text.size();
   line.put(column + blank, text, style, width - blank);
 }
@@ -78,7 +78,7 @@ Block table_of(Json document, Section section, const State& state, const Writer&
       auto text = text_of(*column, row);
       if (is_text(*column)) text = name_cut_to(std::move(text), width);
       const bool coloured = column->as == As::state || (column->as == As::name && section != Section::replicas);
-      put_cell(line, at, width, std::move(text), coloured ? row.state : plain, is_text(*column));
+      put_cell(line, at, width, text, coloured ? row.state : plain, is_text(*column));
       at += width + between_columns.size();
     }
     if (shown != nullptr) {
