@@ -17,11 +17,11 @@ constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
 /// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
 
-/// True if the replica is taken to have computed the prompt although no token came: a client may leave an answer that
-/// shows none long after that. One that leaves at once would have others' cache taken for empty, by prompts that are
-/// not in it.
+/// True if the replica is taken to have computed the prompt. A client may leave an answer that shows no token long
+/// after that. One that leaves at once would have others' cache taken for empty, by prompts that are not in it.
 bool was_computed(const TokenLedger::Closed& closed, const LeaseEnd& end) {
-  return closed.first_token || (end.cause == EndCause::client_left && closed.computed_unseen);
+  return closed.first_token || end.cause == EndCause::answered ||
+         (end.cause == EndCause::client_left && closed.computed_unseen);
 }
 
 /// Returns the prompt that one sequence of the request has for sure. An unknown one may be empty. A list of prompts
@@ -124,6 +124,8 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   pool_.split.end_wait(entry.ticket);
   if (!output) return 0;
+  if (entry.prefix && entry.prefix->prompt)
+    pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
   prompt_finished(replica, entry.prompt - entry.cached());
   if (shows_tokens(*entry.facts)) {
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
@@ -154,12 +156,14 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
   }
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
-    if (end.cause == EndCause::answered) {
-      pool_.prefixes.answered(entry.prefix->prediction, entry.key.index, entry.prompt,
+    const PrefixChoice& choice = *entry.prefix;
+    if (choice.prompt && was_computed(closed, end))
+      pool_.prefixes.computed(*choice.prompt, choice.prediction, entry.key.index);
+    else if (choice.prompt)
+      pool_.prefixes.failed(*choice.prompt, choice.prediction, entry.key.index);
+    if (end.cause == EndCause::answered)
+      pool_.prefixes.answered(choice.prediction, entry.key.index, entry.prompt,
                               {end.prompt_tokens, end.cached_tokens, end.output_tokens});
-    } else if (entry.prefix->prompt && !was_computed(closed, end)) {
-      pool_.prefixes.failed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
-    }
   }
   if (end.cause == EndCause::answered && entry.facts->empties_cache)
     pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);

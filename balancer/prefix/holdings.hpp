@@ -27,6 +27,7 @@ constexpr std::uint32_t capped(Tokens tokens) {
 class PrefixHoldings {
  public:
   using Epoch = std::uint32_t;  ///< 0 is before all use.
+  static constexpr unsigned epoch_bits = 27;
   static constexpr std::size_t most_buckets = 320;
   static constexpr Tokens buckets_of_capacity = 256;
   static constexpr Tokens least_capacity = 4096;
@@ -44,7 +45,7 @@ class PrefixHoldings {
   Tokens depth(Epoch used) const;
   /// Forgets everything. Costs O(1).
   void wipe();
-  /// True if no epoch is left: 2^32 of them were used. Every epoch that was returned is void after a wipe(), which then
+  /// True if no epoch is left: 2^epoch_bits of them were used. Every epoch that was returned is void after a wipe(), which then
   /// begins at 1.
   bool exhausted() const { return now_ >= last_epoch; }
 
@@ -55,7 +56,7 @@ class PrefixHoldings {
   void set_capacity(Tokens capacity);
 
  private:
-  static constexpr Epoch last_epoch = 0xffff'fff0;
+  static constexpr Epoch last_epoch = (Epoch{1} << epoch_bits) - 16;
 
   struct Bucket {
     Epoch first = 0;

@@ -6,7 +6,8 @@ namespace weir::balancer {
 
 namespace {
 
-constexpr std::uint32_t most_answer = 0x7fffffff, most_segment = 0xffffff, most_uses = 0xff;
+constexpr std::uint32_t most_answer = 0x7fffffff, most_segment = 0xffffff, most_uses = 0xff,
+                        most_doubts = 31;
 
 std::uint32_t segment_of(Tokens tokens) { return static_cast<std::uint32_t>(std::min<Tokens>(tokens, most_segment)); }
 
@@ -22,9 +23,9 @@ std::size_t rounded(std::size_t places) { return (places + 3) / 4 * 4; }
 
 PrefixIndex::Table::Table(std::size_t of_places)
     : places(of_places),
-      heads(bytes_per_replica * of_places / (sizeof(Line) + sizeof(Detail) + sizeof(Epoch) * of_places) / ways * ways),
+      heads(bytes_per_replica * of_places / (sizeof(Line) + sizeof(Detail) + sizeof(Use) * of_places) / ways * ways),
       details(heads.size()),
-      epochs(heads.size() * of_places) {}
+      uses(heads.size() * of_places) {}
 
 std::size_t PrefixIndex::Table::set_of(std::uint64_t key) const {
   const std::uint64_t sets = heads.size() / ways;
@@ -55,7 +56,7 @@ void PrefixIndex::set_places(std::size_t replicas) {
     table_->heads[place] = head;
     table_->details[place] = old->details[line];
     for (ReplicaIndex replica = 0; replica < old->places; ++replica)
-      table_->epoch(place, replica) = old->epoch(line, replica);
+      table_->use(place, replica) = old->use(line, replica);
   }
 }
 
@@ -81,7 +82,7 @@ void PrefixIndex::forget(ReplicaIndex replica) {
   ++changes_;
   PrefixHoldings& holdings = replicas_[replica].holdings();
   if (holdings.exhausted() && table_) {
-    for (std::size_t line = 0; line < table_->lines(); ++line) table_->epoch(line, replica) = 0;
+    for (std::size_t line = 0; line < table_->lines(); ++line) table_->use(line, replica) = {};
   }
   holdings.wipe();
 }
@@ -166,7 +167,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
     PrefixFound& found = found_[replica];
     for (std::size_t i = lines_.size(); i-- > 0;) {
       if (lines_[i] == no_line) continue;
-      const Epoch used = table_->epoch(lines_[i], replica);
+      const Epoch used = table_->use(lines_[i], replica).epoch;
       if (!holdings.remembers(used)) continue;
       const Tokens answer = answer_after(i);
       const Tokens found_again = believed(answer);
@@ -193,9 +194,9 @@ Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
 
 void PrefixIndex::release(std::size_t line) {
   for (ReplicaIndex replica = 0; replica < replicas_.size(); ++replica) {
-    Epoch& used = table_->epoch(line, replica);
-    replicas_[replica].holdings().release(used, table_->details[line].segment);
-    used = 0;
+    Use& use = table_->use(line, replica);
+    replicas_[replica].holdings().release(use.epoch, table_->details[line].segment);
+    use = {};
   }
 }
 
@@ -226,10 +227,14 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   ReplicaPrefixes& one = replicas_[replica];
   if (one.holdings().exhausted()) forget(replica);
   const auto is_held = [&](std::size_t line) {
-    return line != no_line && one.holdings().holds(table_->epoch(line, replica));
+    return line != no_line && one.holdings().holds(table_->use(line, replica).epoch);
   };
   const auto last_held = std::find_if(lines_.rbegin(), lines_.rend(), is_held);
-  prediction.held_anchors = static_cast<std::uint32_t>(lines_.rend() - last_held);
+  const auto last_sure = std::find_if(last_held, lines_.rend(), [&](std::size_t line) {
+    return is_held(line) && table_->use(line, replica).doubts == 0;
+  });
+  prediction.in_doubt = last_sure != last_held;
+  prediction.sure_anchors = static_cast<std::uint32_t>(lines_.rend() - last_sure);
 
   ++changes_;
   prediction.entered = ++clock_;
@@ -249,8 +254,14 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
     }
     Detail& detail = table_->details[line];
     if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
-    Epoch& used = table_->epoch(line, replica);
-    used = one.holdings().use(used, detail.segment);
+    Use& use = table_->use(line, replica);
+    if (i < prediction.sure_anchors)
+      use.doubts = 0;
+    else if (!one.holdings().holds(use.epoch))
+      use.doubts = 1;
+    else if (use.doubts < most_doubts)
+      use.doubts = use.doubts + 1 & most_doubts;
+    use.epoch = one.holdings().use(use.epoch, detail.segment);
   }
   return prediction;
 }
@@ -275,12 +286,12 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
       detail.exact = 1;
     }
     // An engine's cache orders blocks by when their request let them go, so the end of an answer is a use.
-    Epoch& used = table_->epoch(line, replica);
-    one.holdings().release(used, detail.segment);
+    Use& use = table_->use(line, replica);
+    one.holdings().release(use.epoch, detail.segment);
     const Tokens without = detail.segment - std::min<std::uint32_t>(detail.segment, detail.answer);
     detail.answer = static_cast<std::uint32_t>(std::min<Tokens>(report.output.value_or(0), most_answer)) & most_answer;
     detail.segment = segment_of(without + detail.answer) & most_segment;
-    used = one.holdings().use(0, detail.segment);
+    use.epoch = one.holdings().use(0, detail.segment);
   }
   if (!report.cached) return one.unreported(prediction);
   const PrefixFound& found = prediction.found;
@@ -297,21 +308,43 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
 }
 
-void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
+void PrefixIndex::computed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
+  ReplicaPrefixes& one = replicas_[replica];
+  if (one.was_lost(prediction)) return;
   ++changes_;
-  PrefixHoldings& holdings = replicas_[replica].holdings();
-  for (std::size_t i = prediction.held_anchors; i < prefix.anchors.size(); ++i) {
+  for (std::size_t i = prediction.sure_anchors; i < prefix.anchors.size(); ++i) {
     const std::size_t line = find(prefix.anchors[i].key);
-    if (line == no_line || table_->heads[line].used != prediction.entered) continue;
-    Epoch& used = table_->epoch(line, replica);
-    holdings.release(used, table_->details[line].segment);
-    used = 0;
+    if (line == no_line) continue;
+    // Prompts that failed may have taken the line out after this one had come.
+    Use& use = table_->use(line, replica);
+    if (!one.holdings().holds(use.epoch)) use.epoch = one.holdings().use(use.epoch, table_->details[line].segment);
+    use.doubts = 0;
+  }
+}
+
+void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {
+  ReplicaPrefixes& one = replicas_[replica];
+  if (one.is_past(prediction)) return;
+  ++changes_;
+  for (std::size_t i = prediction.sure_anchors; i < prefix.anchors.size(); ++i) {
+    const std::size_t line = find(prefix.anchors[i].key);
+    if (line == no_line) continue;
+    Use& use = table_->use(line, replica);
+    if (use.doubts == 0 || !one.holdings().holds(use.epoch)) continue;
+    // Where more are under way than are counted, the line goes with the first that fails. One that succeeds brings it
+    // back.
+    if (use.doubts > 1 && use.doubts < most_doubts) {
+      use.doubts = use.doubts - 1 & most_doubts;
+      continue;
+    }
+    one.holdings().release(use.epoch, table_->details[line].segment);
+    use = {};
   }
 }
 
 std::size_t PrefixIndex::bytes() const {
   if (!table_) return 0;
-  return table_->lines() * (sizeof(Line) + sizeof(Detail) + sizeof(Epoch) * table_->places);
+  return table_->lines() * (sizeof(Line) + sizeof(Detail) + sizeof(Use) * table_->places);
 }
 
 }  // namespace weir::balancer

@@ -1,7 +1,8 @@
 // The index of a pool says which replica has computed the beginning of a prompt, and how much of it.
 //
 // The table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
-// replica used it last. A line is found by its key among the four of its set; of these the one goes first that was used
+// replica used it last. A prompt is entered when it is sent, so that siblings find it at once; its new lines are in
+// doubt until its first token, and leave with the last of the prompts that have them if no token comes. A line is found by its key among the four of its set; of these the one goes first that was used
 // longest ago. What a replica holds of all that it used is its PrefixHoldings' to say. The table has a fixed size,
 // about `bytes_per_replica` for each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping
 // a replica costs O(1).
@@ -74,8 +75,10 @@ class PrefixIndex {
   void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best);
   /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
   void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
-  /// The replica gave no token of a prompt that was sent: it is taken to have computed nothing. What it held before,
-  /// and what other prompts have used since, stays.
+  /// The replica has computed a prompt that was sent: its first token came, or an answer without one.
+  void computed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
+  /// The replica gave no token of a prompt that was sent: it is taken to have computed nothing. What it had computed
+  /// before stays, and so does what other prompts have that are under way.
   void failed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica);
   /// Forgets what all replicas hold, and gives the table's memory back. What was learned of the replicas stays.
   void forget_prompts();
@@ -93,6 +96,13 @@ class PrefixIndex {
   using Epoch = PrefixHoldings::Epoch;
   static constexpr std::size_t ways = 4, no_line = ~std::size_t{0};
 
+  /// A replica's last use of a line. The line is in doubt from the first prompt that has it until the replica has
+  /// computed one of them.
+  struct Use {
+    Epoch epoch : PrefixHoldings::epoch_bits = 0;
+    std::uint32_t doubts : 5 = 0;  // So many such prompts are under way; 0 for a line that was computed.
+  };
+  static_assert(sizeof(Use) == 4);
   struct Line {
     std::uint64_t key = 0;     // 0 is an empty line.
     std::uint32_t tokens = 0;  // Up to the anchor.
@@ -126,13 +136,13 @@ class PrefixIndex {
     explicit Table(std::size_t places);
     std::size_t set_of(std::uint64_t key) const;
     std::size_t find(std::uint64_t key) const;
-    Epoch& epoch(std::size_t line, ReplicaIndex replica) { return epochs[line * places + replica]; }
+    Use& use(std::size_t line, ReplicaIndex replica) { return uses[line * places + replica]; }
     std::size_t lines() const { return heads.size(); }
 
     std::size_t places = 0;
     Zeroed<Line> heads;
     Zeroed<Detail> details;
-    Zeroed<Epoch> epochs;
+    Zeroed<Use> uses;
   };
 
   void find_lines(const PromptPrefix& prefix);

@@ -69,7 +69,7 @@ bool ReplicaPrefixes::found_nothing(const EngineSigns& signs, std::uint32_t now)
 }
 
 void ReplicaPrefixes::unreported(const PrefixPrediction& prediction) {
-  if (prediction.found.held >= large && is_since(prediction, found_since_)) ++unproven_;
+  if (prediction.found.held >= large && !prediction.in_doubt && is_since(prediction, found_since_)) ++unproven_;
 }
 
 std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::optional<Tokens> cached) {
@@ -93,7 +93,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   }
 
   if (held >= large && cached == 0) {
-    if (misses_++ == 0) {
+    if (!prediction.in_doubt && misses_++ == 0) {
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
     }

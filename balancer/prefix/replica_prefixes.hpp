@@ -3,7 +3,8 @@
 // A replica reports how many tokens of a prompt it had (`cached_tokens` of its usage). Set against what was predicted:
 // - the share that came true, which fades, is the belief by which predictions are cut;
 // - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush. They mean
-//   a cache that is switched off where nothing was found since the last time, or little is believed as it is;
+//   a cache that is switched off where nothing was found since the last time, or little is believed as it is.
+//   A prediction that rests on prompts of which no token had come yet says nothing of that: see PrefixIndex;
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
 //   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
 // - the greatest power of two that divides all that is reported is the engine's granularity.
@@ -62,7 +63,8 @@ struct PrefixPrediction {
   std::uint64_t tail = 0;  ///< The key of the prompt's end; 0 if nothing is known of the prompt.
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
-  std::uint32_t held_anchors = 0;  ///< So many of its anchors are up to the last one that the replica held.
+  std::uint32_t sure_anchors = 0;  ///< So many of its anchors are up to the last one that the replica had computed.
+  bool in_doubt = false;           ///< What was held rests on prompts of which no token had come yet.
   std::uint32_t entered = 0;       ///< When it was entered, by the clock of prompts.
 };
 

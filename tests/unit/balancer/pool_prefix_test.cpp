@@ -560,6 +560,24 @@ TEST_F(PoolPrefix, AClientThatLeavesAtOnceWipesNothing) {
   }
 }
 
+/// A prompt that was sent twice, and left both times, is not there either, in whatever order its clients leave.
+TEST_F(PoolPrefix, ClientsThatLeaveTogetherWipeNothing) {
+  for (const bool first_leaves_first : {true, false}) {
+    specs.clear();
+    begin(1);
+    serve(1, 2000, 1, 0);
+    serve(1, 2000, 2, 1984);
+    for (std::uint64_t other = 2; other < 5; ++other) {
+      Lease one = admitted(offer(other, 2000, 3)), two = admitted(offer(other, 2000, 3));
+      (first_leaves_first ? one : two).end(LeaseEnd(EndCause::client_left), at(3.1));
+      (first_leaves_first ? two : one).end(LeaseEnd(EndCause::client_left), at(3.1));
+    }
+    EXPECT_EQ(load(0, 4).prefix_held, 2000u) << first_leaves_first;
+    for (std::uint64_t other = 2; other < 5; ++other) serve(other, 2000, 4, 0);
+    EXPECT_EQ(load(0, 5).prefix.wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u) << first_leaves_first;
+  }
+}
+
 /// SGLang, for one, leaves out a count of 0. Hits have shown that the replica counts.
 TEST_F(PoolPrefix, ACountThatIsLeftOutIsAMissWhereHitsAreReported) {
   begin(1);

@@ -91,6 +91,7 @@ class Emptied : public testing::TestWithParam<std::tuple<bool, bool, bool>> {
     const UnderWay one = under_way[which];
     under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
     const Tokens tokens = one.prompt->length();
+    index.computed(*one.prompt, one.prediction, 0);
     index.answered(one.prediction, 0, tokens,
                    {.prompt = tokens, .cached = kind.reports ? std::optional(one.had) : std::nullopt, .output = 0});
   }
@@ -176,7 +177,9 @@ class EnginePageSays : public testing::Test {
   /// The engine answers a prompt, and says nothing of what it found.
   void serve(std::uint64_t conversation, Tokens tokens) {
     const auto prompt = prefix_of(conversation, tokens);
-    index.answered(index.sent(*prompt, 0, tokens), 0, tokens, {.prompt = tokens, .cached = {}, .output = 0});
+    const auto prediction = index.sent(*prompt, 0, tokens);
+    index.computed(*prompt, prediction, 0);
+    index.answered(prediction, 0, tokens, {.prompt = tokens, .cached = {}, .output = 0});
     looked_up += static_cast<double>(tokens);
   }
   void read() { index.told(0, {.started = {}, .worked = {}, .looked_up = looked_up, .found = found}); }

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace weir::balancer {
@@ -42,6 +44,12 @@ class Prefixes : public ::testing::Test {
     index.look(prefix, tokens_of(prefix));
     return index.found(replica).held;
   }
+  /// The replica answers a prompt that is sent to it.
+  void serve(const PromptPrefix& prefix, ReplicaIndex replica, Tokens estimate, const PrefixReport& report) {
+    const auto prediction = send(prefix, replica);
+    index.computed(prefix, prediction, replica);
+    index.answered(prediction, replica, estimate, report);
+  }
   PrefixIndex index;
 };
 
@@ -73,48 +81,134 @@ TEST_F(Prefixes, TheLastTokenIsAlwaysComputed) {
   EXPECT_EQ(index.cached(0, tokens_of(prompt)), tokens_of(prompt) - 1);
 }
 
-/// Random prompts of a tree to random replicas: what the index says is what a map of keys says, as long as nothing
-/// leaves.
+/// A replica holds what it has computed, and what is under way there, however many prompts have it.
+struct Known {
+  struct UnderWay {
+    PromptPrefix prompt;
+    PrefixPrediction prediction;
+    bool lost = false;  // The replica's cache was emptied since.
+  };
+  std::set<std::uint64_t> computed;
+  std::vector<UnderWay> under_way;
+
+  Tokens held(const PromptPrefix& prompt) const {
+    std::set<std::uint64_t> keys = computed;
+    for (const auto& one : under_way)
+      if (!one.lost)
+        for (const auto& anchor : one.prompt.anchors) keys.insert(anchor.key);
+    Tokens held = 0;
+    for (const auto& anchor : prompt.anchors)
+      if (keys.contains(anchor.key)) held = anchor.position / 4;
+    return held;
+  }
+  void wipe() {
+    computed.clear();
+    for (auto& one : under_way) one.lost = true;
+  }
+};
+
+/// Random prompts of a tree to random replicas, which compute them or not, in any order: what the index says is what a
+/// map of keys says, as long as nothing leaves.
 TEST_F(Prefixes, SayWhatAMapSays) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     std::mt19937_64 random(seed);
     index = PrefixIndex();
     const std::size_t replicas = 1 + random() % 9;
     places(replicas, 100'000'000);
-    std::vector<std::set<std::uint64_t>> known(replicas);
+    std::vector<Known> known(replicas);
     std::vector<std::vector<std::uint64_t>> paths{{}};
+    const auto end = [&](ReplicaIndex replica, std::size_t which) {
+      auto& under_way = known[replica].under_way;
+      const auto one = under_way[which];
+      under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
+      if (random() % 2) return index.failed(one.prompt, one.prediction, replica);
+      index.computed(one.prompt, one.prediction, replica);
+      if (one.lost) return;
+      for (const auto& anchor : one.prompt.anchors) known[replica].computed.insert(anchor.key);
+    };
     for (int step = 0; step < 300; ++step) {
       std::vector<std::uint64_t> path = paths[random() % paths.size()];
       path.resize(random() % (path.size() + 1));
       for (std::uint64_t more = 1 + random() % 5; more > 0; --more) path.push_back(random() % 50);
+      if (random() % 4 == 0) path = paths[random() % paths.size()];
+      if (path.empty()) continue;
       paths.push_back(path);
       const auto prompt = prompt_of(path);
-      for (ReplicaIndex replica = 0; replica < replicas; ++replica) {
-        Tokens expected = 0;
-        for (const auto& anchor : prompt.anchors)
-          if (known[replica].contains(anchor.key)) expected = anchor.position / 4;
-        ASSERT_EQ(held(prompt, replica), expected) << "seed " << seed << ", step " << step;
-      }
+      for (ReplicaIndex replica = 0; replica < replicas; ++replica)
+        ASSERT_EQ(held(prompt, replica), known[replica].held(prompt)) << "seed " << seed << ", step " << step;
       const auto to = static_cast<ReplicaIndex>(random() % replicas);
-      const auto prediction = send(prompt, to);
-      if (random() % 8 == 0) {
-        index.failed(prompt, prediction, to);
-        ASSERT_EQ(held(prompt, to), prediction.found.held) << "What was there before still is, and no more.";
-      } else {
-        for (const auto& anchor : prompt.anchors) known[to].insert(anchor.key);
-      }
+      // No more than are counted.
+      if (known[to].under_way.size() < 30) known[to].under_way.push_back({prompt, send(prompt, to)});
+      const auto of = static_cast<ReplicaIndex>(random() % replicas);
+      for (std::uint64_t ends = random() % 3; ends > 0 && !known[of].under_way.empty(); --ends)
+        end(of, random() % known[of].under_way.size());
       if (random() % 40 == 0) {
         const auto wiped = static_cast<ReplicaIndex>(random() % replicas);
         index.wipe(wiped, PrefixWipe::down);
-        known[wiped].clear();
+        known[wiped].wipe();
       }
       if (random() % 60 == 0) {  // Another replica takes the place.
         const auto replaced = static_cast<ReplicaIndex>(random() % replicas);
+        while (!known[replaced].under_way.empty()) end(replaced, 0);
         index.place({replaced, 1000 + static_cast<Serial>(step)}, 100'000'000);
-        known[replaced].clear();
+        known[replaced] = {};
       }
     }
+    for (ReplicaIndex replica = 0; replica < replicas; ++replica)
+      while (!known[replica].under_way.empty()) end(replica, random() % known[replica].under_way.size());
+    for (const auto& path : paths)
+      for (ReplicaIndex replica = 0; replica < replicas && !path.empty(); ++replica)
+        ASSERT_EQ(held(prompt_of(path), replica), known[replica].held(prompt_of(path))) << "seed " << seed;
   }
+}
+
+/// Whatever many clients send at a time and leave, in whatever order, is not there afterwards, and what was computed is.
+TEST_F(Prefixes, NothingStaysOfAnyNumberOfPromptsThatFail) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    std::mt19937_64 random(seed);
+    index = PrefixIndex();
+    places(2);
+    const auto computed = prompt_of({1, 2}), longer = prompt_of({1, 2, 3, 4});
+    index.computed(computed, send(computed, 0), 0);
+    std::vector<std::pair<ReplicaIndex, PrefixPrediction>> under_way;
+    for (std::uint64_t many = 1 + random() % 100; many > 0; --many) {
+      const auto to = static_cast<ReplicaIndex>(random() % 2);
+      under_way.emplace_back(to, send(longer, to));
+    }
+    std::ranges::shuffle(under_way, random);
+    const bool one_succeeds = random() % 2;
+    const auto succeeds = random() % under_way.size();
+    for (std::size_t i = 0; i < under_way.size(); ++i) {
+      const auto& [replica, prediction] = under_way[i];
+      if (one_succeeds && i == succeeds)
+        index.computed(longer, prediction, replica);
+      else
+        index.failed(longer, prediction, replica);
+    }
+    for (const ReplicaIndex replica : {0u, 1u}) {
+      const bool has_all = one_succeeds && under_way[succeeds].first == replica;
+      EXPECT_EQ(held(longer, replica), has_all ? 4 * tokens_a_part : replica == 0 ? 2 * tokens_a_part : 0)
+          << "seed " << seed << ", " << under_way.size() << " prompts";
+    }
+    EXPECT_LE(index.of(0).holdings().held(), 4 * tokens_a_part);
+  }
+}
+
+/// Siblings may be computed side by side by an engine that shares nothing before the first has its token.
+TEST_F(Prefixes, SiblingsOfWhichNoneHasATokenYetSayNothingOfAnEmptyCache) {
+  places(1);
+  const auto other = prompt_of(std::vector<std::uint64_t>(40, 9));
+  serve(other, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  serve(other, 0, 0, {.prompt = {}, .cached = 2559, .output = {}});
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  std::vector<PrefixPrediction> siblings;
+  for (int i = 0; i < 8; ++i) siblings.push_back(send(prompt, 0));
+  for (const auto& one : siblings) {
+    index.computed(prompt, one, 0);
+    index.answered(one, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  }
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+  EXPECT_EQ(held(other, 0), tokens_of(other));
 }
 
 TEST_F(Prefixes, APromptThatFailedTakesNothingFromALaterOne) {
@@ -132,7 +226,7 @@ TEST_F(Prefixes, ReplicasThatComeTakeNothingFromTheOthers) {
   std::vector<PromptPrefix> prompts;
   for (std::uint64_t i = 0; i < 200; ++i) {
     prompts.push_back(prompt_of({i, 2, 3}));
-    index.answered(send(prompts.back(), i % 2), i % 2, 0, {.prompt = 300, .cached = {}, .output = 7});
+    serve(prompts.back(), i % 2, 0, {.prompt = 300, .cached = {}, .output = 7});
   }
   places(40);
   for (std::uint64_t i = 0; i < 200; ++i) {
@@ -225,14 +319,14 @@ TEST_F(Prefixes, TheSameAnswerTwiceTakesRoomOnce) {
   places(1);
   const auto prompt = prompt_of({1, 2, 3});
   for (const Tokens output : {100u, 300u, 50u}) {
-    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = {}, .output = output});
+    serve(prompt, 0, 0, {.prompt = {}, .cached = {}, .output = output});
     EXPECT_EQ(index.of(0).holdings().held(), tokens_of(prompt) + output);
   }
 }
 
 TEST_F(Prefixes, AMissOfWhatCameBeforeAnAnswerSaysNothingOfAnswers) {
   places(1);
-  index.answered(send(prompt_of({1, 2, 3}), 0), 0, 0, {.prompt = 192, .cached = {}, .output = 64});
+  serve(prompt_of({1, 2, 3}), 0, 0, {.prompt = 192, .cached = {}, .output = 64});
   const auto next = prompt_of({1, 2, 3, 4, 5});
   const auto prediction = send(next, 0);
   ASSERT_EQ(prediction.found.answer_whole, 64u);
@@ -266,7 +360,7 @@ TEST_F(Prefixes, AnswersThatAreNotFoundAgainAreBelievedNoMore) {
   places(1, 10'000'000);
   for (std::uint64_t i = 0; i < 100; ++i) {
     const auto turn = prompt_of({i, 2, 3});
-    index.answered(send(turn, 0), 0, 0, {.prompt = 192, .cached = 0, .output = 64});
+    serve(turn, 0, 0, {.prompt = 192, .cached = 0, .output = 64});
     const auto next = prompt_of({i, 2, 3, 4, 5});
     const auto prediction = send(next, 0);
     index.answered(prediction, 0, 0, {.prompt = 320, .cached = 192, .output = 10});
@@ -295,13 +389,13 @@ TEST_F(Prefixes, ThreeLargePredictionsOfWhichNothingComesTrueWipeTheReplica) {
     const auto prompt = prompt_of(long_path);
     send(prompt, replica);
     for (int i = 0; i < 5; ++i)
-      index.answered(send(prompt, replica), replica, 0, {.prompt = {}, .cached = tokens_of(prompt) - 1, .output = {}});
+      serve(prompt, replica, 0, {.prompt = {}, .cached = tokens_of(prompt) - 1, .output = {}});
   }
   auto path = long_path;
   for (std::uint64_t i = 0; i < 3; ++i) {
     path.push_back(i);
     EXPECT_GE(held(prompt_of(path), 0), 2500u) << "Before the third miss it is believed.";
-    index.answered(send(prompt_of(path), 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+    serve(prompt_of(path), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
   }
   path.push_back(9);
   EXPECT_EQ(held(prompt_of(path), 0), 0u);
@@ -315,7 +409,7 @@ TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
   send(prompt, 0);
   for (const Tokens cached : {2559u, 2559u, 0u, 0u, 2559u, 0u, 0u, 64u, 0u, 0u})
-    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
 }
 
@@ -323,7 +417,7 @@ TEST_F(Prefixes, AMissOfWhatWasUsedJustNowIsNoWantOfRoom) {
   places(1, 100'000);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
   send(prompt, 0);
-  for (int i = 0; i < 20; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 512, .output = {}});
+  for (int i = 0; i < 20; ++i) serve(prompt, 0, 0, {.prompt = {}, .cached = 512, .output = {}});
   EXPECT_EQ(index.of(0).holdings().capacity(), 100'000u);
 }
 
@@ -331,7 +425,7 @@ TEST_F(Prefixes, AWipeForAnotherReasonIsNoSignOfACacheThatIsOff) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
   const auto answer = [&](Tokens cached) {
-    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   };
   for (const Tokens cached : {0u, 2559u, 2559u}) answer(cached);
   index.wipe(0, PrefixWipe::down);
@@ -345,7 +439,7 @@ TEST_F(Prefixes, ASecondRestartIsNoticedIfAnythingWasFoundMeanwhile) {
   send(prompt, 0);
   for (std::uint64_t restarts = 1; restarts <= 3; ++restarts) {
     for (const Tokens cached : {2559u, 0u, 0u, 0u, 0u})
-      index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+      serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
     EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], restarts);
   }
 }
@@ -353,8 +447,8 @@ TEST_F(Prefixes, ASecondRestartIsNoticedIfAnythingWasFoundMeanwhile) {
 TEST_F(Prefixes, ReportsBeyondWhatWasPredictedRaiseNoBeliefAboveOne) {
   places(1);
   for (std::uint64_t i = 0; i < 50; ++i) {
-    index.answered(send(prompt_of({i, 2, 3, 4}), 0), 0, 0, {.prompt = 256, .cached = {}, .output = 64});
-    index.answered(send(prompt_of({i, 2, 3, 4, 5, 6, 7, 8}), 0), 0, 0, {.prompt = 512, .cached = 511, .output = {}});
+    serve(prompt_of({i, 2, 3, 4}), 0, 0, {.prompt = 256, .cached = {}, .output = 64});
+    serve(prompt_of({i, 2, 3, 4, 5, 6, 7, 8}), 0, 0, {.prompt = 512, .cached = 511, .output = {}});
   }
   EXPECT_EQ(index.answers_believed(), 1);
   EXPECT_EQ(index.of(0).believed(), 1);
@@ -363,7 +457,7 @@ TEST_F(Prefixes, ReportsBeyondWhatWasPredictedRaiseNoBeliefAboveOne) {
 TEST_F(Prefixes, SmallPredictionsThatFailAreNoReasonToBelieveLess) {
   places(1);
   const auto prompt = prompt_of({1, 2, 3});
-  for (int i = 0; i < 50; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  for (int i = 0; i < 50; ++i) serve(prompt, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
   EXPECT_EQ(index.of(0).believed(), 1);
 }
 
@@ -373,7 +467,7 @@ TEST_F(Prefixes, OneDeepMissIsNotEnoughToLowerTheCapacity) {
   for (const Tokens capacity : {100'000u, 90'000u}) {
     send(lost, 0);
     for (std::uint64_t i = 0; i < 300; ++i) send(prompt_of({i, i, i}), 0);
-    index.answered(send(lost, 0), 0, 0, {.prompt = {}, .cached = 64, .output = {}});
+    serve(lost, 0, 0, {.prompt = {}, .cached = 64, .output = {}});
     EXPECT_EQ(index.of(0).holdings().capacity(), capacity);
   }
 }
@@ -399,7 +493,7 @@ TEST_F(Prefixes, AReplicaThatHasASmallPromptIsNotEmpty) {
   send(large, 0);
   send(small, 0);
   const auto answer = [&](const PromptPrefix& prompt, Tokens cached) {
-    index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
   };
   for (int i = 0; i < 4; ++i) {
     answer(large, 0);
@@ -413,7 +507,7 @@ TEST_F(Prefixes, AHitOnWhatHadLeftRaisesTheCapacityByATwentieth) {
   const auto left = prompt_of(std::vector<std::uint64_t>(20, 7));
   send(left, 0);
   for (std::uint64_t i = 0; held(left, 0) > 0; ++i) send(prompt_of({i, i, i}), 0);
-  index.answered(send(left, 0), 0, tokens_of(left), {.prompt = {}, .cached = tokens_of(left) - 1, .output = {}});
+  serve(left, 0, tokens_of(left), {.prompt = {}, .cached = tokens_of(left) - 1, .output = {}});
   EXPECT_EQ(index.of(0).holdings().capacity(), 42'000u);
 }
 
@@ -447,8 +541,8 @@ TEST_F(Prefixes, AReplicaThatAlwaysReportsNothingCachedIsSoonBelievedNoMore) {
 TEST_F(Prefixes, AReplicaThatFindsSomethingAgainIsBelievedAgain) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
-  for (int i = 0; i < 60; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
-  for (int i = 0; i < 200; ++i) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = 2559, .output = {}});
+  for (int i = 0; i < 60; ++i) serve(prompt, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  for (int i = 0; i < 200; ++i) serve(prompt, 0, 0, {.prompt = {}, .cached = 2559, .output = {}});
   EXPECT_GT(index.of(0).believed(), 0.8);
 }
 
@@ -460,7 +554,7 @@ TEST_F(Prefixes, AnAnswerTakesRoomOnce) {
     if (turn > 0) path.push_back(2 * turn);  // The answer before.
     path.push_back(2 * turn + 1);
     const auto prompt = prompt_of(path);
-    index.answered(send(prompt, 0), 0, tokens_of(prompt),
+    serve(prompt, 0, tokens_of(prompt),
                    {.prompt = tokens_of(prompt), .cached = {}, .output = tokens_a_part});
     real = tokens_of(prompt) + tokens_a_part;
     EXPECT_EQ(index.of(0).holdings().held(), real) << "turn " << turn;
@@ -476,7 +570,7 @@ TEST_F(Prefixes, WhatAnEngineToldTooSmallAtFirstDoesNotMultiplyWhatItTellsLater)
 TEST_F(Prefixes, AReplicaThatReportsNothingIsBelieved) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
-  for (int i = 0; i < 60; ++i) index.answered(send(prompt, 0), 0, 0, {});
+  for (int i = 0; i < 60; ++i) serve(prompt, 0, 0, {});
   index.look(prompt, 2560);
   EXPECT_EQ(index.cached(0, 2560), 2559u);
   EXPECT_FALSE(index.of(0).reports());
@@ -532,7 +626,7 @@ TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
   send(prompt, 0);
   const auto answered = [&](Tokens cached, int many) {
-    while (many-- > 0) index.answered(send(prompt, 0), 0, 0, {.prompt = {}, .cached = cached, .output = {}});
+    while (many-- > 0) serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
     return index.of(0).granularity();
   };
   EXPECT_EQ(answered(2528, 3), 1u) << "three may agree by chance";
