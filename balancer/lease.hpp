@@ -21,8 +21,8 @@ enum class EndCause : std::uint8_t {
                    ///< long.
   client_erred,    ///< The replica refused such a request, and takes others.
   client_left,     ///< The client left before the answer was whole.
-  unsent,          ///< The request never reached the replica, because weir itself lacked something; or weir cut it. It
-                   ///< is no failure of the client or the replica.
+  unsent,          ///< The request never reached the replica, because weir itself lacked something, or because its
+                   ///< client left before; or weir cut it. It is no failure of the client or the replica.
 };
 
 /// An end tells the pool how a request ended and what was counted of it.

@@ -151,7 +151,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
     auto told = by_words ? wrong_word(app) : std::string();
-    if (kind == CLI::ExitCodes::Success) return app.exit(error);
+    if (kind == CLI::ExitCodes::Success) return after_output(app.exit(error));
     if (told.empty()) told = path_of(app) + ": " + with_plain_range(error.what());
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
     return wrong_usage;

@@ -71,7 +71,8 @@ EndCause cause_of(const Verdict& verdict) {
     case Blame::nobody:
       break;
   }
-  return verdict.outcome == Outcome::client_abort ? EndCause::client_left : EndCause::answered;
+  if (verdict.outcome != Outcome::client_abort) return EndCause::answered;
+  return verdict.phase == Phase::queue ? EndCause::unsent : EndCause::client_left;
 }
 
 std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_token) {

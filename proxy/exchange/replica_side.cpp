@@ -64,7 +64,7 @@ ReplicaSide::Progress ReplicaSide::arrived(std::span<char> bytes, Moment at) {
   begin();
   Progress progress;
   // Bytes that were there before the request answer something else: the connection was not fit for it.
-  if (options_.reused && !any_byte_ && sent_ && at < *sent_) {
+  if (options_.reused && !any_byte_ && (!sent_ || at < *sent_)) {
     broken(End::bad_framing, at, progress);
     return progress;
   }

@@ -10,12 +10,18 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "metrics/prefetch.hpp"
 
 namespace weir::proxy::net {
 namespace {
+
+/// After so many events the context has its turn, so that timers and posts wait for at most half a millisecond of
+/// tokens.
+constexpr std::size_t most_events = 64;
 
 /// Sockets without priority are reported for so long, and at most so many, before tokens have their turn. Each may
 /// begin a request, which takes tens of microseconds, or hundreds with a connection to its replica.
@@ -34,7 +40,7 @@ int make_set() {
 
 }  // namespace
 
-Poller::Poller() : set_(make_set()) {}
+Poller::Poller() : set_(make_set()) { batch_.reserve(most_events); }
 
 void Poller::start(boost::asio::io_context& context) {
   // Asio closes the descriptor it is given, so it gets a second one of the same set.
@@ -42,12 +48,20 @@ void Poller::start(boost::asio::io_context& context) {
   wait();
 }
 
+/// Tries until there is memory, for else the loop would never be told of anything again.
 void Poller::wait() {
-  waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
+  const auto look = [this](boost::system::error_code error) {
     if (error) return;
     drain();
     wait();
-  });
+  };
+  for (;;) {
+    try {
+      return waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, look);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
 }
 
 Poller::Slot* Poller::live(const epoll_event& event) {
@@ -56,18 +70,15 @@ Poller::Slot* Poller::live(const epoll_event& event) {
   return slot.generation == generation ? &slot : nullptr;
 }
 
-void Poller::drain() {
-  std::array<epoll_event, 64> events;
-  // After a full batch Asio gets its turn, so that timers and posts wait for at most half a millisecond of tokens. The
-  // wait reports the rest.
+void Poller::drain() noexcept {
+  std::array<epoll_event, most_events> events;  // The wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   batch_.clear();
   batch_was_full_ = count == static_cast<int>(events.size());
-  const bool none_left = unprioritized_.empty();
-  for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
   telling_ = true;
+  for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
   tell_batch();
-  if (none_left && !unprioritized_.empty()) report_unprioritized();
+  if (!turn_posted_ && !unprioritized_.empty()) report_unprioritized();
   run_deferred();
 }
 
@@ -95,8 +106,17 @@ void Poller::sort_in(const epoll_event& event) {
   } else if (slot->prioritized) {
     batch_.push_back(event);
   } else {
-    if (slot->queued == 0) unprioritized_.push_back(event);
-    slot->queued |= event.events;
+    queue(*slot, event);
+  }
+}
+
+/// Without memory for its place in the queue, a socket has its turn at once.
+void Poller::queue(Slot& slot, const epoll_event& event) {
+  try {
+    if (slot.queued == 0) unprioritized_.push_back(event);
+    slot.queued |= event.events;
+  } catch (const std::bad_alloc&) {
+    report(event);
   }
 }
 
@@ -110,9 +130,21 @@ void Poller::report(const epoll_event& event) {
   }
 }
 
-/// The others of the batch still have their turn. The context's thread is thrown it in a handler of its own.
-void Poller::rethrow_later(std::exception_ptr failure) {
-  boost::asio::post(waiter_->get_executor(), [failure = std::move(failure)] { std::rethrow_exception(failure); });
+/// The others of the batch still have their turn. The context's thread is thrown it in a handler of its own, if there
+/// is memory for that.
+void Poller::rethrow_later(const std::exception_ptr& failure) {
+  static_cast<void>(post([failure] { std::rethrow_exception(failure); }));
+}
+
+/// Returns false if there is no memory for a handler.
+template <class Handler>
+bool Poller::post(Handler handler) noexcept {
+  try {
+    boost::asio::post(waiter_->get_executor(), std::move(handler));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool Poller::defer(Deferred& work) {
@@ -133,39 +165,41 @@ void Poller::run_deferred() {
   }
 }
 
+/// Other handlers run before the next of them, and so do the tokens that have come meanwhile. Without memory for that
+/// the next of them have their turn at once.
 void Poller::report_unprioritized() {
-  if (batch_was_full_ && deferred_ < most_deferred) {
+  if (batch_was_full_ && deferred_ < most_deferred && post_unprioritized()) {
     ++deferred_;
-    post_unprioritized();
     return;
   }
   deferred_ = 0;
   batch_was_full_ = false;
-  const auto until = std::chrono::steady_clock::now() + unprioritized_for;
-  for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
-    if (i > 0 && std::chrono::steady_clock::now() >= until) break;
-    auto event = unprioritized_.front();
-    unprioritized_.pop_front();
-    if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
-    report(event);
-  }
-  if (!unprioritized_.empty()) post_unprioritized();
+  do {
+    const auto until = std::chrono::steady_clock::now() + unprioritized_for;
+    for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
+      if (i > 0 && std::chrono::steady_clock::now() >= until) break;
+      auto event = unprioritized_.front();
+      unprioritized_.pop_front();
+      if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
+      report(event);
+    }
+  } while (!unprioritized_.empty() && !post_unprioritized());
 }
 
-/// Other handlers run before the next of them, and so do the tokens that have come meanwhile.
-void Poller::post_unprioritized() {
-  if (!waiter_) return;
-  boost::asio::post(waiter_->get_executor(), [this] {
+bool Poller::post_unprioritized() {
+  turn_posted_ = post([this] {
+    turn_posted_ = false;
     telling_ = true;
     report_unprioritized();
     run_deferred();
   });
+  return turn_posted_;
 }
 
-/// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile.
-void Poller::post_rearmed() {
-  if (!waiter_) return;
-  boost::asio::post(waiter_->get_executor(), [this] {
+/// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile;
+/// at once if there is no memory for that.
+void Poller::report_rearmed() {
+  do {
     auto due = rearmed_.front();
     if (auto* const slot = live(due)) {
       due.events = std::exchange(slot->rearmed, 0);
@@ -173,8 +207,11 @@ void Poller::post_rearmed() {
       report(due);
     }
     rearmed_.pop_front();
-    if (!rearmed_.empty()) post_rearmed();
-  });
+  } while (!rearmed_.empty() && !post_rearmed());
+}
+
+bool Poller::post_rearmed() {
+  return post([this] { report_rearmed(); });
 }
 
 std::uint32_t Poller::take_slot(int fd) {
@@ -219,13 +256,19 @@ void Poller::Registration::rearm(std::uint32_t events) {
     slot.queued |= events;
     return;
   }
-  const bool waits = slot.rearmed != 0;
+  if (slot.rearmed == 0) {
+    epoll_event event{};
+    event.data.u64 = (std::uint64_t{slot.generation} << 32) | slot_;
+    poller_.queue_rearmed(event);
+  }
   slot.rearmed |= events;
-  if (waits) return;
-  epoll_event event{};
-  event.data.u64 = (std::uint64_t{slot.generation} << 32) | slot_;
-  poller_.rearmed_.push_back(event);
-  if (poller_.rearmed_.size() == 1) poller_.post_rearmed();
+}
+
+void Poller::queue_rearmed(const epoll_event& event) {
+  rearmed_.push_back(event);
+  if (rearmed_.size() > 1 || !waiter_ || post_rearmed()) return;
+  rearmed_.pop_back();
+  throw std::bad_alloc();
 }
 
 std::uint32_t Poller::Registration::noted() const { return poller_.slots_[slot_].noted; }

@@ -14,6 +14,8 @@
 //
 // Work that wakes another process can be deferred to the end of the batch: requests that came together go to a replica
 // together, which is woken once (docs/benchmarks.md).
+//
+// An edge is told once, so none may be lost for want of memory: a socket that cannot be queued has its turn at once.
 #pragma once
 
 #include <sys/epoll.h>
@@ -91,7 +93,7 @@ class Poller {
     void prioritize();
     void detach();
     /// Reports `events` once more, after others have had their turn, and with them what comes until then. A descriptor
-    /// whose turn is still to come keeps its place.
+    /// whose turn is still to come keeps its place. Throws std::bad_alloc, and changes nothing then.
     void rearm(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
@@ -117,15 +119,20 @@ class Poller {
   Slot* live(const epoll_event& event);
   std::uint32_t take_slot(int fd);
   void wait();
-  void drain();
+  void drain() noexcept;
   void sort_in(const epoll_event& event);
+  void queue(Slot& slot, const epoll_event& event);
   void tell_batch();
   void report(const epoll_event& event);
   void report_unprioritized();
-  void rethrow_later(std::exception_ptr failure);
+  void report_rearmed();
+  void rethrow_later(const std::exception_ptr& failure);
   void run_deferred();
-  void post_unprioritized();
-  void post_rearmed();
+  template <class Handler>
+  bool post(Handler handler) noexcept;
+  bool post_unprioritized();
+  bool post_rearmed();
+  void queue_rearmed(const epoll_event& event);
 
   UniqueFd set_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
@@ -138,6 +145,7 @@ class Poller {
                          boost::intrusive::constant_time_size<false>>
       at_batch_end_;
   bool telling_ = false;                   ///< A batch is under way.
+  bool turn_posted_ = false;               ///< A handler is to report the unprioritized.
   bool batch_was_full_ = false;            ///< The last batch may have left prioritized sockets in the set.
   int deferred_ = 0;                       ///< So often in a row the unprioritized have let them go first.
 };

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,11 +106,15 @@ TEST(CommandLine, OutputThatIsLostFailsTheProgram) {
   ASSERT_GE(::dup2(full, STDOUT_FILENO), 0);
   std::fputs("lost\n", stdout);
   const int passed = after_output(0), failed = after_output(3);
+  std::clearerr(stdout);
+  const auto helped = Program().parse({"--help"});
   ::dup2(kept, STDOUT_FILENO);
   ::close(full);
   ::close(kept);
   std::clearerr(stdout);
+  std::cout.clear();
   EXPECT_EQ(passed, 1);
+  EXPECT_EQ(helped, 1);
   EXPECT_EQ(failed, 3);
 }
 

@@ -235,14 +235,15 @@ TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
 }
 
 TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownPausesAfterTheLeastTime) {
-  const auto stays_unknown = [&](int seconds) {
+  const auto stays_unknown = [&](int seconds, std::optional<Word> gate = Word::unknown) {
     std::optional<Move> move;
     for (int i = 0; i < seconds && !move; ++i)
-      move = machine.tick({at(now += 1), Word::unknown, "answers: they differ", {}, {}, false, false, {}, {}, true});
+      move = machine.tick({at(now += 1), gate, "answers: they differ", {}, {}, false, false, {}, {}, true});
     return move;
   };
   begin();
   EXPECT_FALSE(stays_unknown(59));
+  EXPECT_FALSE(stays_unknown(10, std::nullopt)) << "while the gate does not count, for want of a disk";
   expect_move(stays_unknown(1), Reason::unknown,
               "shadow -> paused at shadow: the gate stays unknown however long the step lasts: answers: they differ");
   expect_move(machine.promote(), Reason::promote);

@@ -119,7 +119,10 @@ TEST(Verdict, BlamesOneOrNobody) {
 TEST(Verdict, SaysWhyTheLeaseEnds) {
   EXPECT_EQ(cause_of({Outcome::ok, {}, Blame::nobody}), EndCause::answered);
   EXPECT_EQ(cause_of({Outcome::ok_empty, {}, Blame::nobody}), EndCause::answered);
-  EXPECT_EQ(cause_of({Outcome::client_abort, Phase::decode, Blame::nobody}), EndCause::client_left);
+  for (const auto phase : {Phase::prefill, Phase::decode})
+    EXPECT_EQ(cause_of({Outcome::client_abort, phase, Blame::nobody}), EndCause::client_left);
+  EXPECT_EQ(cause_of({Outcome::client_abort, Phase::queue, Blame::nobody}), EndCause::unsent)
+      << "the replica has computed nothing of it, however long it took to connect";
   EXPECT_EQ(cause_of({Outcome::client_error, {}, Blame::client}), EndCause::client_erred);
   EXPECT_EQ(cause_of({Outcome::upstream_reset, {}, Blame::client}), EndCause::client_erred);
   EXPECT_EQ(cause_of({Outcome::upstream_reset, {}, Blame::replica}), EndCause::replica_failed);

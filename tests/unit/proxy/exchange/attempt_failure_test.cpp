@@ -195,6 +195,11 @@ TEST(RelayStale, IsAReusedConnectionOnWhichBytesLayBeforeTheRequest) {
   AttemptStory fresh(one);
   one.reused = true;
   AttemptStory unasked(one), quick(one);
+  one.sent = false;
+  AttemptStory unsent(one);
+  unsent.arrives(whole_answer("200 OK", "{}"));
+  EXPECT_EQ(unsent.machine->end(), End::stale) << "nothing was asked yet";
+  EXPECT_EQ(unsent.client, "");
   for (auto* attempt : {&fresh, &unasked}) attempt->arrives(whole_answer("200 OK", "{}"), at(-0.001));
   quick.arrives(whole_answer("200 OK", "{}"), at(0));
   EXPECT_EQ(unasked.machine->end(), End::stale) << "they answer something else";

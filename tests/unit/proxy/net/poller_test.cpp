@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/proxy/no_memory.hpp"
+
 namespace weir::proxy::net {
 namespace {
 
@@ -440,6 +442,63 @@ TEST_F(Polling, DoesNotRunDeferredWorkThatHasGone) {
   EXPECT_EQ(last.ended, 1) << "a failure holds nobody else up";
   EXPECT_EQ(failures, 1u) << "the context's thread is thrown it";
 }
+
+#ifndef WEIR_SANITIZED
+/// Counts without taking memory, and asks for one more turn.
+struct Counting final : Watcher {
+  void ready(std::uint32_t tag, std::uint32_t events) override {
+    if ((events & EPOLLIN) == 0) return;
+    if (++told[tag] > 1 || tag % 2 == 0) return;
+    try {
+      (*registrations)[tag].rearm(EPOLLIN);
+      again[tag] = true;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  void prefetch(std::uint32_t, int) const override {}
+  std::array<int, crowd_size> told{};
+  std::array<bool, crowd_size> again{};
+  std::deque<Poller::Registration>* registrations = nullptr;
+};
+
+/// Whichever allocation fails, every socket is told of what came, in the first batch and in the one after that.
+TEST_F(Polling, LosesNoEdgeForWantOfMemory) {
+  bool failed = true;
+  for (std::size_t nth = 0; failed; ++nth) {
+    Poller own;
+    boost::asio::io_context loop{1};
+    own.start(loop);
+    {
+      Crowd crowd(own);
+      while (loop.poll() > 0) {
+      }
+      Counting counting;
+      counting.registrations = &crowd.registrations;
+      for (std::uint32_t i = 0; i < crowd_size; ++i) {
+        crowd.registrations[i].attach(counting, i);
+        if (i % 5 == 0) crowd.registrations[i].prioritize();
+      }
+      for (const bool first : {true, false}) {
+        counting.told = {};
+        counting.again = {};
+        crowd.all_say();
+        if (first) no_memory::fail_at(nth);
+        for (std::size_t ran = 1; ran > 0;) {
+          try {
+            ran = loop.poll();
+          } catch (const std::bad_alloc&) {
+          }
+        }
+        if (first) failed = no_memory::has_failed();
+        for (std::uint32_t i = 0; i < crowd_size; ++i)
+          ASSERT_EQ(counting.told[i], counting.again[i] ? 2 : 1) << "socket " << i << ", allocation " << nth;
+      }
+    }
+    own.stop();
+    ASSERT_LT(nth, 1000u);
+  }
+}
+#endif
 
 TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {
   const auto in_use = [] {
