@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <exception>
+#include <new>
 
 #include "metrics/measure/stream_meter.hpp"
 #include "proxy/fleet/keep_running.hpp"
@@ -56,17 +57,24 @@ void Loop::note_failure(const std::exception_ptr& failure, std::string_view cons
   fleet::note_failure(shared.exposition.internal_errors, metrics::series::Part::session, failure, consequence);
 }
 
-/// A round of deadlines goes on after what has become ready meanwhile.
+/// A round of deadlines goes on after what has become ready meanwhile; at once, where there is no memory for that: no
+/// other round begins before it has ended.
 void Loop::look_at_deadlines(metrics::Moment now, bool begin) {
-  bool goes_on = true;
-  try {
-    goes_on = begin ? deadlines.tick(now) : deadlines.go_on(now);
-  } catch (...) {
-    note_failure(std::current_exception(), "other deadlines are kept");
+  for (;; begin = false) {
+    bool goes_on = true;
+    try {
+      goes_on = begin ? deadlines.tick(now) : deadlines.go_on(now);
+    } catch (...) {
+      note_failure(std::current_exception(), "other deadlines are kept");
+    }
+    if (!goes_on) return;
+    try {
+      return boost::asio::post(
+          context, [this, now] { look_at_deadlines(std::max(now, std::chrono::steady_clock::now()), false); });
+    } catch (const std::bad_alloc&) {
+      note_failure(std::current_exception(), "other deadlines are kept");
+    }
   }
-  if (!goes_on) return;
-  boost::asio::post(context,
-                    [this, now] { look_at_deadlines(std::max(now, std::chrono::steady_clock::now()), false); });
 }
 
 void Loop::tick(metrics::Moment now) {

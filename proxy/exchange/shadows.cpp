@@ -113,20 +113,31 @@ void Shadows::post(Loop& from, std::shared_ptr<const MirrorJob> job) {
     for (const auto& shadow : job->shadows) drop(from, *job, *shadow, Mirrored::behind);
     return;
   }
-  boost::asio::post(loop_.context, [this, job = std::move(job)] {
+  try {
+    boost::asio::post(loop_.context, [this, job = std::move(job)] {
+      posted_.fetch_sub(1, std::memory_order_relaxed);
+      take(job);
+    });
+  } catch (...) {
     posted_.fetch_sub(1, std::memory_order_relaxed);
-    take(job);
-  });
+    throw;
+  }
 }
 
 void Shadows::client_left() {
   if (looks_for_left_.exchange(true, std::memory_order_acq_rel)) return;
-  boost::asio::post(loop_.context, [this] {
+  const auto look = [this] {
     looks_for_left_.exchange(false, std::memory_order_acq_rel);
     const auto running = running_;  // A mirrored request that gives up leaves the list.
     for (auto* const one : running)
       if (one->job().client_left->load(std::memory_order_relaxed) && !one->shadow().settings.finish) one->leave();
-  });
+  };
+  try {
+    boost::asio::post(loop_.context, look);
+  } catch (...) {
+    looks_for_left_.store(false, std::memory_order_release);
+    throw;
+  }
 }
 
 void Shadows::leave_all() {

@@ -1,6 +1,7 @@
 #include "proxy/net/tls/handshaking.hpp"
 
 #include <boost/asio/post.hpp>
+#include <new>
 
 namespace weir::proxy::net::tls {
 
@@ -10,17 +11,24 @@ void Handshaking::ask(Stepper& stepper, Side side) {
   post();
 }
 
-void Handshaking::post() {
-  if (std::exchange(posted_, true)) return;
-  boost::asio::post(context_, [this] {
-    posted_ = false;
-    auto& waiting = replicas_.empty() ? clients_ : replicas_;
-    if (waiting.empty()) return;
-    auto& next = waiting.front();
-    next.unlink();
-    if (!replicas_.empty() || !clients_.empty()) post();
-    next.step();
-  });
+/// A post that fails, for want of memory, is made up for by the next one that asks.
+void Handshaking::post() noexcept {
+  if (posted_) return;
+  try {
+    boost::asio::post(context_, [this] { take_turn(); });
+    posted_ = true;
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void Handshaking::take_turn() {
+  posted_ = false;
+  auto& waiting = replicas_.empty() ? clients_ : replicas_;
+  if (waiting.empty()) return;
+  auto& next = waiting.front();
+  next.unlink();
+  if (!replicas_.empty() || !clients_.empty()) post();
+  next.step();
 }
 
 }  // namespace weir::proxy::net::tls

@@ -41,7 +41,8 @@ class Handshaking {
   }
 
  private:
-  void post();
+  void post() noexcept;
+  void take_turn();
 
   using List = boost::intrusive::list<Stepper, boost::intrusive::constant_time_size<false>>;
   boost::asio::io_context& context_;
