@@ -32,8 +32,7 @@ std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::u
     if (told) known = told;
   };
   keep(signs_.started, signs.started);
-  signs_.worked.resize(std::max(signs_.worked.size(), signs.worked.size()));
-  for (std::size_t i = 0; i < signs.worked.size(); ++i) keep(signs_.worked[i], signs.worked[i]);
+  for (const auto& [name, count] : signs.worked) signs_.worked[name] = count;
   keep(signs_.looked_up, signs.looked_up);
   keep(signs_.found, signs.found);
   if (signs.another || anew) return PrefixWipe::restarted;
@@ -45,10 +44,10 @@ std::optional<PrefixWipe> ReplicaPrefixes::told(const EngineSigns& signs, std::u
 bool ReplicaPrefixes::started_anew(const EngineSigns& signs) {
   if (signs.started && signs_.started) return *signs.started != *signs_.started;
   // Sums of fractions differ by their order.
-  const auto fell = [](const auto& now, const auto& before) { return now && before && *now < *before * (1 - 1e-9); };
-  for (std::size_t i = 0; i < std::min(signs.worked.size(), signs_.worked.size()); ++i)
-    if (fell(signs.worked[i], signs_.worked[i])) return true;
-  return false;
+  return std::ranges::any_of(signs.worked, [&](const auto& one) {
+    const auto before = signs_.worked.find(one.first);
+    return before != signs_.worked.end() && one.second < before->second * (1 - 1e-9);
+  });
 }
 
 /// Engines that report nothing with their answers count what they find all the same. If that counter has stood still

@@ -17,9 +17,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
@@ -41,9 +43,8 @@ static_assert(prefix_wipe_names.size() == static_cast<std::size_t>(PrefixWipe::a
 /// The signs, on one reading of an engine's page, of whether its prefix cache is still the one that it was.
 struct EngineSigns {
   std::optional<double> started{};  ///< When its process began, in seconds of the Unix clock.
-  /// Counters of its work, which only fall when the engine starts anew. Of two readings those at one place are the same
-  /// counter; a page may lack some.
-  std::vector<std::optional<double>> worked{};
+  /// Counters of its work by name, which only fall when the engine starts anew. A page may lack some.
+  std::map<std::string, double, std::less<>> worked{};
   std::optional<double> looked_up{}, found{};  ///< Counters: prompt tokens that were looked up in its cache, and found.
   bool asleep = false;   ///< It sleeps, and its cache is given away.
   bool another = false;  ///< Another engine may be behind the replica's address: nothing that was known of it counts.

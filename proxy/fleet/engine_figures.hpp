@@ -20,11 +20,10 @@ struct EngineLoad {
   std::optional<double> running, waiting;             ///< Requests.
   std::optional<double> kv_usage;                     ///< The part of the KV cache in use, 0 to 1.
   std::optional<double> prefix_queries, prefix_hits;  ///< Counters, in tokens.
-  std::optional<double> counters;                     ///< A sum of counters. If it moves, the engine works.
   /// running + waiting less the requests that weir had in flight there when the page came.
   std::optional<double> divergence;
   metrics::Moment at{};          ///< The page came then.
-  /// The latest page whose counters were higher than those of the page before it came then.
+  /// The latest page came then on which a counter of the engine's work was higher than before.
   metrics::Moment moved = metrics::Moment::min();
   metrics::Moment good_until{};  ///< Two intervals later it is stale.
 

@@ -88,16 +88,14 @@ class Figures {
     const auto* used = first(names_.kv_used_tokens);
     if (!load.kv_usage && used != nullptr && kv_tokens)
       load.kv_usage = at_most(1, Lines{used->sum / static_cast<double>(*kv_tokens), 1});
-    for (const auto& one : counters())
-      if (one) load.counters = load.counters.value_or(0) + *one;
     return load;
   }
 
-  std::vector<std::optional<double>> counters() const {
-    std::vector<std::optional<double>> all;
+  Counters counters() const {
+    Counters all;
     for (const auto& name : names_.counters) {
       const auto& lines = lines_.at(name);
-      all.push_back(lines.n > 0 ? at_most(most_worked, lines) : std::nullopt);
+      if (const auto count = lines.n > 0 ? at_most(most_worked, lines) : std::nullopt) all.emplace(name, *count);
     }
     return all;
   }
@@ -127,6 +125,24 @@ class Figures {
 };
 
 }  // namespace
+
+std::optional<bool> have_moved(const Counters& first, const Counters& second) {
+  std::optional<bool> moved;
+  for (const auto& [name, count] : second)
+    if (const auto before = first.find(name); before != first.end())
+      moved = moved.value_or(false) || count != before->second;
+  return moved;
+}
+
+bool have_risen(Counters& known, const Counters& page) {
+  bool risen = false;
+  for (const auto& [name, count] : page) {
+    const auto [place, is_new] = known.try_emplace(name, count);
+    risen = risen || count > place->second;
+    place->second = count;
+  }
+  return risen;
+}
 
 EnginePage read_engine_page(std::string_view text, const config::EngineNames& names) {
   EnginePage page;

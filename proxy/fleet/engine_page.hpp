@@ -5,14 +5,26 @@
 // have a line each; a share is averaged. A value that no engine can have is unknown.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "config/settings.hpp"
 #include "proxy/fleet/engine_figures.hpp"
 
 namespace weir::proxy::fleet {
+
+/// Counters of an engine's work by name: those of EngineNames::counters that are on a page.
+using Counters = std::map<std::string, double, std::less<>>;
+
+/// Returns whether a counter that both pages have has changed from one to the other; nothing if they have none in
+/// common.
+std::optional<bool> have_moved(const Counters& first, const Counters& second);
+/// Takes the counters of a page into those that were known, which stay where the page lacks them. Returns true if one
+/// of them has risen.
+bool have_risen(Counters& known, const Counters& page);
 
 struct EnginePage {
   bool is_page = false;  ///< Has a sample.
@@ -21,7 +33,7 @@ struct EnginePage {
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
   std::optional<double> started;       ///< When its process began, in seconds of the Unix clock.
   bool asleep = false;                 ///< vLLM says whether it sleeps; then it has no cache.
-  std::vector<std::optional<double>> counters;  ///< By EngineNames::counters.
+  Counters counters;
   EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };
 

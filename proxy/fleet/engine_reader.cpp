@@ -117,7 +117,8 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
     std::optional<net::Address> address;
     Clock::time_point suspected{};        ///< The replica was last suspected to hang then.
-    std::optional<double> counters_then;  ///< The counters of the first page that was asked for after that.
+    std::optional<Counters> counters_then;  ///< The counters of the first page that was asked for after that.
+    Counters counters;                      ///< The latest of each.
   };
 
   /// A replica that was down, or is at another address, may be another engine.
@@ -133,7 +134,10 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     }
     const bool down = state == metrics::ReplicaState::down;
     const bool moved = one.address && address != one.address;
-    if (moved || (down && !one.was_down)) replica.state->engine.set({});
+    if (moved || (down && !one.was_down)) {
+      replica.state->engine.set({});
+      one.counters.clear();
+    }
     // The limits of an engine that is down stay, or the replica would look as if it could hold anything.
     if (moved || (one.was_down && !down)) pool.balancer->health().engine_told(replica.key, {});
     if (moved) pool.balancer->health().cache_told(replica.key, {.another = true});
@@ -160,13 +164,13 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     if (one.suspected == Clock::time_point() || plan.begun < one.suspected) return;
     if (!reading.metrics || !reading.metrics->is_page) return;
     plan.books->health().testify(plan.replica->key, balancer::Testimony::told, plan.begun, now);
-    if (!reading.metrics->load.counters) return;
-    const double counters = *reading.metrics->load.counters;
+    const auto& counters = reading.metrics->counters;
+    if (counters.empty()) return;
     if (!one.counters_then) {
       one.counters_then = counters;
       one.schedule.look_at(now + between_witnesses);
-    } else {
-      const auto found = counters != *one.counters_then ? balancer::Testimony::works : balancer::Testimony::still;
+    } else if (const auto moved = have_moved(*one.counters_then, counters)) {
+      const auto found = *moved ? balancer::Testimony::works : balancer::Testimony::still;
       plan.books->health().testify(plan.replica->key, found, plan.begun, now);
     }
   }
@@ -242,7 +246,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     figures.reading_took = reading.page_took;
     if (came) {
       const auto before = std::exchange(figures.load, reading.metrics->load);
-      const bool moved = before && before->counters && figures.load->counters > before->counters;
+      const bool moved = have_risen(one.counters, reading.metrics->counters);
       if (before) figures.load->moved = moved ? figures.load->at : before->moved;
       figures.load->good_until = good_until;
       one.said_missing = false;

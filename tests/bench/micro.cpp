@@ -372,8 +372,8 @@ void prefix_keys(benchmark::State& state, bool with) {
 BENCHMARK_CAPTURE(prefix_keys, with, true)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
 BENCHMARK_CAPTURE(prefix_keys, without, false)->Arg(4096)->Arg(64 * 1024)->Arg(1024 * 1024);
 
-/// Conversations of 26 anchors, as a chat of 4 KiB has, over so many replicas: a look, the entering at the choice, and
-/// the answer. Half of the prompts are known.
+/// Conversations of 26 anchors, as a chat of 4 KiB has, over so many replicas: a look, the entering at the choice, the
+/// first token and the answer. Half of the prompts are known.
 void prefix_index(benchmark::State& state) {
   const auto replicas = static_cast<balancer::ReplicaIndex>(state.range(0));
   balancer::PrefixIndex index;
@@ -390,6 +390,7 @@ void prefix_index(benchmark::State& state) {
     for (balancer::ReplicaIndex i = 0; i < replicas; ++i)
       if (index.cached(i, tokens) > index.cached(best, tokens)) best = i;
     const auto prediction = index.sent(prompt, best, tokens);
+    index.computed(prompt, prediction, best);
     index.answered(prediction, best, 0, {.prompt = 1040, .cached = prediction.cached, .output = 100});
   }
 }

@@ -72,7 +72,7 @@ class Emptied : public testing::TestWithParam<std::tuple<bool, bool, bool>> {
   EngineSigns page() const {
     EngineSigns signs;
     if (kind.tells_start) signs.started = engine.started;
-    signs.worked = {engine.worked};
+    signs.worked = {{"tokens", engine.worked}};
     if (kind.counts_found) signs.looked_up = engine.looked_up, signs.found = engine.found;
     return signs;
   }
@@ -270,13 +270,20 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
       {"a clock that was set back", {.started = 2000}, {.started = 1000}, true},
       {"the same start", {.started = 1000}, {.started = 1000}, false},
       {"a start that is not told any more", {.started = 1000}, {}, false},
-      {"counters that fell", {.worked = {500}}, {.worked = {499}}, true},
-      {"counters that stand still", {.worked = {500}}, {.worked = {500}}, false},
-      {"counters that are gone", {.worked = {500}}, {}, false},
-      {"one of two that fell", {.worked = {500, 70}}, {.worked = {600, 60}}, true},
-      {"one of two that is not told", {.worked = {500, 70}}, {.worked = {std::nullopt, 80}}, false},
-      {"one process with an engine less on its page", {.started = 1, .worked = {5}}, {.started = 1, .worked = {3}}, false},
-      {"a start that is told for the first time", {.worked = {500}}, {.started = 7, .worked = {500}}, false},
+      {"counters that fell", {.worked = {{"a", 500}}}, {.worked = {{"a", 499}}}, true},
+      {"counters that stand still", {.worked = {{"a", 500}}}, {.worked = {{"a", 500}}}, false},
+      {"counters that are gone", {.worked = {{"a", 500}}}, {}, false},
+      {"one of two that fell", {.worked = {{"a", 500}, {"b", 70}}}, {.worked = {{"a", 600}, {"b", 60}}}, true},
+      {"one of two that is not told", {.worked = {{"a", 500}, {"b", 70}}}, {.worked = {{"b", 80}}}, false},
+      {"another counter in the place of one", {.worked = {{"a", 500}}}, {.worked = {{"b", 3}}}, false},
+      {"one process with an engine less on its page",
+       {.started = 1, .worked = {{"a", 5}}},
+       {.started = 1, .worked = {{"a", 3}}},
+       false},
+      {"a start that is told for the first time",
+       {.worked = {{"a", 500}}},
+       {.started = 7, .worked = {{"a", 500}}},
+       false},
       {"another address", {}, {.another = true}, true},
   };
   for (const auto& [what, first, second, anew] : rows) {
@@ -292,21 +299,21 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
 }
 
 TEST_F(EnginePageSays, ThatItStartedAnewAlsoAfterAPageThatLackedACounter) {
-  index.told(0, {.worked = {500, 70}});
+  index.told(0, {.worked = {{"a", 500}, {"b", 70}}});
   serve(1, 2000);
-  index.told(0, {.worked = {500, std::nullopt}});
-  index.told(0, {.worked = {500, 70}});
+  index.told(0, {.worked = {{"a", 500}}});
+  index.told(0, {.worked = {{"a", 500}, {"b", 70}}});
   EXPECT_EQ(wipes(PrefixWipe::restarted), 0u);
-  index.told(0, {.worked = {std::nullopt, 80}});
-  index.told(0, {.worked = {3, 80}});
+  index.told(0, {.worked = {{"b", 80}}});
+  index.told(0, {.worked = {{"a", 3}, {"b", 80}}});
   EXPECT_EQ(wipes(PrefixWipe::restarted), 1u);
 }
 
 TEST_F(EnginePageSays, NothingOfTheEngineThatWasThereBeforeAnotherOne) {
-  index.told(0, {.started = 1000, .worked = {500}});
+  index.told(0, {.started = 1000, .worked = {{"a", 500}}});
   index.told(0, {.another = true});
   serve(1, 2000);
-  index.told(0, {.started = 900, .worked = {3}});
+  index.told(0, {.started = 900, .worked = {{"a", 3}}});
   EXPECT_GT(index.of(0).holdings().held(), 0u);
 }
 

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "proxy/keys/sha256.hpp"
 #include "tests/unit/proxy/exchange/mirrored.hpp"
+#include "tests/unit/proxy/no_memory.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

@@ -15,14 +15,13 @@ EngineLoad load_of(std::string_view text) { return page_of(text).load; }
 
 using Figure = std::optional<double>;
 
-EngineLoad load(Figure running, Figure waiting, Figure kv_usage, Figure queries, Figure hits, Figure counters) {
+EngineLoad load(Figure running, Figure waiting, Figure kv_usage, Figure queries, Figure hits) {
   EngineLoad all;
   all.running = running;
   all.waiting = waiting;
   all.kv_usage = kv_usage;
   all.prefix_queries = queries;
   all.prefix_hits = hits;
-  all.counters = counters;
   return all;
 }
 
@@ -33,6 +32,7 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
     Engine engine;
     std::optional<std::uint64_t> kv_tokens;
     EngineLoad load;
+    double work = 0;  ///< The sum of its counters.
   } rows[]{
       {"vLLM",
        "# TYPE vllm:num_requests_running gauge\n"
@@ -47,15 +47,15 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
        "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.001\"} 4.0\n"
        "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"100\"} "
        "1.0\n",
-       Engine::vllm, 1600, load(7, 3, 0.25, 5000, 2000, 1000)},
+       Engine::vllm, 1600, load(7, 3, 0.25, 5000, 2000), 1000},
       {"data parallel engines add up, and their shares are averaged",
        "vllm:num_requests_running{engine=\"0\"} 7\nvllm:num_requests_running{engine=\"1\"} 5\n"
        "vllm:num_requests_waiting{engine=\"0\"} 0\nvllm:num_requests_waiting{engine=\"1\"} 2\n"
        "vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n",
-       Engine::vllm, {}, load(12, 2, 0.5, {}, {}, {})},
-      {"an old name of vLLM's", "vllm:gpu_cache_usage_perc 0.5\n", Engine::vllm, {}, load({}, {}, 0.5, {}, {}, {})},
+       Engine::vllm, {}, load(12, 2, 0.5, {}, {})},
+      {"an old name of vLLM's", "vllm:gpu_cache_usage_perc 0.5\n", Engine::vllm, {}, load({}, {}, 0.5, {}, {})},
       {"an old name beside the new one", "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n",
-       Engine::vllm, {}, load({}, {}, 0.25, {}, {}, {})},
+       Engine::vllm, {}, load({}, {}, 0.25, {}, {})},
       {"SGLang",
        "sglang:num_running_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 4.0\n"
        "sglang:num_queue_reqs{model_name=\"m\",tp_rank=\"0\",pp_rank=\"0\"} 9.0\n"
@@ -65,29 +65,29 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
        "sglang:generation_tokens_total{model_name=\"m\"} 200.0\n"
        "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"device\"} 90.0\n"
        "sglang:cached_tokens_total{model_name=\"m\",cache_source=\"host\"} 10.0\n",
-       Engine::sglang, 65536, load(4, 9, 0.28, 800, 100, 1000)},
+       Engine::sglang, 65536, load(4, 9, 0.28, 800, 100), 1000},
       {"ranks of one engine that tell the same count once",
        "sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"0\"} 4\n"
        "sglang:num_running_reqs{tp_rank=\"1\",pp_rank=\"0\"} 4\n"
        "sglang:num_running_reqs{tp_rank=\"0\",pp_rank=\"1\"} 4\n",
-       Engine::sglang, {}, load(4, {}, {}, {}, {}, {})},
+       Engine::sglang, {}, load(4, {}, {}, {}, {})},
       {"ranks with requests of their own add up",
        "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 4\n"
        "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"1\"} 3\n",
-       Engine::sglang, {}, load(7, {}, {}, {}, {}, {})},
+       Engine::sglang, {}, load(7, {}, {}, {}, {})},
       {"TGI tells its batch, and the share of its cache follows",
        "tgi_queue_size 3\ntgi_batch_current_size 8\ntgi_batch_current_max_tokens 4000\ntgi_batch_max_total_tokens "
        "16000\n"
        "tgi_batch_inference_success{method=\"prefill\"} 10\ntgi_batch_inference_success{method=\"decode\"} 500\n",
-       Engine::tgi, 16000, load(8, 3, 0.25, {}, {}, 510)},
+       Engine::tgi, 16000, load(8, 3, 0.25, {}, {}), 510},
       {"llama.cpp counts hits and misses",
        "llamacpp:prompt_tokens_total 300\nllamacpp:prompt_tokens_cached_total 100\nllamacpp:tokens_predicted_total 50\n"
        "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 350\n",
-       Engine::llama_cpp, {}, load(2, 1, {}, 400, 100, 350)},
+       Engine::llama_cpp, {}, load(2, 1, {}, 400, 100), 350},
       {"Aphrodite",
        "aphrodite:num_requests_running 2\naphrodite:num_requests_waiting 1\naphrodite:gpu_cache_usage_perc 0.5\n"
        "aphrodite:generation_tokens_total 5\n",
-       Engine::aphrodite, {}, load(2, 1, 0.5, {}, {}, 5)},
+       Engine::aphrodite, {}, load(2, 1, 0.5, {}, {}), 5},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
@@ -98,6 +98,9 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
     EXPECT_EQ(page.load.running, row.load.running);
     EXPECT_EQ(page.load.waiting, row.load.waiting);
     EXPECT_TRUE(page.load == row.load) << "of shares and counters";
+    double work = 0;
+    for (const auto& [name, count] : page.counters) work += count;
+    EXPECT_EQ(work, row.work);
   }
   EXPECT_EQ(page_of(rows[0].text).prefix_caching, true);
 }
@@ -129,11 +132,35 @@ TEST(EnginePage, ValuesThatNoEngineHasAreUnknown) {
   EXPECT_EQ(load_of("vllm:kv_cache_usage_perc 1.5\n").kv_usage, std::nullopt);
   for (const std::string value : {"-1", "NaN", "+Inf", "-Inf", "1e300"}) {
     const auto page = page_of("vllm:generation_tokens_total " + value + "\nvllm:prompt_tokens_total 500\n");
-    ASSERT_GE(page.counters.size(), 2u);
-    EXPECT_EQ(page.counters[0], 500) << value;
-    EXPECT_EQ(page.counters[1], std::nullopt) << value;
+    EXPECT_EQ(page.counters, (Counters{{"vllm:prompt_tokens_total", 500}})) << value;
   }
   EXPECT_EQ(load_of("tgi_batch_current_max_tokens 5\ntgi_batch_max_total_tokens 0\n").kv_usage, std::nullopt);
+}
+
+TEST(EnginePage, CountersAreComparedByTheirNames) {
+  const struct {
+    const char* what;
+    Counters first, second;
+    std::optional<bool> moved;
+    bool risen;
+  } rows[]{
+      {"none", {}, {}, {}, false},
+      {"the same", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 7}}, false, false},
+      {"one more", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 8}}, true, true},
+      {"one less, after a restart", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 1}}, true, false},
+      {"one that is not told", {{"a", 5}, {"b", 7}}, {{"a", 5}}, false, false},
+      {"one that is told again", {{"a", 5}}, {{"a", 5}, {"b", 7}}, false, false},
+      {"none in common", {{"a", 5}}, {{"b", 7}}, {}, false},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(have_moved(row.first, row.second), row.moved) << row.what;
+    auto known = row.first;
+    EXPECT_EQ(have_risen(known, row.second), row.risen) << row.what;
+  }
+  Counters known{{"a", 5}, {"b", 7}};
+  EXPECT_FALSE(have_risen(known, {{"a", 5}}));
+  EXPECT_FALSE(have_risen(known, {{"a", 5}, {"b", 7}})) << "what a page lacked is as it was";
+  EXPECT_TRUE(have_risen(known, {{"b", 8}}));
 }
 
 TEST(EnginePage, WhatIsNoPageTellsNothing) {
