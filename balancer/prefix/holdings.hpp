@@ -45,8 +45,8 @@ class PrefixHoldings {
   Tokens depth(Epoch used) const;
   /// Forgets everything. Costs O(1).
   void wipe();
-  /// True if no epoch is left: 2^epoch_bits of them were used. Every epoch that was returned is void after a wipe(), which then
-  /// begins at 1.
+  /// True if no epoch is left: 2^epoch_bits of them were used. Every epoch that was returned is void after a wipe(),
+  /// which then begins at 1.
   bool exhausted() const { return now_ >= last_epoch; }
 
   /// True if nothing was used since the beginning or the last wipe.

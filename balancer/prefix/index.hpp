@@ -2,10 +2,10 @@
 //
 // The table has a line for each anchor of the prompts that were sent (PromptPrefix), with the epoch in which each
 // replica used it last. A prompt is entered when it is sent, so that siblings find it at once; its new lines are in
-// doubt until its first token, and leave with the last of the prompts that have them if no token comes. A line is found by its key among the four of its set; of these the one goes first that was used
-// longest ago. What a replica holds of all that it used is its PrefixHoldings' to say. The table has a fixed size,
-// about `bytes_per_replica` for each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping
-// a replica costs O(1).
+// doubt until its first token, and leave with the last of the prompts that have them if no token comes. A line is
+// found by its key among the four of its set; of these the one goes first that was used longest ago. What a replica
+// holds of all that it used is its PrefixHoldings' to say. The table has a fixed size, about `bytes_per_replica` for
+// each replica's place, and is made with the first prompt. Nothing sweeps it, and wiping a replica costs O(1).
 //
 // A prompt whose end is known from a request before has the tokens that its replica counted; in between, tokens are
 // spread over positions. An answer belongs to what its replica holds: the next turn of a conversation brings it along.

@@ -122,7 +122,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
   }
 }
 
-/// Whatever many clients send at a time and leave, in whatever order, is not there afterwards, and what was computed is.
+/// Of what many clients send at a time and leave, in whatever order, nothing is there afterwards.
 TEST_F(Prefixes, NothingStaysOfAnyNumberOfPromptsThatFail) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     std::mt19937_64 random(seed);
