@@ -1,12 +1,28 @@
 #include "proxy/exchange/queue_wait.hpp"
 
 #include <boost/asio/post.hpp>
+#include <chrono>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace weir::proxy::exchange {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+void deliver(const std::shared_ptr<Waiter>& waiter) noexcept {
+  for (;;) {
+    try {
+      return boost::asio::post(waiter->loop.context, [waiter] {
+        auto what = *std::exchange(waiter->granted, std::nullopt);
+        if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
+      });
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
 
 }  // namespace
 
@@ -75,11 +91,9 @@ void QueueWait::client_gone() {
 void GrantPoster::grant(std::vector<balancer::Granted> granted) noexcept {
   if (closed_.load(std::memory_order_acquire)) return;
   for (auto& [waiting, what] : granted) {
-    auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));
-    auto& loop = waiter->loop;
-    boost::asio::post(loop.context, [waiter = std::move(waiter), what = std::move(what)]() mutable {
-      if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
-    });
+    const auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));
+    waiter->granted = std::move(what);
+    deliver(waiter);
   }
 }
 

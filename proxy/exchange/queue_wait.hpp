@@ -26,6 +26,7 @@ class QueueWait;
 struct Waiter {
   Loop& loop;
   std::weak_ptr<QueueWait> wait{};  ///< The wait, while its request has it. Only the loop's thread uses it.
+  std::optional<std::variant<balancer::Lease, balancer::Refused>> granted{};  ///< On its way to the loop.
 };
 
 class QueueWait final : net::Timed, ClientWatch::Listener {
@@ -85,7 +86,7 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
 };
 
 /// Posts what pools grant to the loops on which the requests wait. Any thread may use it. It outlives the loops and the
-/// pools.
+/// pools. Without memory it tries every 10 ms, because a request whose grant is lost would wait for ever.
 class GrantPoster final : public balancer::GrantSink {
  public:
   void grant(std::vector<balancer::Granted> granted) noexcept override;
