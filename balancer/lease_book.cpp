@@ -86,19 +86,26 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
+  LedgerEntry entry;
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
-  if (shows) replica.rates.prompt_began(tickets_);
-  if (shows) pool_.split.begin_wait(tickets_, Split::number_of(*request.facts, request.lot), pool_.latest);
+  try {
+    if (shows) replica.rates.prompt_began(tickets_);
+    if (shows) pool_.split.begin_wait(tickets_, Split::number_of(*request.facts, request.lot), pool_.latest);
+    entry.prefix = note_sent(request, chosen, candidates);
+  } catch (...) {
+    replica.ledger.close(tickets_, true, shows ? output : 0, 0, pool_.latest);
+    replica.rates.prompt_ended(tickets_, pool_.latest);
+    pool_.split.end_wait(tickets_);
+    throw;
+  }
   ++pool_.in_flight;
 
-  LedgerEntry entry;
   entry.facts = std::move(request.facts);
   entry.streamed_tokens = &replica.ledger.streamed();
   entry.subject = replica.spec.subject;
   entry.ticket = tickets_;
   entry.key = replica.key;
   entry.prompt = request.prompt;
-  entry.prefix = note_sent(request, chosen, candidates);
   entry.since = pool_.latest;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);

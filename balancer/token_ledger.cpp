@@ -74,19 +74,17 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.longest_output = work.longest_output;
   entry.silent = !work.stream;
   entry.shows = work.stream;
-  if (entry.shows) {
-    begin_to_owe();
-    if (silent_ > 0) {
-      for (const auto& [older, other] : entries_)
-        if (other.silent) entry.silent_ahead += counted(other.work);
-    }
+  if (entry.shows && silent_ > 0) {
+    for (const auto& [older, other] : entries_)
+      if (other.silent) entry.silent_ahead += counted(other.work);
   }
   entry.work = static_cast<double>(entry.uncached);
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
   entry.in_flight_at_start = in_flight();
   entry.in_flight_seconds_at_start = prefill_seconds_ + decode_seconds_;
-  entries_.emplace(ticket, entry);
+  entries_.emplace(ticket, entry);  // Nothing has changed if it throws.
 
+  if (entry.shows) begin_to_owe();
   ++(entry.silent ? silent_ : pending_);
   prompts_ += work.prompt;
   prefill_left_ += work.uncached();

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <ostream>
 #include <random>
 #include <string>
 
+#include "tests/unit/proxy/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -115,6 +117,47 @@ INSTANTIATE_TEST_SUITE_P(, EveryCallFails,
                                          Setting{.piece = 37, .room = 41},
                                          Setting{.replicas = 2, .version = "1.0", .piece = 90, .room = 23}),
                          [](const auto& test) { return name_of(test.param); });
+
+#ifndef WEIR_SANITIZED
+/// Runs as a loop does, which goes on after an exception.
+template <class Work>
+void goes_on_with(const Work& work) {
+  for (int tries = 0; tries < 100; ++tries) {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  ADD_FAILURE() << "it throws for ever";
+}
+
+/// Each allocation fails once, while two clients have their requests served. (None waits in the queue.)
+TEST(EveryAllocationFails, AndBothClientsSeeAnEnd) {
+  for (const bool stream : {true, false}) {
+    bool failed = true;
+    for (std::size_t nth = 0; failed; ++nth) {
+      SCOPED_TRACE(testing::Message() << "allocation " << nth << (stream ? " of streams" : ""));
+      ScriptedProxy proxy;
+      const Setting setting{.stream = stream};
+      set_plans(proxy, setting);
+      const auto first = proxy.client(post(chat(stream)));
+      const auto second = proxy.client(post(chat(stream)));
+      no_memory::fail_at(nth);
+      goes_on_with([&] { proxy.run(); });
+      failed = no_memory::has_failed();
+      goes_on_with([&] { proxy.run(); });
+      // The scripts take memory, too. A replica that has not answered for want of it is given up.
+      const auto later = Clock::now() + std::chrono::hours(3);
+      proxy.tick(later);
+      static_cast<void>(proxy.snapshot->pools.front()->balancer->figures().load(later + std::chrono::seconds(2)));
+      for (const auto& client : {first, second}) expect_an_end(*client, setting);
+      proxy.expect_at_rest();
+      if (testing::Test::HasFailure()) return;
+      ASSERT_LT(nth, 10'000u);
+    }
+  }
+}
+#endif
 
 /// Everything happens at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
 TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
