@@ -228,6 +228,9 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
             if (below(2) == 0) replica.state->hung_at = now;
           }
           break;
+        case 6:
+          InABatch(proxy, [&] { proxy.report_all(); });
+          break;
         default:
           proxy.turn();
       }

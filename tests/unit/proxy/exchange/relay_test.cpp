@@ -6,10 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/socket.h>
 
 #include <functional>
-#include <utility>
 
 #include "proxy/exchange/shadows.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
@@ -164,29 +162,6 @@ TEST(RequestOut, AnsweredByHalfIsTakenBackByAResetAndItsConnectionIsNotUsedAgain
   proxy.hears(*client, post(chat(false)));
   EXPECT_EQ(proxy.connections[0].size(), 2u);
 }
-
-/// Does something as the handler of a socket's event in a batch of the loop's poller.
-class InABatch final : net::Watcher {
- public:
-  InABatch(ScriptedProxy& proxy, std::function<void()> work) : work_(std::move(work)) {
-    int fds[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    near_.reset(fds[0]);
-    far_.reset(fds[1]);
-    net::Poller::Registration registration(proxy.loop.poller, near_.get());
-    registration.attach(*this, 0);
-    proxy.loop.poller.start(proxy.loop.context);
-    while (work_) proxy.loop.context.poll();
-    proxy.loop.poller.stop();
-  }
-
- private:
-  void ready(std::uint32_t, std::uint32_t) override { std::exchange(work_, nullptr)(); }
-  void prefetch(std::uint32_t, int) const override {}
-
-  std::function<void()> work_;
-  net::UniqueFd near_, far_;
-};
 
 TEST(RequestOut, OfABatchGoesOutAtItsEnd) {
   ScriptedProxy proxy({says(whole_answer("200 OK", completion))});

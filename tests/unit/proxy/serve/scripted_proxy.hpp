@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "metrics/ticks.hpp"
@@ -118,6 +120,14 @@ class ScriptedProxy {
       any = loop.context.poll() > 0 || any;
     }
     return any;
+  }
+  /// Makes one report of each peer, and lets no handler of the context run between them.
+  void report_all() {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      act(i);
+      const auto peer = peers_[i].peer;
+      peer->report();
+    }
   }
   /// Plays the loop's tick at this moment, and what follows from it.
   void tick(metrics::Moment now) {
@@ -289,5 +299,28 @@ inline std::string health(const std::string& fields = "") {
 inline std::function<void(net::Peer&)> says(std::string bytes, std::size_t piece = net::Peer::any) {
   return [bytes = std::move(bytes), piece](net::Peer& peer) { peer.says(bytes, piece); };
 }
+
+/// Does something as the handler of a socket's event in a batch of the loop's poller.
+class InABatch final : net::Watcher {
+ public:
+  InABatch(ScriptedProxy& proxy, std::function<void()> work) : work_(std::move(work)) {
+    int fds[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    near_.reset(fds[0]);
+    far_.reset(fds[1]);
+    net::Poller::Registration registration(proxy.loop.poller, near_.get());
+    registration.attach(*this, 0);
+    proxy.loop.poller.start(proxy.loop.context);
+    while (work_) proxy.loop.context.poll();
+    proxy.loop.poller.stop();
+  }
+
+ private:
+  void ready(std::uint32_t, std::uint32_t) override { std::exchange(work_, nullptr)(); }
+  void prefetch(std::uint32_t, int) const override {}
+
+  std::function<void()> work_;
+  net::UniqueFd near_, far_;
+};
 
 }  // namespace weir::proxy::serve
