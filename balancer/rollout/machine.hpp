@@ -73,7 +73,7 @@ struct Tick {
   bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
   Drawn refusals{}, hangs{};
-  bool stays_unknown = false;  ///< The gate is unknown, and more requests do not change that.
+  bool stays_unknown = false;  ///< `gate` is unknown, and more requests do not change that.
 };
 
 /// The part of a rollout that outlasts weir.

@@ -128,7 +128,9 @@ std::string conclusion(const Verdict& verdict, bool held_back) {
            format(" if it stood alone (p = %.3f), but not among the metrics tested together (Holm)", verdict.p);
   }
   return "neither inside nor clearly beyond " + margin +
-         (verdict.worse_points ? format(", nor clearly below %.2f points", 100 * *verdict.worse_points) : "");
+         (verdict.worse_points && verdict.difference
+              ? format(", nor clearly below %.2f points", 100 * *verdict.worse_points)
+              : "");
 }
 
 std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparison) {
@@ -139,6 +141,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
       const auto& blocks = verdict.judged_blocks;
       const auto empty = std::ranges::find_if(blocks, [](double value) { return !std::isfinite(value); });
       if (!verdict.estimate) return "no request has a figure that can be compared";
+      const bool had_looks = comparison.look && comparison.look->number == 0 && !comparison.look->next_s;
+      if (had_looks) return "its blocks must be longer than those of any look that is left; declare a window";
       const auto window = comparison.judged(verdict);
       if (empty == blocks.end() || !window) return "its spread is not known, so there is no interval";
       const auto block = static_cast<std::size_t>(empty - blocks.begin());

@@ -158,7 +158,39 @@ TEST(History, GivesNothingBeforeTheFifthMinute) {
   const Verdict tpot = verdict_of(early.of(), Metric::tpot);
   EXPECT_FALSE(tpot.interval);
   EXPECT_TRUE(tpot.withheld);
-  EXPECT_EQ(tpot.needs_s, 300);
+  EXPECT_NEAR(*tpot.needs_s, 300, 2.5) << "of whose last seconds not all has ended";
+}
+
+/// A verdict says how long a window would do, and not that a longer one is too short.
+TEST(History, OfMinutesThatHaveNoPairsOrAreNotOverSaysHowLongAWindowWouldDo) {
+  Nights nights(5, 1.25);
+  const Comparison five = nights.of();
+  EXPECT_GT(five.window.seconds(), 275);
+  EXPECT_FALSE(verdict_of(five, Metric::tpot).interval);
+  EXPECT_NEAR(*verdict_of(five, Metric::tpot).needs_s, 300, 2.5);
+  // Of twenty minutes one has pairs in each five.
+  Nights thin(20, 1.25);
+  const auto is_left_out = [&](const samples::Sample& sample) {
+    return sample.shadow == thin.samples.names.of("fp8") && sample.received_us / minute % 5 != 0;
+  };
+  std::erase_if(thin.samples.each(), is_left_out);
+  const Comparison some = thin.of();
+  EXPECT_GT(some.window.seconds(), 900);
+  const Verdict& tpot = verdict_of(some, Metric::tpot);
+  EXPECT_FALSE(tpot.interval);
+  EXPECT_GT(*tpot.needs_s, some.window.seconds());
+  EXPECT_LT(*tpot.needs_s, some.window.seconds() + 2 * 60);
+}
+
+TEST(Looks, AreOverWhereBlocksMustBeLongerThanTheirs) {
+  TwinSamples samples;
+  for (int i = 0; i < 60 * 200; ++i) samples.shadow(samples.primary(5 * i * second));
+  for (samples::Sample& sample : samples.each()) sample.e2e = sample.lasted = 600;
+  const Comparison comparison = compare(samples, open_options_of(samples));
+  EXPECT_EQ(comparison.look->number, 0u);
+  EXPECT_EQ(comparison.look->next_s, std::nullopt);
+  EXPECT_EQ(comparison.needs_s, std::nullopt);
+  EXPECT_THAT(verdict_of(comparison, Metric::tpot).why, HasSubstr("than those of any look that is left; declare a window"));
 }
 
 TEST(History, OfLessThanEightHoursIsNone) {
