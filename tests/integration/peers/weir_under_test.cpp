@@ -76,7 +76,9 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   table("[server]", {{"listen", "[" + quoted(at_loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
   table("[metrics]", {{"listen", quoted(at_loopback(metrics_port))}}, settings.metrics);
   table("[admin]", {{"listen", "\"\""}}, settings.admin);
-  table("[log]", {{"requests", quoted(log.string())}}, settings.log);
+  // Weirs of other tests run beside this one. A name of its own holds one descriptor from the first look on.
+  const auto instance = "weir at port " + std::to_string(port);
+  table("[log]", {{"requests", quoted(log.string())}, {"instance", quoted(instance)}}, settings.log);
   table("[limits]", {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   table("[measure]", {}, settings.measure);
   table("[health]", {}, settings.health);

@@ -1,0 +1,172 @@
+// Which replica gets a prompt whose beginning some replicas have computed before.
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/balancer/pool_prefix/pool_prefix.hpp"
+
+namespace weir::balancer {
+namespace {
+
+/// Where nothing is shared, prefixes change no choice, whatever kappa is: two pools make the same decisions.
+TEST(PoolWithNothingToReuse, ChoosesAsOneThatKnowsOfNoPrefixes) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<ReplicaSpec> specs{replica("a"), replica("b", 2), replica("c"), replica("d", 0.5)};
+    specs[2].max_queued_tokens = 6000;
+    const auto plain = pool_of(specs, config::Policy::least_queued_tokens, seed);
+    const auto aware = pool_of(specs, config::Policy::least_queued_tokens, seed);
+    aware->set_prefix_aware(true, seed % 2 ? 3 : 1);
+    std::vector<std::pair<Lease, Lease>> leases;
+    double now = 1;
+    for (std::uint64_t step = 0; step < 2000; ++step) {
+      now += 0.001 * static_cast<double>(random() % 100);
+      if (leases.size() < 5 || (random() % 2 && leases.size() < 60)) {
+        const Tokens prompt = 1 + random() % 5000;
+        PlacementRequest placement{shared(prompt_of(prompt))};
+        Lease one = admitted(plain->offer(placement, at(now)));
+        placement.prefix = prefix_of(step, prompt);
+        Lease other = admitted(aware->offer(placement, at(now)));
+        ASSERT_EQ(one.replica(), other.replica()) << "seed " << seed << ", step " << step;
+        leases.emplace_back(std::move(one), std::move(other));
+        continue;
+      }
+      auto& [one, other] = leases[random() % leases.size()];
+      if (random() % 2) {
+        one.first_token(at(now));
+        other.first_token(at(now));
+        continue;
+      }
+      LeaseEnd end(random() % 10 ? EndCause::answered : EndCause::replica_failed);
+      end.prompt_tokens = one.prompt_estimate();
+      one.end(end, at(now));
+      other.end(end, at(now));
+      std::erase_if(leases, [](const auto& pair) { return !pair.first; });
+    }
+  }
+}
+
+TEST_F(PoolPrefix, TheNextTurnGoesToItsReplicaWhileThatHasLessToCompute) {
+  begin(3);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  EXPECT_EQ(serve(1, 2200, 2), home);
+  // Its replica has 1500 tokens before it, and only 200 of its own would be left to do there: the others have 2400.
+  std::vector<Lease> busy;
+  while (load(home, 3).prefill_left < 1500) busy.push_back(admitted(offer(100 + busy.size(), 500, 3)));
+  Lease next = admitted(offer(1, 2400, 3));
+  EXPECT_EQ(next.replica(), home);
+  ASSERT_TRUE(next.prefix_tokens());
+  EXPECT_EQ(next.prefix_tokens()->predicted, 2176u) << "The last 64 tokens before 2200 that have an anchor, and no end.";
+}
+
+TEST_F(PoolPrefix, AReplicaWithAnAncientBacklogIsLeftThoughItHoldsThePrompt) {
+  begin(2);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  const Serial other = pool->figures().key(1 - home).serial;
+  const std::vector<Serial> only_home{other};
+  Lease big = admitted(offer(50, 9000, 2, only_home));
+  ASSERT_EQ(big.replica(), home);
+  EXPECT_EQ(admitted(offer(1, 2200, 2)).replica(), 1 - home);
+}
+
+TEST_F(PoolPrefix, WorkThatIsDoneTwiceCostsKappa) {
+  for (const auto& [kappa, stays] : {std::pair(1.0, false), std::pair(3.0, true)}) {
+    specs.clear();
+    begin(2, kappa);
+    const ReplicaIndex home = serve(1, 2000, 1);
+    const std::vector<Serial> only_home{pool->figures().key(1 - home).serial};
+    Lease busy = admitted(offer(50, 3000, 2, only_home));
+    EXPECT_EQ(admitted(offer(1, 2064, 2)).replica() == home, stays) << kappa;
+  }
+}
+
+/// Two replicas of the same speed, of which one holds four tenths of each prompt and reports nothing of it.
+TEST_F(PoolPrefix, AReplicaIsNotTakenForAFastOneForWhatItDoesNotCompute) {
+  begin(2);
+  const std::vector<Serial> all{pool->figures().key(0).serial, pool->figures().key(1).serial};
+  double now = 1;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    for (const ReplicaIndex to : {0u, 1u}) {
+      PlacementRequest placement{shared(prompt_of(1000)), {&all[1 - to], 1}};
+      auto prefix = *prefix_of(500, 400);
+      prefix.anchors.push_back({10'000 + 2 * i + to, 1000});
+      if (to == 0) prefix.anchors.erase(prefix.anchors.begin(), prefix.anchors.end() - 1);
+      placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+      Lease lease = admitted(pool->offer(placement, at(now)));
+      ASSERT_EQ(lease.replica(), to);
+      now += 0.001 * static_cast<double>(1000 - lease.prefix_tokens()->predicted);
+      lease.first_token(at(now));
+      LeaseEnd end(EndCause::answered);
+      end.prompt_tokens = 1000;
+      lease.end(end, at(now += 0.01));
+    }
+  }
+  EXPECT_EQ(load(0, now).speed, 1);
+  EXPECT_EQ(load(1, now).speed, 1);
+}
+
+TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
+  specs = {replica("a"), replica("b")};
+  for (ReplicaSpec& spec : specs) spec.max_in_flight = 1;
+  begin(0);
+  Lease a = admitted(offer(10, 1000, 1)), b = admitted(offer(11, 1000, 1));
+  ASSERT_TRUE(std::holds_alternative<Waiting>(offer(1, 3000, 1, {}, named("waits"))));
+  const ReplicaIndex home = a.replica();
+  // Meanwhile a sibling of the same prompt has been on a's replica.
+  a.first_token(at(2));
+  a.end(LeaseEnd(EndCause::answered), at(2));
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "waits");
+  EXPECT_EQ(lease.replica(), home);
+  EXPECT_EQ(lease.prefix_tokens()->predicted, 0u);
+}
+
+TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWent) {
+  begin(4, {});
+  std::vector<Lease> siblings;
+  for (int i = 0; i < 8; ++i) {
+    PlacementRequest placement{shared(prompt_of(4000 + 64))};
+    auto prefix = *prefix_of(1, 4000);
+    prefix.anchors.push_back({777u + static_cast<std::uint64_t>(i), 4064});
+    placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+    siblings.push_back(admitted(pool->offer(placement, at(1))));
+  }
+  Tokens computed = 0;
+  for (ReplicaIndex i = 0; i < 4; ++i) computed += load(i, 1).prefill_left;
+  EXPECT_LE(computed, 4000u * 13 / 10 + 8 * 64) << "The prefix is computed at most 1.3 times.";
+}
+
+/// A beginning that all prompts have is computed on each replica once: else one of them would write all answers.
+TEST_F(PoolPrefix, AHotBeginningSpreadsOverAllReplicas) {
+  begin(4, {});
+  std::vector<std::size_t> requests(4);
+  std::vector<Lease> writing;
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    const double now = 1 + 0.1 * static_cast<double>(i);
+    PlacementRequest placement{shared(prompt_of(1100))};
+    auto prefix = *prefix_of(1, 1000);
+    prefix.anchors.push_back({1'000'000 + i, 1100});
+    placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+    writing.push_back(admitted(pool->offer(placement, at(now))));
+    ++requests[writing.back().replica()];
+    writing.back().first_token(at(now));
+    if (writing.size() > 20) writing.erase(writing.begin());
+  }
+  for (const std::size_t of_one : requests) EXPECT_GT(of_one, 60u);
+}
+
+TEST_F(PoolPrefix, OtherPoliciesDoNotLook) {
+  begin(2);
+  pool->set_policy(config::Policy::round_robin, 0.05);
+  serve(1, 2000, 1);
+  EXPECT_EQ(load(0, 2).prefix.looked_up + load(1, 2).prefix.looked_up, 0u);
+  pool->set_policy(config::Policy::least_queued_tokens, 0.05);
+  serve(1, 2000, 3);
+  EXPECT_EQ(load(0, 4).prefix.looked_up + load(1, 4).prefix.looked_up, 2000u);
+  pool->set_policy(config::Policy::round_robin, 0.05);
+  EXPECT_EQ(load(0, 5).prefix_held + load(1, 5).prefix_held, 0u) << "Who knows what they hold when it is asked again?";
+}
+
+}  // namespace
+}  // namespace weir::balancer

@@ -1,0 +1,74 @@
+// Two indexes, of which one may remember what it has looked up.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/unit/balancer/prefix/prefixes.hpp"
+
+namespace weir::balancer::prefix_index {
+namespace {
+
+/// A prompt that is looked up again is not looked for again, if nothing has changed. Beside the index that may remember
+/// stands one that gets another object each time.
+TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    std::mt19937_64 random(seed);
+    PrefixIndex one, other;
+    const auto both = [&](auto change) {
+      change(one);
+      change(other);
+    };
+    std::uint32_t serial = 0;
+    std::vector<std::unique_ptr<PromptPrefix>> kept;  // So that no address comes twice.
+    std::vector<PromptPrefix> prompts;
+    for (std::uint64_t i = 0; i < 4; ++i) prompts.push_back(prompt_of({1, i / 2, i, 7, 8, 9}));
+    for (ReplicaIndex i = 0; i < 2; ++i) both([&, key = ReplicaKey{i, ++serial}](auto& index) { index.place(key, 3000); });
+    PromptPrefix watched = prompts[0];
+    const auto look = [&](Tokens prompt) {
+      kept.push_back(std::make_unique<PromptPrefix>(watched));
+      one.look(watched, prompt);
+      other.look(*kept.back(), prompt);
+    };
+    for (int step = 0; step < 200; ++step) {
+      const auto replica = static_cast<ReplicaIndex>(random() % 2);
+      const auto which = random() % prompts.size();
+      const Tokens tokens = tokens_of(prompts[which]);
+      switch (random() % 9) {
+        case 0: both([&, key = ReplicaKey{replica, ++serial}](auto& index) { index.place(key, 3000); }); break;
+        case 1: both([&](auto& index) { index.wipe(replica, PrefixWipe::down); }); break;
+        case 2: both([&, more = random() % 5000 + 500](auto& index) { index.told(replica, more); }); break;
+        case 3: both([](auto& index) { index.forget_prompts(); }); break;
+        case 4: watched = prompts[which]; break;
+        default: {
+          std::vector<PrefixPrediction> sent;
+          both([&](auto& index) { sent.push_back(index.sent(prompts[which], replica, tokens)); });
+          look(tokens_of(watched));
+          const auto cached = random() % tokens;
+          if (random() % 3 == 0) {
+            one.failed(prompts[which], sent[0], replica);
+            other.failed(prompts[which], sent[1], replica);
+          } else if (random() % 2 == 0) {
+            one.answered(sent[0], replica, tokens, {.prompt = tokens * 3 / 4, .cached = cached, .output = 30});
+            other.answered(sent[1], replica, tokens, {.prompt = tokens * 3 / 4, .cached = cached, .output = 30});
+          }
+        }
+      }
+      for (const Tokens prompt : {tokens_of(watched), tokens_of(watched) / 2, tokens_of(watched)}) {
+        look(prompt);
+        for (ReplicaIndex i = 0; i < 2; ++i) {
+          ASSERT_EQ(one.found(i).held, other.found(i).held) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(one.found(i).remembered, other.found(i).remembered) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(one.found(i).answer, other.found(i).answer) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(one.uses(i), other.uses(i)) << "seed " << seed << ", step " << step;
+        }
+        ASSERT_EQ(one.refine(watched, prompt), other.refine(*kept.back(), prompt)) << "seed " << seed << ", step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer::prefix_index

@@ -1,0 +1,45 @@
+// Prompts that are paths in a tree, and the index of their beginnings.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "balancer/prefix/index.hpp"
+
+namespace weir::balancer::prefix_index {
+
+using metrics::wire::PromptPrefix;
+
+inline constexpr Tokens tokens_a_part = 64;
+
+/// A prompt is a path in a tree: each part's key depends on all before it. Positions are bytes, four a token.
+inline PromptPrefix prompt_of(const std::vector<std::uint64_t>& parts) {
+  PromptPrefix prefix;
+  std::uint64_t key = 0x9e3779b97f4a7c15u, position = 0;
+  for (const std::uint64_t part : parts) {
+    key = (key ^ part) * 0xff51afd7ed558ccdu;
+    key ^= key >> 32;
+    prefix.anchors.push_back({key | 1, position += 4 * tokens_a_part});
+  }
+  return prefix;
+}
+inline Tokens tokens_of(const PromptPrefix& prefix) { return prefix.length() / 4; }
+
+class Prefixes : public ::testing::Test {
+ protected:
+  void places(std::size_t replicas, Tokens capacity = 1'000'000) {
+    for (ReplicaIndex i = 0; i < replicas; ++i) index.place({i, i + 1u}, capacity);
+  }
+  PrefixPrediction send(const PromptPrefix& prefix, ReplicaIndex replica) {
+    return index.sent(prefix, replica, tokens_of(prefix));
+  }
+  Tokens held(const PromptPrefix& prefix, ReplicaIndex replica) {
+    index.look(prefix, tokens_of(prefix));
+    return index.found(replica).held;
+  }
+  PrefixIndex index;
+};
+
+}  // namespace weir::balancer::prefix_index

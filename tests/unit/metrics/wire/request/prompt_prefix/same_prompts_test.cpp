@@ -1,0 +1,129 @@
+// Which bodies have the same prompt, and which are kept apart.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/metrics/wire/request/prompt_prefix/anchors.hpp"
+
+namespace weir::metrics::wire::prompt_prefix {
+namespace {
+
+const char* const told =
+    R"("model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Aé\nb"}])";
+
+TEST(PromptPrefix, DoesNotDependOnWhatIsNotRendered) {
+  const auto body = [](const std::string& more) { return "{" + std::string(told) + more + "}"; };
+  const Anchors wanted = anchors(chat, body(""));
+  ASSERT_EQ(wanted.size(), 2U);
+  for (const std::string more :
+       {"", R"(,"temperature":0)", R"(,"stream":true,"n":3,"stop":["a"],"user":"u","metadata":{"a":"b"},"seed":7)",
+        R"(,"unknown":{"messages":[1]})", R"(,"tool_choice":"auto")", R"(,"tool_choice":"required")",
+        R"(,"tool_choice":"none","tool_choice":null)", R"(,"tool_choice":{"a":1},"tool_choice":"auto")",
+        R"(,"cache_salt":null,"tools":null)", R"(,"tools":[1],"tools":null)"})
+    EXPECT_EQ(anchors(chat, body(more)), wanted) << more;
+  for (const std::string& same : std::vector<std::string>{
+        R"({"messages":[{"content":"Be brief.","role":"system"},{"content":"A\u00e9\u000ab","role":"user"}],"model":"m"})",
+        R"( { "model" : "x" , "messages":[{"role":"user","content":"no"}] , )" + std::string(told) + " } ",
+        R"({"model":"m","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{}}]},
+           {"role":"user","content":[{"text":"Aé\nb","type":"text"}],"unknown":[]}]})"})
+    EXPECT_EQ(anchors(chat, same), wanted) << same;
+}
+
+TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
+  std::vector<std::string> bodies;
+  const auto also = [&](const std::string& more) { bodies.push_back("{" + std::string(told) + more + "}"); };
+  for (const std::string more :
+       {"", R"(,"model":"other")", R"(,"cache_salt":"")", R"(,"cache_salt":"a")", R"(,"extra_key":"a")",
+        R"(,"lora_path":"a")", R"(,"chat_template":"a")", R"(,"chat_template_kwargs":{"a":true})",
+        R"(,"chat_template_kwargs":{"a":false})", R"(,"chat_template_kwargs":{"a":"true"})",
+        R"(,"documents":["a","b"])", R"(,"documents":["b","a"])", R"(,"documents":["ab"])",
+        R"(,"documents":[["a"],"b"])", R"(,"documents":[{"a":"b"}])", R"(,"reasoning_effort":"low")",
+        R"(,"tools":["a"])", R"(,"tools":[1])", R"(,"tools":[1.0])", R"(,"tools":["1"])", R"(,"functions":["a"])",
+        R"(,"system":"a")", R"(,"add_special_tokens":false)", R"(,"tool_choice":"none")",
+        R"(,"tool_choice":{"type":"function","function":{"name":"f"}})",
+        R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"})
+    also(more);
+  std::set<std::uint64_t> keys;
+  std::size_t anchors_there = 0;
+  for (const auto& body : bodies) {
+    for (const std::uint64_t seed : {0U, 1U}) {
+      const Anchors all = anchors(chat, body, seed);
+      anchors_there += all.size();
+      keys.merge(keys_of(all));
+    }
+  }
+  EXPECT_EQ(anchors_there, bodies.size() * 4);
+  EXPECT_EQ(keys.size(), anchors_there);
+}
+
+TEST(PromptPrefix, KeepsListsOfMessagesApart) {
+  // Members of a list, as JSON. No two may end alike.
+  const std::vector<std::string> lists = {
+      R"({"content":"a"})",
+      R"({"content":"b"})",
+      R"({"role":"user","content":"a"})",
+      R"({"role":"users","content":"a"})",
+      R"({"name":"user","content":"a"})",
+      R"({"role":"user","name":"user","content":"a"})",
+      R"({"content":"a"},{})",
+      R"({},{"content":"a"})",
+      R"({"content":["a"]},{"content":"b"})",
+      R"({"content":["a","b"]})",
+      R"({"content":"ab"})",
+      R"({"content":["ab",""]})",
+      R"({"content":["","ab"]})",
+      R"({"content":"a","reasoning":"b"})",
+      R"({"reasoning":"b","content":"a"})",
+      R"({"reasoning_content":"b","content":"a"})",
+      R"({"reasoning":"a"})",
+      R"({"content":[{"text":"a","thinking":"b"}]})",
+      R"({"content":[{"text":"a"},{"thinking":"b"}]})",
+      R"({"content":[{"thinking":"b"},{"text":"a"}]})",
+      R"({"content":[{"type":"image_url","image_url":{"url":"a"}}]})",
+      R"({"content":[{"type":"image_url","image_url":{"url":"b"}}]})",
+      R"({"content":[{"type":"image_url","image_url":{"url":"a","detail":"low"}}]})",
+      R"({"content":[{"type":"input_image","image_url":"a"}]})",
+      R"({"content":[{"type":"image_url","image_url":{"url":"a"}},{"type":"image_url","image_url":{"url":"b"}}]})",
+      R"({"content":[{"type":"image_url","image_url":{"url":"b"}},{"type":"image_url","image_url":{"url":"a"}}]})",
+      R"({"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]})",
+      R"({"tool_calls":[{"function":{"name":"f{","arguments":"}"}}]})",
+      R"({"tool_calls":[{"function":{"name":"f"},"arguments":"{}"}]})",
+      R"({"tool_calls":[{"function":{"name":"f"}},{"arguments":"{}"}]})",
+      R"({"function_call":{"name":"f","arguments":"{}"}})",
+      R"({"tool_call_id":"a","content":"b"})",
+      R"({"tool_call_id":"b","content":"a"})",
+  };
+  std::map<std::uint64_t, std::string> ends;
+  for (const auto& list : lists) {
+    const Anchors all = anchors(chat, R"({"messages":[)" + list + "]}");
+    ASSERT_FALSE(all.empty()) << list;
+    const auto [there, is_new] = ends.emplace(all.back().second, list);
+    EXPECT_TRUE(is_new) << list << " and " << there->second;
+  }
+  // Anthropic's parts lie within parts.
+  ends.clear();
+  for (const std::string list : {
+           R"({"content":[{"content":["a","b"]}]})",
+           R"({"content":[{"content":["a"]},"b"]})",
+           R"({"content":["a",{"content":["b"]}]})",
+           R"({"content":["a","b"]})",
+           R"({"content":[{"content":[{"content":["a"]},"b"]}]})",
+           R"({"content":[{"content":[{"content":["a","b"]}]}]})",
+           R"({"content":[{"tool_use_id":"t","content":"a"},{"tool_use_id":"u","content":"b"}]})",
+           R"({"content":[{"tool_use_id":"u","content":"a"},{"tool_use_id":"t","content":"b"}]})",
+           R"({"content":[{"name":"f","input":{}},{"name":"g","input":{}}]})",
+           R"({"content":[{"name":"g","input":{}},{"name":"f","input":{}}]})",
+       }) {
+    const Anchors all = anchors(anthropic, R"({"messages":[)" + list + "]}");
+    ASSERT_FALSE(all.empty()) << list;
+    const auto [there, is_new] = ends.emplace(all.back().second, list);
+    EXPECT_TRUE(is_new) << list << " and " << there->second;
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire::prompt_prefix

@@ -1,0 +1,155 @@
+// A rollout of a fleet of two replicas, in made-up time, with its file in a directory of the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json.hpp>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "proxy/control/rollouts.hpp"
+
+namespace weir::proxy::control {
+
+class RolloutsOfAFleet : public ::testing::Test {
+ protected:
+  using Wish = Rollouts::Wish;
+
+  RolloutsOfAFleet() { std::filesystem::create_directories(path); }
+  ~RolloutsOfAFleet() override { std::filesystem::remove_all(path); }
+
+  config::Settings settings() const {
+    config::Settings all;
+    all.admin.state = path;
+    config::Pool pool;
+    pool.name = "chat";
+    for (const std::string name : {"old", "new"}) {
+      config::Replica replica;
+      replica.name = name;
+      replica.config = name;
+      replica.url = {"127.0.0.1", 8000, "/" + name, "127.0.0.1:8000"};
+      pool.replicas.push_back(replica);
+    }
+    all.pools = {pool};
+    all.slos = {{"fast", "chat", config::Seconds(1), {}, {}, {}}};
+    config::Rollout rollout;
+    rollout.name = "fp8";
+    rollout.pool = "chat";
+    rollout.candidate = "new";
+    rollout.slo = "fast";
+    rollout.steps = {
+        {false, 0.05, config::Seconds(60)}, {false, 0.5, config::Seconds(60)}, {false, 1, config::Seconds(0)}};
+    all.rollouts = {rollout};
+    return all;
+  }
+  void begin() {
+    rollouts.reset();
+    rollouts.emplace(context, fleet, history, slow, read_rollouts(path));
+    rollouts->adopt(now);
+    finish_writing(*rollouts);
+  }
+  void adopt(const config::Settings& wanted) {
+    fleet.adopt(wanted);
+    rollouts->adopt(now);
+    finish_writing(*rollouts);
+  }
+  /// Says what an operator wants. The answer comes later.
+  std::shared_ptr<std::optional<ApiAnswer>> wish(Wish wish, std::string_view body = {}) {
+    const auto answer = std::make_shared<std::optional<ApiAnswer>>();
+    rollouts->carry_out("fp8", wish, now, body,
+                        boost::asio::bind_executor(context.get_executor(), [answer](ApiAnswer got) { *answer = got; }));
+    return answer;
+  }
+  ApiAnswer answer_to(Wish wanted, std::string_view body = {}) {
+    const auto answer = wish(wanted, body);
+    finish_writing(*rollouts);
+    return answer->value();
+  }
+  unsigned ask(Wish wanted) { return answer_to(wanted).status; }
+  void finish_writing(const Rollouts& of) {
+    do {
+      context.restart();
+      context.run_for(std::chrono::milliseconds(1));
+    } while (of.is_writing());
+    let_happen();
+  }
+  void let_happen() {
+    context.restart();
+    context.poll();
+  }
+  void finish_slow_answers() {
+    for (; slow.under_way() > 0; context.restart()) context.run_for(std::chrono::milliseconds(1));
+  }
+  void tick() {
+    tick_while_writing();
+    finish_writing(*rollouts);
+  }
+  void tick_while_writing() {
+    now += std::chrono::seconds(1);
+    rollouts->tick(now);
+  }
+  std::optional<double> share() const { return fleet.snapshot()->pools[0]->balancer->split().share; }
+  std::string state() const {
+    return std::string(boost::json::parse(rollouts->list().body).at("rollouts").at(0).at("state").as_string());
+  }
+  void show(std::size_t replica, balancer::Sign sign, int times) {
+    const auto& pool = *fleet.snapshot()->pools[0];
+    for (int i = 0; i < times; ++i) pool.balancer->health().report(pool.replicas[replica]->key, sign, now);
+  }
+  std::uint64_t moves(std::string_view reason) const {
+    const auto all = rollouts->gauges();
+    for (const auto& [name, count] : all.at(0).moves)
+      if (name == reason) return count;
+    return 0;
+  }
+  /// A request of the pool ended, after this time to the first token.
+  void end_request(const std::string& config, std::chrono::milliseconds ttft,
+                   metrics::Outcome outcome = metrics::Outcome::ok) {
+    metrics::record::RequestRecord record;
+    record.pool = "chat";
+    record.replica = record.config = config;
+    record.facts.stream = true;
+    record.outcome = outcome;
+    record.received = now;
+    record.sent = now;
+    record.answer.first_token = now + ttft;
+    record.answer.end = now + ttft;
+    finished.put(std::move(record));
+  }
+
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("weir-rollouts-of-a-fleet-" + std::to_string(::getpid()));
+  boost::asio::io_context context{1};
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+  fleet::Fleet fleet{settings(), exposition, 1};
+  metrics::record::RequestLog log{"", "weir"};
+  metrics::record::FinishedRecords finished;
+  History history{log};
+  SlowAnswers slow{context};
+  std::optional<Rollouts> rollouts;
+  metrics::Moment now = std::chrono::steady_clock::now();
+};
+
+/// A directory in the place of the file beside it, so that it cannot be written, as on a full disk.
+class RolloutsOnAFullDisk : public RolloutsOfAFleet {
+ protected:
+  void fill_disk() const { std::filesystem::create_directories(path / "rollouts.json.new" / "full"); }
+  void make_room() const { std::filesystem::remove_all(path / "rollouts.json.new"); }
+  double share_after_restart() {
+    fleet::Fleet next(settings(), exposition, 2);
+    Rollouts again(context, next, history, slow, read_rollouts(path));
+    again.adopt(now);
+    finish_writing(again);
+    return *next.snapshot()->pools[0]->balancer->split().share;
+  }
+};
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,182 @@
+// What the file keeps of a rollout, and what happens where it cannot be written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+
+#include "tests/unit/proxy/control/rollouts/rollouts_of_a_fleet.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(RolloutsOfAFleet, TheFileKeepsTheStanding) {
+  begin();
+  ask(Wish::start);
+  ask(Wish::promote);
+  show(1, balancer::Sign::answered, 10);
+  for (int i = 0; i < 40; ++i) tick();
+  rollouts->end();
+  finish_writing(*rollouts);
+  EXPECT_EQ(ask(Wish::abort), 409u) << "it is left to the next weir";
+  const auto before = read_rollouts(path).rollouts.at("fp8");
+  EXPECT_EQ(before.standing.share, 0.5);
+  EXPECT_EQ(before.standing.in_step, 39);
+  EXPECT_EQ(before.standing.failures.candidate, 10u);
+  fleet::Fleet next(settings(), exposition, 2);
+  Rollouts again(context, next, history, slow, read_rollouts(path));
+  again.adopt(now);
+  finish_writing(again);
+  EXPECT_EQ(next.snapshot()->pools[0]->balancer->split().share, 0.5);
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8"), before);
+}
+
+/// An answer of the step before turns out to be a failure once another replica has answered better.
+TEST_F(RolloutsOfAFleet, AFailureThatIsKnownInTheNextStepDoesNoHarmToTheFile) {
+  begin();
+  ask(Wish::start);
+  tick();
+  show(1, balancer::Sign::client_error, 3);
+  show(0, balancer::Sign::client_error, 3);
+  tick();
+  ask(Wish::promote);
+  show(1, balancer::Sign::outdone, 3);
+  show(0, balancer::Sign::outdone, 3);
+  tick();
+  rollouts->end();
+  finish_writing(*rollouts);
+  const auto kept = read_rollouts(path).rollouts;
+  ASSERT_TRUE(kept.contains("fp8"));
+  EXPECT_EQ(kept.at("fp8").standing.share, 0.5);
+  EXPECT_EQ(kept.at("fp8").standing.failures, (balancer::rollout::Counts{3, 3, 3, 3}));
+}
+
+/// A weir that runs without the rollout forgets it, as a reload does.
+TEST_F(RolloutsOfAFleet, WithoutItInTheSettingsAStartForgetsIt) {
+  begin();
+  ask(Wish::start);
+  rollouts->end();
+  finish_writing(*rollouts);
+  auto without = settings();
+  without.rollouts.clear();
+  fleet::Fleet next(without, exposition, 2);
+  Rollouts again(context, next, history, slow, read_rollouts(path));
+  again.adopt(now);
+  finish_writing(again);
+  EXPECT_TRUE(read_rollouts(path).rollouts.empty());
+}
+
+TEST_F(RolloutsOfAFleet, WithoutItsFileNothingStartsAndWhatRunsCanEnd) {
+  begin();
+  ask(Wish::start);
+  std::filesystem::remove_all(path);
+  EXPECT_EQ(ask(Wish::promote), 503u);
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"state_error\":\"the state of rollouts cannot be kept in "));
+  EXPECT_EQ(ask(Wish::abort), 200u) << "whatever takes requests from a candidate is always possible";
+  EXPECT_EQ(share(), 0);
+}
+
+TEST_F(RolloutsOnAFullDisk, NothingMoreGoesToTheCandidateThanARestartWouldFind) {
+  begin();
+  ask(Wish::start);
+  fill_disk();
+  EXPECT_EQ(ask(Wish::promote), 503u);
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_EQ(share_after_restart(), 0.05);
+  make_room();
+  EXPECT_EQ(ask(Wish::promote), 200u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(share_after_restart(), 0.5);
+}
+
+TEST_F(RolloutsOnAFullDisk, AReturnIsNotDelayedAndARestartFindsIt) {
+  begin();
+  ask(Wish::start);
+  ask(Wish::promote);
+  tick();
+  fill_disk();
+  show(0, balancer::Sign::answered, 40);
+  show(1, balancer::Sign::failed, 40);
+  tick();
+  EXPECT_EQ(state(), "returned");
+  EXPECT_EQ(share(), 0);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("cannot be kept in "));
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8").standing.state, balancer::rollout::State::returned)
+      << "it was written over the old one";
+  EXPECT_EQ(share_after_restart(), 0);
+  make_room();
+  tick();
+  tick();
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"state_error\":null")) << "it is tried again each second";
+}
+
+TEST_F(RolloutsOnAFullDisk, APauseOutlastsARestart) {
+  begin();
+  ask(Wish::start);
+  fill_disk();
+  EXPECT_EQ(ask(Wish::pause), 200u);
+  EXPECT_EQ(read_rollouts(path).rollouts.at("fp8").standing.state, balancer::rollout::State::paused);
+  EXPECT_EQ(share_after_restart(), 0.05);
+}
+
+/// Anything in any order, on a disk that is full now and then: what the pool gives is never more than what a restart
+/// finds, and what takes from the candidate is done at once.
+TEST_F(RolloutsOnAFullDisk, TheShareIsNeverAboveThatOfTheFile) {
+  std::mt19937_64 random(25);
+  begin();
+  std::map<std::string, int> states;
+  for (int i = 0; i < 600; ++i) {
+    switch (random() % 10) {
+      case 0:
+        fill_disk();
+        break;
+      case 1:
+        make_room();
+        break;
+      case 2:
+      case 3:
+        ask(Wish::start);
+        break;
+      case 4:
+        ask(Wish::promote);
+        break;
+      case 5:
+        if (random() % 4 == 0) {
+          ask(Wish::abort);
+          ASSERT_EQ(share(), 0);
+        }
+        break;
+      case 6:
+        if (random() % 4 == 0) {
+          show(1, balancer::Sign::failed, 60);
+          show(0, balancer::Sign::answered, 60);
+        }
+        tick();
+        break;
+      case 7:
+        ask(Wish::pause);
+        break;
+      default:
+        tick();
+    }
+    ++states[state()];
+    const auto kept = read_rollouts(path).rollouts;
+    const auto found = kept.find("fp8");
+    ASSERT_LE(*share(), found == kept.end() ? 0 : found->second.standing.share) << i;
+    if (found != kept.end()) {
+      ASSERT_GE(*share(), found->second.standing.share) << "what was taken is not given back by a restart; " << i;
+      if (found->second.standing.state == balancer::rollout::State::live) {
+        ASSERT_EQ(state(), "live") << "what was stopped does not go on after a restart; " << i;
+      }
+    }
+  }
+  for (const auto* name : {"live", "paused", "done", "aborted", "returned"}) EXPECT_GT(states[name], 0) << name;
+}
+
+}  // namespace
+}  // namespace weir::proxy::control

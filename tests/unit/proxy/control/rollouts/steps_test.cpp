@@ -1,0 +1,129 @@
+// The steps of a rollout: what an operator asks for, what the pool gets, and what a reload changes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/bind_executor.hpp>
+#include <optional>
+#include <string_view>
+
+#include "tests/unit/proxy/control/rollouts/rollouts_of_a_fleet.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(RolloutsOfAFleet, ThePoolGetsTheShareOfTheStep) {
+  EXPECT_EQ(share(), 0) << "the fleet itself closes the candidate";
+  begin();
+  EXPECT_EQ(share(), 0);
+  EXPECT_EQ(ask(Wish::promote), 409u);
+  EXPECT_EQ(ask(Wish::start), 200u);
+  EXPECT_EQ(share(), 0.05);
+  EXPECT_EQ(ask(Wish::start), 409u);
+  EXPECT_EQ(ask(Wish::promote), 200u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(ask(Wish::pause), 200u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(ask(Wish::abort), 200u);
+  EXPECT_EQ(share(), 0);
+  unsigned status = 0;
+  rollouts->carry_out("fp9", Wish::start, now, "",
+                      boost::asio::bind_executor(context.get_executor(), [&](ApiAnswer got) { status = got.status; }));
+  let_happen();
+  EXPECT_EQ(status, 404u);
+}
+
+TEST_F(RolloutsOfAFleet, ReloadsKeepItEndItOrBeginAnother) {
+  begin();
+  ask(Wish::start);
+  auto other = settings();
+  other.limits.connect = config::Seconds(3);
+  adopt(other);
+  EXPECT_EQ(share(), 0.05);
+  other.rollouts[0].candidate = "old";
+  adopt(other);
+  EXPECT_EQ(share(), 0);
+  EXPECT_EQ(state(), "idle");
+  EXPECT_EQ(moves("settings"), 1u);
+  other.rollouts.clear();
+  adopt(other);
+  EXPECT_EQ(share(), std::nullopt);
+  EXPECT_TRUE(rollouts->gauges().empty());
+  EXPECT_TRUE(read_rollouts(path).rollouts.empty());
+  adopt(settings());
+  EXPECT_EQ(share(), 0) << "what was forgotten does not come back";
+  EXPECT_EQ(state(), "idle");
+}
+
+TEST_F(RolloutsOfAFleet, APromotionThatNamesWhereItStandsIsDoneOnce) {
+  begin();
+  ask(Wish::start);
+  const auto promote = [&](std::string_view body) { return answer_to(Wish::promote, body); };
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(promote(R"({"from":"5%"})").status, i == 0 ? 200u : 409u);
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_THAT(promote(R"({"from":"5%"})").body, HasSubstr("the rollout 'fp8' stands at 50%, and not at 5%"));
+  EXPECT_THAT(promote(R"({"to":"25%"})").body, HasSubstr("has no step 25%; its steps are 5%, 50%, 100%"));
+  EXPECT_EQ(promote(R"({"to":"50%"})").status, 409u);
+  for (const auto* wrong : {"[]", "{\"from\":5}", "{\"step\":\"5%\"}", "x"})
+    EXPECT_EQ(promote(wrong).status, 400u) << wrong;
+  EXPECT_EQ(share(), 0.5);
+  EXPECT_EQ(promote(R"({"from":"50%","to":"100%"})").status, 200u);
+  EXPECT_EQ(share(), 1);
+  ask(Wish::abort);
+  ask(Wish::start);
+  EXPECT_EQ(promote(R"({"to":"100%"})").status, 200u) << "a step may be left out";
+  EXPECT_EQ(share(), 1);
+}
+
+TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
+  auto mirrored = settings();
+  config::Shadow shadow;
+  shadow.name = "mirror";
+  shadow.of = "chat";
+  shadow.twin = "old";
+  shadow.replicas = {mirrored.pools[0].replicas[1]};
+  shadow.replicas[0].name = "copy";
+  mirrored.shadows = {shadow};
+  auto& rollout = mirrored.rollouts[0];
+  rollout.shadow = "mirror";
+  rollout.steps.insert(rollout.steps.begin(), {true, 0, config::Seconds(60)});
+  fleet.adopt(mirrored);
+  begin();
+  const auto is_on = [&] { return fleet.snapshot()->shadows.at(0)->state->on.load(); };
+  ask(Wish::start);
+  EXPECT_TRUE(is_on());
+  adopt(mirrored);
+  EXPECT_TRUE(is_on()) << "the shadow step goes on";
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on());
+  ask(Wish::abort);
+  EXPECT_FALSE(is_on());
+  fleet.snapshot()->shadows[0]->state->on = true;
+  mirrored.limits.connect = config::Seconds(3);
+  adopt(mirrored);
+  EXPECT_TRUE(is_on()) << "an operator switched it on";
+  ask(Wish::start);
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on());
+}
+
+TEST_F(RolloutsOfAFleet, AReloadAsksTheGateAnew) {
+  auto other = settings();
+  other.rollouts[0].unknown_limit = config::Seconds(1e6);
+  fleet.adopt(other);
+  begin();
+  ask(Wish::start);
+  for (int i = 0; i < 90; ++i) tick();
+  finish_slow_answers();
+  EXPECT_THAT(rollouts->list().body, testing::Not(HasSubstr("no comparison of this step has been made yet")));
+  adopt(other);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("no comparison of this step has been made yet"));
+  tick();
+  finish_slow_answers();
+  EXPECT_THAT(rollouts->list().body, testing::Not(HasSubstr("no comparison of this step has been made yet")))
+      << "at once, not after five seconds";
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
