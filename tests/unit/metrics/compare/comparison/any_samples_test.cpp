@@ -108,6 +108,8 @@ void check(const Verdict& verdict, const Comparison& comparison) {
   EXPECT_TRUE(verdict.withheld || comparison.state != State::too_few);
   EXPECT_TRUE(verdict.withheld || comparison.state != State::final || comparison.declared);
   EXPECT_TRUE(verdict.why.size() > 2 && verdict.why.back() == '.') << verdict.why;
+  const bool had_looks = verdict.looks > 1 && comparison.look && comparison.look->number > 0;
+  EXPECT_EQ(verdict.why.find(", look ") != std::string::npos, had_looks && verdict.estimate) << verdict.why;
   if (verdict.needs_s) EXPECT_GT(*verdict.needs_s, comparison.window.seconds()) << verdict.why;
   EXPECT_EQ(verdict.why.find("is too short") != std::string::npos, verdict.needs_s.has_value()) << verdict.why;
 }
