@@ -1,5 +1,6 @@
 #include "metrics/wire/dialects/request_members.hpp"
 
+#include <string_view>
 #include <vector>
 
 #include "metrics/wire/dialects/table.hpp"
@@ -36,9 +37,39 @@ constexpr RequestMember common[] = {
     {Place::root, "cache_prompt", Place::cache_prompt},            // llama.cpp's.
 };
 
+/// The engines render nothing of these, whatever the dialect, and many differ from request to request. A dialect that
+/// reads one has it in its own table. A name that is missing here costs prompts that differ in it their common prefix.
+constexpr std::string_view not_rendered[] = {
+    // OpenAI's and Anthropic's.
+    "best_of", "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_output_tokens",
+    "max_tokens", "metadata", "n", "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_retention",
+    "safety_identifier", "seed", "service_tier", "stop", "stop_sequences", "store", "stream_options", "temperature",
+    "top_k", "top_logprobs", "top_p", "user",
+    // vLLM's and Aphrodite's.
+    "allowed_token_ids", "bad_words", "early_stopping", "guided_choice", "guided_decoding_backend", "guided_grammar",
+    "guided_json", "guided_regex", "guided_whitespace_pattern", "ignore_eos", "include_stop_str_in_output",
+    "kv_transfer_params", "length_penalty", "logits_processors", "min_p", "min_tokens", "priority",
+    "repetition_penalty", "request_id", "return_token_ids", "return_tokens_as_token_ids", "skip_special_tokens",
+    "spaces_between_special_tokens", "stop_token_ids", "structured_outputs", "use_beam_search", "vllm_xargs",
+    // SGLang's.
+    "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels", "custom_logit_processor", "custom_params",
+    "data_parallel_rank", "ebnf", "log_metrics", "no_stop_trim", "regex", "return_hidden_states", "return_logprob",
+    "return_text_in_logprobs", "rid", "separate_reasoning", "stream_reasoning", "token_ids_logprob", "top_logprobs_num",
+    // llama.cpp's.
+    "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n", "dry_sequence_breakers",
+    "dynatemp_exponent", "dynatemp_range", "grammar", "id_slot", "min_keep", "mirostat", "mirostat_eta", "mirostat_tau",
+    "n_discard", "n_indent", "n_keep", "n_predict", "n_probs", "post_sampling_probs", "repeat_last_n", "repeat_penalty",
+    "response_fields", "return_progress", "return_tokens", "samplers", "t_max_predict_ms", "timings_per_token",
+    "typical_p", "xtc_probability", "xtc_threshold",
+    // Ollama's and KoboldCpp's.
+    "format", "genkey", "keep_alive", "max_length", "quiet", "rep_pen", "rep_pen_range", "rep_pen_slope",
+    "sampler_order", "sampler_seed", "stop_sequence", "tfs", "top_a", "trim_stop", "typical",
+};
+
 RequestMembers members_of(const Dialect& dialect) {
   std::vector<RequestMember> all(dialect.request_members.begin(), dialect.request_members.end());
   all.insert(all.end(), std::begin(common), std::end(common));
+  for (const auto name : not_rendered) all.push_back({Place::root, name, Place::ignored});
   return RequestMembers(std::move(all));
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace weir::metrics::wire {
 
@@ -30,7 +31,17 @@ void PrefixChain::begin_seed(const void* member, std::string_view name) {
   mark(name);
 }
 
+void PrefixChain::begin_unknown_seed(std::string_view name) {
+  end_seed();
+  in_chain_ = false;
+  seed_member_ = nullptr;
+  in_unknown_ = true;
+  seed_ = UniversalHash(key_);
+  mark(name);
+}
+
 void PrefixChain::end_seed() {
+  if (std::exchange(in_unknown_, false)) unknown_ += seed_.value();
   if (seed_member_ == nullptr) return;
   const SeedMember ended{seed_member_, seed_.value(), seed_bytes_};
   forget_seed(seed_member_);
@@ -125,6 +136,19 @@ void PrefixChain::begin_member(std::string_view name) {
   member_begun_ = true;
 }
 
+void PrefixChain::begin_message_data(std::string_view name) {
+  end_message_data();
+  in_data_ = in_message_data_ = true;
+  part_ = UniversalHash(key_);
+  mark(name);
+}
+
+void PrefixChain::end_message_data() {
+  if (!std::exchange(in_message_data_, false)) return;
+  in_data_ = false;
+  labels_ += part_.value();
+}
+
 void PrefixChain::begin_part() {
   in_data_ = false;
   data_ = 0;
@@ -201,6 +225,7 @@ void PrefixChain::add_label(std::string_view name, std::string_view piece, bool 
 }
 
 void PrefixChain::end_message() {
+  end_message_data();
   std::array<char, 3 + sizeof labels_> mark{'\xFF', 'm', '\xFE'};
   std::memcpy(mark.data() + 3, &labels_, sizeof labels_);
   hash().add({mark.data(), mark.size()});
@@ -222,7 +247,7 @@ std::shared_ptr<const PromptPrefix> PrefixChain::take(const UniversalHash& more)
 
   UniversalHash seed = more;
   seed.add(token_ids_ ? "i" : of_ == Of::text ? "t" : "m");
-  std::uint64_t sum = 0, base = 0;
+  std::uint64_t sum = unknown_, base = 0;
   for (const SeedMember& one : seed_members_) {
     sum += one.hash;
     base += one.bytes;

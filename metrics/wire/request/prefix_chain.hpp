@@ -10,8 +10,11 @@
 //   parts: a part of nothing but `text` is one field, as a `content` without parts is. Others have brackets, and each
 //     member of text begins with `+` and its name
 //   pictures, which stand for parts that are no text: a mark and a hash of their members
-//   its end: a mark, and the sum of the keyed hashes of its short members (`role`, `name`, ids), in whatever order
-//     they come
+//   its end: a mark, and the sum of the keyed hashes of its short members (`role`, `name`, ids) and of those that no
+//     dialect names, in whatever order they come
+//
+// A member that no dialect names may be rendered by a template, so two prompts with other such members have no common
+// beginning: weir may miss a cached prefix, but it does not take one for cached that is not.
 //
 // Numbers count as the nearest double and by their written length. The order of the members of a message counts, but
 // for the short ones; the order of the outermost members does not.
@@ -64,6 +67,11 @@ class PrefixChain {
   void begin_seed(const void* member, std::string_view name);
   /// The member is null, which is as if it were not there.
   void forget_seed(const void* member);
+  /// An outermost member begins that no dialect names. It is part of the seed and moves no position. All of one name
+  /// count.
+  void begin_unknown_seed(std::string_view name);
+  /// The unknown member that has begun is null.
+  void forget_unknown_seed() { in_unknown_ = false; }
 
   /// Text that is rendered.
   void add(std::string_view text);
@@ -78,6 +86,10 @@ class PrefixChain {
 
   // Messages and their parts.
   void begin_member(std::string_view name);
+  /// A member of a message begins that no dialect names.
+  void begin_message_data(std::string_view name);
+  /// Another member of the message begins.
+  void end_message_data();
   void begin_part();
   void begin_part_member(std::string_view name);
   /// A member of a part begins that is no text. It counts only if the part is a picture.
@@ -116,14 +128,15 @@ class PrefixChain {
   void end_seed();
 
   const UniversalKey& key_;
-  UniversalHash chain_, seed_, part_;  // The last is for a member of a part that is no text, and for a label.
+  UniversalHash chain_, seed_, part_;  // The last is for a label, and for a member that is no text.
   bool in_chain_ = false;
   bool in_data_ = false;
+  bool in_message_data_ = false;  // in_data_, and the member is the message's.
   bool label_begun_ = false;
   bool member_begun_ = false;  // The message has had a member of text.
   Part part_state_ = Part::empty;
   std::uint64_t data_ = 0;    // The sum of the hashes of the open part's members that are no text.
-  std::uint64_t labels_ = 0;  // The sum of the hashes of the open message's labels.
+  std::uint64_t labels_ = 0;  // The sum of the hashes of the open message's labels and unknown members.
 
   const void* chain_member_ = nullptr;
   Of of_ = Of::text;
@@ -136,6 +149,8 @@ class PrefixChain {
   std::uint64_t ends_ = 0;  // Counts the ends of messages.
   std::array<Anchor, last_ends> ring_;
 
+  bool in_unknown_ = false;  // An unknown outermost member is open.
+  std::uint64_t unknown_ = 0;  // The sum of the hashes of those that have ended.
   const void* seed_member_ = nullptr;
   std::uint64_t seed_bytes_ = 0;
   boost::container::small_vector<SeedMember, 8> seed_members_;

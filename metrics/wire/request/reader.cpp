@@ -8,6 +8,9 @@ namespace {
 
 constexpr std::size_t longest_role = 32;
 
+/// True if the member is in no table.
+bool is_unknown(const RequestMember& member) { return member.key.empty(); }
+
 }  // namespace
 
 void RequestReader::begin(Api api, std::string_view path, const ConversationKey* conversation_key,
@@ -30,9 +33,20 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) {
   };
   if (is_tree(in)) return of_tree(in);
   const RequestMember* const member = members_->find(in, key);
-  if (member != nullptr || in != Place::part || !prefix_ || key == "cache_control") return member;
-  prefix_->begin_part_data(key);
-  return of_tree(Place::data_tree);
+  if (member != nullptr || !prefix_ || key == "cache_control") return member;
+  switch (in) {
+    case Place::root:
+      prefix_->begin_unknown_seed(key);
+      return of_tree(Place::seed_tree);
+    case Place::message:
+      prefix_->begin_message_data(key);
+      return of_tree(Place::data_tree);
+    case Place::part:
+      prefix_->begin_part_data(key);
+      return of_tree(Place::data_tree);
+    default:
+      return nullptr;
+  }
 }
 
 void RequestReader::begin_member(Place in, const RequestMember& member) {
@@ -51,10 +65,12 @@ void RequestReader::begin_member(Place in, const RequestMember& member) {
 
 void RequestReader::begin_in_prefix(Place in, const RequestMember& member) {
   if (is_tree(in)) return prefix_->add_structure(":", 3);
+  if (is_unknown(member)) return;  // find() has begun it.
   if (member.place == Place::seed_tree || member.place == Place::tool_choice)
     return prefix_->begin_seed(&member, member.key);
   if (in == Place::part && member.place != Place::data_tree) return prefix_->begin_part_member(member.key);
   if (in != Place::message) return;
+  prefix_->end_message_data();
   if (member.place == Place::text || member.place == Place::content || member.place == Place::text_tree)
     prefix_->begin_member(member.key);
 }
@@ -445,7 +461,9 @@ void RequestReader::null() {
   if (is_tree(open_place()) || place == Place::data_tree || place == Place::text_tree) {
     prefix_->add_structure("n", 4);
   } else if (depth() == 1 || open_place() == Place::options) {
-    prefix_->forget_seed(&member());  // As if it were not there.
+    // As if it were not there.
+    if (is_unknown(member())) return prefix_->forget_unknown_seed();
+    prefix_->forget_seed(&member());
   }
 }
 

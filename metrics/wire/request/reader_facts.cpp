@@ -35,6 +35,7 @@ void RequestReader::tell_conversation(RequestFacts& facts) const {
 std::shared_ptr<const PromptPrefix> RequestReader::take_prefix(std::uint64_t seed) {
   if (!prefix_ || prefix_->chain_member() == nullptr) return nullptr;
   if (no_prefix_ || stored_context_) return nullptr;
+  if (model_.size() == longest_model) return nullptr;  // Other models may begin so, too.
   if (sources_[static_cast<std::size_t>(From::context)].token_ids > 0) return nullptr;
   const Dialect& dialect = dialect_of(api_by_members());
   const auto prompt = static_cast<const RequestMember*>(prefix_->chain_member())->from;

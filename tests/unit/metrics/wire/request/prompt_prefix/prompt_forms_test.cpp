@@ -96,6 +96,8 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {completions, R"({"prompt":"a","echo":true,"logprobs":1})"},
       {Api::llamacpp_completion, R"({"prompt":"a","cache_prompt":false})"},
       {tgi, R"({"inputs":"a","parameters":{"truncate":7}})"},
+      {tgi, R"({"inputs":"a","parameters":{"decoder_input_details":true}})"},
+      {chat, R"({"messages":[{"content":"a"}],"model":")" + std::string(longest_model, 'm') + "\"}"},
       {responses, R"({"input":"a","previous_response_id":"r"})"},
       {ollama_generate, R"({"prompt":"a","context":[1]})"},
       {sglang, R"({"text":"a","input_ids":[1]})"},
@@ -112,6 +114,8 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {chat, R"({"messages":[{"content":"a"}],"cache_prompt":true,"echo":true})"},
       {completions, R"({"prompt":"a","echo":false})"},
       {tgi, R"({"inputs":"a","parameters":{"truncate":null}})"},
+      {tgi, R"({"inputs":"a","parameters":{"decoder_input_details":false}})"},
+      {chat, R"({"messages":[{"content":"a"}],"model":")" + std::string(longest_model - 1, 'm') + "\"}"},
       {sglang, R"({"text":"a","return_logprob":true,"logprob_start_len":-1})"},
   };
   for (const auto& [api, body] : known) EXPECT_NE(prefix_of(api, {body}), nullptr) << body;

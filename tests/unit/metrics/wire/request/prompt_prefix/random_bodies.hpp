@@ -57,6 +57,15 @@ inline json::value random_tree(Random& random, int depth = 0) {
     }
   }
 }
+inline json::object in_any_order(Random& random, const json::object& object) {
+  std::vector<std::pair<json::string, json::value>> members;
+  for (const auto& [key, value] : object) members.emplace_back(key, value);
+  std::shuffle(members.begin(), members.end(), random);
+  json::object shuffled;
+  for (auto& [key, value] : members) shuffled[key] = std::move(value);
+  return shuffled;
+}
+
 inline json::value random_content(Random& random, Api api, int depth = 0);
 inline json::value random_part(Random& random, Api api, int depth) {
   json::object part;
@@ -117,7 +126,9 @@ inline json::value random_message(Random& random, Api api) {
   if (one_in(random, 6)) message["name"] = random_text(random, 20);
   if (one_in(random, 6)) message[api == responses ? "call_id" : "tool_call_id"] = random_text(random, 20);
   if (one_in(random, 9)) message["unknown"] = random_tree(random);
-  return message;
+  if (one_in(random, 9)) message["of_no_dialect"] = random_tree(random);
+  if (one_in(random, 9)) message["cache_control"] = random_tree(random);
+  return in_any_order(random, message);
 }
 inline json::object random_body(Random& random, Api api) {
   json::object body;
@@ -134,14 +145,12 @@ inline json::object random_body(Random& random, Api api) {
     list.push_back(one_in(random, 40) ? json::value(7) : random_message(random, api));
   body[messages] = list;
   if (api == responses && one_in(random, 5)) body[messages] = random_text(random, 2000);
-  if (one_in(random, 3)) body["temperature"] = 0.5;
+  for (const std::string_view name : not_rendered) {
+    if (one_in(random, 3)) body[name] = random_tree(random);
+  }
   if (one_in(random, 3)) body["unknown"] = random_tree(random);
-  std::vector<std::pair<json::string, json::value>> members;
-  for (const auto& [key, value] : body) members.emplace_back(key, value);
-  std::shuffle(members.begin(), members.end(), random);
-  json::object shuffled;
-  for (auto& [key, value] : members) shuffled[key] = std::move(value);
-  return shuffled;
+  if (one_in(random, 3)) body["of_no_dialect"] = random_tree(random);
+  return in_any_order(random, body);
 }
 
 /// Writes JSON with random blanks and escapes.
@@ -194,11 +203,12 @@ inline void write_json(Random& random, const json::value& value, std::string& to
   }
   write_blanks(random, to);
 }
-/// Members that come again later are void.
+/// Members that a dialect names are void if they come again later. Of others all count.
 inline std::string with_void_members(Random& random, const json::object& body, std::string text) {
   std::string first;
   for (const auto& [key, value] : body) {
-    if (one_in(random, 8))
+    const bool known = key != "unknown" && key != "of_no_dialect";
+    if (known && one_in(random, 8))
       first += json::serialize(json::string(key)) + ":" + json::serialize(random_tree(random)) + ",";
   }
   return text.insert(text.find('{') + 1, first);

@@ -25,6 +25,8 @@ struct Names {
       part_contents{}, part_trees{}, part_labels{};
 };
 
+/// Members of random bodies that no engine renders.
+inline const std::set<std::string_view> not_rendered{"temperature", "seed", "rid"};
 inline const std::set<std::string_view> common_seeds{
     "cache_salt", "extra_key",        "lora_path",          "lora",  "chat_template", "chat_template_kwargs",
     "documents",  "reasoning_effort", "add_special_tokens", "tools"};
@@ -212,7 +214,14 @@ inline void write_message(const Names& names, const json::object& message, Writt
       continue;
     }
     const bool content = names.contents.contains(name), tree = names.trees.contains(name);
-    if (!content && !tree && !names.texts.contains(name)) continue;
+    if (!content && !tree && !names.texts.contains(name)) {
+      if (name == "cache_control") continue;
+      Written side;
+      side.mark(name);
+      write_tree(value, side);
+      labels += hash_of(side.bytes);
+      continue;
+    }
     if (!first || name != "content") to.mark(name);
     first = false;
     if (content) write_content(names, value, to);
@@ -276,14 +285,16 @@ inline Anchors reference(Api api, std::string_view body, std::uint64_t caller = 
       for (const auto& message : value.get_array())
         if (message.is_object()) write_message(names, message.get_object(), prompt);
     }
-    const bool tree = names.seed_trees.contains(name), text = names.seed_texts.contains(name);
-    if ((!tree && !text) || value.is_null()) continue;
+    const bool text = names.seed_texts.contains(name), known = text || names.seed_trees.contains(name);
+    if (value.is_null() || name == "model" || names.chain.contains(name) || not_rendered.contains(name)) continue;
     Written seed{.seed = true};
     seed.mark(name);
-    if (tree) write_tree(value, seed);
-    if (text) write_content(names, value, seed);
+    if (text)
+      write_content(names, value, seed);
+    else
+      write_tree(value, seed);
     sum += hash_of(seed.bytes);
-    base += seed.position;
+    if (known) base += seed.position;
   }
   Written seed;
   seed.hide(model + "\xFE");

@@ -21,7 +21,7 @@ TEST(PromptPrefix, DoesNotDependOnWhatIsNotRendered) {
   ASSERT_EQ(wanted.size(), 2U);
   for (const std::string more :
        {"", R"(,"temperature":0)", R"(,"stream":true,"n":3,"stop":["a"],"user":"u","metadata":{"a":"b"},"seed":7)",
-        R"(,"unknown":{"messages":[1]})", R"(,"tool_choice":"auto")", R"(,"tool_choice":"required")",
+        R"(,"request_id":"a","kv_transfer_params":{"a":[1]},"bootstrap_room":7,"unknown":null)", R"(,"tool_choice":"auto")", R"(,"tool_choice":"required")",
         R"(,"tool_choice":"none","tool_choice":null)", R"(,"tool_choice":{"a":1},"tool_choice":"auto")",
         R"(,"cache_salt":null,"tools":null)", R"(,"tools":[1],"tools":null)"})
     EXPECT_EQ(anchors(chat, body(more)), wanted) << more;
@@ -29,7 +29,7 @@ TEST(PromptPrefix, DoesNotDependOnWhatIsNotRendered) {
         R"({"messages":[{"content":"Be brief.","role":"system"},{"content":"A\u00e9\u000ab","role":"user"}],"model":"m"})",
         R"( { "model" : "x" , "messages":[{"role":"user","content":"no"}] , )" + std::string(told) + " } ",
         R"({"model":"m","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{}}]},
-           {"role":"user","content":[{"text":"Aé\nb","type":"text"}],"unknown":[]}]})"})
+           {"role":"user","content":[{"text":"Aé\nb","type":"text"}],"cache_control":{}}]})"})
     EXPECT_EQ(anchors(chat, same), wanted) << same;
 }
 
@@ -42,6 +42,9 @@ TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
         R"(,"chat_template_kwargs":{"a":false})", R"(,"chat_template_kwargs":{"a":"true"})",
         R"(,"documents":["a","b"])", R"(,"documents":["b","a"])", R"(,"documents":["ab"])",
         R"(,"documents":[["a"],"b"])", R"(,"documents":[{"a":"b"}])", R"(,"reasoning_effort":"low")",
+        R"(,"unknown":"a")", R"(,"unknown":"b")", R"(,"unknown2":"a")", R"(,"unknown":"a","unknown2":"a")",
+        R"(,"unknown":{"messages":[1]})", R"(,"unknown":1)", R"(,"unknown":true)", R"(,"add_generation_prompt":false)",
+        R"(,"unknown":"a","unknown":"b","unknown2":null)", R"(,"audio_data":"a")",
         R"(,"tools":["a"])", R"(,"tools":[1])", R"(,"tools":[1.0])", R"(,"tools":["1"])", R"(,"functions":["a"])",
         R"(,"system":"a")", R"(,"add_special_tokens":false)", R"(,"tool_choice":"none")",
         R"(,"tool_choice":{"type":"function","function":{"name":"f"}})",
@@ -96,6 +99,13 @@ TEST(PromptPrefix, KeepsListsOfMessagesApart) {
       R"({"function_call":{"name":"f","arguments":"{}"}})",
       R"({"tool_call_id":"a","content":"b"})",
       R"({"tool_call_id":"b","content":"a"})",
+      R"({"unknown":"b","content":"a"})",
+      R"({"unknown":"a","content":"a"})",
+      R"({"unknown":["a"],"content":"a"})",
+      R"({"unknown":{"content":"a"},"content":"a"})",
+      R"({"unknown":1,"content":"a"})",
+      R"({"unknown":1,"unknown2":1,"content":"a"})",
+      R"({"unknown":{"unknown2":1},"content":"a"})",
   };
   std::map<std::uint64_t, std::string> ends;
   for (const auto& list : lists) {
