@@ -18,7 +18,9 @@ Moment at(double seconds) {
 }
 
 config::Rollout settings_of(std::mt19937_64& random) {
-  const auto one_of = [&](std::initializer_list<double> values) { return Seconds(values.begin()[random() % values.size()]); };
+  const auto one_of = [&](std::initializer_list<double> values) {
+    return Seconds(values.begin()[random() % values.size()]);
+  };
   config::Rollout settings;
   settings.name = "fp8";
   settings.pool = "chat";

@@ -203,7 +203,8 @@ TEST(Looks, AreOverWhereBlocksMustBeLongerThanTheirs) {
   EXPECT_EQ(comparison.look->number, 0u);
   EXPECT_EQ(comparison.look->next_s, std::nullopt);
   EXPECT_EQ(comparison.needs_s, std::nullopt);
-  EXPECT_THAT(verdict_of(comparison, Metric::tpot).why, HasSubstr("than those of any look that is left; declare a window"));
+  EXPECT_THAT(verdict_of(comparison, Metric::tpot).why,
+              HasSubstr("than those of any look that is left; declare a window"));
 }
 
 TEST(History, OfLessThanEightHoursIsNone) {
