@@ -177,7 +177,7 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   if (standing_.unknown >= settings_.unknown_limit.count())
     return hold(Reason::unknown, "the gate was unknown for " + seconds(standing_.unknown) + because);
   const bool stays_unknown = !tick.answers.empty() && settings_.answers == config::OtherAnswers::look;
-  if (word == Word::unknown && stays_unknown && standing_.in_step >= step().least.count())
+  if (tick.gate && word == Word::unknown && stays_unknown && standing_.in_step >= step().least.count())
     return hold(Reason::unknown, "the gate stays unknown however long the step lasts" + because);
   return std::nullopt;
 }
