@@ -295,7 +295,7 @@ Listed slo_listed(const Slo& slo) {
 }
 
 Listed rollout_listed(const Rollout& rollout) {
-  const auto& [name, pool, candidate, shadow, slo, steps, unknown_limit] = rollout;
+  const auto& [name, pool, candidate, shadow, slo, steps, unknown_limit, answers] = rollout;
   Listed listed{"rollout " + name, "", {}};
   listed.keys.push_back({"pool", text(pool)});
   listed.keys.push_back({"candidate", text(candidate)});
@@ -303,6 +303,7 @@ Listed rollout_listed(const Rollout& rollout) {
   listed.keys.push_back({"slo", text(slo)});
   listed.keys.push_back({"steps", list(steps, [](const Rollout::Step& step) { return to_text(step); })});
   listed.keys.push_back({"unknown_limit", text(unknown_limit)});
+  listed.keys.push_back({"answers", std::string(name_of(answers))});
   return listed;
 }
 

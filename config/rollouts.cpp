@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "config/nearest.hpp"
+#include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 #include "config/values.hpp"
 
@@ -89,6 +90,7 @@ class RolloutReading {
     read_slo(table, rollout);
     read_steps(table, rollout);
     table.read("unknown_limit", rollout.unknown_limit, &time);
+    table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words});
     if (settings_.admin.state.empty())
       table.blame_table("needs a place that outlasts a restart of weir; set [admin] state = \"/var/lib/weir\"");
     table.refuse_the_rest();

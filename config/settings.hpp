@@ -330,6 +330,13 @@ struct Shadow {
 };
 
 /// A candidate gets a growing share of a pool's requests, as long as its gate passes.
+/// What a rollout does where it is known that the candidate answers otherwise than the version in use.
+enum class OtherAnswers {
+  look,  ///< It pauses, and an operator looks at the answers.
+  same,  ///< The candidate has to answer the same: it goes back.
+  any,   ///< Answers do not count.
+};
+
 struct Rollout {
   struct Step {
     bool shadow = false;  ///< Requests are mirrored to the candidate, and `share` is 0.
@@ -345,6 +352,7 @@ struct Rollout {
   std::string slo;        ///< The [[slo]] whose misses count; "" means that the pool has none.
   std::vector<Step> steps;
   Seconds unknown_limit{10'800};  ///< A step whose gate stays unknown for so long pauses.
+  OtherAnswers answers = OtherAnswers::look;
   bool operator==(const Rollout&) const = default;
 };
 

@@ -62,7 +62,8 @@ Tick Follower::look(Pool& pool, std::span<const ReplicaKey> candidates, const En
   tick.now = now;
   tick.gate = gate_;
   tick.why = gate_why_;
-  tick.stays_unknown = gate_stays_unknown_;
+  tick.answers = gate_answers_;
+  tick.passes_but_for_answers = gate_passes_but_for_answers_;
   tick.failures = since(counted_, figures);
   tick.refusals = drawn_since(counted_, figures, &SideCounts::refused);
   tick.hangs = drawn_since(counted_, figures, &SideCounts::overdue);
@@ -82,7 +83,8 @@ void Follower::moved(Reason reason, const SplitFigures& split, Moment now) {
 void Follower::ask_anew(Moment next) {
   ++step_;
   gate_.reset();
-  gate_stays_unknown_ = false;
+  gate_answers_.clear();
+  gate_passes_but_for_answers_ = false;
   gate_why_ = no_comparison_yet;
   next_gate_ = next;
 }
@@ -101,7 +103,8 @@ void Follower::gate_said(std::uint64_t question, const metrics::compare::compari
   if (question != step_) return;
   gate_ = word_of(gate.word);
   gate_why_ = joined(gate_ == Word::worse ? gate.worse : gate.unknown);
-  gate_stays_unknown_ = gate.stays_unknown;
+  gate_answers_ = gate.answers;
+  gate_passes_but_for_answers_ = gate.but_for_answers == metrics::compare::comparison::Gate::pass;
 }
 
 /// Returns how long a stream may wait for its first token before it counts as one that hangs: ten times the p99 of the

@@ -75,7 +75,8 @@ class Follower {
   std::uint64_t step_ = 0;   ///< Grows with each step and reload.
   std::optional<Word> gate_{};
   std::string gate_why_;
-  bool gate_stays_unknown_ = false;
+  std::string gate_answers_;
+  bool gate_passes_but_for_answers_ = false;
   Moment next_gate_{};
   std::optional<config::Seconds> wait_{};
   Moment next_wait_{};

@@ -119,8 +119,10 @@ Move Machine::hold(Reason reason, const std::string& why) {
 }
 
 Word Machine::word_of(const Tick& tick) const {
+  if (tick.gate != Word::unknown) return tick.gate.value_or(Word::unknown);
+  if (settings_.answers == config::OtherAnswers::any && tick.passes_but_for_answers) return Word::pass;
   const bool enough = standing_.shadow_passed && standing_.failures.candidate >= least_requests;
-  return tick.gate == Word::unknown && is_live() && enough ? Word::pass : tick.gate.value_or(Word::unknown);
+  return is_live() && enough ? Word::pass : Word::unknown;
 }
 
 std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) const {
@@ -139,9 +141,13 @@ std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) co
   if (is_live() && is_sure(standing_.misses, "missed the objective '" + settings_.slo + "'")) return Reason::misses;
   if (is_live() && is_sure(standing_.refusals, refused)) return Reason::refusals;
   if (is_live() && is_sure(standing_.hangs, hung)) return Reason::hangs;
-  if (tick.gate != Word::worse) return std::nullopt;
-  why = "the candidate is worse: " + tick.why;
-  return Reason::worse;
+  if (tick.gate == Word::worse) {
+    why = "the candidate is worse: " + tick.why;
+    return Reason::worse;
+  }
+  if (settings_.answers != config::OtherAnswers::same || tick.answers.empty()) return std::nullopt;
+  why = "the candidate has to answer the same; " + tick.answers;
+  return Reason::answers;
 }
 
 std::optional<Move> Machine::tick(const Tick& tick) {
@@ -161,16 +167,17 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   standing_.in_step += passed;
   standing_.unknown = word == Word::unknown ? standing_.unknown + passed : 0;
   if (word == Word::pass && standing_.in_step >= step().least.count() && !tick.holds) {
-    const bool by_shadow = tick.gate == Word::unknown;
+    const auto why_passed = tick.gate == Word::pass       ? "the gate passed after "
+                            : tick.passes_but_for_answers ? "the gate passed but for the answers, which may differ, after "
+                                                          : "nothing is worse than in the shadow step, after ";
     if (step().shadow) standing_.shadow_passed = true;
-    return enter(standing_.step + 1, Reason::pass,
-                 (by_shadow ? "nothing is worse than in the shadow step, after " : "the gate passed after ") +
-                     seconds(standing_.in_step));
+    return enter(standing_.step + 1, Reason::pass, why_passed + seconds(standing_.in_step));
   }
   const auto because = tick.why.empty() ? "" : ": " + tick.why;
   if (standing_.unknown >= settings_.unknown_limit.count())
     return hold(Reason::unknown, "the gate was unknown for " + seconds(standing_.unknown) + because);
-  if (word == Word::unknown && tick.gate && tick.stays_unknown && standing_.in_step >= step().least.count())
+  const bool stays_unknown = !tick.answers.empty() && settings_.answers == config::OtherAnswers::look;
+  if (tick.gate && word == Word::unknown && stays_unknown && standing_.in_step >= step().least.count())
     return hold(Reason::unknown, "the gate stays unknown however long the step lasts" + because);
   return std::nullopt;
 }

@@ -6,9 +6,9 @@
 //
 // A step ends when it has lasted its least time and the gate passes, or by promote. Whatever is known to be worse sends
 // the rollout back at once, in a paused one, too: a verdict of the gate; failures, misses, refusals or hangs by their
-// evidence; or a candidate without a replica that takes requests. Then, and after abort, the share is 0. A step whose
-// gate is unknown for unknown_limit pauses, and after its least time if more requests would not make it known. A pause
-// keeps the share.
+// evidence; other answers, where they have to be the same; or a candidate without a replica that takes requests. Then,
+// and after abort, the share is 0. A step whose gate is unknown for unknown_limit pauses, and after its least time if
+// that is because answers differ. A pause keeps the share.
 #pragma once
 
 #include <array>
@@ -40,9 +40,10 @@ enum class Reason : std::uint8_t {
   pass,
   promote,
   pause,
-  unknown,  ///< The gate was unknown for unknown_limit, or stays unknown.
+  unknown,  ///< The gate was unknown for unknown_limit, or stays unknown because answers differ.
   resume,
   worse,     ///< The gate says that the candidate is worse.
+  answers,   ///< It answers otherwise, and has to answer the same.
   failures,  ///< Too many requests failed on the candidate.
   misses,    ///< Too many of its answers missed the objective.
   refusals,  ///< It refuses what the others take.
@@ -51,9 +52,10 @@ enum class Reason : std::uint8_t {
   abort,
   settings,  ///< A reload changed the steps or the candidate.
 };
-inline constexpr std::array<std::string_view, 14> reason_names{"start",   "pass",  "promote",  "pause",  "unknown",
-                                                               "resume",  "worse", "failures", "misses", "refusals",
-                                                               "hangs",   "out",   "abort",    "settings"};
+inline constexpr std::array<std::string_view, 15> reason_names{"start",    "pass",     "promote",  "pause", "unknown",
+                                                               "resume",   "worse",    "answers",  "failures", "misses",
+                                                               "refusals", "hangs",    "out",      "abort", "settings"};
+static_assert(reason_names.size() == static_cast<std::size_t>(Reason::settings) + 1);
 constexpr std::string_view name_of(Reason reason) { return reason_names[static_cast<std::size_t>(reason)]; }
 
 /// The gate's word, with the sentences that give its reasons.
@@ -73,7 +75,10 @@ struct Tick {
   bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
   Drawn refusals{}, hangs{};
-  bool stays_unknown = false;  ///< The gate is unknown, and more requests do not change that.
+  /// The gate's sentence about answers that differ; "" if they do not, or that is not known. More requests do not make
+  /// them alike.
+  std::string answers{};
+  bool passes_but_for_answers = false;  ///< The gate passes if answers do not count.
 };
 
 /// The part of a rollout that outlasts weir.

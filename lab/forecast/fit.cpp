@@ -253,8 +253,8 @@ std::vector<EngineFit> fit_engines(const ServedLog& log, std::uint32_t prefill_b
     of_all = fit(all);
     if (!of_all) {
       throw std::invalid_argument(
-          "the log's ttft_s and tpot_s do not determine what a step of the engines takes; a log with more streams of "
-          "different lengths does");
+          "the log's ttft_s and tpot_s do not determine what a step of the engines takes; a log with more streams, of "
+          "different lengths and several at a time, does");
     }
     per_token = of_all->prefill;
   }

@@ -55,7 +55,8 @@ std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::s
 
 double rate_of(std::span<const TracedRequest> requests) {
   const auto last = std::ranges::find_if(requests.rbegin(), requests.rend(), [](const auto& r) { return !r.parent; });
-  return static_cast<double>(requests.size() - 1) / (last->at - requests.front().at);
+  const double seconds = last->at - requests.front().at;
+  return seconds > 0 ? static_cast<double>(requests.size() - 1) / seconds : 1;
 }
 
 double capacity_of(std::span<const engine::EngineSettings> engines, std::span<const TracedRequest> requests) {

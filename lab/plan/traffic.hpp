@@ -63,7 +63,7 @@ std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::s
                                        double text_spread = usual_text_spread, bool in_order = false);
 
 /// Returns the requests per second in the trace's own time. Requests with a parent count with the first of their
-/// conversation.
+/// conversation. Returns 1 where all come at one moment, as in a trace of one conversation: no rate changes that.
 double rate_of(std::span<const TracedRequest> requests);
 
 /// Returns the requests per second that an engine answers while requests are always waiting. All are there at the

@@ -124,9 +124,9 @@ void Rollouts::switch_shadows(Running& one, bool mirrors, const fleet::Snapshot&
   const auto wall = std::chrono::system_clock::now();
   for (const auto& shadow : snapshot.shadows) {
     if (shadow->settings.name != one.machine().settings().shadow) continue;
-    // Once a rollout has ended, its shadow is the operator's.
-    if (!is_under_way(one.machine().standing().state) && one.switched == shadow->state) continue;
-    one.switched = shadow->state;
+    // Once a rollout has ended, its shadow is the operator's, also where a reload began it anew as it was.
+    const auto before = std::exchange(one.switched, shadow->state);
+    if (!is_under_way(one.machine().standing().state) && before && before->on == shadow->state->on) continue;
     switch_shadow(*shadow, mirrors, history_, wall);
     if (!mirrors) continue;
     for (const auto& control : snapshot.shadows) {

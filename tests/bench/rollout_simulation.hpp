@@ -57,6 +57,7 @@ struct RolloutOptions {
   double speed = 1.5;        ///< Of the GPUs.
   bool slo = false;          ///< An objective counts.
   bool shadow = true;        ///< The first step is that of a shadow.
+  config::OtherAnswers answers = config::OtherAnswers::look;
   double gate_every = 30;    ///< Seconds.
   double longest = 5 * 3600;  ///< Seconds, after which a rollout is given up.
 };
@@ -183,6 +184,7 @@ class RolloutRun final : lab::plan::Watcher {
     all.candidate = "new";
     all.shadow = "upgrade";
     if (options.slo) all.slo = "chat";
+    all.answers = options.answers;
     all.steps = {{true, 0, Seconds(1200)},     {false, 0.01, Seconds(600)}, {false, 0.05, Seconds(600)},
                  {false, 0.25, Seconds(1200)}, {false, 0.5, Seconds(1200)}, {false, 1, Seconds(0)}};
     if (options.shadow) return all;

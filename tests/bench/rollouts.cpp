@@ -91,6 +91,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace weir::bench;
   Options options;
+  bool same_answers = false;
   CommandLine line("bench_rollouts", "Rollouts in simulated time: the table of docs/benchmarks.md", options.trace);
   line.add("--rollouts", options.rollouts, "Rollouts of each candidate", 1, 10'000);
   line.add("--seed", options.first_seed, "Seed of the first rollout; the others follow");
@@ -103,6 +104,10 @@ int main(int argc, char** argv) {
   line.add("--speed", options.run.speed, "Speed of the GPUs", 0.1, 10.0);
   line.add("--gate-every", options.run.gate_every, "Seconds between two questions to the gate", 1.0, 600.0);
   line.add_flag("--slo", options.run.slo, "An objective counts: TTFT 1 s, TPOT 50 ms");
+  line.add_flag("--same-answers", same_answers, "A candidate that answers otherwise goes back");
   line.add_flag("--tell", options.tell, "Tell of each rollout on standard error");
-  return line.run(argc, argv, [&] { run(options); });
+  return line.run(argc, argv, [&] {
+    if (same_answers) options.run.answers = weir::config::OtherAnswers::same;
+    run(options);
+  });
 }

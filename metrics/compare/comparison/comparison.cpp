@@ -235,7 +235,7 @@ std::string shadow_label(std::string_view name, std::string_view shadow) {
 
 std::optional<statistics::Window> Comparison::judged(const Verdict& verdict) const {
   if (verdict.sequence) return held ? std::nullopt : std::optional(window);
-  if (!look || look->number == 0) return described();
+  if (verdict.looks == 1 || !look || look->number == 0) return described();
   return statistics::Window{window.from_us, window.from_us + static_cast<std::int64_t>(look->at_s * 1e6)};
 }
 

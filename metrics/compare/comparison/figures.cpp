@@ -186,7 +186,7 @@ class Estimating {
       if (is_share(verdict.metric)) verdict.difference = ratio.difference;
       set_figures(verdict, ratio);
     } else if ((judged.look || judged.ended) && !basis_.comparison.unfilled && !basis_.comparison.apart) {
-      verdict.needs_s = judged.needed_s;
+      needs(verdict, judged.needed_s);
     }
   }
 
@@ -210,10 +210,18 @@ class Estimating {
     if (tells) verdict.sequence = statistics::sequence_of(minutes, variance, own);
     if (verdict.sequence) {
       verdict.estimate = statistics::shown(verdict.sequence->mean);
-    } else {
-      verdict.effect.reset();
-      verdict.needs_s = tells ? 60 * static_cast<double>(statistics::least_minutes) : shortest_s;
+      return;
     }
+    verdict.effect.reset();
+    if (!tells) return needs(verdict, shortest_s);
+    // Five minutes with values, and as much behind them as is not over yet.
+    const std::size_t missing = statistics::least_minutes - statistics::known_minutes(minutes);
+    needs(verdict, 60 * static_cast<double>(minutes.size() + missing) + (window.seconds() - ended.seconds()));
+  }
+
+  /// Says how long a window would do. A window of that length that lacks something else is not too short.
+  void needs(Verdict& verdict, double seconds) const {
+    if (seconds > basis_.comparison.window.seconds()) verdict.needs_s = seconds;
   }
 
   const Basis& basis_;

@@ -63,16 +63,17 @@ GateResult gate_of(const Comparison& comparison, SplitFaults split) {
       add(result, name_of(verdict.metric), verdict.finding, guardrail, verdict.why);
     }
   }
-  const bool differs = comparison.sameness.word == pairs::Alike::differs;
-  if (differs)
-    result.unknown.push_back("answers: they differ, and no figure says whether they are as good. " +
-                             why(comparison.sameness, comparison));
   if (!result.worse.empty()) {
-    result.word = Gate::worse;
+    result.but_for_answers = Gate::worse;
   } else if (result.unknown.empty() && !comparison.verdicts.empty()) {
-    result.word = Gate::pass;
+    result.but_for_answers = Gate::pass;
   }
-  result.stays_unknown = differs && result.word == Gate::unknown;
+  result.word = result.but_for_answers;
+  if (comparison.sameness.word != pairs::Alike::differs) return result;
+  result.answers = "answers: they differ, and no figure says whether they are as good. " +
+                   why(comparison.sameness, comparison);
+  result.unknown.push_back(result.answers);
+  if (result.word == Gate::pass) result.word = Gate::unknown;
   return result;
 }
 

@@ -30,7 +30,9 @@ struct GateResult {
   /// A sentence for each metric that is worse, and for each guardrail that is not known; each begins with the metric's
   /// name and a colon. Both may be filled when the word is `worse`; both are empty when it is `pass`.
   std::vector<std::string> worse, unknown;
-  bool stays_unknown = false;  ///< However many requests follow: the answers differ.
+  /// The sentence about answers that differ, which is among `unknown`. "" if they do not, or that is not known.
+  std::string answers{};
+  Gate but_for_answers = Gate::unknown;  ///< The word if answers did not count.
 };
 
 /// Guardrails are failed requests, empty answers, answers cut by length and tool calls, missed objectives where there

@@ -117,9 +117,9 @@ std::string held_sentence(const Comparison& comparison) {
   std::string text = "Figures, tables and blocks are of the last " +
                      (minutes < 60 ? format("%ld min", minutes) : format("%ld h %ld min", minutes / 60, minutes % 60)) +
                      ", since " + time_of_day(held.from_us) +
-                     ": older requests are not held any more. Verdicts are of all since " +
+                     ": older requests are not held any more. Verdicts are of all that was kept since " +
                      time_of_day(comparison.window.from_us) + format(" (%.1f h)", comparison.window.seconds() / 3600) +
-                     ", faults and the answers of all since the first pair.";
+                     ", faults and the answers of what was kept since the first pair.";
   if (comparison.over)
     text +=
         " The week is full for which minutes are kept, so verdicts by a history stay as they are. Switch the shadow "

@@ -89,6 +89,11 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
   return figure + " of " + b + " is " + share + (less ? " below" : " above") + " that of " + a;
 }
 
+/// True if the verdict's figures are those of a look; without one, and with a history, they are of the whole window.
+bool is_of_look(const Verdict& verdict, const Comparison& comparison) {
+  return verdict.looks > 1 && comparison.look && comparison.look->number > 0;
+}
+
 /// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
 std::string extent(const Verdict& verdict, const Comparison& comparison) {
   std::string basis = format("ten blocks of %.0f s", comparison.described().block_s());
@@ -96,7 +101,7 @@ std::string extent(const Verdict& verdict, const Comparison& comparison) {
     basis = "by " + comparison.apart->control + ", ten blocks beside each";
   } else if (verdict.sequence) {
     basis = format("%.0f minutes, by a history of %.1f h", verdict.sequence->minutes, comparison.history->hours);
-  } else if (comparison.look && comparison.look->number > 0) {
+  } else if (is_of_look(verdict, comparison)) {
     basis = format("ten blocks of %.0f s, look %u of %zu", comparison.look->at_s / statistics::block_count,
                    comparison.look->number, look_seconds.size());
   }
@@ -128,7 +133,9 @@ std::string conclusion(const Verdict& verdict, bool held_back) {
            format(" if it stood alone (p = %.3f), but not among the metrics tested together (Holm)", verdict.p);
   }
   return "neither inside nor clearly beyond " + margin +
-         (verdict.worse_points ? format(", nor clearly below %.2f points", 100 * *verdict.worse_points) : "");
+         (verdict.worse_points && verdict.difference
+              ? format(", nor clearly below %.2f points", 100 * *verdict.worse_points)
+              : "");
 }
 
 std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparison) {
@@ -139,6 +146,9 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
       const auto& blocks = verdict.judged_blocks;
       const auto empty = std::ranges::find_if(blocks, [](double value) { return !std::isfinite(value); });
       if (!verdict.estimate) return "no request has a figure that can be compared";
+      const bool has_looks = verdict.looks > 1 && comparison.look;
+      if (has_looks && comparison.look->number == 0 && !comparison.look->next_s)
+        return "its blocks must be longer than those of any look that is left; declare a window";
       const auto window = comparison.judged(verdict);
       if (empty == blocks.end() || !window) return "its spread is not known, so there is no interval";
       const auto block = static_cast<std::size_t>(empty - blocks.begin());

@@ -124,10 +124,12 @@ void add_answers(Document& document, const Report& report) {
   document.table(std::move(table));
 }
 
-/// "20 %, or 0.2 points"
+/// "20 %, or 0.2 points"; "-" of a figure that is not asked.
 std::string worse_by(const comparison::Verdict& verdict) {
-  return format("%.3g %%", 100 * *verdict.worse_margin) +
-         (verdict.worse_points ? format(", or %.3g points", 100 * *verdict.worse_points) : "");
+  const std::string margin = verdict.worse_margin ? format("%.3g %%", 100 * *verdict.worse_margin) : "";
+  const std::string points = verdict.worse_points ? format("%.3g points", 100 * *verdict.worse_points) : "";
+  if (margin.empty() && points.empty()) return unknown_cell;
+  return margin + (margin.empty() || points.empty() ? "" : ", or ") + points;
 }
 
 /// Adds the sentence of each verdict.
@@ -138,7 +140,7 @@ void add_reasons(Document& document, const Report& report) {
   for (const auto& verdict : comparison.verdicts) {
     table.rows.push_back({std::string(comparison::word_for(verdict.metric)), std::string(name_of(verdict.metric)),
                           format("%.3g %%", 100 * verdict.margin),
-                          verdict.worse_margin ? worse_by(verdict) : unknown_cell,
+                          worse_by(verdict),
                           std::to_string(verdict.count)});
   }
   document.table(std::move(table));

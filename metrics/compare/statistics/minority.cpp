@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "metrics/compare/statistics/quantile.hpp"
@@ -38,6 +39,10 @@ Ratio minority(const SideValues& values, const Window& window, double factor) {
   result.b = pairs > 0 ? result.b / pairs : unknown;
   result.log = mean_of(result.blocks);
   result.estimate = estimate_of(result.blocks);
+  // Blocks without a minority do not vary, yet the next pair may be one of it, on either side.
+  if (result.estimate)
+    result.estimate->standard_error =
+        std::max(result.estimate->standard_error, std::numbers::sqrt2 * (most - least) / pairs);
   return result;
 }
 

@@ -38,12 +38,15 @@ struct LeastErrors {
   double log = 0, difference = 0;
 };
 
-/// Returns how far a one more on either side moves the figures of shares. Blocks without a one do not vary, yet the next
-/// request may be one: of n requests none says that at most 3 of n are (Hanley and Lippman-Hand, "If nothing goes
-/// wrong, is everything all right?", JAMA 249, 1983).
-LeastErrors one_more_on_either_side(const Total& a, const Total& b) {
+/// Returns the least errors of shares. Blocks without a one do not vary, yet the next request may be one.
+///
+/// - The logarithm: a one more on either side.
+/// - The difference: where n requests of the side with fewer have no one, its share is below -ln(level) / n, as 3 of n
+///   at 5 % (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983). That is t
+///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %.
+LeastErrors least_errors(const Total& a, const Total& b) {
   const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
-  return {std::hypot(growth(a), growth(b)), std::hypot(1 / a.count, 1 / b.count)};
+  return {std::hypot(growth(a), growth(b)), std::sqrt(8.0 / 3) / std::min(a.count, b.count)};
 }
 
 /// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
@@ -74,7 +77,7 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     return std::optional(Estimate{whole, std::max(spread->standard_error, least), spread->degrees});
   };
   LeastErrors least;
-  if (more > 0) least = one_more_on_either_side(with_more(a.whole, b.whole), with_more(b.whole, a.whole));
+  if (more > 0) least = least_errors(with_more(a.whole, b.whole), with_more(b.whole, a.whole));
   ratio.estimate = with_error(ratio.log, ratio.blocks, least.log);
   ratio.difference = with_error(difference, differences, least.difference);
   return ratio;

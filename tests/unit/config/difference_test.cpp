@@ -272,6 +272,7 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.rollouts[0].steps[0].share = 0.07, "rollout next: steps [5% 10m, 100%] -> [7% 10m, 100%]"),
     SAID((s.rollouts[0].steps[0] = {true, 0, Seconds(60)}), "rollout next: steps [5% 10m, 100%] -> [shadow 1m, 100%]"),
     SAID(s.rollouts[0].unknown_limit = Seconds(60), "rollout next: unknown_limit 10800 s -> 60 s"),
+    SAID(s.rollouts[0].answers = OtherAnswers::same, "rollout next: answers look -> same"),
     SAID(std::swap(s.slos[0], s.slos[1]), "the slos stand in another order")));
 // clang-format on
 

@@ -37,6 +37,8 @@ TEST(RolloutSettings, HaveTheUsualStepsWithAndWithoutAShadow) {
   EXPECT_EQ(steps_of(rollout(named)), "1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
   EXPECT_EQ(steps_of(rollout(named + "shadow = 'fp8'\n")), "shadow 20m, 1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
   EXPECT_EQ(rollout(named).unknown_limit, Seconds(10'800));
+  EXPECT_EQ(rollout(named).answers, OtherAnswers::look);
+  EXPECT_EQ(rollout(named + std::string("answers = 'any'\n")).answers, OtherAnswers::any);
 }
 
 TEST(RolloutSettings, TakeTheFirstObjectiveOfThePool) {

@@ -24,21 +24,29 @@ TEST(RolloutFollower, PassesOnThatTheGateStaysUnknownUntilAnotherStepOrGateIsAsk
   const Ended nothing{names, [](Moment) { return std::vector<const metrics::compare::samples::Sample*>(); }};
   double now = 1;
   const auto tick = [&] { return follower.look(*pool, {}, nothing, nullptr, at(now += 1)); };
-  const auto says = [&](bool stays_unknown) {
-    follower.gate_said(follower.gate_asked(at(now)), GateResult{Gate::unknown, {}, {"answers: they differ"}, stays_unknown});
+  const std::string differ = "answers: they differ";
+  const auto says = [&](const std::string& answers, Gate but_for_answers) {
+    follower.gate_said(follower.gate_asked(at(now)), {Gate::unknown, {}, {differ}, answers, but_for_answers});
   };
-  EXPECT_FALSE(tick().stays_unknown);
-  says(true);
-  EXPECT_TRUE(tick().stays_unknown);
-  EXPECT_EQ(tick().why, "answers: they differ");
-  says(false);
-  EXPECT_FALSE(tick().stays_unknown);
-  says(true);
+  const auto expect = [&](const std::string& answers, bool passes) {
+    const auto told = tick();
+    EXPECT_EQ(told.answers, answers);
+    EXPECT_EQ(told.passes_but_for_answers, passes);
+  };
+  expect("", false);
+  says(differ, Gate::unknown);
+  expect(differ, false);
+  EXPECT_EQ(tick().why, differ);
+  says(differ, Gate::pass);
+  expect(differ, true);
+  says("", Gate::unknown);
+  expect("", false);
+  says(differ, Gate::pass);
   const auto question = follower.gate_asked(at(now));
   follower.ask_anew(at(now));
-  EXPECT_FALSE(tick().stays_unknown);
-  follower.gate_said(question, GateResult{Gate::unknown, {}, {}, true});
-  EXPECT_FALSE(tick().stays_unknown) << "the answer is about another step";
+  expect("", false);
+  follower.gate_said(question, {Gate::unknown, {}, {}, differ, Gate::pass});
+  expect("", false);
 }
 
 }  // namespace

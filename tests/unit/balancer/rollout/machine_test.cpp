@@ -234,20 +234,62 @@ TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
   expect_move(tick(Word::unknown), Reason::unknown);
 }
 
-TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownPausesAfterTheLeastTime) {
-  const auto stays_unknown = [&](int seconds, std::optional<Word> gate = Word::unknown) {
+class RolloutMachineWhereAnswersDiffer : public RolloutMachine {
+ protected:
+  void begin_with(config::OtherAnswers answers) {
+    auto other = settings(true);
+    other.answers = answers;
+    machine = Machine(other);
+    expect_move(machine.start(), Reason::start);
+    tick(Word::unknown, 0);
+  }
+  std::optional<Move> differ(int seconds, bool passes = true, Word gate = Word::unknown) {
     std::optional<Move> move;
-    for (int i = 0; i < seconds && !move; ++i)
-      move = machine.tick({at(now += 1), gate, "answers: they differ", {}, {}, false, false, {}, {}, true});
+    for (int i = 0; i < seconds && !move; ++i) {
+      Tick tick{.now = at(now += 1), .gate = gate, .why = "answers: they differ"};
+      tick.answers = tick.why;
+      tick.passes_but_for_answers = passes;
+      move = machine.tick(tick);
+    }
     return move;
-  };
-  begin();
-  EXPECT_FALSE(stays_unknown(59));
-  EXPECT_FALSE(stays_unknown(10, std::nullopt)) << "while the gate does not count, for want of a disk";
-  expect_move(stays_unknown(1), Reason::unknown,
-              "shadow -> paused at shadow: the gate stays unknown however long the step lasts: answers: they differ");
-  expect_move(machine.promote(), Reason::promote);
-  EXPECT_FALSE(tick(Word::unknown, 200)) << "of this step's answers nothing is known";
+  }
+};
+
+TEST_F(RolloutMachineWhereAnswersDiffer, ItPausesAfterTheLeastTime) {
+  for (const bool passes : {false, true}) {
+    begin_with(config::OtherAnswers::look);
+    EXPECT_FALSE(differ(59, passes));
+    expect_move(differ(1, passes), Reason::unknown,
+                "shadow -> paused at shadow: the gate stays unknown however long the step lasts: answers: they differ");
+    expect_move(machine.promote(), Reason::promote);
+    EXPECT_FALSE(tick(Word::unknown, 200)) << "of this step's answers nothing is known";
+  }
+}
+
+TEST_F(RolloutMachineWhereAnswersDiffer, ItGoesBackAtOnceIfTheyHaveToBeTheSame) {
+  begin_with(config::OtherAnswers::same);
+  EXPECT_FALSE(tick(Word::unknown, 30)) << "nothing is known of them yet";
+  expect_move(differ(1, false), Reason::answers,
+              "shadow -> returned: the candidate has to answer the same; answers: they differ");
+  begin_with(config::OtherAnswers::same);
+  expect_move(machine.pause(), Reason::pause);
+  expect_move(differ(1), Reason::answers);
+  begin_with(config::OtherAnswers::same);
+  expect_move(differ(1, false, Word::worse), Reason::worse);
+}
+
+TEST_F(RolloutMachineWhereAnswersDiffer, ItGoesOnIfTheyDoNotCount) {
+  begin_with(config::OtherAnswers::any);
+  EXPECT_FALSE(differ(200, false)) << "the gate is unknown for other reasons, too";
+  expect_move(differ(1), Reason::pass, "the gate passed but for the answers, which may differ, after 201s");
+  begin_with(config::OtherAnswers::any);
+  EXPECT_FALSE(differ(59)) << "a step has its least time";
+  expect_move(differ(1), Reason::pass);
+  expect_move(machine.pause(), Reason::pause);
+  begin_with(config::OtherAnswers::any);
+  expect_move(differ(1, false, Word::worse), Reason::worse);
+  begin_with(config::OtherAnswers::any);
+  expect_move(differ(1000, false), Reason::unknown, "the gate was unknown for 5m");
 }
 
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
@@ -438,7 +480,9 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
   std::array<int, reason_names.size()> seen{};
   for (int run = 0; run < 300; ++run) {
-    Machine machine(settings(below(2) == 0));
+    auto drawn_settings = settings(below(2) == 0);
+    drawn_settings.answers = static_cast<config::OtherAnswers>(below(3));
+    Machine machine(drawn_settings);
     double now = 0;
     for (int i = 0; i < 400; ++i) {
       const double before = machine.share();
@@ -489,8 +533,14 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
           const auto drawn = [&] { return Drawn{below(80) == 0 ? below(20) : 0, below(3)}; };
           const auto refusals = drawn(), hangs = drawn();
           const bool holds = below(5) == 0;
-          move = machine.tick({at(now), gate, "", failures, misses, below(80) == 0, holds, refusals, hangs});
+          const std::string answers = below(60) == 0 ? "answers: they differ" : "";
+          const bool passes = gate == Word::pass || (gate == Word::unknown && !answers.empty() && below(2) == 0);
+          move = machine.tick(
+              {at(now), gate, answers, failures, misses, below(80) == 0, holds, refusals, hangs, answers, passes});
           if (holds && move) EXPECT_NE(move->reason, Reason::pass);
+          if (move && move->reason == Reason::answers) {
+            ASSERT_TRUE(!answers.empty() && machine.settings().answers == config::OtherAnswers::same);
+          }
         }
       }
       const auto& standing = machine.standing();

@@ -64,10 +64,21 @@ class AnySamples {
     options.min_block_s = one_of({0.0, 0.0, 1.0, 60.0});
     options.warm_up.seconds = one_of({0.0, 0.0, 600.0});
     options.resamples = 5;
+    if (random_() % 3 == 0) options.histories = {history()};
     return options;
   }
 
  private:
+  /// Ten hours of one configuration.
+  History history() {
+    History history;
+    for (const auto metric : metrics_of_minutes) {
+      auto& series = history.minutes[static_cast<std::size_t>(metric)];
+      series = {statistics::Minutes(600)};
+      for (double& minute : series.front()) minute = static_cast<double>(random_() % 1000) * 1e-4;
+    }
+    return history;
+  }
   template <class Value>
   Value one_of(std::initializer_list<Value> values) {
     return values.begin()[random_() % values.size()];
@@ -97,6 +108,10 @@ void check(const Verdict& verdict, const Comparison& comparison) {
   EXPECT_TRUE(verdict.withheld || comparison.state != State::too_few);
   EXPECT_TRUE(verdict.withheld || comparison.state != State::final || comparison.declared);
   EXPECT_TRUE(verdict.why.size() > 2 && verdict.why.back() == '.') << verdict.why;
+  const bool had_looks = verdict.looks > 1 && comparison.look && comparison.look->number > 0;
+  EXPECT_EQ(verdict.why.find(", look ") != std::string::npos, had_looks && verdict.estimate) << verdict.why;
+  if (verdict.needs_s) EXPECT_GT(*verdict.needs_s, comparison.window.seconds()) << verdict.why;
+  EXPECT_EQ(verdict.why.find("is too short") != std::string::npos, verdict.needs_s.has_value()) << verdict.why;
 }
 
 TEST(AnySamples, GiveAComparisonThatAgreesWithItself) {

@@ -119,16 +119,21 @@ TEST(Gate, DoesNotPassIfAnswersDiffer) {
   for (const auto alike : {pairs::Alike::same, pairs::Alike::unknown}) {
     comparison.sameness.word = alike;
     EXPECT_EQ(gate_of(comparison).word, Gate::pass);
-    EXPECT_FALSE(gate_of(comparison).stays_unknown);
+    EXPECT_EQ(gate_of(comparison).answers, "");
   }
   comparison.sameness.word = pairs::Alike::differs;
   const GateResult result = gate_of(comparison);
   EXPECT_EQ(result.word, Gate::unknown);
-  EXPECT_TRUE(result.stays_unknown);
-  EXPECT_THAT(result.unknown, ElementsAre(StartsWith("answers: they differ")));
-  comparison.verdicts[0].finding = Finding::worse;
-  EXPECT_EQ(gate_of(comparison).word, Gate::worse);
-  EXPECT_FALSE(gate_of(comparison).stays_unknown);
+  EXPECT_EQ(result.but_for_answers, Gate::pass);
+  EXPECT_THAT(result.answers, StartsWith("answers: they differ"));
+  EXPECT_THAT(result.unknown, ElementsAre(result.answers));
+  for (const auto finding : {Finding::inconclusive, Finding::worse}) {
+    comparison.verdicts[0].finding = finding;
+    const GateResult other = gate_of(comparison);
+    EXPECT_EQ(other.word, finding == Finding::worse ? Gate::worse : Gate::unknown);
+    EXPECT_EQ(other.but_for_answers, other.word);
+    EXPECT_EQ(other.answers, result.answers);
+  }
 }
 
 TEST(Gate, DoesNotPassOnNothing) {

@@ -84,6 +84,18 @@ TEST(Looks, ABlockWithoutRequestsIsOneOfTheLook) {
   EXPECT_THAT(verdict.why, HasSubstr("block 3 (00:04:00) has no value"));
 }
 
+TEST(Looks, ADeclaredWindowWithoutPairsIsNotTooShort) {
+  TwinSamples samples = pairs_for(30, 1);
+  for (int i = 0; i < 12 * 30; ++i) samples.primary((5 * i + 1800) * second);
+  Options options = open_options_of(samples);
+  options.from_us = 31 * minute;
+  options.to_us = 59 * minute;
+  const Comparison comparison = compare(samples, options);
+  EXPECT_EQ(comparison.state, State::too_few);
+  EXPECT_EQ(comparison.needs_s, std::nullopt);
+  EXPECT_THAT(verdict_of(comparison, Metric::tpot).why, HasSubstr("no request has a figure that can be compared"));
+}
+
 TEST(Looks, HaveWiderLimitsThanADeclaredWindow) {
   TwinSamples samples = pairs_for(20, 1.03);
   Options options = open_options_of(samples);
@@ -158,7 +170,41 @@ TEST(History, GivesNothingBeforeTheFifthMinute) {
   const Verdict tpot = verdict_of(early.of(), Metric::tpot);
   EXPECT_FALSE(tpot.interval);
   EXPECT_TRUE(tpot.withheld);
-  EXPECT_EQ(tpot.needs_s, 300);
+  EXPECT_NEAR(tpot.needs_s.value_or(0), 300, 2.5) << "of whose last seconds not all has ended";
+}
+
+/// A verdict says how long a window would do, and not that a longer one is too short.
+TEST(History, OfMinutesThatHaveNoPairsOrAreNotOverSaysHowLongAWindowWouldDo) {
+  Nights nights(5, 1.25);
+  const Comparison five = nights.of();
+  EXPECT_GT(five.window.seconds(), 275);
+  EXPECT_FALSE(verdict_of(five, Metric::tpot).interval);
+  EXPECT_NEAR(verdict_of(five, Metric::tpot).needs_s.value_or(0), 300, 2.5);
+  // Of the last twenty minutes one has requests in each five.
+  Nights thin(20, 1.25);
+  const auto is_left_out = [&](const samples::Sample& sample) {
+    const std::int64_t at = sample.received_us / minute;
+    return at >= 9 * 60 - 20 && at % 5 != 0;
+  };
+  std::erase_if(thin.samples.each(), is_left_out);
+  const Comparison some = thin.of();
+  EXPECT_GT(some.window.seconds(), 900);
+  const Verdict& tpot = verdict_of(some, Metric::tpot);
+  EXPECT_FALSE(tpot.interval);
+  EXPECT_GT(tpot.needs_s.value_or(0), some.window.seconds());
+  EXPECT_LT(tpot.needs_s.value_or(0), some.window.seconds() + 2 * 60);
+}
+
+TEST(Looks, AreOverWhereBlocksMustBeLongerThanTheirs) {
+  TwinSamples samples;
+  for (int i = 0; i < 60 * 200; ++i) samples.shadow(samples.primary(5 * i * second));
+  for (samples::Sample& sample : samples.each()) sample.e2e = sample.lasted = 600;
+  const Comparison comparison = compare(samples, open_options_of(samples));
+  EXPECT_EQ(comparison.look->number, 0u);
+  EXPECT_EQ(comparison.look->next_s, std::nullopt);
+  EXPECT_EQ(comparison.needs_s, std::nullopt);
+  EXPECT_THAT(verdict_of(comparison, Metric::tpot).why,
+              HasSubstr("than those of any look that is left; declare a window"));
 }
 
 TEST(History, OfLessThanEightHoursIsNone) {

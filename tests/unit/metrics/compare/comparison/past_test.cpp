@@ -408,7 +408,7 @@ TEST(Past, BeginsWithTheWindowAndKeepsMinutes) {
   EXPECT_LT(comparison.held->seconds(), 40 * 60);
   const std::string said = sentence_of(comparison, "held");
   EXPECT_THAT(said, testing::MatchesRegex("Figures, tables and blocks are of the last [0-9]+ min, since 06:.*Verdicts "
-                                          "are of all since 00:10:.*"));
+                                          "are of all that was kept since 00:10:.*"));
   EXPECT_THAT(said, testing::Not(HasSubstr("week")));
   EXPECT_FALSE(has_note(ring.of_all(), "held"));
 }

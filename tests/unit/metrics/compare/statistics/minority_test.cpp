@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 
 namespace weir::metrics::compare::statistics {
 namespace {
@@ -115,6 +116,27 @@ TEST(Minority, IsTheShareOfSlowPairsTimesHowFarTheyAreBeyondTheFactor) {
     EXPECT_NEAR(found.b, share_b, 1e-9);
     EXPECT_EQ(found.a, 0);
   }
+}
+
+/// Ten pairs of which none is slow on either side were taken for proof that no minority is.
+TEST(Minority, OfNoPairIsNotKnownBeforeAPairMoreWouldNotMatter) {
+  for (const double factor : {1.2, 1.5}) {
+    const double moves = std::log(10 / factor) / 1000;
+    EXPECT_NEAR(slow_pairs(0, 1, factor).estimate->standard_error, std::hypot(moves, moves), 1e-12);
+    EXPECT_GE(slow_pairs(2, 10, factor).estimate->standard_error, std::hypot(moves, moves) - 1e-12);
+  }
+  const auto finding = [](int pairs) {
+    SideValues values;
+    values.paired = true;
+    for (std::int64_t i = 0; i < pairs; ++i) values.a.push_back({1000 + 1000 * i / pairs, 0.2});
+    values.b = values.a;
+    Effect effect{.metric = Metric::ttft_minority, .margin = 0.002};
+    effect.estimate = minority(values, of_minority, 1.5).estimate;
+    return decide(std::span(&effect, 1)).front().finding;
+  };
+  EXPECT_EQ(finding(10), Finding::inconclusive);
+  EXPECT_EQ(finding(3000), Finding::inconclusive);
+  EXPECT_EQ(finding(3100), Finding::equivalent);
 }
 
 TEST(Minority, NeedsPairsInEveryBlock) {

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
+
+#include "metrics/compare/statistics/student_t.hpp"
+#include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::statistics {
 namespace {
@@ -55,6 +60,13 @@ double difference(const SideValues& values, std::size_t without) {
   const Means of = means(values, without, 0);
   return of.b - of.a;
 }
+/// Returns the number of values in the window of the side that has fewer.
+double fewer(const SideValues& values) {
+  const auto count = [](const std::vector<Point>& points) {
+    return std::ranges::count_if(points, [](const Point& point) { return ten_blocks.holds(point.at_us); });
+  };
+  return static_cast<double>(std::min(count(values.a), count(values.b)));
+}
 /// Adds a one to the sum of a side.
 SideValues with_one_more(SideValues values, std::vector<Point> SideValues::*side) {
   for (Point& point : values.*side) {
@@ -75,11 +87,9 @@ TEST(ShareRatio, IsANaiveJackknife) {
     const Ratio ratio = shares ? share_ratio(values, ten_blocks) : mean_ratio(values, ten_blocks);
     const double whole = log_ratio(values, 10, more);
     EXPECT_NEAR(ratio.log, whole, 1e-12);
-    // A one more on either side moves the figure by so much, so no error of shares is less.
-    const auto least = [&](const auto& figure) {
-      const auto moves = [&](auto side) { return figure(with_one_more(values, side), 10, more) - figure(values, 10, more); };
-      return shares ? std::hypot(moves(&SideValues::a), moves(&SideValues::b)) : 0;
-    };
+    // A one more on either side moves the logarithm by so much, so no error of it is less.
+    const auto moves = [&](auto side) { return log_ratio(with_one_more(values, side), 10, more) - whole; };
+    const double least = shares ? std::hypot(moves(&SideValues::a), moves(&SideValues::b)) : 0;
     double sum = 0, squares = 0;
     for (std::size_t block = 0; block < 10; ++block) sum += log_ratio(values, block, more) / 10;
     for (std::size_t block = 0; block < 10; ++block) {
@@ -90,15 +100,15 @@ TEST(ShareRatio, IsANaiveJackknife) {
     ASSERT_TRUE(ratio.estimate);
     EXPECT_EQ(ratio.estimate->mean, ratio.log);
     EXPECT_EQ(ratio.estimate->degrees, 9);
-    EXPECT_NEAR(ratio.estimate->standard_error, std::max(least(&log_ratio), std::sqrt(0.9 * squares)), 1e-9);
+    EXPECT_NEAR(ratio.estimate->standard_error, std::max(least, std::sqrt(0.9 * squares)), 1e-9);
     sum = squares = 0;
     for (std::size_t block = 0; block < 10; ++block) sum += difference(values, block) / 10;
     for (std::size_t block = 0; block < 10; ++block) squares += std::pow(difference(values, block) - sum, 2);
     ASSERT_TRUE(ratio.difference);
     EXPECT_NEAR(ratio.difference->mean, difference(values, 10), 1e-12);
     EXPECT_EQ(ratio.difference->degrees, 9);
-    const auto of_difference = [](const SideValues& of, std::size_t without, double) { return difference(of, without); };
-    EXPECT_NEAR(ratio.difference->standard_error, std::max(least(of_difference), std::sqrt(0.9 * squares)), 1e-9);
+    const double least_difference = shares ? std::sqrt(8.0 / 3) / fewer(values) : 0;
+    EXPECT_NEAR(ratio.difference->standard_error, std::max(least_difference, std::sqrt(0.9 * squares)), 1e-9);
   }
 }
 
@@ -134,17 +144,46 @@ TEST(ShareRatio, CountsHalfACaseMoreSoThatNoneIsARatioToo) {
   EXPECT_EQ(share_ratio(values, ten_blocks).log, 0);
 }
 
-TEST(ShareRatio, WithoutAOneSaysThatOfSoManyRequestsAboutThreeMayBe) {
+/// No ones among so many values of each side.
+SideValues none_of(std::int64_t of_a, std::int64_t of_b) {
+  SideValues values;
+  for (const auto& [n, side] : {std::pair(of_a, &values.a), std::pair(of_b, &values.b)})
+    for (std::int64_t i = 0; i < n; ++i) side->push_back({1000 + 1000 * i / n, 0});
+  return values;
+}
+
+/// As Poisson's law has it: of n requests with a share of x none has a one with the probability exp(-n x).
+TEST(ShareRatio, WithoutAOneSaysWhichShareSoManyRequestsLeaveOpen) {
   for (const std::int64_t n : {10, 500, 1500, 10000}) {
-    SideValues values;
-    values.paired = true;
-    for (std::int64_t i = 0; i < n; ++i) values.a.push_back({1000 + 1000 * i / n, 0});
-    values.b = values.a;
-    const Ratio ratio = share_ratio(values, ten_blocks);
-    ASSERT_TRUE(ratio.difference);
-    constexpr double t_of_9_degrees = 2.262;
-    EXPECT_NEAR(ratio.difference->standard_error * t_of_9_degrees * static_cast<double>(n), 3.2, 1e-2);
-    EXPECT_GT(ratio.estimate->standard_error, 1.5) << "of no case nobody knows a ratio";
+    for (const std::int64_t times : {1, 3, 20}) {
+      for (const SideValues& values : {none_of(times * n, n), none_of(n, times * n)}) {
+        const Ratio ratio = share_ratio(values, ten_blocks);
+        ASSERT_TRUE(ratio.difference);
+        for (const double level : {0.05, 0.025, 0.01, 0.005}) {
+          const double most = t_two_sided(1 - 2 * level, 9) * ratio.difference->standard_error;
+          EXPECT_NEAR(most * static_cast<double>(n), -std::log(level), 0.01 * -std::log(level)) << level;
+        }
+        EXPECT_GT(ratio.estimate->standard_error, 1.1) << "of no case nobody knows a ratio";
+      }
+    }
+  }
+}
+
+/// A share of the margin goes unseen with the probability that is allowed, and in a split, too: with a twentieth of the
+/// requests b had none in 16 % of windows in which its share was above a's by the margin, and was not worse.
+TEST(ShareRatio, WithoutAOneIsNotWorseOnlyFromAsManyRequestsOnAsTheMarginTakes) {
+  constexpr double margin = 0.002;
+  for (const unsigned looks : {1u, 5u}) {
+    for (const std::int64_t times : {1, 20}) {
+      std::int64_t n = 1000;
+      const auto is_not_worse = [&] {
+        Effect effect{.looks = looks, .worse_points = margin};
+        effect.difference = share_ratio(none_of(times * n, n), ten_blocks).difference;
+        return is_below_worse_points(effect);
+      };
+      while (!is_not_worse()) n += 10;
+      EXPECT_NEAR(std::pow(1 - margin, static_cast<double>(n)), 0.05 / looks, 0.002) << looks << ' ' << times;
+    }
   }
 }
 

@@ -103,6 +103,13 @@ TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
   mirrored.limits.connect = config::Seconds(3);
   adopt(mirrored);
   EXPECT_TRUE(is_on()) << "an operator switched it on";
+  mirrored.pools[0].replicas[0].url.port = 9;
+  adopt(mirrored);
+  EXPECT_TRUE(is_on()) << "beside another primary it begins anew, as it was";
+  fleet.snapshot()->shadows[0]->state->on = false;
+  mirrored.shadows[0].replicas[0].url.port = 9;
+  adopt(mirrored);
+  EXPECT_FALSE(is_on()) << "elsewhere it begins anew, as it was";
   ask(Wish::start);
   ask(Wish::promote);
   EXPECT_FALSE(is_on());
