@@ -170,7 +170,7 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   const auto because = tick.why.empty() ? "" : ": " + tick.why;
   if (standing_.unknown >= settings_.unknown_limit.count())
     return hold(Reason::unknown, "the gate was unknown for " + seconds(standing_.unknown) + because);
-  if (word == Word::unknown && tick.stays_unknown && standing_.in_step >= step().least.count())
+  if (word == Word::unknown && tick.gate && tick.stays_unknown && standing_.in_step >= step().least.count())
     return hold(Reason::unknown, "the gate stays unknown however long the step lasts" + because);
   return std::nullopt;
 }
