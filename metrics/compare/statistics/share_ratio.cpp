@@ -40,10 +40,13 @@ struct LeastErrors {
 
 /// Returns how far a one more on either side moves the figures of shares. Blocks without a one do not vary, yet the next
 /// request may be one: of n requests none says that at most 3 of n are (Hanley and Lippman-Hand, "If nothing goes
-/// wrong, is everything all right?", JAMA 249, 1983).
-LeastErrors one_more_on_either_side(const Total& a, const Total& b) {
+/// wrong, is everything all right?", JAMA 249, 1983). The ones by which one side has more than the other were drawn,
+/// too, so their number varies by its root; those of a few blocks seldom show it.
+LeastErrors one_more_on_either_side(const Total& a, const Total& b, double difference) {
   const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
-  return {std::hypot(growth(a), growth(b)), std::hypot(1 / a.count, 1 / b.count)};
+  const double count = difference > 0 ? b.count : a.count;
+  return {std::hypot(growth(a), growth(b)),
+          std::hypot(1 / a.count, 1 / b.count, std::sqrt(std::abs(difference) / count))};
 }
 
 /// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
@@ -74,7 +77,7 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     return std::optional(Estimate{whole, std::max(spread->standard_error, least), spread->degrees});
   };
   LeastErrors least;
-  if (more > 0) least = one_more_on_either_side(with_more(a.whole, b.whole), with_more(b.whole, a.whole));
+  if (more > 0) least = one_more_on_either_side(with_more(a.whole, b.whole), with_more(b.whole, a.whole), difference);
   ratio.estimate = with_error(ratio.log, ratio.blocks, least.log);
   ratio.difference = with_error(difference, differences, least.difference);
   return ratio;

@@ -25,7 +25,8 @@ struct Ratio {
 
 /// The values are 0 or 1. The ratio is that of the shares of ones, so that it is finite with a one more on both sides
 /// together: half a one each where they have one size, else shared by their sizes. No standard error is less than what
-/// a one more on either side would move the figure by, because a window without ones does not say that none can come.
+/// a one more on either side would move the figure by, because a window without ones does not say that none can come. That
+/// of the difference counts the ones that one side has more as well.
 Ratio share_ratio(const SideValues& values, const Window& window);
 
 /// The ratio of the means of positive values.
