@@ -2,9 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <regex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -81,28 +79,6 @@ std::string path_of(const CLI::App& app) {
   return path;
 }
 
-/// Returns a number as people write it.
-std::string as_written(const std::string& number) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (error != std::errc() || end != number.data() + number.size()) return number;
-  char text[32];
-  const auto written = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::general);
-  return {std::begin(text), written.ptr};
-}
-
-/// CLI11 writes the ends of a range with six digits behind the point, and the greatest number with 309 before it.
-std::string with_plain_range(const std::string& told) {
-  static const std::regex range(R"(^(.*): Value (.*) not in range (\S+) to (\S+)$)");
-  std::smatch part;
-  if (!std::regex_match(told, part, range)) return told;
-  constexpr std::size_t longest = 40;
-  const auto least = as_written(part[3]);
-  const bool endless = part[4].length() > static_cast<std::ptrdiff_t>(longest);
-  const auto allowed = endless ? "a number of at least " + least : "from " + least + " to " + as_written(part[4]);
-  return part[1].str() + ": \"" + one_line(part[2].str()) + "\" is not " + allowed;
-}
-
 /// Reads `help [COMMAND...]`, `version` and `-V`, which people type as well. Returns the words that they stand for.
 std::vector<std::string> usual_words(std::span<const char* const> words) {
   std::vector<std::string> usual(words.begin(), words.end());
@@ -152,7 +128,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
     auto told = by_words ? wrong_word(app) : std::string();
     if (kind == CLI::ExitCodes::Success) return after_output(app.exit(error));
-    if (told.empty()) told = path_of(app) + ": " + with_plain_range(error.what());
+    if (told.empty()) told = path_of(app) + ": " + error.what();
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
     return wrong_usage;
   }

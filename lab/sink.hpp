@@ -3,13 +3,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace weir::lab {
 
@@ -32,18 +34,36 @@ class Sink {
   std::ofstream file_;
 };
 
-/// Throws std::invalid_argument if more than one of these outputs, given as option and path, is to be standard output,
-/// where they would run together.
-inline void refuse_mixed(std::initializer_list<std::pair<std::string_view, std::string_view>> outputs) {
-  std::string_view first;
-  for (const auto& [option, path] : outputs) {
-    if (path != "-") continue;
-    if (!first.empty()) {
-      throw std::invalid_argument(
-          std::string(first) + " and " + std::string(option) +
-          " are both \"-\", and would run together on standard output; give one of them a file");
+/// A file that a command reads or writes: its option, and its path. "" is none.
+using NamedFile = std::pair<std::string_view, std::string>;
+
+/// True if two paths lead to one file, which may not be there yet. Devices and pipes keep nothing, so they are none.
+inline bool is_one_file(const std::string& one, const std::string& other) {
+  namespace fs = std::filesystem;
+  if (one.empty() || other.empty() || one == "-" || other == "-") return false;
+  std::error_code error;
+  if (fs::exists(one, error)) return fs::is_regular_file(one, error) && fs::equivalent(one, other, error);
+  return fs::weakly_canonical(one, error) == fs::weakly_canonical(other, error) && !error;
+}
+
+/// Throws std::invalid_argument if an output is also one of the inputs, which would be lost, or another output: two
+/// would run together, in a file as on standard output. To be called before a Sink opens any of them.
+inline void refuse_mixed(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    const auto& [option, path] = *output;
+    for (const auto& [what, input] : inputs) {
+      if (is_one_file(path, input))
+        throw std::invalid_argument(std::string(option) + ": " + path + " is " + std::string(what) +
+                                    ", and would be lost; name another file");
     }
-    first = option;
+    for (auto before = outputs.begin(); before != output; ++before) {
+      const bool on_stdout = path == "-" && before->second == "-";
+      if (!on_stdout && !is_one_file(path, before->second)) continue;
+      throw std::invalid_argument(
+          std::string(before->first) + " and " + std::string(option) + " are both " +
+          (on_stdout ? "\"-\", and would run together on standard output; give one of them a file"
+                     : path + ", and would run together; name another file"));
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "config/command_line.hpp"
 #include "config/blame.hpp"
 #include "config/load.hpp"
+#include "config/option_checks.hpp"
 #include "config/quantity.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
@@ -137,7 +138,7 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
       "Ask every replica what it is and what it reports, measure one short stream on each, and say what to switch on");
   command->add_option("--timeout", timeout, "With --probe: seconds that each stream may take")
       ->needs(probe)
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(config::within(0.1, 3600.0))
       ->capture_default_str();
   command->add_flag("--json", options.probe.json, "With --probe: one JSON object a replica and line")->needs(probe);
   command
@@ -337,7 +338,7 @@ CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
   command->add_option("-c,--config", options.file,
                       "Its settings file (TOML): checked first, and read for the address and token of [admin]");
   command->add_option("--pid", options.pid, "Its process: gets HUP if no [admin] listener answers")
-      ->check(CLI::PositiveNumber);
+      ->check(config::positive());
   command->parse_complete_callback([&options, address] { options.admin_given = address->count() > 0; });
   command->footer(
       "Examples:\n"

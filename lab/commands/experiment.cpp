@@ -60,7 +60,13 @@ int run_experiment(Options& options) {
   }
   const auto& plan = std::get<Plan>(loaded);
   std::ofstream results;
-  TableRun asked{"weir-lab experiment", options.files, "", {}, plan.ignore_eos, {}};
+  TableRun asked{"weir-lab experiment",
+                 options.files,
+                 {{"the experiment", options.file}, {"the results file", plan.results}},
+                 "",
+                 {},
+                 plan.ignore_eos,
+                 {}};
   for (const Row& row : plan.rows) asked.rows.push_back(row.name());
   asked.tell = [](const std::string& what) { std::cerr << what << '\n'; };
   return run_table(asked, [&] {

@@ -14,6 +14,7 @@ struct ExportOptions {
 };
 
 int run_export(ExportOptions& options) {
+  refuse_mixed({{"--to", options.to}}, {{"the log", options.log}});
   load::LogFacts facts;
   const auto trace = load::read_trace_file(options.log, 0, &facts);
   Sink to(options.to);

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "config/option_checks.hpp"
 #include "config/secret.hpp"
 #include "config/show.hpp"
 #include "lab/commands/commands.hpp"
@@ -26,15 +27,14 @@ struct LoadOptions {
   double duration = 0;
   std::string preset;
   std::vector<double> input_range{250, 3500};
-  std::string trace;
   std::size_t trace_limit = 0;
 };
 
 std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
   load::LogFacts facts;
-  auto trace = load::read_trace_file(options.trace, options.trace_limit, &facts);
+  auto trace = load::read_trace_file(options.output.trace, options.trace_limit, &facts);
   for (const std::string& said : {facts.left_out(), facts.warning()})
-    if (!said.empty()) std::cerr << "weir-lab load: " << options.trace << ": " << said << '\n';
+    if (!said.empty()) std::cerr << "weir-lab load: " << options.output.trace << ": " << said << '\n';
   return trace;
 }
 
@@ -63,15 +63,15 @@ void add_experiment_options(CLI::App& load, LoadOptions& options) {
       ->delimiter(',')
       ->expected(2)
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e7))
+      ->check(config::within(1.0, 1e7))
       ->needs("--prefill-cost");
   load::Prices& prices = options.output.prices;
   load.add_option("--cost-per-hour", prices.per_hour, "What the replica costs an hour: adds the cost")
-      ->check(CLI::NonNegativeNumber);
+      ->check(config::not_negative());
   for (const auto& [name, price, of] :
        {std::tuple("--price-in", &prices.in, "Price of a million prompt tokens: adds the cost"),
         std::tuple("--price-out", &prices.out, "Price of a million output tokens")}) {
-    load.add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes("--cost-per-hour");
+    load.add_option(name, *price, of)->check(config::not_negative())->excludes("--cost-per-hour");
   }
 }
 
@@ -82,14 +82,14 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
       ->default_str("5")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 100'000))
+      ->check(config::within(1, 100'000))
       ->excludes("--prefill-cost");
   load.add_option("--rate", options.series.rates,
                   "Open load: requests a second, whatever the answers do; several rates, such as 1,2,4, are tried one "
                   "after the other, each for --duration (60 s)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1e-6, 1e6))
+      ->check(config::within(1e-6, 1e6))
       ->excludes("--concurrency")
       ->excludes("--batches")
       ->excludes("--prefill-cost");
@@ -118,7 +118,7 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
       ->excludes("--prefill-cost");
   load.add_option("--requests", options.settings.requests,
                   "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(config::not_negative());
   const auto read_duration = [&options](const std::string& text) {
     options.duration = read_seconds("--duration", text);
     if (options.duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
@@ -150,14 +150,14 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   const auto add_length = [&](const char* name, double& tokens, const char* help, const CLI::Validator& within) {
     load.add_option(name, tokens, help)->capture_default_str()->check(within)->excludes("--prefill-cost");
   };
-  const CLI::Range a_length(1.0, 1e7);
+  const CLI::Validator a_length = config::within(1.0, 1e7);
   add_length("--input-tokens", w.input_tokens, "Mean prompt; alone: all alike", a_length);
-  add_length("--input-stddev", w.input_stddev, "", CLI::NonNegativeNumber);
+  add_length("--input-stddev", w.input_stddev, "", config::not_negative());
   add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens; alone: all alike", a_length);
-  add_length("--output-stddev", w.output_stddev, "", CLI::NonNegativeNumber);
+  add_length("--output-stddev", w.output_stddev, "", config::not_negative());
 
   load.option_defaults()->group("From a trace");
-  load.add_option("--trace", options.trace,
+  load.add_option("--trace", options.output.trace,
                   "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
                   "of weir's (turns too), Mooncake's JSON lines (shared prefixes too) or Qwen-Bailian's (conversations "
                   "too); with --rate or --concurrency no arrivals");
@@ -168,12 +168,12 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   const auto add_number = [&](const char* name, auto& number, const char* help, const CLI::Validator& within) {
     load.add_option(name, number, help)->capture_default_str()->check(within)->needs("--trace");
   };
-  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", CLI::PositiveNumber);
+  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", config::positive());
   load.add_flag("--turns", w.turns,
                 "Closed loop: a turn of the trace begins when the one before it has ended and its user has thought")
       ->needs("--trace")
       ->excludes("--concurrency");
-  add_number("--trace-limit", options.trace_limit, "Entries to use, 0 = all", CLI::NonNegativeNumber);
+  add_number("--trace-limit", options.trace_limit, "Entries to use, 0 = all", config::not_negative());
 }
 
 /// Runs what the options ask for. Throws std::invalid_argument with a sentence where they do not go together.
@@ -212,7 +212,7 @@ int run(LoadOptions& options) {
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
     const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
     if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
-      throw std::invalid_argument("--turns: no line of " + options.trace +
+      throw std::invalid_argument("--turns: no line of " + options.output.trace +
                                   " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), "
                                   "or group and e2e_s (a request log); leave out --turns");
     }
@@ -260,10 +260,9 @@ void add_load_command(CLI::App& app, int& status) {
   add_ca_option(*load, s.ca);
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, load::Api>{{"chat", load::Api::chat},
-                                                                           {"completions", load::Api::completions},
-                                                                           {"tgi", load::Api::tgi}})
-                      .description(""));
+      ->transform(config::word_of(std::map<std::string, load::Api>{{"chat", load::Api::chat},
+                                                                   {"completions", load::Api::completions},
+                                                                   {"tgi", load::Api::tgi}}));
   load->add_flag("--usage,!--no-usage", s.usage,
                  "Ask for usage; else output tokens are counted by events. On by itself with --log, "
                  "--preset, --prefill-cost, --users and a sweep");
@@ -283,7 +282,7 @@ void add_load_command(CLI::App& app, int& status) {
       });
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(config::positive());
   load->add_option("--seed", s.workload.seed, "Lengths, texts, arrivals and request ids follow from it")
       ->capture_default_str();
   add_experiment_options(*load, *options);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "config/option_checks.hpp"
 #include "config/quantity.hpp"
 #include "config/show.hpp"
 #include "lab/commands/run_table.hpp"
@@ -53,18 +54,18 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
   load.option_defaults()->group("Sweep: several numbers in --concurrency, each measured batch by batch");
   load.add_option("--runs", options.runs, "Batches of each number at once, after one warm-up")
       ->capture_default_str()
-      ->check(CLI::Range(1, 10'000))
+      ->check(config::within(1, 10'000))
       ->needs("--concurrency");
   load.option_defaults()->group("Peak users: each sends, waits, thinks, sends again");
   load.add_option("--users", options.users, "Numbers of users to try, such as 50,100,200; each for --duration (60 s)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 100'000))
+      ->check(config::within(1, 100'000))
       ->excludes("--concurrency")
       ->excludes("--rate");
   load.add_option("--ramp", options.ramp, "Users that start in a second; 0 = all at once")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(config::within(0.0, 1e6))
       ->needs("--users");
   load.add_option_function<std::string>(
           "--think", [&options](const std::string& text) { options.think = read_seconds("--think", text); },
@@ -129,8 +130,13 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
 }
 
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
-  const TableRun asked{
-      "weir-lab load", {output.json, output.log, options.html}, output.label, {}, settings.ignore_eos, &tell};
+  const TableRun asked{"weir-lab load",
+                       {output.json, output.log, options.html},
+                       {{"the trace", output.trace}},
+                       output.label,
+                       {},
+                       settings.ignore_eos,
+                       &tell};
   return run_table(asked, [&]() -> std::unique_ptr<experiment::Table> {
     if (options.users.empty() && options.rates.empty()) {
       return std::make_unique<experiment::Sweep>(

@@ -13,8 +13,8 @@ struct OutageOptions {
 };
 
 int run_outage(OutageOptions& options) {
-  auto log = opened("", options.log), client = opened("", options.client), metrics = opened("", options.metrics);
-  const auto report = report_in(std::move(client), options.client);
+  auto log = opened("", options.log), metrics = opened("", options.metrics);
+  const auto report = report_in(options.client);
   report::read_outage(options.outage, log, report, report::read_metrics_text(metrics));
   report::print_outage(std::cout, options.outage);
   return 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "config/option_checks.hpp"
 #include "config/policy_words.hpp"
 #include "lab/chart/page.hpp"
 #include "lab/commands/commands.hpp"
@@ -56,9 +57,9 @@ std::vector<forecast::Scenario> scenarios_of(const PlanOptions& options, const f
 }
 
 int run_plan(PlanOptions& options) {
-  refuse_mixed({{"--json", options.json}, {"--html", options.html}});
-  Sink json(options.json), html(options.html);
+  refuse_mixed({{"--json", options.json}, {"--html", options.html}}, {{"the log", options.log}});
   auto file = opened("the request log ", options.log);
+  Sink json(options.json), html(options.html);
   forecast::ServedLog log;
   forecast::Forecast made;
   try {
@@ -92,18 +93,18 @@ void add_plan_command(CLI::App& app, int& status) {
       "          weir-lab plan requests.jsonl --replicas 3,4,5 --speed 1.5 --html plan.html");
   std::map<std::string, config::Policy> policies;
   for (const auto& [name, policy] : config::policy_words) policies.emplace(name, policy);
-  const auto policy_word = CLI::CheckedTransformer(policies).description("");
+  const auto policy_word = config::word_of(policies);
   plan->add_option("log", options->log, "weir's request log")->required()->type_name("FILE");
   plan->add_option("--pool", options->reading.pool, "Only requests of this pool");
   plan->add_option("--requests", options->reading.most_requests, "The last so many of the log, 0 = all")
       ->capture_default_str();
   plan->add_option("--logged-replicas", options->reading.replicas,
                    "How many there were, where some served nothing and the log has no line of theirs")
-      ->check(CLI::Range(1, 1000));
+      ->check(config::within(1, 1000));
   plan->add_option("--replicas", options->replicas, "Numbers of replicas to try, such as 3,4,5")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1000));
+      ->check(config::within(1, 1000));
   plan->add_option("--policy", options->policies, "Policies to try")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -114,24 +115,24 @@ void add_plan_command(CLI::App& app, int& status) {
                    "on, off or both such as on,off; the first is the log's (on where the log tells cached tokens)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"on", true}, {"off", false}}).description(""));
+      ->transform(config::word_of(std::map<std::string, bool>{{"on", true}, {"off", false}}));
   plan->add_option("--speed", options->settings.speed, "Divides the times between arrivals")
       ->capture_default_str()
-      ->check(CLI::Range(0.01, 100.0));
+      ->check(config::within(0.01, 100.0));
   plan->add_option("--kv-tokens", options->settings.limits.kv_tokens, "Tokens of an engine's KV cache")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(config::positive());
   plan->add_option("--max-batch", options->settings.limits.max_batch, "Sequences that an engine runs at once")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(config::positive());
   plan->add_option("--prefill-budget", options->settings.limits.prefill_budget, "Tokens of an engine's step")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(config::positive());
   plan->add_option("--runs", options->settings.runs,
                    "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all "
                    "together")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
+      ->check(config::within(1, 1000));
   plan->add_option("--seed", options->settings.seed, "Texts and weir's draws follow from it")
       ->capture_default_str();
   plan->add_option("--json", options->json,

@@ -16,7 +16,7 @@ int run_reports(std::vector<std::string>& named) {
       throw std::invalid_argument("expected NAME=FILE, got \"" + argument + '"');
     }
     const std::string path = argument.substr(equals + 1);
-    runs.push_back(report::observed(argument.substr(0, equals), report_in(std::ifstream(path), path)));
+    runs.push_back(report::observed(argument.substr(0, equals), report_in(path)));
   }
   report::print_reports(std::cout, runs);
   return 0;

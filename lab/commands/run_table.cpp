@@ -9,7 +9,6 @@
 
 #include "lab/load/ended_early.hpp"
 #include "lab/load/request_lines.hpp"
-#include "lab/sink.hpp"
 
 namespace weir::lab::commands {
 namespace {
@@ -24,7 +23,8 @@ int run_table(const TableRun& asked, const std::function<std::unique_ptr<experim
                 {"--csv", asked.files.csv},
                 {"--html", asked.files.html},
                 {"--json", asked.files.json},
-                {"--log", asked.files.log}});
+                {"--log", asked.files.log}},
+               asked.inputs);
   Sink markdown(asked.files.markdown), csv(asked.files.csv), html(asked.files.html), json(asked.files.json),
       log(asked.files.log);
   const auto run = table();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lab/experiment/run.hpp"
+#include "lab/sink.hpp"
 
 namespace weir::lab::commands {
 
@@ -20,6 +21,7 @@ struct Files {
 struct TableRun {
   std::string_view command;  ///< "weir-lab load"
   Files files;
+  std::vector<NamedFile> inputs;  ///< What the command reads and may not write to.
   std::string label;              ///< The config in the log's lines, unless the rows have names.
   std::vector<std::string> rows;  ///< Their names, if they have any. A warning names the row then.
   bool ignore_eos = false;

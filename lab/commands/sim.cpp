@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "config/option_checks.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/engine/engine_options.hpp"
 #include "lab/engine/engine_preset.hpp"
@@ -60,24 +61,22 @@ void add_sim_command(CLI::App& app, int& status) {
   sim->add_option("--model", s.model, "Name of the model it serves")->capture_default_str();
   sim->add_option("--seed", s.seed, "Answers, their lengths and the jitter follow from it")->capture_default_str();
   sim->add_option("--engine", s.engine, "Whose metric names /metrics uses: vllm (default) or tgi")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm},
-                                                                                  {"tgi", sim::EngineNames::tgi}})
-                      .description(""));
+      ->transform(config::word_of(std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm},
+                                                                          {"tgi", sim::EngineNames::tgi}}));
   sim->add_option("--wrong-answers", s.wrong_answers,
                   "Share of the numbers and lines that are wrong in answers to `weir-lab load --preset llmperf`")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(config::within(0.0, 1.0));
   sim->add_option("--cached-tokens", s.cache_report,
                   "What usage says of prompt tokens found by --prefix-cache: exact (default), none (vLLM without "
                   "--enable-prompt-tokens-details), half of them (wrong), coarse (whole pages of 64), or nonzero "
                   "(no count where it is 0, as SGLang)")
-      ->transform(CLI::CheckedTransformer(
+      ->transform(config::word_of(
                       std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
                                                                  {"none", engine::CacheReport::none},
                                                                  {"half", engine::CacheReport::half},
                                                                  {"coarse", engine::CacheReport::coarse},
-                                                                 {"nonzero", engine::CacheReport::nonzero}})
-                      .description(""));
+                                                                 {"nonzero", engine::CacheReport::nonzero}}));
   sim->add_flag("--thoughts", s.thoughts,
                 "No later prompt finds an answer in the KV cache, as where a chat template leaves out the thoughts");
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");

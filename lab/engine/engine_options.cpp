@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/option_checks.hpp"
 #include "lab/engine/engine_preset.hpp"
 #include "lab/text.hpp"
 
@@ -16,7 +17,7 @@ void add_time(CLI::App& command, const std::string& name, nanoseconds& time, dou
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
   const auto usual = format("%g", static_cast<double>(time.count()) / unit);
-  command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most));
+  command.add_option_function<double>(name, set, help)->default_str(usual)->check(config::within(0.0, most));
 }
 
 }  // namespace
@@ -31,13 +32,12 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
       ->check(CLI::IsMember(names));
 
   const auto add = [&command](const char* name, auto& target, const char* help, auto least, auto most) {
-    command.add_option(name, target, help)->capture_default_str()->check(CLI::Range(least, most));
+    command.add_option(name, target, help)->capture_default_str()->check(config::within(least, most));
   };
   add("--speed", settings.speed, "Divides every step time", 1e-3, 1e6);
   command.add_option("--batching", settings.batching, "continuous (default) or static")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
-                                                                          {"static", Batching::static_batches}})
-                      .description(""));
+      ->transform(config::word_of(std::map<std::string, Batching>{{"continuous", Batching::continuous},
+                                                                  {"static", Batching::static_batches}}));
   constexpr std::int64_t one = 1;
   add("--max-batch", settings.max_batch, "Sequences that run at a time", 1, 100'000);
   add("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds", one, one << 40);
@@ -56,10 +56,9 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
       .add_option("--prefix-cache", settings.prefix_caching,
                   "What the KV cache keeps for prompts that begin like an earlier one: none (default); blocks, in the "
                   "memory that nobody needs now, as vLLM; slots, one sequence in each of --max-batch, as llama.cpp")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, PrefixCaching>{{"none", PrefixCaching::none},
-                                                                               {"blocks", PrefixCaching::blocks},
-                                                                               {"slots", PrefixCaching::slots}})
-                      .description(""));
+      ->transform(config::word_of(std::map<std::string, PrefixCaching>{{"none", PrefixCaching::none},
+                                                                       {"blocks", PrefixCaching::blocks},
+                                                                       {"slots", PrefixCaching::slots}}));
   add("--acceptance", settings.acceptance, "Probability that a drafted token is right", 0.0, 1.0);
 }
 

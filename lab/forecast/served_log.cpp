@@ -58,7 +58,7 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
 
 std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, std::vector<Seen>& others) {
   std::vector<Line> lines;
-  std::set<std::string> pools;
+  std::set<std::string> pools, all_pools;
   std::string text;
   for (std::size_t number = 1; std::getline(in, text); ++number) {
     if (text.empty()) continue;
@@ -72,6 +72,7 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
     }
     if (text_at(*object, "role") == "shadow") continue;
     const std::string pool(text_at(*object, "pool"));
+    all_pools.insert(pool);
     if (!settings.pool.empty() && pool != settings.pool) continue;
     auto line = read_line(*object, *at);
     if (!line) {
@@ -82,11 +83,16 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
     line->text = std::move(text);
     lines.push_back(*std::move(line));
   }
-  if (pools.size() > 1) {
+  const auto names_of = [](const std::set<std::string>& some) {
     std::string names;
-    for (const std::string& pool : pools) names += (names.empty() ? "" : ", ") + (pool.empty() ? "(none)" : pool);
-    throw std::invalid_argument("the log has requests of several pools (" + names + "); choose one with --pool");
-  }
+    for (const std::string& pool : some) names += (names.empty() ? "" : ", ") + (pool.empty() ? "(none)" : pool);
+    return names;
+  };
+  if (pools.size() > 1)
+    throw std::invalid_argument("the log has requests of several pools (" + names_of(pools) + "); choose one with --pool");
+  if (!settings.pool.empty() && !all_pools.empty() && !all_pools.contains(settings.pool))
+    throw std::invalid_argument("no request of the log is of the pool \"" + settings.pool + "\"; its pools are " +
+                                names_of(all_pools));
   return lines;
 }
 
@@ -111,6 +117,9 @@ void name_replicas(ServedLog& log, std::span<const Line> lines, std::span<const 
 }  // namespace
 
 ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
+  if (settings.most_requests != 0 && settings.most_requests < least_requests)
+    throw std::invalid_argument("the last " + counted(settings.most_requests, "request") + " are too few; at least " +
+                                std::to_string(least_requests) + " are needed, or 0 for all (--requests)");
   ServedLog log;
   std::vector<Seen> others;
   std::vector<Line> lines = read_lines(in, settings, others);

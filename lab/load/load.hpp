@@ -13,6 +13,7 @@ namespace weir::lab::load {
 struct LoadOutput {
   std::string json;   ///< The report goes there.
   std::string log;    ///< A line of the request log for each request goes there.
+  std::string trace;  ///< The trace that the load follows, which no output may be; "" where there is none.
   std::string label;  ///< The config in those lines.
   Prices prices;
   bool llmperf = false;  ///< The report has what LLMPerf's has; the settings are to ask for its tasks and the text.

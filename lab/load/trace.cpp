@@ -1,9 +1,9 @@
 #include "lab/load/trace.hpp"
 
-#include <fstream>
 #include <stdexcept>
 
 #include "lab/load/traces/formats.hpp"
+#include "lab/source.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::load {
@@ -93,8 +93,7 @@ std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, 
 }
 
 std::vector<TraceEntry> read_trace_file(const std::string& path, std::size_t limit, LogFacts* facts) {
-  std::ifstream file(path);
-  if (!file) throw std::invalid_argument("cannot read the trace " + path);
+  auto file = opened("the trace ", path);
   auto read = read_trace(file, limit, facts);
   if (const auto* wrong = std::get_if<std::string>(&read)) throw std::invalid_argument(path + ": " + *wrong);
   return std::get<std::vector<TraceEntry>>(std::move(read));

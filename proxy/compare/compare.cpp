@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "config/command_line.hpp"
@@ -173,7 +175,20 @@ class Command {
   std::optional<int> read_all(const std::vector<std::string>& logs, ReadSamples& read_logs) {
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_what_does_not_count(read_logs);
+    for (const std::string_view cost : options_.costs) {
+      const auto name = cost.substr(0, cost.rfind('='));
+      if (read_logs.samples.empty() || is_of_a_replica(read_logs.samples, name)) continue;
+      return tell(config::wrong_usage, "--cost \"" + config::one_line(cost) +
+                                           "\": no replica and no configuration of these requests has this name");
+    }
     return std::nullopt;
+  }
+
+  /// True if a replica, or its configuration, has the name.
+  bool is_of_a_replica(std::span<const mc::samples::Sample> samples, std::string_view name) const {
+    return std::ranges::any_of(samples, [&](const auto& sample) {
+      return names_.text(sample.replica) == name || names_.text(sample.config) == name;
+    });
   }
 
   /// Returns the exit status if there is no report.

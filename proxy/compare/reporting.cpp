@@ -176,6 +176,9 @@ std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read,
                                                         const Request& request, double margin, const Noise& noise,
                                                         const std::string& a, const std::string& b) {
   if (auto sentence = outside(read, request)) return *std::move(sentence);
+  if (read.samples.empty() && read.requests > 0)
+    return "None of the " + std::to_string(read.requests) +
+           " requests is of the pool, the model, the prompt_tokens and the time that were asked for";
   const auto chosen = mc::sides::choose_sides(read.samples, names, request.by, a, b);
   if (const auto* sentence = std::get_if<std::string>(&chosen)) return *sentence;
   return report_of_sides(read, names, request, margin, noise, std::get<mc::sides::SideChoice>(chosen));

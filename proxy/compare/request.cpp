@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -64,7 +65,7 @@ double* margin_of(metrics::compare::statistics::Margins& margins, std::string_vi
   return name == "mean_tokens" ? &margins.mean_tokens : nullptr;
 }
 
-/// Reads 5%, 0.05 or x1.05, between 0 and 10.
+/// Reads 5%, 0.05 or x1.05, between 0 and 10; a number alone is below 1, because 1.2 may be meant for x1.2, and 5 for 5%.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%'), factor = text.starts_with('x');
   if (percent) text.remove_suffix(1);
@@ -72,7 +73,8 @@ std::optional<double> share(std::string_view text) {
   const auto number = number_in<double>(text);
   if (!number || !std::isfinite(*number) || (percent && factor)) return std::nullopt;
   const double value = percent ? *number / 100 : factor ? *number - 1 : *number;
-  return value > 0 && value <= 10 ? std::optional(value) : std::nullopt;
+  const double most = percent || factor ? 10 : std::nextafter(1.0, 0.0);
+  return value > 0 && value <= most ? std::optional(value) : std::nullopt;
 }
 
 /// Reads 0.2% or 0.002, between 0 and 1.
@@ -109,11 +111,14 @@ class Reading {
   bool page() {
     if (options_.html == "-")
       return refuse(problem("--html", "-", "must be a file, such as report.html; the report itself is printed"));
-    for (const auto& log : options_.logs) {
+    const auto is_page = [&](const std::string& file) {
       std::error_code unknown;
-      if (std::filesystem::equivalent(options_.html, log, unknown))
-        return refuse(problem("--html", options_.html, "is a log, and would be lost; name another file"));
-    }
+      return std::filesystem::equivalent(options_.html, file, unknown);
+    };
+    if (std::ranges::any_of(options_.logs, is_page) || is_page(options_.floor))
+      return refuse(problem("--html", options_.html, "is a log, and would be lost; name another file"));
+    if (is_page(options_.config))
+      return refuse(problem("--html", options_.html, "has the settings, which would be lost; name another file"));
     return true;
   }
 
@@ -197,6 +202,8 @@ class Reading {
                     "must be the name of an [[slo]], or thresholds such as ttft_client=1,tpot=0.05; known are "
                     "ttft_client, ttft, tpot and e2e, in seconds or with a unit"));
       }
+      if (limit->has_value())
+        return refuse(problem("--slo", text, "has " + std::string(part.substr(0, equals)) + " twice; leave one out"));
       *limit = *value;
     }
     request_.slo = slo;
@@ -238,12 +245,15 @@ class Reading {
   }
 
   bool costs() {
+    std::set<std::string_view> named;
     for (const std::string_view text : options_.costs) {
       const auto equals = text.rfind('=');
       const auto cost = equals == std::string_view::npos ? std::nullopt : number_in<double>(text.substr(equals + 1));
       if (!cost || !std::isfinite(*cost) || *cost < 0 || equals == 0)
         return refuse(
             problem("--cost", text, "must be a replica or configuration and what it costs an hour: gpu0=0.80"));
+      if (!named.insert(text.substr(0, equals)).second)
+        return refuse(problem("--cost", text, "is there twice; leave one out"));
       request_.costs[std::string(text.substr(0, equals))] = *cost;
     }
     return true;
@@ -263,6 +273,7 @@ class Reading {
   }
 
   bool margins() {
+    std::set<const double*> named;
     for (const std::string_view text : options_.margins) {
       const auto equals = text.find('=');
       const auto name = text.substr(0, equals);
@@ -277,8 +288,9 @@ class Reading {
         return refuse(
             problem("--margins", text,
                     "must be ttft, tpot, misses, errors or mean_tokens, and how much worse that may be, such as "
-                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%"));
+                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%; a number alone is a share below 1"));
       }
+      if (!named.insert(known).second) return refuse(problem("--margins", text, "is there twice; leave one out"));
       *known = *value;
       if (points) request_.margins.miss_points = *points;
     }

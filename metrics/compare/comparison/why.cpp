@@ -263,7 +263,8 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison) {
 
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {
   std::string text = statement(verdict, comparison) + extent(verdict, comparison);
-  if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
+  if (bar != Bar::none)
+    return text + (verdict.estimate ? ", but no verdict: " : ": ") + obstacle(verdict, bar, comparison) + ".";
   text += ", " + conclusion(verdict, held_back);
   const auto window = comparison.apart ? std::nullopt : comparison.judged(verdict);
   return window ? text + "; " + movers(verdict, *window) + "." : text + ".";

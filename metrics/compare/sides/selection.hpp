@@ -16,6 +16,8 @@ struct Selection {
   samples::Names::Name name = 0;  ///< The config's, replica's or shadow's.
   Role role = Role::primary;      ///< Counts with By::role alone.
 
+  bool operator==(const Selection&) const = default;
+
   bool holds(const samples::Sample& sample) const {
     switch (by) {
       case By::config:

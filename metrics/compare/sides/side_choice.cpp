@@ -45,6 +45,7 @@ class Choices {
   Choices(std::span<const samples::Sample> samples, const samples::Names& names, By by) : names_(names), by_(by) {
     for (const auto& side : sides_of(samples, names, by)) {
       const auto text = side.text(names, by);
+      primaries_ += side.role == Role::primary ? 1 : 0;
       if (std::ranges::find(texts_, text) == texts_.end()) {
         texts_.push_back(text);
         selections_.push_back({by, side.name, side.role});
@@ -62,6 +63,14 @@ class Choices {
   const Selection& at(std::size_t index) const { return selections_[index]; }
   /// There is one side, and it is primary and shadow.
   bool one_in_both_roles() const { return texts_.size() == 1 && roles_.front() == 2; }
+  bool is_in_both_roles(const Selection& side) const {
+    const auto found = std::ranges::find(selections_, side);
+    return found != selections_.end() && roles_[static_cast<std::size_t>(found - selections_.begin())] == 2;
+  }
+  /// The side of all primaries, which candidates are compared with; nothing where primaries have several.
+  std::optional<Selection> only_primary() const {
+    return primaries_ == 1 ? std::optional(selections_.front()) : std::nullopt;
+  }
 
   std::optional<Selection> find(std::string_view name) const {
     for (std::size_t i = 0; i < texts_.size(); ++i) {
@@ -86,6 +95,7 @@ class Choices {
   const By by_;
   std::vector<std::string> texts_;
   std::vector<int> roles_;
+  int primaries_ = 0;
   std::vector<Selection> selections_, shadows_;
 };
 
@@ -170,7 +180,13 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
   const auto found_a = choices.find(a), found_b = choices.find(b);
   if (!a.empty() && !found_a) return unknown_name("--a", a);
   if (!b.empty() && !found_b) return unknown_name("--b", b);
-  if (found_a && found_b) return SideChoice{*found_a, *found_b};
+  if (found_a && found_b) {
+    // One in two roles is compared with itself: a control, or a floor.
+    if (*found_a != *found_b || choices.is_in_both_roles(*found_a)) return SideChoice{*found_a, *found_b};
+    return "--a and --b are both " + quoted(a) + "; name two sides: by " + choices.word() + ' ' + choices.list();
+  }
+  if (const auto primary = choices.only_primary(); found_b && primary && *primary != *found_b)
+    return SideChoice{*primary, *found_b};
   if (choices.texts().size() != 2 || (found_a ? found_a : found_b)->by == By::shadow) {
     std::string sentence = found_a ? "--b" : "--a";
     sentence += " is missing: by ";
@@ -185,12 +201,7 @@ std::vector<SideChoice> choose_candidates(std::span<const samples::Sample> sampl
                                           std::string_view a) {
   if (by == By::role) return {};
   const Choices choices(samples, names, by);
-  std::optional<Selection> against = choices.find(a);
-  if (a.empty()) {
-    const auto sides = sides_of(samples, names, by);
-    if (std::ranges::count(sides, Role::primary, &SideKey::role) != 1) return {};
-    against = choices.at(0);
-  }
+  const auto against = a.empty() ? choices.only_primary() : choices.find(a);
   if (!against) return {};
   std::vector<SideChoice> found;
   for (std::size_t i = 0; i < choices.texts().size(); ++i) {

@@ -43,10 +43,13 @@ struct LeastErrors {
 /// - The logarithm: a one more on either side.
 /// - The difference: where n requests of the side with fewer have no one, its share is below -ln(level) / n, as 3 of n
 ///   at 5 % (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983). That is t
-///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %.
-LeastErrors least_errors(const Total& a, const Total& b) {
+///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %. The ones by which one side
+///   has more than the other were drawn, too, so their number varies by its root; those of a few blocks seldom show it.
+LeastErrors least_errors(const Total& a, const Total& b, double difference) {
   const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
-  return {std::hypot(growth(a), growth(b)), std::sqrt(8.0 / 3) / std::min(a.count, b.count)};
+  const double count = difference > 0 ? b.count : a.count;
+  return {std::hypot(growth(a), growth(b)),
+          std::hypot(std::sqrt(8.0 / 3) / std::min(a.count, b.count), std::sqrt(std::abs(difference) / count))};
 }
 
 /// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
@@ -77,7 +80,7 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     return std::optional(Estimate{whole, std::max(spread->standard_error, least), spread->degrees});
   };
   LeastErrors least;
-  if (more > 0) least = least_errors(with_more(a.whole, b.whole), with_more(b.whole, a.whole));
+  if (more > 0) least = least_errors(with_more(a.whole, b.whole), with_more(b.whole, a.whole), difference);
   ratio.estimate = with_error(ratio.log, ratio.blocks, least.log);
   ratio.difference = with_error(difference, differences, least.difference);
   return ratio;

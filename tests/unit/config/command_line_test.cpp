@@ -9,9 +9,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "config/option_checks.hpp"
 
 namespace weir::config {
 namespace {
@@ -23,9 +26,10 @@ struct Program {
     app.set_version_flag("--version", "weir 1");
     for (const auto* name : {"serve", "check"}) app.add_subcommand(name)->add_option("-c,--config", file)->required();
     app.get_subcommand("check")->add_flag("--probe");
-    app.get_subcommand("check")->add_option("--timeout", timeout)->check(CLI::Range(0.1, 3600.0));
-    app.get_subcommand("check")->add_option("--rate", timeout)->check(CLI::NonNegativeNumber);
-    app.get_subcommand("check")->add_option("--least", timeout)->check(CLI::Range(0.5, 1.7e308));
+    app.get_subcommand("check")->add_option("--timeout", timeout)->check(within(0.1, 3600.0));
+    app.get_subcommand("check")->add_option("--rate", timeout)->check(not_negative());
+    app.get_subcommand("check")->add_option("--least", timeout)->check(positive());
+    app.get_subcommand("check")->add_option("--word", timeout)->transform(word_of(speeds));
   }
 
   std::optional<int> parse(std::vector<const char*> words) {
@@ -36,6 +40,7 @@ struct Program {
   CLI::App app{"Says nothing.", "weir"};
   std::string file;
   double timeout = 0;
+  const std::map<std::string, double> speeds{{"slow", 1}, {"soon", 2}};
 };
 
 TEST(CommandLine, ARightOneIsParsed) {
@@ -58,10 +63,11 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
       {{"serve", "-c", "x", "--prbe"}, "weir serve: \"--prbe\" is no option; known here are --help, --config"},
       {{"check", "-c", "x", "--prbe"}, "weir check: \"--prbe\" is no option; did you mean --probe?"},
       {{"check", "-c", "x", "-p"},
-       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least"},
+       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least, --word"},
       {{"check", "x.toml"}, "weir check: \"x.toml\" belongs to no option; did you mean --config x.toml?"},
       {{"check", "-c", "x", "y"},
-       "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout, --rate, --least"},
+       "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout, --rate, --least, "
+       "--word"},
       {{"serve", "--a\nb"}, "weir serve: \"--a\\u000Ab\" is no option; known here are --help, --config"}};
   for (const auto& [words, told] : table) {
     Program program;
@@ -76,8 +82,15 @@ TEST(CommandLine, OtherErrorsNameTheCommandAndARangeAsPeopleWriteIt) {
       {{"serve"}, "weir serve: --config is required"},
       {{"check", "-c", "x", "--timeout", "9999"}, "weir check: --timeout: \"9999\" is not from 0.1 to 3600\n"},
       {{"check", "-c", "x", "--timeout", "soon"}, "weir check: --timeout: \"soon\" is not from 0.1 to 3600\n"},
-      {{"check", "-c", "x", "--rate", "-1"}, "weir check: --rate: "},
-      {{"check", "-c", "x", "--least", "0"}, "weir check: --least: \"0\" is not a number of at least 0.5\n"}};
+      {{"check", "-c", "x", "--timeout", "nan"}, "weir check: --timeout: \"nan\" is not from 0.1 to 3600\n"},
+      {{"check", "-c", "x", "--rate", "-1"}, "weir check: --rate: \"-1\" is not a number of at least 0\n"},
+      {{"check", "-c", "x", "--rate", "nan"}, "weir check: --rate: \"nan\" is not a number of at least 0\n"},
+      {{"check", "-c", "x", "--rate", "inf"}, "weir check: --rate: \"inf\" is not a number of at least 0\n"},
+      {{"check", "-c", "x", "--least", "0"}, "weir check: --least: \"0\" is not a number above 0\n"},
+      {{"check", "-c", "x", "--least", "nan"}, "weir check: --least: \"nan\" is not a number above 0\n"},
+      {{"check", "-c", "x", "--word", "son"},
+       "weir check: --word: \"son\" is none of slow, soon; did you mean soon?\n"},
+      {{"check", "-c", "x", "--word", "1"}, "weir check: --word: \"1\" is none of slow, soon\n"}};
   for (const auto& [words, told] : table) {
     Program program;
     testing::internal::CaptureStderr();

@@ -292,6 +292,15 @@ TEST_F(RolloutMachineWhereAnswersDiffer, ItGoesOnIfTheyDoNotCount) {
   expect_move(differ(1000, false), Reason::unknown, "the gate was unknown for 5m");
 }
 
+TEST_F(RolloutMachine, AGateThatWasNotAskedDoesNotStayUnknown) {
+  begin();
+  // A full disk takes the gate's word away, and what it last said of the answers is no reason to pause.
+  for (int i = 0; i < 200; ++i)
+    EXPECT_FALSE(machine.tick({at(now += 1), std::nullopt, "the disk is full", {}, {}, false, false, {}, {}, true}));
+  expect_move(tick(Word::unknown, 100), Reason::unknown,
+              "shadow -> paused at shadow: the gate was unknown for 5m: ttft: why");
+}
+
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
   begin(false);
   expect_move(machine.promote(), Reason::promote);

@@ -160,6 +160,10 @@ TEST(ServedLog, SaysWhyALogCannotBeUsed) {
   EXPECT_THAT(refusal_of(no_streams), HasSubstr("only 0 lines have both ttft_s and tpot_s"));
   EXPECT_THAT(refusal_of(two_pools), HasSubstr("several pools (batch, chat); choose one with --pool"));
   EXPECT_THAT(refusal_of(two_pools, {.pool = "batch"}), HasSubstr("the log has 100 requests"));
+  EXPECT_EQ(refusal_of(two_pools, {.pool = "none"}),
+            "no request of the log is of the pool \"none\"; its pools are batch, chat");
+  EXPECT_EQ(refusal_of(two_pools, {.most_requests = 10}),
+            "the last 10 requests are too few; at least 200 are needed, or 0 for all (--requests)");
   EXPECT_EQ(refusal_of(few + line_at(199, "")), "");
 }
 

@@ -67,6 +67,13 @@ TEST_F(ReportOn, ATimeWithoutRequestsIsSaidWithTheirs) {
   EXPECT_THAT(told(1200, 600), HasSubstr("is not before --to 2026-11-21T00:10:00Z: " + there));
 }
 
+TEST_F(ReportOn, AChoiceThatLeavesNothingIsSaid) {
+  read_.samples.clear();
+  EXPECT_EQ(told({}, {}),
+            "None of the " + std::to_string(read_.requests) +
+                " requests is of the pool, the model, the prompt_tokens and the time that were asked for");
+}
+
 TEST_F(ReportOn, ATimeThatGoesBeyondTheRequestsIsNoted) {
   EXPECT_EQ(told({}, {}), "not_paired ");
   EXPECT_EQ(told(0, 1800), "not_paired ");

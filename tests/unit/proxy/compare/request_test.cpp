@@ -94,10 +94,42 @@ TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
   for (const auto* const wrong :
        {"misses=x1.2/", "misses=/0.2%", "misses=x1.2/x1.2", "misses=x1.2/0%", "misses=x1.2/101%", "misses=x1.2/-1%",
         "misses=x1.2/0.2%/0.2%", "errors=0.2%/0.2%", "tpot=x1.2/0.2%", "tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1",
-        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "itl=5%", "=5%", "errors=x1.2", "errors=101%", "errors=5"}) {
+        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "tpot=1", "ttft=5", "misses=1.2",
+        "misses=x12", "itl=5%", "=5%", "errors=x1.2", "errors=101%", "errors=5"}) {
     options.margins = {wrong};
     EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--margins \"" + std::string(wrong)), HasSubstr("tpot=5%")));
   }
+}
+
+TEST(CompareRequest, ThePageIsWrittenOverNothingThatIsRead) {
+  const auto dir = std::filesystem::temp_directory_path() / ("weir-request-page-" + std::to_string(getpid()));
+  std::filesystem::create_directories(dir);
+  const auto file = (dir / "file").string();
+  std::ofstream{file} << "text";
+  CompareOptions options;
+  options.html = (dir / "../" / dir.filename() / "file").string();
+  EXPECT_EQ(problem_of(options), "fine");
+  options.logs = {"requests.jsonl", file};
+  EXPECT_THAT(problem_of(options), HasSubstr("is a log, and would be lost; name another file"));
+  options.logs.clear();
+  options.floor = file;
+  EXPECT_THAT(problem_of(options), HasSubstr("is a log, and would be lost; name another file"));
+  options.floor.clear();
+  options.config = file;
+  EXPECT_THAT(problem_of(options), HasSubstr("has the settings, which would be lost; name another file"));
+  std::filesystem::remove_all(dir);
+}
+
+TEST(CompareRequest, NothingIsSaidTwice) {
+  CompareOptions options;
+  options.margins = {"ttft=10%", "tpot=3%", "ttft=5%"};
+  EXPECT_EQ(problem_of(options), "--margins \"ttft=5%\": is there twice; leave one out");
+  options.margins = {"ttft=10%", "tpot=3%"};
+  options.slo = "ttft=1,tpot=1,ttft=2";
+  EXPECT_EQ(problem_of(options), "--slo \"ttft=1,tpot=1,ttft=2\": has ttft twice; leave one out");
+  options.slo = "ttft=1";
+  options.costs = {"gpu0=1", "gpu1=1", "gpu0=2"};
+  EXPECT_EQ(problem_of(options), "--cost \"gpu0=2\": is there twice; leave one out");
 }
 
 TEST(CompareRequest, SettingsHaveObjectivesCostsAndWhatShadowsHold) {

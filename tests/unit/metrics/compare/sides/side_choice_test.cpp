@@ -54,6 +54,29 @@ TEST_F(SideChoiceOf, AControlDoesNotMakeThree) {
   EXPECT_EQ(chosen(By::config, "fp16", "candidate"), "fp16, candidate");
 }
 
+TEST_F(SideChoiceOf, ACandidateAloneIsComparedWithTheOnlyPrimary) {
+  add("fp16", "gpu0");
+  add("fp16", "control0", Role::shadow, "control");
+  add("fp8", "cand0", Role::shadow, "candidate");
+  add("int4", "cand1", Role::shadow, "other");
+  EXPECT_EQ(chosen(By::config, "", "int4"), "fp16, int4");
+  EXPECT_EQ(chosen(By::config, "", "candidate"), "fp16, candidate") << "by the name of its [[shadow]]";
+  EXPECT_EQ(chosen(By::replica, "", "cand1"), "gpu0, cand1");
+  EXPECT_THAT(chosen(By::config, "", "fp16"), HasSubstr("--a is missing"));
+  add("bf16", "gpu1");
+  EXPECT_THAT(chosen(By::config, "", "int4"), HasSubstr("--a is missing")) << "two primaries";
+}
+
+TEST_F(SideChoiceOf, ASideIsComparedWithItselfOnlyInTwoRoles) {
+  add("fp16", "gpu0");
+  add("fp16", "control0", Role::shadow, "control");
+  add("fp8", "cand0", Role::shadow, "candidate");
+  EXPECT_EQ(chosen(By::config, "fp16", "fp16"), "fp16, fp16");
+  EXPECT_EQ(chosen(By::config, "fp8", "fp8"),
+            "--a and --b are both \"fp8\"; name two sides: by configuration there are \"fp16\", \"fp8\"");
+  EXPECT_THAT(chosen(By::config, "candidate", "candidate"), HasSubstr("are both \"candidate\""));
+}
+
 TEST_F(SideChoiceOf, OneConfigurationInBothRolesIsComparedWithItself) {
   add("fp16", "gpu0");
   add("fp16", "control0", Role::shadow);

@@ -163,7 +163,7 @@ TEST(Comparison, AShadowThatNeverGotWarmGivesNothing) {
   const std::string numbers = "fp8 has prefilled 180000 of the 1073741824 tokens that its KV cache holds";
   EXPECT_THAT(sentence_of(comparison, "warm_up"), HasSubstr("not warm yet: 360. So far " + numbers));
   EXPECT_THAT(verdict_of(comparison, statistics::Metric::ttft).why,
-              HasSubstr("but no verdict: no pair counts before the shadow is warm, and " + numbers));
+              HasSubstr("cannot be set against that of fp16: no pair counts before the shadow is warm, and " + numbers));
   options.from_us = 0;
   options.to_us = 1800 * second;
   EXPECT_EQ(compare(samples, options).pairs, 0u);
