@@ -46,6 +46,7 @@ TEST(Looks, AreFiveAndEachIsTwiceAsLateAsTheOneBefore) {
     EXPECT_EQ(comparison.state, c.number ? State::running : State::too_few);
     EXPECT_EQ(comparison.needs_s, c.number ? std::nullopt : std::optional(600.0));
     EXPECT_EQ(comparison.pairs, static_cast<std::uint64_t>(12 * c.minutes)) << "all pairs are described";
+    EXPECT_EQ(comparison.explorations.empty(), c.number == 0) << "nothing is explored before the first look";
     const Verdict& tpot = verdict_of(comparison, Metric::tpot);
     EXPECT_EQ(tpot.finding, c.number ? Finding::worse : Finding::inconclusive);
     EXPECT_EQ(tpot.looks, 5u);
@@ -106,6 +107,9 @@ TEST(Looks, ABlockMustStillBeLongEnough) {
   const Comparison comparison = compare(samples, open_options_of(samples));
   EXPECT_EQ(comparison.look->number, 1u);
   EXPECT_EQ(comparison.look->at_s, 2400);
+  TwinSamples early = pairs_for(35, 1.1);
+  for (samples::Sample& sample : early.each()) sample.e2e = sample.lasted = 100;
+  EXPECT_EQ(compare(early, open_options_of(early)).needs_s, 2400) << "2000 s would do, but the next look is later";
 }
 
 /// Nine hours of a primary and its control, and a candidate in the last `minutes`, `factor` as slow. With `control` it

@@ -406,6 +406,9 @@ TEST(Past, BeginsWithTheWindowAndKeepsMinutes) {
   EXPECT_EQ(comparison.held->from_us, past.until_us);
   EXPECT_EQ(comparison.held->to_us, comparison.window.to_us);
   EXPECT_LT(comparison.held->seconds(), 40 * 60);
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
+  ASSERT_TRUE(tpot.sequence && tpot.interval);
+  EXPECT_THAT(tpot.why, testing::Not(testing::ContainsRegex("block"))) << "those that are told are not the verdict's";
   const std::string said = sentence_of(comparison, "held");
   EXPECT_THAT(said, testing::MatchesRegex("Figures, tables and blocks are of the last [0-9]+ min, since 06:.*Verdicts "
                                           "are of all since 00:10:.*"));
