@@ -249,6 +249,17 @@ TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownPausesAfterTheLeastTime) {
   EXPECT_FALSE(tick(Word::unknown, 200)) << "of this step's answers nothing is known";
 }
 
+TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownHoldsUpNoStepThatPassesByItsShadow) {
+  begin();
+  expect_move(tick(Word::pass, 60), Reason::pass);
+  const auto tick_with = [&](bool holds) {
+    const Counts failures{1, 0, 19, 0};
+    return machine.tick({at(now += 1), Word::unknown, "answers: differ", failures, {}, false, holds, {}, {}, true});
+  };
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(tick_with(true)) << "the next step waits for the disk";
+  expect_move(tick_with(false), Reason::pass, "5% -> 50%: nothing is worse than in the shadow step");
+}
+
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
   begin(false);
   expect_move(machine.promote(), Reason::promote);
