@@ -56,6 +56,22 @@ class RolloutsOfAFleet : public ::testing::Test {
     rollouts->adopt(now);
     finish_writing(*rollouts);
   }
+  /// Begins with a rollout in its first live step, as an earlier weir left it: nothing was worse in a shadow step, and
+  /// so many requests have ended since that it passes after its least time.
+  void begin_about_to_pass() {
+    KeptRollouts kept;
+    auto& one = kept.rollouts["fp8"] = {"chat", "new", {}};
+    one.standing.state = balancer::rollout::State::live;
+    one.standing.share = 0.05;
+    one.standing.in_step = 50;
+    one.standing.shadow_passed = true;
+    one.standing.failures.candidate = balancer::rollout::Machine::least_requests;
+    one.standing.failures.stable = 19 * one.standing.failures.candidate;
+    EXPECT_EQ(write_rollouts(path, kept), std::nullopt);
+    begin();
+    tick();
+    finish_slow_answers();  // The gate is unknown.
+  }
   void adopt(const config::Settings& wanted) {
     fleet.adopt(wanted);
     rollouts->adopt(now);

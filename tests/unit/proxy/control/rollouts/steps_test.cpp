@@ -108,6 +108,40 @@ TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
   EXPECT_FALSE(is_on());
 }
 
+TEST_F(RolloutsOfAFleet, TheControlBesideItsShadowIsSwitchedOnWithItAndNeverOff) {
+  auto mirrored = settings();
+  auto& rollout = mirrored.rollouts[0];
+  rollout.shadow = "mirror";
+  rollout.steps.insert(rollout.steps.begin(), {true, 0, config::Seconds(60)});
+  for (const std::string name : {"mirror", "control"}) {
+    config::Shadow& shadow = mirrored.shadows.emplace_back();
+    shadow.name = name;
+    shadow.of = "chat";
+    shadow.twin = "old";
+    shadow.control = name == "control";
+    shadow.replicas = {mirrored.pools[0].replicas[1]};
+    shadow.replicas[0].name = "copy of " + name;
+  }
+  fleet.adopt(mirrored);
+  const auto is_on = [&](std::size_t shadow) -> auto& { return fleet.snapshot()->shadows.at(shadow)->state->on; };
+  is_on(1) = false;
+  begin();
+  EXPECT_FALSE(is_on(1));
+  ask(Wish::start);
+  EXPECT_TRUE(is_on(0));
+  EXPECT_TRUE(is_on(1));
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on(0));
+  EXPECT_TRUE(is_on(1)) << "the control may be another shadow's too";
+  ask(Wish::abort);
+  is_on(1) = false;
+  ask(Wish::start);
+  EXPECT_TRUE(is_on(1));
+  is_on(1) = false;
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on(1)) << "an operator switched it off";
+}
+
 TEST_F(RolloutsOfAFleet, AReloadAsksTheGateAnew) {
   auto other = settings();
   other.rollouts[0].unknown_limit = config::Seconds(1e6);
