@@ -213,6 +213,7 @@ void Rollouts::tick(const std::string& name, Running& one, const fleet::Snapshot
   tick.holds = one.pending.has_value();
   if (!state_error_.empty() && tick.gate != ro::Word::worse) {
     tick.gate.reset();
+    tick.stays_unknown = false;
     tick.why = state_error_;
   }
   auto after = one.machine();

@@ -128,6 +128,27 @@ TEST_F(RolloutsOnAFullDisk, AStepThatWouldPassPausesWithTheReasonThatItCannotBeK
               HasSubstr("\"why\":\"the gate was unknown for 1m: the state of rollouts cannot be kept in "));
 }
 
+/// A gate that stays unknown pauses a step after its least time; a state that cannot be kept is no such gate.
+TEST_F(RolloutsOnAFullDisk, IsTheReasonWhyNoStepEndsAlsoWhereAnswersDiffer) {
+  fleet.adopt(mirrored_settings());
+  begin();
+  ask(Wish::start);
+  fleet.snapshot()->shadows[0]->state->began = now;
+  for (int i = 0; i < 40; ++i) end_pair("stop", "tool_calls");
+  history.take(finished, now + std::chrono::milliseconds(1));
+  for (int i = 0; i < 6; ++i) tick();
+  finish_slow_answers();
+  tick();
+  EXPECT_THAT(rollouts->list().body, HasSubstr("answers: they differ"));
+  fill_disk();
+  for (int i = 0; i < 90; ++i) tick();
+  EXPECT_EQ(state(), "shadow");
+  make_room();
+  for (int i = 0; i < 3; ++i) tick();
+  EXPECT_EQ(state(), "paused");
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"why\":\"the gate stays unknown however long the step lasts: "));
+}
+
 TEST_F(RolloutsOnAFullDisk, AReturnIsNotDelayedAndARestartFindsIt) {
   begin();
   ask(Wish::start);
