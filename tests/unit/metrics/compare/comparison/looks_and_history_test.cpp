@@ -159,10 +159,12 @@ TEST(History, OfAControlLetsAVerdictComeAtAnyMinuteFromTheFifthOn) {
 
 TEST(History, GivesNothingBeforeTheFifthMinute) {
   Nights early(4, 1.25);
-  const Verdict tpot = verdict_of(early.of(), Metric::tpot);
+  const Comparison comparison = early.of();
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
   EXPECT_FALSE(tpot.interval);
   EXPECT_TRUE(tpot.withheld);
   EXPECT_EQ(tpot.needs_s, 300);
+  EXPECT_EQ(comparison.needs_s, 300) << "a tail has no history, and needs 600 s";
 }
 
 TEST(History, OfLessThanEightHoursIsNone) {
@@ -287,6 +289,28 @@ TEST(History, OfPairsServesNoSplit) {
   EXPECT_TRUE(compare(samples, options).history);
   options.histories[0].paired = true;
   EXPECT_FALSE(compare(samples, options).history);
+}
+
+/// Where no minute has requests of both sides there is no sequence. The window's blocks alone say nothing, because
+/// nobody has said when they are looked at.
+TEST(History, SaysNothingWithoutMinutesOfBothSides) {
+  TwinSamples samples;
+  for (int i = 0; i < 25 * 12; ++i) {
+    const bool of_b = i / 12 % 2 == 1;
+    samples::Sample& one = samples.primary(5 * i * second, of_b ? "gpu1" : "gpu0", of_b ? "fp8" : "fp16");
+    one.tpot = static_cast<float>((of_b ? 0.04 : 0.02) + 0.001 * uniform(static_cast<std::uint64_t>(i), 1));
+  }
+  Options options = open_options_of(samples);
+  History given;
+  for (const Metric metric : metrics_of_minutes)
+    given.minutes[static_cast<std::size_t>(metric)] = {statistics::Minutes(600, 0.0)};
+  options.histories = {given};
+  const Comparison comparison = compare(samples, options);
+  ASSERT_TRUE(comparison.history);
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
+  EXPECT_FALSE(tpot.sequence);
+  EXPECT_FALSE(tpot.interval);
+  EXPECT_EQ(tpot.finding, Finding::inconclusive);
 }
 
 /// What a program remembers that sees ever the last requests is what one sees that has them all.
