@@ -24,8 +24,7 @@ FoundWindow window_from(std::int64_t first, std::int64_t end, std::int64_t begin
 
 /// The window begins as the past's does, and ends with the last pair.
 FoundWindow window_since(const Past& past, const pairs::Pairing& pairing) {
-  const std::int64_t last = pairing.pairs.empty() ? past.to_us : pairing.pairs.back().at_us + 1;
-  return {.window = {*past.from_us, std::max(last, past.to_us)}};
+  return {.window = {*past.from_us, pairing.pairs.empty() ? past.to_us : pairing.pairs.back().at_us + 1}};
 }
 
 FoundWindow window_of_pairs(const pairs::Pairing& pairing, std::span<const samples::Sample> samples,

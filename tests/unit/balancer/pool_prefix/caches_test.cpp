@@ -94,12 +94,34 @@ TEST_F(PoolPrefix, AnAnswerWithoutAStreamThatIsLeftAtOnceWasNotComputed) {
     lease.end(end, at(now += 0.01));
   }
   const Tokens before = load(0, now).prefix_held;
-  for (const auto& [conversation, lasted, left] : {std::tuple(1u, 0.2, 0u), std::tuple(2u, 0.4, 3000u)}) {
-    PlacementRequest placement{shared(not_streamed(prompt_of(3000)))};
-    placement.prefix = prefix_of(conversation, 3000);
+  for (const auto& [conversation, tokens, lasted, left] :
+       {std::tuple(1u, 3000u, 0.2, 0u), std::tuple(2u, 3000u, 0.4, 3000u), std::tuple(3u, 100'000u, 6.0, 3000u)}) {
+    PlacementRequest placement{shared(not_streamed(prompt_of(tokens)))};
+    placement.prefix = prefix_of(conversation, tokens);
     Lease lease = admitted(pool->offer(placement, at(now)));
     lease.end(LeaseEnd(EndCause::client_left), at(now += lasted));
-    EXPECT_EQ(load(0, now).prefix_held, before + left) << lasted;
+    EXPECT_EQ(load(0, now).prefix_held, before + left) << tokens << " tokens, left after " << lasted << " s";
+  }
+  // A token would have told of a stream, however long it was there beside the others.
+  PlacementRequest silent{shared(not_streamed(prompt_of(1000)))}, stream{shared(prompt_of(2000))};
+  stream.prefix = prefix_of(4, 2000);
+  Lease streamed = admitted(pool->offer(stream, at(now))), other = admitted(pool->offer(silent, at(now)));
+  streamed.end(LeaseEnd(EndCause::client_left), at(now += 5));
+  EXPECT_EQ(load(0, now).prefix_held, before + 3000);
+  other.end(LeaseEnd(EndCause::client_left), at(now));
+}
+
+/// A replica that failed may have lost what it computed, and one that refused a prompt has computed nothing of it.
+TEST_F(PoolPrefix, AnAnswerWithoutAStreamLeavesItsPromptOnlyIfItsClientLeft) {
+  for (const auto& [cause, held] :
+       {std::pair(EndCause::client_left, 3000u), std::pair(EndCause::replica_failed, 0u),
+        std::pair(EndCause::client_erred, 0u), std::pair(EndCause::unsent, 0u)}) {
+    specs.clear();
+    begin(1);
+    PlacementRequest placement{shared(not_streamed(prompt_of(3000)))};
+    placement.prefix = prefix_of(2, 3000);
+    admitted(pool->offer(placement, at(1))).end(LeaseEnd(cause), at(9));
+    EXPECT_EQ(load(0, 10).prefix_held, held) << static_cast<int>(cause);
   }
 }
 

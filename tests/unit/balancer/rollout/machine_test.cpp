@@ -296,9 +296,22 @@ TEST_F(RolloutMachine, AGateThatWasNotAskedDoesNotStayUnknown) {
   begin();
   // A full disk takes the gate's word away, and what it last said of the answers is no reason to pause.
   for (int i = 0; i < 200; ++i)
-    EXPECT_FALSE(machine.tick({at(now += 1), std::nullopt, "the disk is full", {}, {}, false, false, {}, {}, true}));
+    EXPECT_FALSE(machine.tick({at(now += 1), std::nullopt, "the disk is full", {}, {}, false, false, {}, {},
+                               "answers: they differ"}));
   expect_move(tick(Word::unknown, 100), Reason::unknown,
               "shadow -> paused at shadow: the gate was unknown for 5m: ttft: why");
+}
+
+TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownHoldsUpNoStepThatPassesByItsShadow) {
+  begin();
+  expect_move(tick(Word::pass, 60), Reason::pass);
+  const auto tick_with = [&](bool holds) {
+    const Counts failures{1, 0, 19, 0};
+    return machine.tick({at(now += 1), Word::unknown, "answers: differ", failures, {}, false, holds, {}, {},
+                         "answers: differ"});
+  };
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(tick_with(true)) << "the next step waits for the disk";
+  expect_move(tick_with(false), Reason::pass, "5% -> 50%: nothing is worse than in the shadow step");
 }
 
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {

@@ -172,13 +172,16 @@ TEST(ServedLog, TakesNoTimesThatNoRequestHas) {
   for (int i = 0; i < 220; ++i) text += line_at(i, "");
   text += line_at(300, R"(,"e2e_s":1e308)") + line_at(301, R"(,"e2e_s":-1)");
   text += line_at(302, R"(,"ttft_s":1e308)") + line_at(303, R"(,"tpot_s":-1)") + line_at(304, R"(,"queue_s":1e308)");
+  text += line_at(305, R"(,"queue_s":0.4)") + line_at(306, R"(,"queue_s":0.3)");
   std::istringstream in(text);
   const auto log = read_served_log(in, {});
   EXPECT_EQ(log.left_out, 2u);
-  ASSERT_EQ(log.requests.size(), 223u);
+  ASSERT_EQ(log.requests.size(), 225u);
   EXPECT_EQ(log.requests[220].ttft, std::nullopt);
   EXPECT_EQ(log.requests[221].tpot, std::nullopt);
   EXPECT_EQ(log.requests[222].sent, log.requests[222].arrived);
+  EXPECT_EQ(log.requests[223].sent, log.requests[223].arrived) << "no request waits for longer than it takes";
+  EXPECT_NEAR(log.requests[224].sent, log.requests[224].ended, 1e-9);
 }
 
 TEST(ServedLog, SaysWithoutObeyingThemWhichLettersItCannotRead) {
@@ -266,6 +269,10 @@ TEST(HitTokens, AreWhatAllCachedTokensHaveInCommonIfEnoughOfThemDiffer) {
   EXPECT_EQ(hit_tokens_of(log), 16u) << "an engine that compares tokens";
 }
 
+TEST(HitTokens, AreThoseOfTheSimulatedEngines) {
+  for (const std::uint64_t tokens : {16U, 256U}) EXPECT_EQ(settings_of({}, {}, true, tokens).hit_tokens, tokens);
+}
+
 /// Conversations with one of eight system prompts, before four replicas with prefix caches, whose blocks have 128 tokens
 /// for every second seed.
 class LogOfConversations : public testing::TestWithParam<std::uint64_t> {
@@ -306,6 +313,7 @@ TEST_P(LogOfConversations, WithKeysIsPredictedAndSoIsWhatWouldHaveHappened) {
   EXPECT_EQ(hit_tokens_of(log), hit_tokens_);
   const Forecast made =
       forecast(log, {{4, least_queued_tokens, true}, {3, least_queued_tokens, true}, {4, least_requests}}, settings_);
+  EXPECT_EQ(made.hit_tokens, hit_tokens_);
   EXPECT_LT(log.facts.unexplained(), 0.01);
   EXPECT_EQ(log.facts.warning(), "");
   for (const Prediction& one : made.predictions) {

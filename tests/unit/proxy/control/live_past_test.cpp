@@ -170,6 +170,26 @@ TEST_F(LivePast, OutlastsABurst) {
   EXPECT_EQ(after.gate.word, metrics::compare::comparison::Gate::worse) << "what was shown stays shown";
 }
 
+/// What it found is still asked for.
+TEST_F(LivePast, OfAShadowThatIsSwitchedOffOutlastsABurst) {
+  run_to(2000);
+  const auto before = judged(history);
+  ASSERT_EQ(before.gate.word, metrics::compare::comparison::Gate::worse);
+  candidate->state->on = false;
+  for (int i = 0; i < 2400; ++i) {
+    auto primary = primary_of(now);
+    primary.shadows = 0;
+    primary.id.replace(10, 4, "beef");
+    primary.id.replace(14, 4, std::to_string(1000 + i));
+    take(history, primary);
+    if (i % 40 == 39 && ++now % 15 == 0) look();
+  }
+  ASSERT_FALSE(history.leaving_before_us());
+  look();
+  ASSERT_EQ(history.pasts().size(), 1u);
+  EXPECT_EQ(judged(history).gate.word, metrics::compare::comparison::Gate::worse);
+}
+
 TEST_F(LivePast, BeginsAnewWithAnotherObjective) {
   run_to(2000);
   const auto began = *history.pasts().at(0)->from_us;

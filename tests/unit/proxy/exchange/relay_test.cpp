@@ -206,6 +206,25 @@ TEST(RequestOut, OfABatchIsNotSentIfItsClientOrItsReplicaLeavesInTheSameBatch) {
   }
 }
 
+/// The poller has no use for a failure: it is the exchange's, as in a handler of its own.
+TEST(RequestOut, OfABatchThatFailsEndsItsOwnAttemptAlone) {
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+  const auto client = proxy.asks(post(chat(false)));
+  const auto sent = proxy.upstream().got.size();
+  proxy.calls.error = net::Calls::throws;
+  InABatch(proxy, [&] {
+    client->says(post(chat(false)));
+    EXPECT_TRUE(client->report());
+    proxy.calls.failing = proxy.calls.made;  // The next call writes the request.
+  });
+  proxy.run();
+  EXPECT_EQ(proxy.upstream().got.size(), sent);
+  const auto answer = read_answer(read_answer(client->got).rest);
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_THAT(answer.body, HasSubstr(R"("code":"no_memory")"));
+  proxy.expect_at_rest();
+}
+
 TEST(RequestOut, SentWholeIsClosedByAnEnd) {
   ScriptedProxy proxy({says(whole_answer("200 OK", completion, "Connection: close\r\n"))});
   proxy.asks(post(chat(false)));

@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/json.hpp>
 #include <map>
+#include <utility>
 
 #include "../said.hpp"
 #include "proxy/control/live_api.hpp"
@@ -50,8 +51,8 @@ class LiveTest : public ::testing::Test {
       live.tick(instance, now, time);
     }
   }
-  /// A stream of gpu0 that ends now.
-  void finish(metrics::Outcome outcome, milliseconds ttft, const std::string& key = "") {
+  /// The record of a stream of gpu0 that ends now.
+  metrics::record::RequestRecord record_of(metrics::Outcome outcome, milliseconds ttft, const std::string& key = "") {
     metrics::record::RequestRecord record;
     record.id = "id" + std::to_string(++ids);
     record.pool = "chat";
@@ -70,6 +71,11 @@ class LiveTest : public ::testing::Test {
     record.answer.token_events_in_different_reads = true;
     record.answer.prompt_tokens = 50;
     record.answer.output_tokens = 101;
+    return record;
+  }
+  /// A stream of gpu0 that ends now.
+  void finish(metrics::Outcome outcome, milliseconds ttft, const std::string& key = "") {
+    const auto record = record_of(outcome, ttft, key);
     fleet.snapshot()->pools[0]->replicas[0]->series->shard(0).settle(record);
     live.finished(record, now);
   }
@@ -268,13 +274,21 @@ TEST_F(LiveTest, RequestsOfAReplicaThatLeftCountInItsRow) {
   const auto old = fleet.snapshot();
   fleet.adopt(settings_of({"gpu1"}));
   second();
-  metrics::record::RequestRecord record;
-  record.pool = "chat";
-  record.replica = "gpu0";
+  const auto record = record_of(metrics::Outcome::ok, milliseconds(100));
+  old->pools[0]->replicas[0]->series->shard(0).settle(record);
   live.finished(record, now);
   second();
   EXPECT_EQ(document().at("replicas").at("gpu0 (leaving)").at("requests_60s").to_number<int>(), 1);
+  EXPECT_EQ(document().at("pools").at("chat").at("slo").at("good_60s").to_number<int>(), 1);
   leases.clear();
+}
+
+TEST_F(LiveTest, RequestsThatGotNoReplicaCountForTheObjective) {
+  second();
+  fleet.snapshot()->pools[0]->unassigned->shard(0).settle(
+      record_of(metrics::Outcome::upstream_error, milliseconds(5000)));
+  second();
+  EXPECT_EQ(document().at("pools").at("chat").at("slo").at("bad_60s").to_number<int>(), 1);
 }
 
 /// A member of a name that goes for a moment, and comes back with its counts, has no burst of requests.
@@ -418,6 +432,14 @@ TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
   alice.waiting = 0;
   alice.waits = 1;
   alice.waited_nanoseconds = 3'000'000'000;
+  for (const auto& [key, outcome] : {std::pair("alice", metrics::Outcome::ok), std::pair("bob", metrics::Outcome::ok),
+                                     std::pair("bob", metrics::Outcome::rejected)}) {
+    metrics::record::RequestRecord record;
+    record.key = key;
+    record.outcome = outcome;
+    record.answer.prompt_tokens = record.answer.output_tokens = 1000;
+    live.finished(record, now);
+  }
   second(2);
   const auto names = [&] {
     std::string all;
@@ -426,7 +448,14 @@ TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
   };
   EXPECT_EQ(names(), "bob alice ");
   EXPECT_EQ(live.now().keys[1].wait, 3);
+  const auto bob = live.now().keys[0];
+  EXPECT_EQ(bob.requests_60s, 2);
+  EXPECT_EQ(bob.refused_60s, 1);
+  EXPECT_GT(bob.tokens_in_per_s, 0);
+  EXPECT_GT(bob.tokens_out_per_s, 0);
   second(61);
+  EXPECT_EQ(live.now().keys[0].requests_60s, 0);
+  EXPECT_EQ(live.now().keys[0].tokens_out_per_s, 0);
   ASSERT_EQ(live.now().pools[0].waiting, 1u);
   EXPECT_EQ(names(), "bob ");
   alice.waiting = 1;

@@ -172,7 +172,8 @@ TEST(Load, ASampleOfAPoolHasNoVerdictOnLatency) {
   EXPECT_THAT(verdict_of(comparison, statistics::Metric::ttft).why,
               HasSubstr("the two sides did not have the same load"));
   EXPECT_TRUE(verdict_of(comparison, statistics::Metric::ttft).interval);
-  EXPECT_EQ(verdict_of(comparison, statistics::Metric::output_tokens).finding, statistics::Finding::equivalent);
+  for (const statistics::Metric metric : {statistics::Metric::output_tokens, statistics::Metric::output_tokens_mean})
+    EXPECT_EQ(verdict_of(comparison, metric).finding, statistics::Finding::equivalent) << "load changes no length";
   // The operator may know better.
   options.same_load = true;
   EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::ttft).finding, statistics::Finding::worse);
@@ -313,15 +314,17 @@ TEST(Notes, PromptsOfUnlikeTokenCountsMeanAnotherTokenizer) {
   EXPECT_TRUE(has_note(compare(samples, options_of(samples)), "different_tokenizer"));
 }
 
-/// Pairs every 2 s; b's TPOT swings by `swing` with a period of `period_s`.
-Comparison swinging(double period_s, int pairs) {
+/// Pairs every 2 s; b's TPOT swings by 5 % with a period of `period_s`.
+Comparison swinging(double period_s, int pairs, const std::vector<History>& histories = {}) {
   TwinSamples samples;
   for (int i = 0; i < pairs; ++i) {
     samples::Sample& shadow = samples.shadow(samples.primary(2 * i * second));
     shadow.tpot = static_cast<float>(0.02 * (1 + 0.05 * std::sin(2 * 3.14159265 * 2 * i / period_s)));
     shadow.ttft = static_cast<float>(0.1 * (0.9 + 0.2 * uniform(static_cast<std::uint64_t>(i), 8)));
   }
-  return compare(samples, options_of(samples));
+  Options options = options_of(samples);
+  options.histories = histories;
+  return compare(samples, options);
 }
 
 TEST(Notes, ASlowDriftIsToldInWindowsOfHalfAnHourAndMore) {
@@ -330,6 +333,15 @@ TEST(Notes, ASlowDriftIsToldInWindowsOfHalfAnHourAndMore) {
   EXPECT_FALSE(has_note(swinging(60, 1000), "slow_drift"));
   EXPECT_TRUE(has_note(swinging(900, 900), "slow_drift")) << "a log of half an hour ends with its last request";
   EXPECT_FALSE(has_note(swinging(900, 880), "slow_drift"));  // 1758 s
+  History slow_too;
+  for (const statistics::Metric metric : metrics_of_minutes) {
+    statistics::Minutes minutes;
+    for (int i = 0; i < 600; ++i) minutes.push_back(0.05 * std::sin(i / 2.4));
+    slow_too.minutes[static_cast<std::size_t>(metric)] = {minutes};
+  }
+  const Comparison by_history = swinging(900, 1000, {slow_too});
+  ASSERT_TRUE(by_history.history);
+  EXPECT_FALSE(has_note(by_history, "slow_drift")) << "a history tells how minutes depend on each other";
   // No verdict is withheld for it.
   EXPECT_FALSE(verdict_of(slow, statistics::Metric::tpot).withheld);
 }

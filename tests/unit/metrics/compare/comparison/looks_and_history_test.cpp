@@ -46,6 +46,7 @@ TEST(Looks, AreFiveAndEachIsTwiceAsLateAsTheOneBefore) {
     EXPECT_EQ(comparison.state, c.number ? State::running : State::too_few);
     EXPECT_EQ(comparison.needs_s, c.number ? std::nullopt : std::optional(600.0));
     EXPECT_EQ(comparison.pairs, static_cast<std::uint64_t>(12 * c.minutes)) << "all pairs are described";
+    EXPECT_EQ(comparison.explorations.empty(), c.number == 0) << "nothing is explored before the first look";
     const Verdict& tpot = verdict_of(comparison, Metric::tpot);
     EXPECT_EQ(tpot.finding, c.number ? Finding::worse : Finding::inconclusive);
     EXPECT_EQ(tpot.looks, 5u);
@@ -118,6 +119,9 @@ TEST(Looks, ABlockMustStillBeLongEnough) {
   const Comparison comparison = compare(samples, open_options_of(samples));
   EXPECT_EQ(comparison.look->number, 1u);
   EXPECT_EQ(comparison.look->at_s, 2400);
+  TwinSamples early = pairs_for(35, 1.1);
+  for (samples::Sample& sample : early.each()) sample.e2e = sample.lasted = 100;
+  EXPECT_EQ(compare(early, open_options_of(early)).needs_s, 2400) << "2000 s would do, but the next look is later";
 }
 
 /// Nine hours of a primary and its control, and a candidate in the last `minutes`, `factor` as slow. With `control` it
@@ -167,10 +171,12 @@ TEST(History, OfAControlLetsAVerdictComeAtAnyMinuteFromTheFifthOn) {
 
 TEST(History, GivesNothingBeforeTheFifthMinute) {
   Nights early(4, 1.25);
-  const Verdict tpot = verdict_of(early.of(), Metric::tpot);
+  const Comparison comparison = early.of();
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
   EXPECT_FALSE(tpot.interval);
   EXPECT_TRUE(tpot.withheld);
   EXPECT_NEAR(tpot.needs_s.value_or(0), 300, 2.5) << "of whose last seconds not all has ended";
+  EXPECT_NEAR(comparison.needs_s.value_or(0), 300, 2.5) << "a tail has no history, and needs 600 s";
 }
 
 /// A verdict says how long a window would do, and not that a longer one is too short.
@@ -329,6 +335,28 @@ TEST(History, OfPairsServesNoSplit) {
   EXPECT_TRUE(compare(samples, options).history);
   options.histories[0].paired = true;
   EXPECT_FALSE(compare(samples, options).history);
+}
+
+/// Where no minute has requests of both sides there is no sequence. The window's blocks alone say nothing, because
+/// nobody has said when they are looked at.
+TEST(History, SaysNothingWithoutMinutesOfBothSides) {
+  TwinSamples samples;
+  for (int i = 0; i < 25 * 12; ++i) {
+    const bool of_b = i / 12 % 2 == 1;
+    samples::Sample& one = samples.primary(5 * i * second, of_b ? "gpu1" : "gpu0", of_b ? "fp8" : "fp16");
+    one.tpot = static_cast<float>((of_b ? 0.04 : 0.02) + 0.001 * uniform(static_cast<std::uint64_t>(i), 1));
+  }
+  Options options = open_options_of(samples);
+  History given;
+  for (const Metric metric : metrics_of_minutes)
+    given.minutes[static_cast<std::size_t>(metric)] = {statistics::Minutes(600, 0.0)};
+  options.histories = {given};
+  const Comparison comparison = compare(samples, options);
+  ASSERT_TRUE(comparison.history);
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
+  EXPECT_FALSE(tpot.sequence);
+  EXPECT_FALSE(tpot.interval);
+  EXPECT_EQ(tpot.finding, Finding::inconclusive);
 }
 
 /// What a program remembers that sees ever the last requests is what one sees that has them all.

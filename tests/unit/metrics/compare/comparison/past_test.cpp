@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "tests/unit/metrics/compare/twin_samples.hpp"
@@ -297,6 +298,21 @@ TEST(Past, WithItTheLastSamplesGiveTheVerdictsOfAllWhateverTheirNumber) {
   EXPECT_LT(without_equals, looks / 2);
 }
 
+/// What was to be mirrored is not known where the loads differ. The past does not know whether they do.
+TEST(Past, CountsNothingAsNotMirroredWhereTheLoadDiffers) {
+  TwinSamples samples = samples_of({.minutes = 100, .not_mirrored = 0.1}, 3);
+  Options options = sides_of(samples, false);
+  options.same_load = false;
+  Ring ring(samples, 300, options);
+  ring.run_to(100 * a_minute);
+  ASSERT_TRUE(ring.past());
+  ASSERT_TRUE(ring.past()->load.unfinished.contains("not_mirrored"));
+  const Comparison comparison = ring.with_past(), all = ring.of_all();
+  ASSERT_TRUE(comparison.held);
+  EXPECT_EQ(comparison.unfinished, all.unfinished);
+  EXPECT_EQ(comparison.sampled, all.sampled);
+}
+
 TEST(Past, DoesNotSpeakForASplitOfItsConfigurations) {
   TwinSamples samples = samples_of({.minutes = 100, .faults = 0.3}, 3);
   Options options = sides_of(samples, false);
@@ -365,6 +381,19 @@ TEST(Past, OfAShadowThatWasAlwaysDroppedIsOfNoOther) {
   ASSERT_TRUE(ring.past());
   EXPECT_TRUE(ring.past()->suits(options.a, options.b, {}));
   EXPECT_FALSE(ring.past()->suits(options.a, {sides::By::shadow, samples.names.of("fp8"), Role::shadow}, {}));
+  EXPECT_FALSE(ring.with_past().dropped.empty());
+  EXPECT_EQ(ring.with_past().dropped, ring.of_all().dropped);
+}
+
+TEST(Past, OfAShadowThatAnsweredOnceSaysThatNotAllWereDropped) {
+  TwinSamples samples = samples_of({.minutes = 100}, 3);
+  for (samples::Sample& sample : samples.each())
+    if (sample.role == Role::shadow && sample.dispatched_us > 30 * a_minute) samples.drop(sample, "max_in_flight");
+  Ring ring(samples, 300, sides_of(samples, false));
+  ring.run_to(100 * a_minute);
+  ASSERT_TRUE(ring.past() && ring.past()->answered);
+  EXPECT_TRUE(ring.with_past().dropped.empty());
+  EXPECT_FALSE(ring.without_past().dropped.empty());
 }
 
 TEST(Past, BeginsAnewWhereTheClockWasSetByYears) {
@@ -406,6 +435,9 @@ TEST(Past, BeginsWithTheWindowAndKeepsMinutes) {
   EXPECT_EQ(comparison.held->from_us, past.until_us);
   EXPECT_EQ(comparison.held->to_us, comparison.window.to_us);
   EXPECT_LT(comparison.held->seconds(), 40 * 60);
+  const Verdict& tpot = verdict_of(comparison, Metric::tpot);
+  ASSERT_TRUE(tpot.sequence && tpot.interval);
+  EXPECT_THAT(tpot.why, testing::Not(testing::ContainsRegex("block"))) << "those that are told are not the verdict's";
   const std::string said = sentence_of(comparison, "held");
   EXPECT_THAT(said, testing::MatchesRegex("Figures, tables and blocks are of the last [0-9]+ min, since 06:.*Verdicts "
                                           "are of all that was kept since 00:10:.*"));
@@ -432,6 +464,13 @@ TEST(Past, EndsAfterAWeekAndSaysSo) {
   EXPECT_EQ(x.sequence->mean, y.sequence->mean);
   EXPECT_GT(later.pairs, then.pairs) << "pairs are counted on";
   EXPECT_GT(later.faults[0].pairs.pairs(), then.faults[0].pairs.pairs());
+  const auto long_ago = std::make_shared<Past>(*ring.past());
+  *long_ago->from_us -= 60 * 1440 * a_minute;
+  options = ring.options();
+  options.pasts = {long_ago};
+  const Comparison after_months = compare(ring.last(), samples.names, options);
+  ASSERT_TRUE(verdict_of(after_months, Metric::tpot).sequence) << "what the week has shown stays shown";
+  EXPECT_EQ(verdict_of(after_months, Metric::tpot).sequence->mean, y.sequence->mean);
 }
 
 TEST(Past, OfADeclaredWindowOrOfAnotherWarmUpDoesNotCount) {

@@ -47,6 +47,10 @@ TEST(Suspicion, AChangeIsSaidWithItsMomentAndItsSize) {
   EXPECT_NEAR(found.changes[0].by, 0.1, 0.003);
   EXPECT_THAT(sentence_of(found, "changed"), HasSubstr("since 00:15:00 TPOT of fp8 beside fp16 is 9.9 % above"));
   EXPECT_THAT(conclusion_of(found, gate_of(found)), HasSubstr("; TPOT +9.9 % since 00:15;"));
+  auto other_load = an_hour([](auto&, samples::Sample& b, std::uint64_t at_s) { b.tpot *= at_s >= 900 ? 1.1F : 1; });
+  auto options = options_of(other_load);
+  options.same_load = false;
+  EXPECT_TRUE(compare(other_load, options).changes.empty()) << "the load may have changed, and not the candidate";
   const auto both_slower = compared(an_hour([](samples::Sample& a, samples::Sample& b, std::uint64_t at_s) {
     if (at_s >= 900) a.tpot *= 1.1F, b.tpot *= 1.1F;
   }));

@@ -234,6 +234,20 @@ TEST(ShareRatio, OfSidesOfOneShareIsOneWhateverTheirSizes) {
   }
 }
 
+/// The next answer is as long as the others: a one more says nothing of lengths.
+TEST(ShareRatio, OfMeansThatDoNotVaryHasNoError) {
+  for (const double length : {0.25, 1.0, 500.0}) {
+    SideValues values;
+    values.paired = true;
+    for (std::int64_t i = 0; i < 100; ++i) values.a.push_back({1000 + 10 * i, length});
+    values.b = values.a;
+    const Ratio ratio = mean_ratio(values, ten_blocks);
+    ASSERT_TRUE(ratio.estimate && ratio.difference);
+    EXPECT_NEAR(ratio.estimate->standard_error, 0, 1e-12) << length;
+    EXPECT_NEAR(ratio.difference->standard_error, 0, 1e-9) << length;
+  }
+}
+
 TEST(ShareRatio, NeedsValuesInEveryBlock) {
   std::mt19937_64 random(3);
   SideValues values = any_values(random, false, true);

@@ -50,11 +50,41 @@ class RolloutsOfAFleet : public ::testing::Test {
     all.rollouts = {rollout};
     return all;
   }
+  /// The same with a shadow of the replica `old`, to which the first step of the rollout mirrors for a minute.
+  config::Settings mirrored_settings() const {
+    auto all = settings();
+    config::Shadow& shadow = all.shadows.emplace_back();
+    shadow.name = "mirror";
+    shadow.of = "chat";
+    shadow.twin = "old";
+    shadow.replicas = {all.pools[0].replicas[1]};
+    shadow.replicas[0].name = "copy";
+    auto& rollout = all.rollouts[0];
+    rollout.shadow = "mirror";
+    rollout.steps.insert(rollout.steps.begin(), {true, 0, config::Seconds(60)});
+    return all;
+  }
   void begin() {
     rollouts.reset();
     rollouts.emplace(context, fleet, history, slow, read_rollouts(path));
     rollouts->adopt(now);
     finish_writing(*rollouts);
+  }
+  /// Begins with a rollout in its first live step, as an earlier weir left it: nothing was worse in a shadow step, and
+  /// so many requests have ended since that it passes after its least time.
+  void begin_about_to_pass() {
+    KeptRollouts kept;
+    auto& one = kept.rollouts["fp8"] = {"chat", "new", {}};
+    one.standing.state = balancer::rollout::State::live;
+    one.standing.share = 0.05;
+    one.standing.in_step = 50;
+    one.standing.shadow_passed = true;
+    one.standing.failures.candidate = balancer::rollout::Machine::least_requests;
+    one.standing.failures.stable = 19 * one.standing.failures.candidate;
+    EXPECT_EQ(write_rollouts(path, kept), std::nullopt);
+    begin();
+    tick();
+    finish_slow_answers();  // The gate is unknown.
   }
   void adopt(const config::Settings& wanted) {
     fleet.adopt(wanted);
@@ -125,6 +155,36 @@ class RolloutsOfAFleet : public ::testing::Test {
     finished.put(std::move(record));
   }
 
+  /// A request of the replica `old` and its shadow ended, for these reasons.
+  void end_pair(const std::string& reason, const std::string& reason_of_shadow) {
+    metrics::record::RequestRecord primary;
+    primary.time = std::chrono::system_clock::now() + std::chrono::seconds(1);
+    primary.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
+    primary.pool = "chat";
+    primary.replica = primary.config = "old";
+    primary.facts.stream = true;
+    primary.outcome = metrics::Outcome::ok;
+    primary.shadows = 1;
+    primary.received = now;
+    primary.sent = now;
+    primary.answer.first_token = now + std::chrono::milliseconds(100);
+    primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.answer.prompt_tokens = primary.answer.output_tokens = 100;
+    primary.answer.finish_reason = reason;
+    auto shadow = primary;
+    shadow.id = std::string(8, 'f') + primary.id.substr(8);
+    shadow.role = metrics::Role::shadow;
+    shadow.shadows = 0;
+    shadow.pool = "chat:shadow";
+    shadow.replica = "copy";
+    shadow.config = "new";
+    shadow.answer.finish_reason = reason_of_shadow;
+    shadow.mirrored.make().pair = primary.id;
+    shadow.mirrored.make().shadow = "mirror";
+    finished.put(std::move(primary));
+    finished.put(std::move(shadow));
+  }
+
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("weir-rollouts-of-a-fleet-" + std::to_string(::getpid()));
   boost::asio::io_context context{1};
@@ -136,6 +196,7 @@ class RolloutsOfAFleet : public ::testing::Test {
   SlowAnswers slow{context};
   std::optional<Rollouts> rollouts;
   metrics::Moment now = std::chrono::steady_clock::now();
+  int pairs = 0;
 };
 
 /// A directory in the place of the file beside it, so that it cannot be written, as on a full disk.

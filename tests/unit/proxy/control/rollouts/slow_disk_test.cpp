@@ -98,6 +98,26 @@ TEST_F(RolloutsOnASlowDisk, WhatHappensMeanwhileCountsWhenAPausedStepGoesOn) {
   EXPECT_EQ(counts.at("candidate"), 7);
 }
 
+/// A step that would pass takes no promotion's place: its operator would get no answer.
+TEST_F(RolloutsOnASlowDisk, AStepThatPassesMeanwhileLeavesAPromotionThatWaits) {
+  for (const bool promote : {false, true}) {
+    begin_about_to_pass();
+    for (int i = 0; i < 8; ++i) tick();
+    ASSERT_EQ(share(), 0.05);
+    const auto promoted = promote ? wish(Wish::promote, R"({"to":"100%"})") : nullptr;
+    for (int i = 0; i < 5; ++i) tick_while_writing();
+    EXPECT_EQ(share(), 0.05);
+    finish_writing(*rollouts);
+    EXPECT_EQ(share(), promote ? 1 : 0.5);
+    EXPECT_EQ(moves("promote"), promote ? 1u : 0u);
+    EXPECT_EQ(moves("pass"), promote ? 0u : 1u);
+    if (promote) {
+      ASSERT_TRUE(promoted->has_value());
+      EXPECT_EQ((*promoted)->status, 200u);
+    }
+  }
+}
+
 TEST_F(RolloutsOnASlowDisk, AReloadGivesUpWhatWaits) {
   begin();
   ask(Wish::start);

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "tests/unit/proxy/control/rollouts/rollouts_of_a_fleet.hpp"
 
@@ -55,6 +56,24 @@ TEST_F(RolloutsOfAFleet, AFailureThatIsKnownInTheNextStepDoesNoHarmToTheFile) {
   EXPECT_EQ(kept.at("fp8").standing.failures, (balancer::rollout::Counts{3, 3, 3, 3}));
 }
 
+TEST_F(RolloutsOfAFleet, OfAnotherPoolOrCandidateIsAnotherThanThatOfTheFile) {
+  KeptRollout kept{"chat", "new", {}};
+  kept.standing.state = balancer::rollout::State::live;
+  kept.standing.share = 0.05;
+  const std::string same_pool = "chat", same_candidate = "new";
+  for (const auto& [pool, candidate] :
+       {std::pair(same_pool, same_candidate), std::pair<std::string, std::string>("other", same_candidate),
+        std::pair<std::string, std::string>(same_pool, "old")}) {
+    kept.pool = pool;
+    kept.candidate = candidate;
+    EXPECT_EQ(write_rollouts(path, {{}, {{"fp8", kept}}}), std::nullopt);
+    begin();
+    const bool is_it = pool == same_pool && candidate == same_candidate;
+    EXPECT_EQ(state(), is_it ? "live" : "idle") << pool << ' ' << candidate;
+    EXPECT_EQ(share(), is_it ? 0.05 : 0) << pool << ' ' << candidate;
+  }
+}
+
 /// A weir that runs without the rollout forgets it, as a reload does.
 TEST_F(RolloutsOfAFleet, WithoutItInTheSettingsAStartForgetsIt) {
   begin();
@@ -92,6 +111,42 @@ TEST_F(RolloutsOnAFullDisk, NothingMoreGoesToTheCandidateThanARestartWouldFind) 
   EXPECT_EQ(ask(Wish::promote), 200u);
   EXPECT_EQ(share(), 0.5);
   EXPECT_EQ(share_after_restart(), 0.5);
+}
+
+TEST_F(RolloutsOnAFullDisk, AStepThatWouldPassPausesWithTheReasonThatItCannotBeKept) {
+  auto patient = settings();
+  patient.rollouts[0].unknown_limit = config::Seconds(60);
+  fleet.adopt(patient);
+  begin_about_to_pass();
+  fill_disk();
+  for (int i = 0; i < 40; ++i) tick();
+  EXPECT_EQ(state(), "live");
+  EXPECT_EQ(share(), 0.05);
+  for (int i = 0; i < 60; ++i) tick();
+  EXPECT_EQ(state(), "paused");
+  EXPECT_THAT(rollouts->list().body,
+              HasSubstr("\"why\":\"the gate was unknown for 1m: the state of rollouts cannot be kept in "));
+}
+
+/// A gate that stays unknown pauses a step after its least time; a state that cannot be kept is no such gate.
+TEST_F(RolloutsOnAFullDisk, IsTheReasonWhyNoStepEndsAlsoWhereAnswersDiffer) {
+  fleet.adopt(mirrored_settings());
+  begin();
+  ask(Wish::start);
+  fleet.snapshot()->shadows[0]->state->began = now;
+  for (int i = 0; i < 40; ++i) end_pair("stop", "tool_calls");
+  history.take(finished, now + std::chrono::milliseconds(1));
+  for (int i = 0; i < 6; ++i) tick();
+  finish_slow_answers();
+  tick();
+  EXPECT_THAT(rollouts->list().body, HasSubstr("answers: they differ"));
+  fill_disk();
+  for (int i = 0; i < 90; ++i) tick();
+  EXPECT_EQ(state(), "shadow");
+  make_room();
+  for (int i = 0; i < 3; ++i) tick();
+  EXPECT_EQ(state(), "paused");
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"why\":\"the gate stays unknown however long the step lasts: "));
 }
 
 TEST_F(RolloutsOnAFullDisk, AReturnIsNotDelayedAndARestartFindsIt) {

@@ -77,17 +77,7 @@ TEST_F(RolloutsOfAFleet, APromotionThatNamesWhereItStandsIsDoneOnce) {
 }
 
 TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
-  auto mirrored = settings();
-  config::Shadow shadow;
-  shadow.name = "mirror";
-  shadow.of = "chat";
-  shadow.twin = "old";
-  shadow.replicas = {mirrored.pools[0].replicas[1]};
-  shadow.replicas[0].name = "copy";
-  mirrored.shadows = {shadow};
-  auto& rollout = mirrored.rollouts[0];
-  rollout.shadow = "mirror";
-  rollout.steps.insert(rollout.steps.begin(), {true, 0, config::Seconds(60)});
+  auto mirrored = mirrored_settings();
   fleet.adopt(mirrored);
   begin();
   const auto is_on = [&] { return fleet.snapshot()->shadows.at(0)->state->on.load(); };
@@ -113,6 +103,32 @@ TEST_F(RolloutsOfAFleet, TheShadowOfAnEndedRolloutIsTheOperators) {
   ask(Wish::start);
   ask(Wish::promote);
   EXPECT_FALSE(is_on());
+}
+
+TEST_F(RolloutsOfAFleet, TheControlBesideItsShadowIsSwitchedOnWithItAndNeverOff) {
+  auto mirrored = mirrored_settings();
+  config::Shadow control = mirrored.shadows[0];
+  control.name = control.replicas[0].name = "control";
+  control.control = true;
+  mirrored.shadows.push_back(control);
+  fleet.adopt(mirrored);
+  const auto is_on = [&](std::size_t shadow) -> auto& { return fleet.snapshot()->shadows.at(shadow)->state->on; };
+  is_on(1) = false;
+  begin();
+  EXPECT_FALSE(is_on(1));
+  ask(Wish::start);
+  EXPECT_TRUE(is_on(0));
+  EXPECT_TRUE(is_on(1));
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on(0));
+  EXPECT_TRUE(is_on(1)) << "the control may be another shadow's too";
+  ask(Wish::abort);
+  is_on(1) = false;
+  ask(Wish::start);
+  EXPECT_TRUE(is_on(1));
+  is_on(1) = false;
+  ask(Wish::promote);
+  EXPECT_FALSE(is_on(1)) << "an operator switched it off";
 }
 
 TEST_F(RolloutsOfAFleet, AReloadAsksTheGateAnew) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <string>
@@ -186,6 +187,32 @@ TEST(Comparison, FewMissesAreNotWorseByPoints) {
   options.margins.miss_points = 0.002;
   EXPECT_THAT(verdict_of(compare(samples, options), statistics::Metric::slo).why,
               HasSubstr("), not worse by 200.0 %, nor by 0.20 points or more; "));
+}
+
+/// The same with answers that freeze.
+TEST(Comparison, FewFreezesAreNotWorseByPoints) {
+  record::GapSketch smooth, frozen;
+  smooth.add(std::chrono::milliseconds(20), 100);
+  frozen.add(std::chrono::milliseconds(20), 99);
+  frozen.add(std::chrono::milliseconds(500));
+  const auto gaps = [&](bool freezes) {
+    const auto& sketch = freezes ? frozen : smooth;
+    return std::vector<record::GapSketch::Bin>{sketch.bins().begin(), sketch.bins().end()};
+  };
+  TwinSamples samples;
+  for (int i = 0; i < 14'400; ++i) {
+    samples::Sample& primary = samples.primary(i * second / 2);
+    primary.gaps = gaps(i % 1440 == 7);
+    samples.shadow(primary).gaps = gaps(i / 1440 % 2 == 1 && i % 720 == 19);
+  }
+  Options options = options_of(samples);
+  options.length_us = 7200 * second;
+  const Verdict points = verdict_of(compare(samples, options), statistics::Metric::freezes);
+  EXPECT_EQ(points.finding, statistics::Finding::not_worse);
+  EXPECT_EQ(points.worse_points, 0.002);
+  options.margins.miss_points = 1e-9;
+  EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::freezes).finding,
+            statistics::Finding::inconclusive);
 }
 
 TEST(Comparison, AttainmentIsComparedPairByPair) {

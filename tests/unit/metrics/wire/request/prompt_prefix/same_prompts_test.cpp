@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/metrics/wire/request/prompt_prefix/anchors.hpp"
@@ -61,6 +63,30 @@ TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
   }
   EXPECT_EQ(anchors_there, bodies.size() * 4);
   EXPECT_EQ(keys.size(), anchors_there);
+}
+
+TEST(PromptPrefix, KnowsAToolChoiceHoweverItIsCutOrRepeated) {
+  const auto body = [](const std::string& more) { return "{" + std::string(told) + more + "}"; };
+  const std::string none = R"(,"tool_choice":"none")", object = R"(,"tool_choice":{"name":"f"})";
+  for (const auto& [more, same] : std::vector<std::pair<std::string, std::string>>{
+           {none, none},
+           {R"(,"tool_choice":"n\u006fne")", none},
+           {none + none, none},
+           {R"(,"tool_choice":"auto")" + none, none},
+           {object + none, none},
+           {R"(,"tool_choice":"no","tool_choice":"ne")", ""},
+           {R"(,"tool_choice":"non")", ""},
+           {R"(,"tool_choice":"nonesuch")", ""},
+           {none + R"(,"tool_choice":"auto")", ""},
+           {object, object},
+           {none + object, object}}) {
+    const Anchors wanted = anchors(chat, body(same));
+    const std::string text = body(more);
+    EXPECT_EQ(anchors(chat, text), wanted) << more;
+    std::vector<std::string_view> bytes;
+    for (std::size_t i = 0; i < text.size(); ++i) bytes.push_back(std::string_view(text).substr(i, 1));
+    EXPECT_EQ(anchors_of(prefix_of(chat, bytes)), wanted) << more << ", byte by byte";
+  }
 }
 
 TEST(PromptPrefix, KeepsListsOfMessagesApart) {
