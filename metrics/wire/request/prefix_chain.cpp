@@ -58,7 +58,7 @@ void PrefixChain::mark(std::string_view name) {
   std::array<char, 40> bytes;
   const std::size_t size = std::min(name.size(), bytes.size() - 2);
   bytes[0] = '\xFF';
-  std::memcpy(bytes.data() + 1, name.data(), size);
+  std::copy_n(name.begin(), size, bytes.begin() + 1);  // A name that is too long for the parser has no data.
   bytes[size + 1] = '\xFE';
   hash().add({bytes.data(), size + 2});
 }
