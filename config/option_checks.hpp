@@ -1,4 +1,4 @@
-// What the options of a command line may be: numbers within a range, and words. CLI11's own checks take "nan" for a
+// Checks of the values of command-line options: numbers within a range, and words. CLI11's own checks take "nan" for a
 // number of any range, write its ends with six digits behind the point, and show words with the numbers behind them.
 #pragma once
 

@@ -330,7 +330,7 @@ struct Shadow {
 };
 
 /// A candidate gets a growing share of a pool's requests, as long as its gate passes.
-/// What a rollout does where it is known that the candidate answers otherwise than the version in use.
+/// A rollout does this where the candidate is known to answer otherwise than the version in use.
 enum class OtherAnswers {
   look,  ///< It pauses, and an operator looks at the answers.
   same,  ///< The candidate has to answer the same: it goes back.

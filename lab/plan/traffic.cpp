@@ -22,9 +22,9 @@ std::vector<TraceEntry> part_of(std::span<const TraceEntry> trace, std::size_t c
   const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
   std::vector<TraceEntry> part(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t place = first + i;
+    const std::size_t place = first + i, turns = place / trace.size();
     part[i] = trace[place % trace.size()];
-    part[i].at += turn * static_cast<double>(place / trace.size());
+    part[i].at += turn * static_cast<double>(turns);
   }
   return part;
 }

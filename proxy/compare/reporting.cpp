@@ -191,6 +191,7 @@ std::optional<std::variant<mc::report::CandidatesReport, std::string>> candidate
   if (candidates.empty()) return std::nullopt;
   if (auto sentence = outside(read, request)) return *std::move(sentence);
   std::vector<mc::report::Report> reports;
+  reports.reserve(candidates.size());
   for (const auto& sides : candidates)
     reports.push_back(report_of_sides(read, names, request, margin, noise, sides));
   return mc::report::together(std::move(reports));

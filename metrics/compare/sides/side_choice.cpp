@@ -181,7 +181,7 @@ std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Samp
   if (!a.empty() && !found_a) return unknown_name("--a", a);
   if (!b.empty() && !found_b) return unknown_name("--b", b);
   if (found_a && found_b) {
-    // One in two roles is compared with itself: a control, or a floor.
+    // A configuration in two roles is compared with itself: a control, or a floor.
     if (*found_a != *found_b || choices.is_in_both_roles(*found_a)) return SideChoice{*found_a, *found_b};
     return "--a and --b are both " + quoted(a) + "; name two sides: by " + choices.word() + ' ' + choices.list();
   }

@@ -70,11 +70,12 @@ RequestMembers members_of(const Dialect& dialect) {
   std::vector<RequestMember> all(dialect.request_members.begin(), dialect.request_members.end());
   all.insert(all.end(), std::begin(common), std::end(common));
   for (const auto name : not_rendered) all.push_back({Place::root, name, Place::ignored});
-  return RequestMembers(std::move(all));
+  return RequestMembers(all);
 }
 
 std::vector<RequestMembers> by_api() {
   std::vector<RequestMembers> all;
+  all.reserve(std::size(dialects::all));
   for (const Dialect* dialect : dialects::all) all.push_back(members_of(*dialect));
   return all;
 }

@@ -1,4 +1,4 @@
-// Of the files of a command: nothing that is read is written over, and what cannot be read is said.
+// A command writes over no file that it reads, and says which file it cannot read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

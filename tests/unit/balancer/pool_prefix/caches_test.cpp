@@ -1,4 +1,4 @@
-// What a pool takes its replicas' caches to hold: what fills them, what empties them, and which reports are believed.
+// A pool's beliefs about its replicas' caches: what fills them, what empties them, and which reports count.
 #include <cstdint>
 #include <memory>
 #include <tuple>
@@ -128,10 +128,7 @@ TEST_F(PoolPrefix, AnAnswerWithoutAStreamLeavesItsPromptOnlyIfItsClientLeft) {
 /// Three prompts that are sent and left at once, and then sent again, find nothing: that says nothing of the cache.
 TEST_F(PoolPrefix, AClientThatLeavesAtOnceWipesNothing) {
   for (const bool stream : {true, false}) {
-    specs.clear();
-    begin(1);
-    serve(1, 2000, 1, 0);
-    serve(1, 2000, 2, 1984);
+    begin_with_reports();
     for (std::uint64_t other = 2; other < 5; ++other) {
       const RequestFacts facts = prompt_of(2000);
       PlacementRequest placement{shared(stream ? facts : not_streamed(facts))};
@@ -147,10 +144,7 @@ TEST_F(PoolPrefix, AClientThatLeavesAtOnceWipesNothing) {
 /// A prompt that was sent twice, and left both times, is not there either, in whatever order its clients leave.
 TEST_F(PoolPrefix, ClientsThatLeaveTogetherWipeNothing) {
   for (const bool first_leaves_first : {true, false}) {
-    specs.clear();
-    begin(1);
-    serve(1, 2000, 1, 0);
-    serve(1, 2000, 2, 1984);
+    begin_with_reports();
     for (std::uint64_t other = 2; other < 5; ++other) {
       Lease one = admitted(offer(other, 2000, 3)), two = admitted(offer(other, 2000, 3));
       (first_leaves_first ? one : two).end(LeaseEnd(EndCause::client_left), at(3.1));

@@ -39,12 +39,7 @@ TEST_F(PoolPrefix, ALimitOfQueuedTokensCountsWhatIsToBeComputed) {
 }
 
 TEST_F(PoolPrefix, AReplicaThatStartsHasFinishedWhatItComputedAndNoMore) {
-  specs.push_back(replica("a"));
-  specs[0].max_in_flight = 1;
-  begin(0);
-  Lease peers = admitted(offer(9, 50'000, 0));
-  specs.push_back(replica("b"));
-  pool->set_replicas(specs, at(1));
+  Lease peers = begin_beside_a_full_one();
   for (double now = 1; now < 5; ++now) EXPECT_EQ(serve(1, 2000, now), 1u);
   ASSERT_EQ(pool->health().of(pool->figures().key(1), at(5)).state, ReplicaState::starting);
   Lease one = admitted(offer(2, 100, 5));
@@ -52,12 +47,7 @@ TEST_F(PoolPrefix, AReplicaThatStartsHasFinishedWhatItComputedAndNoMore) {
 }
 
 TEST_F(PoolPrefix, AReplicaThatStartsMayHoldMoreOfWhatItHasComputed) {
-  specs.push_back(replica("a"));
-  specs[0].max_in_flight = 1;
-  begin(0);
-  Lease peers = admitted(offer(9, 50'000, 0));
-  specs.push_back(replica("b"));
-  pool->set_replicas(specs, at(1));
+  Lease peers = begin_beside_a_full_one();
   EXPECT_EQ(serve(1, 2000, 1), 1u);
   Lease one = admitted(offer(2, 100, 5));
   EXPECT_TRUE(admitted(offer(1, 5800, 5, {}, named("long")))) << "3800 of it are to be computed, and it may hold 4000.";
@@ -65,12 +55,7 @@ TEST_F(PoolPrefix, AReplicaThatStartsMayHoldMoreOfWhatItHasComputed) {
 
 /// Answers that are not streamed have finished what was computed, too.
 TEST_F(PoolPrefix, AnswersWithoutAStreamHaveFinishedWhatWasComputed) {
-  specs.push_back(replica("a"));
-  specs[0].max_in_flight = 1;
-  begin(0);
-  Lease peers = admitted(offer(9, 50'000, 0));
-  specs.push_back(replica("b"));
-  pool->set_replicas(specs, at(1));
+  Lease peers = begin_beside_a_full_one();
   for (double now = 1; now < 4; now += 0.5) {
     PlacementRequest placement{shared(not_streamed(prompt_of(2000)))};
     placement.prefix = prefix_of(1, 2000);

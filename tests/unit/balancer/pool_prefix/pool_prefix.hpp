@@ -25,6 +25,23 @@ class PoolPrefix : public testing::Test {
     pool->set_prefix_aware(true, kappa);
     pool->set_replicas(specs, at(0));
   }
+  /// A replica starts beside one that is full while the lease is held.
+  Lease begin_beside_a_full_one() {
+    specs.push_back(replica("a"));
+    specs[0].max_in_flight = 1;
+    begin(0);
+    Lease full = admitted(offer(9, 50'000, 0));
+    specs.push_back(replica("b"));
+    pool->set_replicas(specs, at(1));
+    return full;
+  }
+  /// A replica that has shown that it reports what it finds, and holds 2000 tokens.
+  void begin_with_reports() {
+    specs.clear();
+    begin(1);
+    serve(1, 2000, 1, 0);
+    serve(1, 2000, 2, 1984);
+  }
   Offered offer(std::uint64_t conversation, Tokens tokens, double now, std::span<const Serial> tried = {},
                 std::shared_ptr<void> waiter = {}) {
     PlacementRequest placement{shared(prompt_of(tokens)), tried};

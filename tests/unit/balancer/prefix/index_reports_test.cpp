@@ -1,4 +1,4 @@
-// What the index learns from reports of cached tokens: restarts, belief, capacity and granularity. Caches are simulated
+// The index learns from reports of cached tokens: restarts, belief, capacity and granularity. Caches are simulated
 // beside it, block by block.
 #include <gtest/gtest.h>
 

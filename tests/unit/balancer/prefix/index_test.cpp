@@ -1,4 +1,4 @@
-// What the index finds of a prompt, beside a map of keys.
+// The index beside a map of keys: both find the same beginnings of prompts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
   }
 }
 
-/// Of what many clients send at a time and leave, in whatever order, nothing is there afterwards.
+/// Prompts that many clients send at a time and leave, in whatever order, are not there afterwards.
 TEST_F(Prefixes, NothingStaysOfAnyNumberOfPromptsThatFail) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     std::mt19937_64 random(seed);

@@ -1,72 +1,17 @@
-#include "balancer/rollout/machine.hpp"
-
+// A rollout passes through its steps, pauses and goes back.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include <algorithm>
+#include <array>
 #include <random>
+#include <string>
 
-#include "config/rollouts.hpp"
+#include "tests/unit/balancer/rollout/machine_fixture.hpp"
 
-namespace weir::balancer::rollout {
+namespace weir::balancer::rollout::steps {
 namespace {
 
-using config::Seconds;
 using ::testing::HasSubstr;
-
-Moment at(double seconds) {
-  return Moment{} + std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(10'000 + seconds));
-}
-
-config::Rollout settings(bool shadow = true) {
-  config::Rollout all;
-  all.name = "fp8";
-  all.pool = "chat";
-  all.candidate = "new";
-  all.slo = "fast";
-  if (shadow) all.shadow = "mirror", all.steps.push_back({true, 0, Seconds(60)});
-  all.steps.insert(all.steps.end(), {{false, 0.05, Seconds(30)}, {false, 0.5, Seconds(30)}, {false, 1, Seconds(0)}});
-  all.unknown_limit = Seconds(300);
-  return all;
-}
-
-class RolloutMachine : public testing::Test {
- protected:
-  void begin(bool shadow = true) {
-    machine = Machine(settings(shadow));
-    expect_move(machine.start(), Reason::start);
-    tick(Word::unknown, 0);
-  }
-  /// A second after another; stops at a move.
-  std::optional<Move> tick(Word gate, int seconds = 1) {
-    std::optional<Move> move;
-    for (int i = 0; i < std::max(1, seconds) && !move; ++i) {
-      if (seconds > 0) now += 1;
-      move = machine.tick({at(now), gate, "ttft: why", {}, {}, false});
-    }
-    return move;
-  }
-  std::optional<Move> tick_with(Counts failures, Counts misses = {}) {
-    now += 1;
-    return machine.tick({at(now), Word::unknown, "", failures, misses, false});
-  }
-  void expect_move(const Answer& answer, Reason reason) {
-    const auto* const move = std::get_if<Move>(&answer);
-    ASSERT_NE(move, nullptr) << std::get<std::string>(answer);
-    EXPECT_EQ(move->reason, reason);
-  }
-  void expect_move(const std::optional<Move>& move, Reason reason, const std::string& line = "") {
-    ASSERT_TRUE(move);
-    EXPECT_EQ(name_of(move->reason), name_of(reason));
-    EXPECT_THAT(move->line, HasSubstr(line));
-  }
-  void expect(State state, double share) {
-    EXPECT_EQ(name_of(machine.standing().state), name_of(state));
-    EXPECT_EQ(machine.share(), share);
-  }
-
-  Machine machine{settings()};
-  double now = 0;
-};
 
 TEST_F(RolloutMachine, BeforeTheStartNothingHappens) {
   expect(State::idle, 0);
@@ -234,86 +179,6 @@ TEST_F(RolloutMachine, AGateThatIsKnownNowAndThenDoesNotPause) {
   expect_move(tick(Word::unknown), Reason::unknown);
 }
 
-class RolloutMachineWhereAnswersDiffer : public RolloutMachine {
- protected:
-  void begin_with(config::OtherAnswers answers) {
-    auto other = settings(true);
-    other.answers = answers;
-    machine = Machine(other);
-    expect_move(machine.start(), Reason::start);
-    tick(Word::unknown, 0);
-  }
-  std::optional<Move> differ(int seconds, bool passes = true, Word gate = Word::unknown) {
-    std::optional<Move> move;
-    for (int i = 0; i < seconds && !move; ++i) {
-      Tick tick{.now = at(now += 1), .gate = gate, .why = "answers: they differ"};
-      tick.answers = tick.why;
-      tick.passes_but_for_answers = passes;
-      move = machine.tick(tick);
-    }
-    return move;
-  }
-};
-
-TEST_F(RolloutMachineWhereAnswersDiffer, ItPausesAfterTheLeastTime) {
-  for (const bool passes : {false, true}) {
-    begin_with(config::OtherAnswers::look);
-    EXPECT_FALSE(differ(59, passes));
-    expect_move(differ(1, passes), Reason::unknown,
-                "shadow -> paused at shadow: the gate stays unknown however long the step lasts: answers: they differ");
-    expect_move(machine.promote(), Reason::promote);
-    EXPECT_FALSE(tick(Word::unknown, 200)) << "of this step's answers nothing is known";
-  }
-}
-
-TEST_F(RolloutMachineWhereAnswersDiffer, ItGoesBackAtOnceIfTheyHaveToBeTheSame) {
-  begin_with(config::OtherAnswers::same);
-  EXPECT_FALSE(tick(Word::unknown, 30)) << "nothing is known of them yet";
-  expect_move(differ(1, false), Reason::answers,
-              "shadow -> returned: the candidate has to answer the same; answers: they differ");
-  begin_with(config::OtherAnswers::same);
-  expect_move(machine.pause(), Reason::pause);
-  expect_move(differ(1), Reason::answers);
-  begin_with(config::OtherAnswers::same);
-  expect_move(differ(1, false, Word::worse), Reason::worse);
-}
-
-TEST_F(RolloutMachineWhereAnswersDiffer, ItGoesOnIfTheyDoNotCount) {
-  begin_with(config::OtherAnswers::any);
-  EXPECT_FALSE(differ(200, false)) << "the gate is unknown for other reasons, too";
-  expect_move(differ(1), Reason::pass, "the gate passed but for the answers, which may differ, after 201s");
-  begin_with(config::OtherAnswers::any);
-  EXPECT_FALSE(differ(59)) << "a step has its least time";
-  expect_move(differ(1), Reason::pass);
-  expect_move(machine.pause(), Reason::pause);
-  begin_with(config::OtherAnswers::any);
-  expect_move(differ(1, false, Word::worse), Reason::worse);
-  begin_with(config::OtherAnswers::any);
-  expect_move(differ(1000, false), Reason::unknown, "the gate was unknown for 5m");
-}
-
-TEST_F(RolloutMachine, AGateThatWasNotAskedDoesNotStayUnknown) {
-  begin();
-  // A full disk takes the gate's word away, and what it last said of the answers is no reason to pause.
-  for (int i = 0; i < 200; ++i)
-    EXPECT_FALSE(machine.tick({at(now += 1), std::nullopt, "the disk is full", {}, {}, false, false, {}, {},
-                               "answers: they differ"}));
-  expect_move(tick(Word::unknown, 100), Reason::unknown,
-              "shadow -> paused at shadow: the gate was unknown for 5m: ttft: why");
-}
-
-TEST_F(RolloutMachine, WhatMoreRequestsDoNotMakeKnownHoldsUpNoStepThatPassesByItsShadow) {
-  begin();
-  expect_move(tick(Word::pass, 60), Reason::pass);
-  const auto tick_with = [&](bool holds) {
-    const Counts failures{1, 0, 19, 0};
-    return machine.tick({at(now += 1), Word::unknown, "answers: differ", failures, {}, false, holds, {}, {},
-                         "answers: differ"});
-  };
-  for (int i = 0; i < 40; ++i) EXPECT_FALSE(tick_with(true)) << "the next step waits for the disk";
-  expect_move(tick_with(false), Reason::pass, "5% -> 50%: nothing is worse than in the shadow step");
-}
-
 TEST_F(RolloutMachine, AStepThatStaysUnknownPauses) {
   begin(false);
   expect_move(machine.promote(), Reason::promote);
@@ -413,86 +278,6 @@ TEST_F(RolloutMachine, OfPromotionsFromOneStepOneIsHeard) {
 
 TEST_F(RolloutMachine, TheEvidenceOfAllStepsTogetherIsBounded) {
   EXPECT_EQ(machine.evidence_limit(), 2 * 4 / 0.05) << "two live steps, four kinds of events";
-}
-
-TEST_F(RolloutMachine, GoesOnWhereAnEarlierProcessStopped) {
-  begin();
-  expect_move(tick(Word::pass, 60), Reason::pass);
-  EXPECT_FALSE(tick_with({10, 1, 190, 2}));
-  Machine next{settings()};
-  EXPECT_FALSE(next.restore(machine.standing()));
-  EXPECT_EQ(next.standing(), machine.standing());
-  EXPECT_FALSE(next.tick({at(1e6), Word::unknown, "", {}, {}, false})) << "the time between does not count";
-  EXPECT_EQ(next.standing(), machine.standing());
-}
-
-TEST_F(RolloutMachine, OtherTimesOfTheSameStepsChangeNothingElse) {
-  begin();
-  machine.promote();
-  auto other = settings();
-  other.steps[1].least = Seconds(5);
-  EXPECT_FALSE(machine.adopt(other));
-  expect(State::live, 0.05);
-  EXPECT_FALSE(tick(Word::pass, 4));
-  expect_move(tick(Word::pass), Reason::pass);
-}
-
-TEST_F(RolloutMachine, AStepThatIsGonePausesAtTheOneBelow) {
-  begin();
-  machine.promote();
-  machine.promote();
-  expect(State::live, 0.5);
-  auto other = settings();
-  other.steps[2].share = 0.6;
-  expect_move(machine.adopt(other), Reason::settings,
-              "rollout 'fp8': 50% -> paused at 5%: its step 50% is no longer in the settings");
-  expect(State::paused, 0.05);
-  EXPECT_EQ(machine.standing().why, "its step 50% is no longer in the settings");
-  other.steps.erase(other.steps.begin(), other.steps.begin() + 2);
-  expect_move(machine.adopt(other), Reason::settings,
-              "rollout 'fp8': paused at 5% -> idle: its step 5% is no longer in the settings");
-  expect(State::idle, 0);
-}
-
-TEST_F(RolloutMachine, AShadowStepThatIsGoneMakesItIdle) {
-  begin();
-  expect_move(machine.adopt(settings(false)), Reason::settings, "shadow -> idle: its step shadow is no longer");
-  expect(State::idle, 0);
-}
-
-TEST_F(RolloutMachine, AStepMayMoveAmongTheOthers) {
-  begin();
-  machine.promote();
-  machine.promote();
-  auto other = settings();
-  other.steps.insert(other.steps.begin() + 1, {false, 0.01, Seconds(10)});
-  EXPECT_FALSE(machine.adopt(other));
-  expect(State::live, 0.5);
-  EXPECT_EQ(machine.step_text(), "50% 30s");
-  expect_move(machine.promote(), Reason::promote);
-  expect(State::done, 1);
-}
-
-TEST_F(RolloutMachine, AnotherCandidateIsAnotherRollout) {
-  begin();
-  machine.promote();
-  auto other = settings();
-  other.candidate = "newer";
-  expect_move(machine.adopt(other), Reason::settings);
-  expect(State::idle, 0);
-  EXPECT_FALSE(machine.adopt(settings())) << "an idle one has nothing to lose";
-}
-
-TEST_F(RolloutMachine, ADoneOneStaysDoneWhateverTheSteps) {
-  begin();
-  for (int i = 0; i < 3; ++i) machine.promote();
-  auto other = settings(false);
-  other.steps.erase(other.steps.begin());
-  EXPECT_FALSE(machine.adopt(other));
-  expect(State::done, 1);
-  Machine next{other};
-  EXPECT_FALSE(next.restore(machine.standing()));
-  EXPECT_EQ(next.share(), 1);
 }
 
 /// Anything in any order. The share and the shadow follow from the state, and only a pass, a promotion or a start gives
@@ -604,4 +389,4 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
 }
 
 }  // namespace
-}  // namespace weir::balancer::rollout
+}  // namespace weir::balancer::rollout::steps

@@ -170,7 +170,7 @@ TEST_F(LivePast, OutlastsABurst) {
   EXPECT_EQ(after.gate.word, metrics::compare::comparison::Gate::worse) << "what was shown stays shown";
 }
 
-/// What it found is still asked for.
+/// Its findings are still asked for.
 TEST_F(LivePast, OfAShadowThatIsSwitchedOffOutlastsABurst) {
   run_to(2000);
   const auto before = judged(history);

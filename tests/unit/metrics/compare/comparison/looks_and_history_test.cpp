@@ -186,7 +186,7 @@ TEST(History, OfMinutesThatHaveNoPairsOrAreNotOverSaysHowLongAWindowWouldDo) {
   EXPECT_GT(five.window.seconds(), 275);
   EXPECT_FALSE(verdict_of(five, Metric::tpot).interval);
   EXPECT_NEAR(verdict_of(five, Metric::tpot).needs_s.value_or(0), 300, 2.5);
-  // Of the last twenty minutes one has requests in each five.
+  // One minute in five of the last twenty has requests.
   Nights thin(20, 1.25);
   const auto is_left_out = [&](const samples::Sample& sample) {
     const std::int64_t at = sample.received_us / minute;

@@ -1,4 +1,4 @@
-// What sends a candidate back, and what does not.
+// A rollout goes back by failures, misses, refusals, hangs and the gate, and by nothing else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

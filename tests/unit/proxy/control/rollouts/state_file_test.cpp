@@ -1,4 +1,4 @@
-// What the file keeps of a rollout, and what happens where it cannot be written.
+// The state file of rollouts: it keeps where they stand, also where it cannot be written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What goes with settings that are swapped or with a drain: replicas and pools leave when their last request has ended.
+// Swapped settings and drains: replicas and pools leave when their last request has ended.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

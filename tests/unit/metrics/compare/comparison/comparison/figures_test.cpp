@@ -70,7 +70,7 @@ TEST(Comparison, ASlowMinorityIsFoundWhereTheMedianIsTheSame) {
     EXPECT_FALSE(found.withheld);
     EXPECT_EQ(found.count, 360U);
     EXPECT_EQ(found.margin, 0.002);
-    // Of 360 pairs none is of the minority, which does not show that of 1000 none would be.
+    // None of 360 pairs is of the minority, which does not show that none of 1000 would be.
     const double share = finding == Finding::inconclusive ? 0 : 1.0 / static_cast<double>(one_in);
     EXPECT_NEAR(*found.value_b, times > 1 ? share : 0, 1e-9);
     EXPECT_NEAR(*found.value_a, times > 1 ? 0 : share, 1e-9);
