@@ -1,7 +1,11 @@
 // FinishedTokens counts the prompt tokens that a pool finished in the last 30 s.
 //
 // How fast a queue drains shows only while one is there: before, replicas may have had nothing to do. So the drain rate
-// is the tokens finished per second in which requests waited, known after one such second. All that was finished in
+// is the tokens finished per second in which requests waited, known after one such second.
+//
+// Such a rate is too low where a replica rests for a second, is granted the whole queue at its end, and finishes it while
+// nobody waits. So the highest drain rate counts the tokens of requests that have waited, whenever they are finished. It
+// is too high where requests wait for moments only: a request may be refused by it, and is told no time by it. All that was finished in
 // some seconds is the demand, and says nothing of what the replicas can do but for the best of these seconds, which
 // they can do at least.
 //
@@ -37,10 +41,12 @@ class FinishedTokens {
     passed_ = now;
   }
 
-  void add(Tokens tokens, Moment now) {
+  /// `waited`: the request of these tokens stood in the queue.
+  void add(Tokens tokens, Moment now, bool waited) {
     Bucket& now_bucket = bucket(second_of(now));
     now_bucket.tokens += tokens;
     if (waiting_) now_bucket.while_waiting += tokens;
+    if (waiting_ || waited) now_bucket.at_most += tokens;
   }
 
   /// Returns the tokens that were finished in the best second; 0 if none were.
@@ -52,25 +58,29 @@ class FinishedTokens {
   }
 
   /// Returns the tokens that are finished per second while requests wait; nothing while that is unknown.
-  std::optional<double> drain_rate(Moment now) const {
-    double tokens = 0, seconds = 0;
-    for (const Bucket& one : buckets_) {
-      if (one.second <= second_of(now) - length) continue;
-      tokens += static_cast<double>(one.while_waiting);
-      seconds += one.waited;
-    }
-    if (seconds < known_after_seconds || tokens <= 0) return std::nullopt;
-    return tokens / seconds;
-  }
+  std::optional<double> drain_rate(Moment now) const { return rate(now, &Bucket::while_waiting); }
+  /// The highest that it may be.
+  std::optional<double> highest_drain_rate(Moment now) const { return rate(now, &Bucket::at_most); }
 
  private:
   static constexpr std::int64_t length = 30;
 
   struct Bucket {
     std::int64_t second = 0;
-    Tokens tokens = 0, while_waiting = 0;
+    Tokens tokens = 0, while_waiting = 0, at_most = 0;
     double waited = 0;
   };
+
+  std::optional<double> rate(Moment now, Tokens Bucket::* what) const {
+    double tokens = 0, seconds = 0;
+    for (const Bucket& one : buckets_) {
+      if (one.second <= second_of(now) - length) continue;
+      tokens += static_cast<double>(one.*what);
+      seconds += one.waited;
+    }
+    if (seconds < known_after_seconds || tokens <= 0) return std::nullopt;
+    return tokens / seconds;
+  }
 
   Bucket& bucket(std::int64_t second) {
     Bucket& found = buckets_[static_cast<std::size_t>(second) % buckets_.size()];

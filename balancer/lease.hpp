@@ -54,6 +54,7 @@ struct LedgerEntry {
   Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
+  bool waited = false;     ///< It stood in the queue.
   bool unread = false;     ///< Its answer is not read now.
   bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see is_odd().
 };

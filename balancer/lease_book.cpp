@@ -107,6 +107,7 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   entry.key = replica.key;
   entry.prompt = request.prompt;
   entry.since = pool_.latest;
+  entry.waited = request.since < pool_.latest;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
   return Lease(owner_.shared_from_this(), std::move(entry));
@@ -133,7 +134,7 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) {
   if (!output) return 0;
   if (entry.prefix && entry.prefix->prompt)
     pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
-  prompt_finished(replica, entry.prompt - entry.cached());
+  prompt_finished(replica, entry, entry.prompt - entry.cached());
   if (shows_tokens(*entry.facts)) {
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
     speeds_.update();
@@ -188,7 +189,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   const RequestFacts& facts = *entry.facts;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
-  if (!closed.first_token) return prompt_finished(replica, closed.uncached);
+  if (!closed.first_token) return prompt_finished(replica, entry, closed.uncached);
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
   const Tokens cached = std::min(end.cached_tokens.value_or(entry.cached()), prompt);
@@ -198,8 +199,8 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   speeds_.update();
 }
 
-void LeaseBook::prompt_finished(PoolReplica& replica, Tokens uncached) {
-  pool_.finished.add(uncached, pool_.latest);
+void LeaseBook::prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached) {
+  pool_.finished.add(uncached, pool_.latest, entry.waited);
   replica.health.prompt_finished(uncached);
   starts_.end_finished();
 }

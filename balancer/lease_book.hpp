@@ -52,7 +52,7 @@ class LeaseBook {
   void note_cached(WaitingRequest& request) const;
   std::unique_ptr<PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
                                           std::span<const ReplicaView> candidates);
-  void prompt_finished(PoolReplica& replica, Tokens uncached);
+  void prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
 
   PoolState& pool_;

@@ -50,7 +50,7 @@ Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
 bool QueueServer::comes_too_late(const WaitingRequest& request) const {
   if (request.deadline <= pool_.latest) return true;
   if (request.front_of_queue) return false;
-  const auto rate = pool_.finished.drain_rate(pool_.latest);
+  const auto rate = pool_.finished.highest_drain_rate(pool_.latest);
   if (!rate || pool_.replicas.none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(request.deadline - pool_.latest);
   if (static_cast<double>(pool_.waiting.tokens()) <= tokens_in_time) return false;

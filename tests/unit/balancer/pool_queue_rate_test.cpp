@@ -74,6 +74,25 @@ TEST_F(PoolQueueRate, AnOutageIsNoSlowQueue) {
   wait({"2000 tokens take 20 s", 2000}, 45);
 }
 
+/// A replica asks to be left alone for a second, and is then granted all that waited, which it finishes at once.
+TEST_F(PoolQueueRate, ARestIsNoSlowQueue) {
+  begin({replica("a")});
+  for (double now = 0; now < 20; now += 1.3) {
+    Lease under_way = admit({"under way", 50}, now);
+    pool->health().report(pool->figures().key(0), Sign::full, at(now), std::chrono::seconds(1));
+    for (int i = 0; i < 40; ++i) wait({"in the rest", 5000}, now + 0.05);
+    under_way.first_token(at(now + 0.5));
+    answered(std::move(under_way), now + 0.6);
+    tick(now + 1.1);
+    ASSERT_EQ(sink.all.size(), 40u);
+    while (!sink.all.empty()) {
+      Lease lease = sink.take().second;
+      lease.first_token(at(now + 1.15));
+      answered(std::move(lease), now + 1.2);
+    }
+  }
+}
+
 TEST_F(PoolQueueRate, OneThatGoesBeforeAllTurnsIsNotRefusedByIt) {
   run_at_100_tokens_a_second(0, 20);
   wait({.name = "a replica had it before", .prompt = 1000, .front_of_queue = true, .deadline = at(22)}, 20);
