@@ -21,6 +21,11 @@
 #include "proxy/serve/server.hpp"
 #include "proxy/top/top.hpp"
 
+/// jemalloc reads it at the start; MALLOC_CONF of the environment has precedence. One arena and small caches of threads
+/// keep memory at rest within a tenth of glibc's (docs/benchmarks.md).
+extern "C" const char* const malloc_conf =
+    "narenas:1,lg_tcache_max:12,tcache_nslots_small_max:40,tcache_nslots_large:4";
+
 namespace {
 
 namespace config = weir::config;

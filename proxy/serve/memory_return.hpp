@@ -1,8 +1,8 @@
-// Says when free memory is to be given back to the system: after a burst of requests. glibc keeps what was freed below
-// its top, so a burst of bodies would stay in the process for good.
+// Gives free memory back to the system after a burst of requests. An allocator keeps what was freed: jemalloc until some
+// later request has been served, glibc below its top for good.
 //
-// Pure: told ten times a second what limits.buffer_memory counts, it says when a call of malloc_trim is worth its
-// while. The call holds each arena's lock for a millisecond or two.
+// MemoryReturn is pure: told ten times a second what limits.buffer_memory counts, it says when give_memory_back() is worth
+// its while.
 #pragma once
 
 #include <algorithm>
@@ -39,4 +39,9 @@ class MemoryReturn {
   metrics::Moment fallen_ = metrics::Moment::max();  ///< When so much became free.
 };
 
+/// Gives back what the allocator, jemalloc or glibc's, holds free. Any thread may call it. It holds each arena's lock for
+/// a millisecond or two.
+void give_memory_back() noexcept;
+
 }  // namespace weir::proxy::serve
+

@@ -1,6 +1,5 @@
 #include "proxy/serve/server.hpp"
 
-#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -383,7 +382,7 @@ void Server::look_after_replicas() {
   look_after_log(now);
   fleet_.look_after_drains();
   for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
-  if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
+  if (memory_return_.is_due(shared_.buffers.used(), now)) give_memory_back();
   const auto snapshot = fleet_.snapshot();
   live_comparison_.tick(*snapshot, now);
   couple_watch_.tick(now);
