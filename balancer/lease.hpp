@@ -48,6 +48,7 @@ struct LedgerEntry {
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
   Tokens prompt = 0;
+  std::uint64_t number = 0;  ///< By this a split pool drew its side: see Split.
   std::unique_ptr<PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
   /// So much of the prompt is not charged, because the replica is believed to hold it.
   Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
@@ -64,6 +65,8 @@ class LeaseOwner : public std::enable_shared_from_this<LeaseOwner> {
  public:
   /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const LedgerEntry& entry, Moment now) = 0;
+  /// Says that the stream stands still between two tokens.
+  virtual void stalled(const LedgerEntry& entry) = 0;
   /// Says whether the answer is left unread.
   virtual void leave_unread(const LedgerEntry& entry, bool unread) = 0;
   /// Takes the entry back.
@@ -113,6 +116,11 @@ class Lease {
   void tokens(std::uint32_t n);
   /// Says that something came in which tokens cannot be seen: the replica works, and is not taken for a hung one.
   void lives();
+  /// Says that no token has come for long, though the answer is read: evidence against the replica's side in a split
+  /// pool.
+  void stalled() const {
+    if (owner_) owner_->stalled(entry_);
+  }
   /// Says whether the answer is left unread for a slow client: the replica owes it nothing meanwhile.
   void leave_unread(bool unread);
   /// Says that the replica's work is over. A request that ends before its first token by `replica_failed` leaves its

@@ -86,11 +86,12 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
+  const std::uint64_t number = Split::number_of(*request.facts, request.lot);
   LedgerEntry entry;
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
   try {
     if (shows) replica.rates.prompt_began(tickets_);
-    if (shows) pool_.split.begin_wait(tickets_, Split::number_of(*request.facts, request.lot), pool_.latest);
+    if (shows) pool_.split.begin_wait(tickets_, number, pool_.latest);
     entry.prefix = note_sent(request, chosen, candidates);
   } catch (...) {
     replica.ledger.close(tickets_, true, shows ? output : 0, 0, pool_.latest);
@@ -106,6 +107,7 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
   entry.ticket = tickets_;
   entry.key = replica.key;
   entry.prompt = request.prompt;
+  entry.number = number;
   entry.since = pool_.latest;
   entry.waited = request.since < pool_.latest;
   entry.output_left = shows ? output : 0;

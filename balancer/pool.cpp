@@ -132,6 +132,10 @@ Tokens Pool::first_token(const LedgerEntry& entry, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) { return parts.leases.first_token(entry); });
 }
 
+void Pool::stalled(const LedgerEntry& entry) {
+  core_.locked([&](PoolParts& parts) { parts.state.split.note_stalled(entry.number); });
+}
+
 void Pool::leave_unread(const LedgerEntry& entry, bool unread) {
   core_.locked([&](PoolParts& parts) { parts.leases.leave_unread(entry, unread); });
 }

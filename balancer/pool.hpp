@@ -76,6 +76,7 @@ class Pool final : public LeaseOwner {
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
 
   Tokens first_token(const LedgerEntry& entry, Moment now) override;
+  void stalled(const LedgerEntry& entry) override;
   void leave_unread(const LedgerEntry& entry, bool unread) override;
   Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) override;
 

@@ -25,7 +25,7 @@ struct SideCounts {
   std::uint64_t ended = 0;
   std::uint64_t failed = 0;  ///< Failures among them, by the replica's own fault.
   /// Conversations, or requests without one, whose content a replica refused; and whose stream had no first token in
-  /// time. They count for the side that was drawn for them, whichever had the request, and once while the share stays
+  /// time, or stood still later. They count for the side that was drawn for them, whichever had the request, and once while the share stays
   /// as it is: a client may repeat one bad request without an end, and each time it goes to the same side.
   std::uint64_t refused = 0, overdue = 0;
 };
@@ -96,6 +96,8 @@ struct Split : SplitFigures {
   }
   /// Its first token came, or its attempt ended.
   void end_wait(TokenLedger::Ticket ticket) { waits_.erase(ticket); }
+  /// A stream with this number has stood still for long, between two tokens.
+  void note_stalled(std::uint64_t number) { count(overdue_, number, &SideCounts::overdue); }
   /// Counts the streams that were sent before that moment and still wait, each once.
   void note_overdue(Moment sent_before) {
     while (!waits_.empty() && waits_.begin()->second.since < sent_before) {

@@ -47,7 +47,7 @@ enum class Reason : std::uint8_t {
   failures,  ///< Too many requests failed on the candidate.
   misses,    ///< Too many of its answers missed the objective.
   refusals,  ///< It refuses what the others take.
-  hangs,     ///< Too many of its streams got no first token in time.
+  hangs,     ///< Too many of its streams got no first token in time, or stood still later.
   out,       ///< None of its replicas takes requests.
   abort,
   settings,  ///< A reload changed the steps or the candidate.

@@ -203,6 +203,7 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     state_ = State::undecided;
     return;
   }
+  if (state_ == State::accepted && replica_side_.tell_stall(now)) return out.clear();
   const bool held_long_enough =
       framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(End::timed_out, now, out);

@@ -310,8 +310,23 @@ void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   concurrency_ = lease_.end(told, now);
 }
 
+Moment ReplicaSide::deadline() const { return std::min(limit(), stall()); }
+
+bool ReplicaSide::tell_stall(Moment now) {
+  if (now < stall() || now >= limit()) return false;
+  told_stall_ = true;
+  lease_.stalled();
+  return true;
+}
+
+/// Returns when the stream has stood still for long, the first time.
+Moment ReplicaSide::stall() const {
+  const bool looks = last_token_ && options_.stream && is_stream() && !was_paused_ && !told_stall_;
+  return looks && state_ != State::done ? *last_token_ + stalls_after : Moment::max();
+}
+
 /// If a client asked for a stream and the answer has another form, no tokens show.
-Moment ReplicaSide::deadline() const {
+Moment ReplicaSide::limit() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;
   const Moment from = sent_.value_or(options_.started);

@@ -77,6 +77,7 @@ class ReplicaSide {
 
   /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile.
   void paused() {
+    was_paused_ = true;
     if (meter_) meter_->paused();
   }
   /// Says that a read will soon be passed on: see Watcher::prefetch.
@@ -89,8 +90,10 @@ class ReplicaSide {
   std::size_t kept() const {
     return head_bytes_.capacity() + passed_head_.capacity() + last_.capacity() + (meter_ ? meter_->kept() : 0);
   }
-  /// Returns when the replica has taken too long.
+  /// Returns when the replica has taken too long, or tell_stall() is due.
   Moment deadline() const;
+  /// Tells the lease that the stream stands still. Returns false if that is not due; then the replica has taken too long.
+  bool tell_stall(Moment now);
 
   // The answer so far.
   unsigned status() const { return status_; }  ///< 0 if no head was read.
@@ -127,6 +130,10 @@ class ReplicaSide {
   balancer::Lease take_lease() { return std::move(lease_); }
 
  private:
+  /// A token of an engine that works takes less. A stream that was paused for a slow client is not judged: its tokens may
+  /// lie unread.
+  static constexpr std::chrono::seconds stalls_after{10};
+
   bool injected() const { return options_.asked != metrics::wire::Ask::nothing; }
   void begin();
   void head_arrived(std::span<char> bytes, Moment at, Progress& progress);
@@ -140,6 +147,8 @@ class ReplicaSide {
   void broken(story::End how, Moment now, Progress& progress);
   void stop(story::End end, Moment now, bool client_has_all = false);
   bool is_truncated() const;
+  Moment limit() const;
+  Moment stall() const;
 
   Options options_;
   balancer::Lease lease_;
@@ -161,6 +170,7 @@ class ReplicaSide {
   std::optional<std::chrono::seconds> retry_after_;
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;
+  bool was_paused_ = false, told_stall_ = false;
   bool any_byte_ = false, strips_ = false, keep_alive_ = false, reusable_ = false;
 };
 

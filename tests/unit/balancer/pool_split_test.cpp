@@ -211,6 +211,24 @@ TEST_F(PoolSplit, StreamsWithoutAFirstTokenInTimeCountOnce) {
   EXPECT_EQ(pool->split().candidate.ended, 0u);
 }
 
+TEST_F(PoolSplit, StreamsThatStandStillCountForTheirConversationOnceWhereItWaitedForItsFirstTokenToo) {
+  begin(0.5);
+  std::vector<Lease> held;
+  for (const auto conversation : {first, first, first + 1, last}) {
+    held.push_back(admitted(pool->offer(of_conversation(conversation), at(0))));
+    if (conversation != first + 1) held.back().first_token(at(1));
+  }
+  for (const auto& lease : held) lease.stalled();
+  pool->note_overdue(at(30));
+  EXPECT_EQ(pool->split().candidate.overdue, 2u);
+  EXPECT_EQ(pool->split().stable.overdue, 1u);
+  pool->set_split(1, at(30));
+  const auto whole = admitted(pool->offer(of_conversation(first + 7), at(31)));
+  whole.stalled();
+  EXPECT_EQ(pool->split().candidate.overdue, 2u) << "there are no two sides to compare";
+  Lease().stalled();
+}
+
 /// The place for which a request waits is of either side: availability comes before the split.
 TEST_F(PoolQueue, AWaitingRequestTakesTheFirstPlaceOfEitherSide) {
   auto fresh = places("c", 1);

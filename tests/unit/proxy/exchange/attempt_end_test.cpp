@@ -29,7 +29,7 @@ std::string outcome_of(End how) {
 }
 void break_off(AttemptStory& attempt, End how) {
   if (how == End::timed_out) {
-    attempt.passes(attempt.machine->deadline());
+    while (!attempt.machine->done()) attempt.passes(attempt.machine->deadline());
   } else if (how == End::bad_framing) {
     attempt.arrives("no size\r\n");
   } else {
@@ -185,6 +185,7 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSendThenForEachNextOneOrOfTheWholeA
     std::string told;  ///< Once the last deadline has passed.
     bool stream = true;
     Api api = Api::openai_chat;
+    double between_tokens = 120;
   } rows[]{
       {"nothing comes", {{0, "", 300}}, "none, timeout, retry first_token"},
       {"nothing comes of a document, for which another replica would take as long", {{0, "", 1800}}, "none, timeout",
@@ -196,12 +197,15 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSendThenForEachNextOneOrOfTheWholeA
        {{295, sse_head(), 300}},
        "none, timeout, retry first_token"},
       {"tokens, then comments and usage",
-       {{4, sse_head() + chunk(token("a")), 124},
-        {100, chunk(token("b")), 220},
+       {{4, sse_head() + chunk(token("a")), 14},
+        {10, chunk(token("b")), 20},
+        {20, "", 130},
+        {100, chunk(token("c")), 220},
         {200, chunk(":\n\n" + usage_event), 220}},
        "relayed, timeout, cut"},
+      {"a limit that is shorter than a stall", {{4, sse_head() + chunk(token("a")), 9}}, "relayed, timeout, cut", true, Api::openai_chat, 5},
       {"events whose tokens are not read: a long answer must not end with its first-token time",
-       {{4, sse_head() + unread, 124}, {50, comment, 124}},
+       {{4, sse_head() + unread, 14}, {14, "", 124}, {50, comment, 124}},
        "relayed, timeout, cut",
        true,
        Api::other},
@@ -213,6 +217,7 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSendThenForEachNextOneOrOfTheWholeA
     Circumstances one;
     one.stream = row.stream;
     one.api = row.api;
+    one.limits.between_tokens = config::Seconds(row.between_tokens);
     AttemptStory attempt(one);
     for (const auto& [when, bytes, deadline] : row.steps) {
       if (!bytes.empty()) attempt.arrives(bytes, at(when));
@@ -228,6 +233,38 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSendThenForEachNextOneOrOfTheWholeA
   AttemptStory attempt(unsent);
   EXPECT_EQ(attempt.machine->deadline(), at(299.5)) << "of the attempt's start until something is sent";
   attempt.machine->client_gone(at(1));
+}
+
+TEST(RelayStall, IsToldOnceOfAStreamThatIsReadAndStandsStillBetweenTokens) {
+  const auto overdue = [](AttemptStory& attempt) {
+    const auto split = attempt.pool->split();
+    return split.candidate.overdue + split.stable.overdue;
+  };
+  Circumstances one;
+  one.share = 0.5;
+  AttemptStory attempt(one);
+  attempt.arrives(sse_head() + chunk(token("a")), at(4));
+  EXPECT_EQ(attempt.machine->deadline(), at(14));
+  EXPECT_EQ(overdue(attempt), 0u);
+  attempt.passes(at(14));
+  EXPECT_EQ(overdue(attempt), 1u);
+  EXPECT_EQ(attempt.last(), "");
+  attempt.arrives(chunk(token("b")), at(30));
+  EXPECT_EQ(attempt.machine->deadline(), at(150)) << "told once";
+  attempt.arrives(chunk(finish_event + done_event) + "0\r\n\r\n", at(31));
+  EXPECT_EQ(attempt.told(), "relayed, ok, whole, client, replica");
+
+  AttemptStory slow_client(one);
+  slow_client.arrives(sse_head() + chunk(token("a")), at(4));
+  slow_client.machine->paused();
+  EXPECT_EQ(slow_client.machine->deadline(), at(124));
+  slow_client.machine->client_gone(at(20));
+
+  one.stream = false;
+  AttemptStory document(one);
+  document.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{", at(4));
+  EXPECT_EQ(document.machine->deadline(), at(1800));
+  document.machine->client_gone(at(20));
 }
 
 TEST(RelayClient, WhoLeavesAbortsTheAnswerUnlessAllOfItHasGoneOutAndTheFirstCauseWins) {

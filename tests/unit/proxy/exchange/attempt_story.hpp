@@ -41,6 +41,7 @@ struct Circumstances {
   bool leaves_errors = false;  ///< Errors that cannot be kept are left.
   std::uint32_t choices = 1;
   config::Limits limits{};
+  std::optional<double> share{};  ///< The pool is split, with this share for a candidate.
 };
 
 /// A client's view of an answer. A body that breaks the rules of its framing fails the test.
@@ -114,6 +115,7 @@ class AttemptStory {
     balancer::ReplicaSpec spec;
     spec.name = "gpu0";
     pool->set_replicas({&spec, 1}, at(-2));
+    if (setup.share) pool->set_split(setup.share, at(-2));
     machine.emplace(options, offer(), shard);
     if (setup.sent) machine->sent(at(0));
   }
