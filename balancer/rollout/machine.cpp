@@ -35,7 +35,7 @@ std::string told(const Drawn& drawn, const std::string& what) {
 std::uint64_t bad_of(const Counts& counts) { return counts.candidate_bad; }
 std::uint64_t bad_of(const Drawn& drawn) { return drawn.candidate; }
 
-constexpr auto refused = "had a request refused", hung = "waited too long for a first token";
+constexpr auto refused = "had a request refused", hung = "waited too long for a token";
 
 /// "shadow", or the share: the name of a step.
 std::string text_of(const Step& step) { return config::to_text(Step{step.shadow, step.share, {}}); }

@@ -81,7 +81,7 @@ TEST_F(RolloutMachine, RefusalsAndHangsSendItBack) {
   expect(State::returned, 0);
   begin(false);
   EXPECT_FALSE(tick_with_drawn({}, {1, 20}));
-  expect_move(tick_with_drawn({}, {8, 0}), Reason::hangs, "waited too long for a first token, 20 of the others'");
+  expect_move(tick_with_drawn({}, {8, 0}), Reason::hangs, "waited too long for a token, 20 of the others'");
   begin(false);
   expect_move(machine.pause(), Reason::pause);
   expect_move(tick_with_drawn({}, {4, 0}), Reason::hangs);
