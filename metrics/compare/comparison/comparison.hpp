@@ -81,8 +81,8 @@ struct Verdict {
   statistics::BlockValues judged_blocks{};         ///< The same of the blocks that the estimate is of (judged()).
   double margin = 0;
   std::optional<double> worse_margin{};  ///< For `not_worse`, where that can be said.
-  std::optional<statistics::Estimate> difference{};  ///< Of a share of requests: b's less a's, with its standard error.
-  std::optional<double> worse_points{};              ///< For `not_worse` as well, of `difference`.
+  std::optional<statistics::DifferenceOfShares> difference{};  ///< Of a share of requests: b's less a's.
+  std::optional<double> worse_points{};                     ///< For `not_worse` as well, of `difference`.
   unsigned looks = 1;  ///< The verdict is that of one of so many looks, and holds for all of them together.
   std::optional<statistics::Sequence> sequence{};  ///< In place of `effect`, with a history: it holds at any look.
   double p = 0;                                    ///< NaN without an interval.

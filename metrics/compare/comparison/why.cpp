@@ -74,7 +74,7 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
   if (is_share(verdict.metric)) {
     const auto of = [](const std::optional<double>& value) { return format("%.2f %%", 100 * value.value_or(0)); };
     const std::string points = verdict.worse_points && verdict.difference
-                                   ? ", " + points_text(verdict.difference->mean) + " points"
+                                   ? ", " + points_text(verdict.difference->mean()) + " points"
                                    : std::string();
     return b + " " + predicate(verdict.metric, a) + " in " + of(verdict.value_b) + " of requests, " + a + " in " +
            of(verdict.value_a) + ": " + (same ? "as often" : share + (less ? " less" : " more")) + points;

@@ -33,23 +33,19 @@ struct Totals {
   }
 };
 
-/// The least standard errors of the logarithm and of the difference.
-struct LeastErrors {
-  double log = 0, difference = 0;
-};
-
-/// Returns the least errors of shares. Blocks without a one do not vary, yet the next request may be one.
-///
-/// - The logarithm: a one more on either side.
-/// - The difference: where n requests of the side with fewer have no one, its share is below -ln(level) / n, as 3 of n
-///   at 5 % (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983). That is t
-///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %. The ones by which one side
-///   has more than the other were drawn, too, so their number varies by its root; those of a few blocks seldom show it.
-LeastErrors least_errors(const Total& a, const Total& b, double difference) {
+/// Returns the least standard error of the logarithm of shares: blocks without a one do not vary, yet the next request
+/// may be one on either side.
+double least_error(const Total& a, const Total& b) {
   const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
-  const double count = difference > 0 ? b.count : a.count;
-  return {std::hypot(growth(a), growth(b)),
-          std::hypot(std::sqrt(8.0 / 3) / std::min(a.count, b.count), std::sqrt(std::abs(difference) / count))};
+  return std::hypot(growth(a), growth(b));
+}
+
+/// Returns the ones by which the sides differ: of pairs those that a side has alone.
+std::array<Ones, 2> ones_of(const SideValues& values, const Window& window, const Total& a, const Total& b) {
+  double both = 0;
+  for (std::size_t i = 0; values.paired && i < values.a.size(); ++i)
+    both += window.holds(values.a[i].at_us) && values.a[i].value > 0 && values.b[i].value > 0;
+  return {Ones{a.sum - both, a.count}, Ones{b.sum - both, b.count}};
 }
 
 /// `more` is added to the sums of two sides of one size; sides of other sizes have as much together, each by its size.
@@ -64,25 +60,23 @@ Ratio ratio_of(const SideValues& values, const Window& window, double more) {
     return std::log(with_more(of_b, of_a).mean() / with_more(of_a, of_b).mean());
   };
   Ratio ratio{.a = a.whole.mean(), .b = b.whole.mean(), .log = log_of(a.whole, b.whole)};
-  const double difference = ratio.b - ratio.a;
   BlockValues differences{};
   for (std::size_t i = 0; i < block_count; ++i) {
     const bool known = a.blocks[i].count > 0 && b.blocks[i].count > 0;
     const Total a_without = a.whole.without(a.blocks[i]), b_without = b.whole.without(b.blocks[i]);
     const auto alone = [&](double whole, double without) { return known ? n * whole - (n - 1) * without : unknown; };
     ratio.blocks[i] = alone(ratio.log, log_of(a_without, b_without));
-    differences[i] = alone(difference, b_without.mean() - a_without.mean());
+    differences[i] = alone(ratio.b - ratio.a, b_without.mean() - a_without.mean());
   }
   // Blocks spread by nine times as much as the figures without them, so this error is the jackknife's.
-  const auto with_error = [](double whole, const BlockValues& blocks, double least) {
-    const auto spread = estimate_of(blocks);
-    if (!spread) return std::optional<Estimate>();
-    return std::optional(Estimate{whole, std::max(spread->standard_error, least), spread->degrees});
-  };
-  LeastErrors least;
-  if (more > 0) least = least_errors(with_more(a.whole, b.whole), with_more(b.whole, a.whole), difference);
-  ratio.estimate = with_error(ratio.log, ratio.blocks, least.log);
-  ratio.difference = with_error(difference, differences, least.difference);
+  if (const auto spread = estimate_of(ratio.blocks)) {
+    const double least = more > 0 ? least_error(with_more(a.whole, b.whole), with_more(b.whole, a.whole)) : 0;
+    ratio.estimate = Estimate{ratio.log, std::max(spread->standard_error, least), spread->degrees};
+  }
+  if (const auto spread = estimate_of(differences); spread && more > 0) {
+    const auto [of_a, of_b] = ones_of(values, window, a.whole, b.whole);
+    ratio.difference = DifferenceOfShares(of_a, of_b, values.paired, *spread);
+  }
   return ratio;
 }
 

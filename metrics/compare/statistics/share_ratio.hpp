@@ -8,6 +8,7 @@
 
 #include "metrics/compare/statistics/blocks.hpp"
 #include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/difference_of_shares.hpp"
 
 namespace weir::metrics::compare::statistics {
 
@@ -17,7 +18,7 @@ struct Ratio {
   /// The logarithm with its standard error and 9 degrees of freedom; nothing unless every block has values on both
   /// sides.
   std::optional<Estimate> estimate{};
-  std::optional<Estimate> difference{};  ///< Of b - a in the same way; where `estimate` is.
+  std::optional<DifferenceOfShares> difference{};  ///< Of shares; where `estimate` is.
   /// The logarithm that each block alone would give: ten times that of the window less nine times that of the window
   /// without the block. NaN where the block has no values.
   BlockValues blocks{};
@@ -25,9 +26,8 @@ struct Ratio {
 
 /// The values are 0 or 1. The ratio is that of the shares of ones, so that it is finite with a one more on both sides
 /// together: half a one each where they have one size, else shared by their sizes. No standard error of the logarithm
-/// is less than what a one more on either side would move it by, and none of the difference less than what n requests
-/// without a one leave open, because a window without ones does not say that none can come. That of the difference counts
-/// the ones that one side has more as well.
+/// is less than what a one more on either side would move it by, because a window without ones does not say that none
+/// can come.
 Ratio share_ratio(const SideValues& values, const Window& window);
 
 /// The ratio of the means of positive values.

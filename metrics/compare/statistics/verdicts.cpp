@@ -17,15 +17,12 @@ Interval margins_of(const Effect& effect) {
   return {low, std::log1p(effect.margin)};
 }
 
-/// Returns the one-sided chance of an estimate that lies `beyond` a margin; that is negative inside.
-double chance_of(double beyond, const Estimate& estimate, unsigned looks) {
-  if (estimate.standard_error > 0) return looks * t_above(beyond / estimate.standard_error, estimate.degrees);
-  return beyond > 0 ? 0.0 : 1.0;
-}
-
+/// Returns the one-sided chance of an effect that lies `beyond` a margin; that is negative inside.
 double chance_of(double beyond, const Effect& effect) {
   if (effect.sequence) return p_value_beyond(beyond, *effect.sequence) / 2;
-  return chance_of(beyond, *effect.estimate, effect.looks);
+  const Estimate& estimate = *effect.estimate;
+  if (estimate.standard_error > 0) return effect.looks * t_above(beyond / estimate.standard_error, estimate.degrees);
+  return beyond > 0 ? 0.0 : 1.0;
 }
 
 double mean_of(const Effect& effect) { return effect.sequence ? effect.sequence->mean : effect.estimate->mean; }
@@ -57,7 +54,7 @@ bool is_below_worse_margin(const Effect& effect) {
 
 bool is_below_worse_points(const Effect& effect) {
   if (!effect.difference || !effect.worse_points) return false;
-  return chance_of(*effect.worse_points - effect.difference->mean, *effect.difference, effect.looks) <= level;
+  return effect.difference->upper(level / effect.looks) <= *effect.worse_points;
 }
 
 double p_value(const Effect& effect) {

@@ -11,6 +11,7 @@
 
 #include "metrics/compare/statistics/blocks.hpp"
 #include "metrics/compare/statistics/confidence_sequence.hpp"
+#include "metrics/compare/statistics/difference_of_shares.hpp"
 
 namespace weir::metrics::compare::statistics {
 
@@ -74,9 +75,9 @@ struct Effect {
   std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked; a share of a.
   unsigned looks = 1;                    ///< The estimate is that of one of so many looks, each of which may decide.
   std::optional<Sequence> sequence{};    ///< Counts in place of the estimate, at any number of looks.
-  /// The share of b's requests less that of a's, at the same looks, and the margin for `not_worse` of that difference. b
-  /// is not worse if either margin holds.
-  std::optional<Estimate> difference{};
+  /// The share of b's requests less that of a's, at the same looks, and the margin for `not_worse` of that difference.
+  /// b is not worse if either margin holds.
+  std::optional<DifferenceOfShares> difference{};
   std::optional<double> worse_points{};
 
   bool known() const { return estimate || sequence; }

@@ -108,9 +108,12 @@ TEST(Gate, PointsThatAreMetPassAWideMarginOfMisses) {
   misses.interval = {.low = -0.5, .high = 1.5};
   misses.worse_points = 0.002;
   EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
-  misses.difference = statistics::Estimate{0.0, 0.0005, 9};
+  const auto difference = [](double only_b) {
+    return statistics::DifferenceOfShares({5, 10'000}, {only_b, 10'000}, true, {0.0, 0.0, 9});
+  };
+  misses.difference = difference(5);
   EXPECT_EQ(gate_of(comparison).word, Gate::pass);
-  misses.difference->mean = 0.0015;
+  misses.difference = difference(20);
   EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
 }
 

@@ -118,22 +118,23 @@ TEST(Verdicts, NotWorseTakesItsOwnMargin) {
 TEST(Verdicts, MissesAreNotWorseByTheirRatioOrByPoints) {
   struct Case {
     const char* what;
-    Estimate ratio, difference;
+    Estimate ratio;
+    double only_a, only_b;  // Of 10,000 pairs.
     unsigned looks;
     Finding finding;
     bool by_ratio, by_points;
   };
   for (const auto& c :
-       {Case{"few misses", {0.0, 0.3, 9}, {0.0, 0.0008, 9}, 1, Finding::not_worse, false, true},
-        Case{"many misses", {0.0, 0.09, 9}, {0.0, 0.01, 9}, 1, Finding::not_worse, true, false},
-        Case{"neither is sure", {0.0, 0.3, 9}, {0.0, 0.002, 9}, 1, Finding::inconclusive, false, false},
-        Case{"sure at one look alone", {0.0, 0.3, 9}, {0.0, 0.0008, 9}, 5, Finding::inconclusive, false, false},
-        Case{"sure at five looks", {0.0, 0.3, 9}, {0.0, 0.0006, 9}, 5, Finding::not_worse, false, true},
-        Case{"0.25 points more", {0.5, 0.3, 9}, {0.0025, 0.0001, 9}, 1, Finding::inconclusive, false, false},
-        Case{"three times as many, 0.1 points", {1.1, 0.5, 9}, {0.001, 0.0003, 9}, 1, Finding::not_worse, false, true},
-        Case{"surely more, by few points", {1.1, 0.1, 9}, {0.001, 0.0003, 9}, 1, Finding::worse, false, true}}) {
+       {Case{"few misses", {0.0, 0.3, 9}, 20, 20, 1, Finding::not_worse, false, true},
+        Case{"many misses", {0.0, 0.09, 9}, 400, 400, 1, Finding::not_worse, true, false},
+        Case{"neither is sure", {0.0, 0.3, 9}, 100, 100, 1, Finding::inconclusive, false, false},
+        Case{"sure at one look alone", {0.0, 0.3, 9}, 50, 50, 5, Finding::inconclusive, false, false},
+        Case{"sure at five looks", {0.0, 0.3, 9}, 20, 20, 5, Finding::not_worse, false, true},
+        Case{"0.25 points more", {0.5, 0.3, 9}, 1, 26, 1, Finding::inconclusive, false, false},
+        Case{"eleven and one, 0.1 points", {1.1, 0.9, 9}, 1, 11, 1, Finding::not_worse, false, true},
+        Case{"surely more, by few points", {1.1, 0.1, 9}, 1, 11, 1, Finding::worse, false, true}}) {
     Effect misses{.metric = Metric::slo, .estimate = c.ratio, .margin = 0.2, .worse_margin = 0.2};
-    misses.difference = c.difference;
+    misses.difference = DifferenceOfShares({c.only_a, 10'000}, {c.only_b, 10'000}, true, {0.0, 0.0, 9});
     misses.looks = c.looks;
     EXPECT_FALSE(is_below_worse_points(misses)) << "without a margin";
     misses.worse_points = 0.002;
