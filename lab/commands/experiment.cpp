@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "lab/commands/commands.hpp"
 #include "lab/commands/run_table.hpp"
@@ -59,10 +60,12 @@ int run_experiment(Options& options) {
     return 2;
   }
   const auto& plan = std::get<Plan>(loaded);
+  auto inputs = plan.inputs;
+  inputs.emplace_back("the results file", plan.results);
   std::ofstream results;
   TableRun asked{"weir-lab experiment",
                  options.files,
-                 {{"the experiment", options.file}, {"the results file", plan.results}},
+                 std::move(inputs),
                  "",
                  {},
                  plan.ignore_eos,

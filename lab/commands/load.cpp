@@ -27,14 +27,15 @@ struct LoadOptions {
   double duration = 0;
   std::string preset;
   std::vector<double> input_range{250, 3500};
+  std::string trace;
   std::size_t trace_limit = 0;
 };
 
 std::vector<load::TraceEntry> read_trace(const LoadOptions& options) {
   load::LogFacts facts;
-  auto trace = load::read_trace_file(options.output.trace, options.trace_limit, &facts);
+  auto trace = load::read_trace_file(options.trace, options.trace_limit, &facts);
   for (const std::string& said : {facts.left_out(), facts.warning()})
-    if (!said.empty()) std::cerr << "weir-lab load: " << options.output.trace << ": " << said << '\n';
+    if (!said.empty()) std::cerr << "weir-lab load: " << options.trace << ": " << said << '\n';
   return trace;
 }
 
@@ -157,7 +158,7 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   add_length("--output-stddev", w.output_stddev, "", config::not_negative());
 
   load.option_defaults()->group("From a trace");
-  load.add_option("--trace", options.output.trace,
+  load.add_option("--trace", options.trace,
                   "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
                   "of weir's (turns too), Mooncake's JSON lines (shared prefixes too) or Qwen-Bailian's (conversations "
                   "too); with --rate or --concurrency no arrivals");
@@ -183,6 +184,9 @@ int run(LoadOptions& options) {
   load::LoadSettings& settings = options.settings;
   load::WorkloadSettings& workload = settings.workload;
   const bool series = is_series(load, options.series);
+  options.output.inputs = {{"the trace", options.trace}, {"the file of authorities", settings.ca}};
+  for (const auto& file : load.get_option("--api-key-file")->results())
+    options.output.inputs.emplace_back("the file of the key", file);
   if (settings.ignore_eos && settings.api == load::Api::tgi) {
     throw std::invalid_argument(std::string(load::tgi_cannot_ignore_eos) + "; leave out --ignore-eos");
   }
@@ -212,7 +216,7 @@ int run(LoadOptions& options) {
     workload.trace_arrivals = !given("--rate") && !given("--concurrency");
     const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
     if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
-      throw std::invalid_argument("--turns: no line of " + options.output.trace +
+      throw std::invalid_argument("--turns: no line of " + options.trace +
                                   " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), "
                                   "or group and e2e_s (a request log); leave out --turns");
     }

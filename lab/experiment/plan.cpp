@@ -68,8 +68,9 @@ class PlanReading {
     plan_.title = fs::path(file_).stem().string();
     top.read("title", plan_.title, Text{200});
     std::string results = fs::path(file_).stem().string() + ".results.jsonl";
-    top.read("results", results, Text{1000});
+    const auto* results_named = top.read("results", results, Text{1000});
     plan_.results = beside(results);
+    plan_.inputs.emplace_back("the experiment", file_);
     top.read("repeat", plan_.repeat, Whole<std::uint64_t>{1, 1000});
     key_ = read_key(top);
     read_settings(top);
@@ -78,6 +79,11 @@ class PlanReading {
     for (const auto* source : runs) read_run(*source);
     if (runs.empty() && !top.has("run")) {
       report_.add({}, "no [[run]] in the file; add one with a label and a url, or the name of a replica");
+    }
+    for (const auto& [what, path] : plan_.inputs) {
+      if (!results_named || !is_one_file(plan_.results, path)) continue;
+      top.blame("results", *results_named, "is " + std::string(what) + ", and would be lost; name another file");
+      break;
     }
     top.refuse_the_rest();
     if (report_.empty() && settings_errors_.empty()) return std::move(plan_);
@@ -93,6 +99,7 @@ class PlanReading {
     std::string path;
     settings_named_ = top.read("settings", path, Text{1000}) != nullptr;
     if (!settings_named_) return;
+    plan_.inputs.emplace_back("the settings file", beside(path));
     auto loaded = config::load_file(beside(path));
     if (auto* errors = std::get_if<std::vector<SettingsError>>(&loaded)) {
       settings_errors_ = std::move(*errors);
@@ -109,6 +116,7 @@ class PlanReading {
       const auto* path = node.as_string();
       if (!path || path->get().empty()) return config::SecretFile{"the replica's key"}(node);
       const std::string at = beside(path->get());
+      plan_.inputs.emplace_back("the file of a key", at);
       if (std::error_code error; fs::is_regular_file(at, error)) {
         return config::SecretFile{"the replica's key"}(toml::value<std::string>(at));
       }
@@ -180,7 +188,10 @@ class PlanReading {
     const auto* given = table.read("url", url, &place);
     if (given) row.url = url_of(url);
     if (const auto why = unreachable(url); given && !why.empty()) table.blame("url", *given, why);
-    if (std::string ca; table.read("ca", ca, Text{1000})) row.ca = beside(ca);
+    if (std::string ca; table.read("ca", ca, Text{1000})) {
+      row.ca = beside(ca);
+      plan_.inputs.emplace_back("the file of authorities", row.ca);
+    }
     std::string name;
     const auto* named = table.read("replica", name, &config::name);
     if (!table.has("url") && !table.has("replica")) {
@@ -214,6 +225,7 @@ class PlanReading {
       }
       row.url = url_of(replica.url);
       row.ca = tls.ca;
+      if (!row.ca.empty()) plan_.inputs.emplace_back("the file of authorities", row.ca);
       if (!replica.api_key.empty()) row.api_key = replica.api_key;
       row.gpu = replica.gpu;
       row.cost_per_hour = replica.cost_per_hour;

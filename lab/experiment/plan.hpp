@@ -10,6 +10,7 @@
 
 #include "config/load.hpp"
 #include "lab/load/workload.hpp"
+#include "lab/sink.hpp"
 
 namespace weir::lab::experiment {
 
@@ -36,6 +37,7 @@ struct Plan {
   load::WorkloadSettings lengths;
   bool ignore_eos = false;  ///< Answers have exactly their lengths (load::Wanted).
   std::vector<Row> rows;    ///< A run with several concurrencies is several rows.
+  std::vector<NamedFile> inputs;  ///< Its own file and those that it names, which no output may be.
 };
 
 using PlanResult = std::variant<Plan, std::vector<config::SettingsError>>;

@@ -58,7 +58,7 @@ void warn(const Measured& measured, const Extras& extras) {
 }  // namespace
 
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
-  refuse_mixed({{"--json", output.json}, {"--log", output.log}}, {{"the trace", output.trace}});
+  refuse_mixed({{"--json", output.json}, {"--log", output.log}}, output.inputs);
   Sink json(output.json), log(output.log);
   RequestLines lines(output.label);
   Extras extras;

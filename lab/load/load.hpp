@@ -2,19 +2,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lab/load/cost.hpp"
 #include "lab/load/measure.hpp"
+#include "lab/sink.hpp"
 
 namespace weir::lab::load {
 
 /// The reports of a load. Files may be "-", which means standard output, in place of the table, or "", which means
 /// none.
 struct LoadOutput {
-  std::string json;   ///< The report goes there.
-  std::string log;    ///< A line of the request log for each request goes there.
-  std::string trace;  ///< The trace that the load follows, which no output may be; "" where there is none.
-  std::string label;  ///< The config in those lines.
+  std::string json;               ///< The report goes there.
+  std::string log;                ///< A line of the request log for each request goes there.
+  std::string label;              ///< The config in those lines.
+  std::vector<NamedFile> inputs;  ///< The files that the load reads, which no output may be.
   Prices prices;
   bool llmperf = false;  ///< The report has what LLMPerf's has; the settings are to ask for its tasks and the text.
   bool prefill_cost = false;  ///< The report has the cost of prefill.

@@ -220,13 +220,16 @@ void Rollouts::tick(const std::string& name, Running& one, const fleet::Snapshot
   if (wanted && gives_more(wanted->reason)) {
     tick.holds = true;
     one.machine().tick(tick);
+    // The facts by which it moves, once more. What was counted is in the machine already.
+    tick.holds = false;
+    tick.failures = tick.misses = {};
+    tick.refusals = tick.hangs = {};
     propose(
         one,
-        [gate = tick.gate](ro::Machine& machine, Moment then) -> ro::Answer {
-          ro::Tick nothing_new;
-          nothing_new.now = then;
-          nothing_new.gate = gate;
-          auto move = machine.tick(nothing_new);
+        [again = std::move(tick)](ro::Machine& machine, Moment then) -> ro::Answer {
+          auto facts = again;
+          facts.now = then;
+          auto move = machine.tick(facts);
           return move ? ro::Answer(*std::move(move)) : ro::Answer(std::string());
         },
         {});

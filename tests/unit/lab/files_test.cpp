@@ -1,8 +1,10 @@
 // A command writes over no file that it reads, and says which file it cannot read.
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -64,6 +66,37 @@ TEST_F(FilesOfACommand, NoTwoOutputsRunTogether) {
   EXPECT_EQ(refused({{"--json", path("new")}, {"--log", path("other")}, {"--html", "-"}}), "");
   EXPECT_EQ(refused({{"--json", ""}, {"--log", ""}}), "");
   EXPECT_EQ(refused({{"--json", "/dev/null"}, {"--log", "/dev/null"}}), "");
+}
+
+TEST_F(FilesOfACommand, ALinkToAFileThatIsNotThereYetIsThatFile) {
+  fs::create_directories(path("folder"));
+  fs::create_symlink("new", path("to_new"));
+  fs::create_symlink("../to_new", path("folder/to_link"));
+  fs::create_symlink("around", path("around"));
+  for (const auto& same : {path("to_new"), path("folder/to_link")}) {
+    EXPECT_THAT(refused({{"--json", path("new")}, {"--log", same}}), StartsWith("--json and --log are both "));
+    EXPECT_THAT(refused({{"--json", same}, {"--log", path("new")}}), StartsWith("--json and --log are both "));
+    EXPECT_EQ(refused({{"--json", same}, {"--log", path("newer")}}), "");
+  }
+  EXPECT_EQ(refused({{"--json", path("around")}, {"--log", path("new")}}), "");
+}
+
+/// Standard output goes to a file, as behind a ">" of the shell.
+TEST_F(FilesOfACommand, StandardOutputIsTheFileThatItGoesTo) {
+  std::fflush(stdout);
+  const int before = ::dup(STDOUT_FILENO), file = ::open(path("out").c_str(), O_CREAT | O_WRONLY, 0600);
+  ASSERT_EQ(::dup2(file, STDOUT_FILENO), STDOUT_FILENO);
+  const auto two = refused({{"--json", "-"}, {"--log", path("out")}});
+  const auto by_device = refused({{"--json", "/dev/stdout"}, {"--log", "-"}});
+  const auto input = refused({{"--json", "-"}}, {{"the log", path("out")}});
+  const auto other = refused({{"--json", "-"}, {"--log", path("log")}}, {{"the trace", path("new")}});
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  ::close(file);
+  EXPECT_EQ(two, "--json and --log are both " + path("out") + ", and would run together; name another file");
+  EXPECT_EQ(by_device, "--json and --log are both /dev/stdout, and would run together; name another file");
+  EXPECT_THAT(input, StartsWith("--json: - is the log, "));
+  EXPECT_EQ(other, "");
 }
 
 TEST_F(FilesOfACommand, WhatCannotBeReadIsSaid) {

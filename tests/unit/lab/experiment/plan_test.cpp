@@ -10,6 +10,7 @@
 namespace weir::lab::experiment {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -227,6 +228,27 @@ TEST_F(PlanWithSettings, ErrorsOfTheSettingsFileNameThatFile) {
   ASSERT_EQ(all.size(), 2u) << testing::PrintToString(all);
   EXPECT_THAT(all[0], HasSubstr("x.toml:5:"));
   EXPECT_THAT(all[1], HasSubstr("weir.toml:3:"));
+}
+
+TEST_F(PlanWithSettings, TheResultsAreKeptInNoFileThatIsRead) {
+  write("key", "of-a-file\n");
+  std::filesystem::create_symlink("x.toml", folder_ / "link");
+  std::filesystem::create_hard_link(folder_ / "weir.toml", folder_ / "hard");
+  const auto said_of = [&](const std::string& results) {
+    write("x.toml", "results = \"" + results +
+                        "\"\nsettings = \"weir.toml\"\n"
+                        "[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\napi_key_file = \"key\"\nconcurrency = [1, 2]\n");
+    const auto read = load_plan((folder_ / "x.toml").string());
+    const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read);
+    return errors == nullptr ? "" : errors->size() == 1 ? (*errors)[0].text() : "several";
+  };
+  for (const auto& [results, what] : {std::pair("x.toml", "the experiment"), std::pair("./link", "the experiment"),
+                                      std::pair("weir.toml", "the settings file"),
+                                      std::pair("hard", "the settings file"), std::pair("key", "the file of a key")}) {
+    EXPECT_THAT(said_of(results), AllOf(HasSubstr("x.toml:1:"), HasSubstr("results = \"" + std::string(results)),
+                                        HasSubstr("is " + std::string(what) + ", and would be lost; name another")));
+  }
+  EXPECT_EQ(said_of("x.results.jsonl"), "");
 }
 
 TEST(Plan, AFileThatIsNotThereIsNamed) {

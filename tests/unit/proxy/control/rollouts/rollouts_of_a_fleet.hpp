@@ -155,10 +155,10 @@ class RolloutsOfAFleet : public ::testing::Test {
     finished.put(std::move(record));
   }
 
-  /// A request of the replica `old` and its shadow ended, for these reasons.
-  void end_pair(const std::string& reason, const std::string& reason_of_shadow) {
+  /// A request of the replica `old` and its shadow ended, for these reasons. It came so much later than the first one.
+  void end_pair(const std::string& reason, const std::string& reason_of_shadow, std::chrono::milliseconds later = {}) {
     metrics::record::RequestRecord primary;
-    primary.time = std::chrono::system_clock::now() + std::chrono::seconds(1);
+    primary.time = first_pair + later;
     primary.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
     primary.pool = "chat";
     primary.replica = primary.config = "old";
@@ -168,7 +168,8 @@ class RolloutsOfAFleet : public ::testing::Test {
     primary.received = now;
     primary.sent = now;
     primary.answer.first_token = now + std::chrono::milliseconds(100);
-    primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.answer.last_choice = primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.answer.first_output_tokens = 1;
     primary.answer.prompt_tokens = primary.answer.output_tokens = 100;
     primary.answer.finish_reason = reason;
     auto shadow = primary;
@@ -196,6 +197,7 @@ class RolloutsOfAFleet : public ::testing::Test {
   SlowAnswers slow{context};
   std::optional<Rollouts> rollouts;
   metrics::Moment now = std::chrono::steady_clock::now();
+  const std::chrono::system_clock::time_point first_pair = std::chrono::system_clock::now() + std::chrono::seconds(1);
   int pairs = 0;
 };
 
