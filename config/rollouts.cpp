@@ -90,7 +90,9 @@ class RolloutReading {
     read_slo(table, rollout);
     read_steps(table, rollout);
     table.read("unknown_limit", rollout.unknown_limit, &time);
-    table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words});
+    const auto* const answers =
+        table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words});
+    if (answers != nullptr && rollout.answers == OtherAnswers::same) check_same(table, *answers, rollout);
     if (settings_.admin.state.empty())
       table.blame_table("needs a place that outlasts a restart of weir; set [admin] state = \"/var/lib/weir\"");
     table.refuse_the_rest();
@@ -157,6 +159,23 @@ class RolloutReading {
                            "mirrors to \"" + replica.name + "\", whose config is \"" + replica.config +
                                "\" and not \"" + rollout.candidate + "\"; give that replica config = \"" +
                                rollout.candidate + '"');
+  }
+
+  /// Answers are compared in the shadow step alone, and only a control tells a change from what varies by itself.
+  void check_same(TableReader& table, const toml::node& node, const Rollout& rollout) {
+    if (rollout.shadow.empty())
+      return table.blame("answers", node,
+                         "compares the answers of a shadow, and this rollout has none; set shadow = \"NAME\", or "
+                         "remove this key");
+    const auto shadow = std::ranges::find(settings_.shadows, rollout.shadow, &Shadow::name);
+    if (shadow == settings_.shadows.end()) return;  // An error of its own.
+    const auto is_control = [&](const Shadow& one) {
+      return one.control && one.of == shadow->of && one.twin == shadow->twin;
+    };
+    if (std::ranges::none_of(settings_.shadows, is_control))
+      table.blame("answers", node,
+                  "needs a control of the shadow's primary, since answers of one version differ, too; add a [[shadow]] "
+                  "with control = true and what the shadow \"" + rollout.shadow + "\" has as `of` and `twin`");
   }
 
   void read_slo(TableReader& table, Rollout& rollout) {

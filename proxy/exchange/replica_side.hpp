@@ -92,7 +92,8 @@ class ReplicaSide {
   }
   /// Returns when the replica has taken too long, or tell_stall() is due.
   Moment deadline() const;
-  /// Tells the lease that the stream stands still. Returns false if that is not due; then the replica has taken too long.
+  /// Tells the lease that the stream stands still. Returns false if that is not due: then the replica has taken too
+  /// long.
   bool tell_stall(Moment now);
 
   // The answer so far.
@@ -130,8 +131,8 @@ class ReplicaSide {
   balancer::Lease take_lease() { return std::move(lease_); }
 
  private:
-  /// A token of an engine that works takes less. A stream that was paused for a slow client is not judged: its tokens may
-  /// lie unread.
+  /// A token of an engine that works takes less. A stream that was paused for a slow client is not judged: its tokens
+  /// may lie unread.
   static constexpr std::chrono::seconds stalls_after{10};
 
   bool injected() const { return options_.asked != metrics::wire::Ask::nothing; }

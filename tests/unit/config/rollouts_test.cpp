@@ -41,6 +41,23 @@ TEST(RolloutSettings, HaveTheUsualStepsWithAndWithoutAShadow) {
   EXPECT_EQ(rollout(named + std::string("answers = 'any'\n")).answers, OtherAnswers::any);
 }
 
+TEST(RolloutSettings, SameAnswersNeedAShadowAndAControlOfTheSamePrimary) {
+  const auto control = [](const std::string& twin) {
+    return "[[shadow]]\nname = 'aa'\nof = 'chat'\ntwin = '" + twin +
+           "'\ncontrol = true\nreplica = [{ name = 'd', url = 'http://d', config = 'old' }]\n";
+  };
+  const auto with = [&](const std::string& others, const std::string& lines) {
+    return old_and_new + to_new + others + "[[rollout]]\n" + named + "answers = 'same'\n" + lines;
+  };
+  EXPECT_EQ(settings_in(with(control("a"), "shadow = 'fp8'\n")).rollouts.at(0).answers, OtherAnswers::same);
+  EXPECT_THAT(errors_in(with(control("a"), "")),
+              ElementsAre(HasSubstr("answers = \"same\": compares the answers of a shadow")));
+  EXPECT_THAT(errors_in(with("", "shadow = 'fp8'\n")),
+              ElementsAre(HasSubstr("needs a control of the shadow's primary")));
+  EXPECT_THAT(errors_in(with(control("b"), "shadow = 'fp8'\n")), ElementsAre(HasSubstr("needs a control")));
+  EXPECT_THAT(errors_in(with("", "shadow = 'fp9'\n")), ElementsAre(HasSubstr("did you mean \"fp8\"")));
+}
+
 TEST(RolloutSettings, TakeTheFirstObjectiveOfThePool) {
   EXPECT_EQ(rollout(named).slo, "fast");
   auto other = settings_in(
