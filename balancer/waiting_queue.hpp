@@ -185,7 +185,7 @@ class WaitingQueue {
     using type = std::uint64_t;
     type operator()(const Flow& flow) const;
   };
-  /// Whose newest request is pushed out: the last one's.
+  /// Flows in this order: the last one's newest request is pushed out.
   using Length = std::tuple<std::size_t, bool, WaitTicket>;
   struct Requests {
     using type = Length;
