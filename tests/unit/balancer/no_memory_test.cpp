@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/prefix/index.hpp"
 #include "balancer/waiting_queue.hpp"
 #include "requests.hpp"
 
@@ -228,6 +229,57 @@ TEST(WaitingQueueWithoutMemory, IsAsBeforeWhicheverAllocationFails) {
   EXPECT_GT(failed, 10'000u);
 }
 
+/// Returns a prompt that has its first anchors in common with others of the same number.
+std::shared_ptr<const metrics::wire::PromptPrefix> prompt_with(std::uint64_t number, std::size_t shared,
+                                                               std::size_t own, std::uint64_t seed) {
+  auto prefix = std::make_shared<metrics::wire::PromptPrefix>();
+  for (std::size_t i = 1; i <= shared + own; ++i) {
+    const std::uint64_t of = i <= shared ? number : seed;
+    prefix->anchors.push_back({(of + 1) * 0x9e3779b97f4a7c15 + i * 0xbf58476d1ce4e5b9, 700 * i});
+  }
+  return prefix;
+}
+
+TEST(PrefixIndexWithoutMemory, TellsTheSameAsOneThatHadMemory) {
+  constexpr ReplicaIndex replicas = 3;
+  std::size_t failed = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    PrefixIndex index, twin;
+    for (ReplicaIndex i = 0; i < replicas; ++i) {
+      failed += fail_each([&] { index.place({i, i + 1}, 50'000); }, [] {});
+      twin.place({i, i + 1}, 50'000);
+    }
+    for (int step = 0; step < 60; ++step) {
+      const auto prefix = prompt_with(below(5), 1 + below(20), below(4 * static_cast<std::size_t>(step) + 1), random());
+      const Tokens prompt = prefix->length() / 4;
+      failed += fail_each([&] { index.look(*prefix, prompt); }, [] {});
+      twin.look(*prefix, prompt);
+      for (ReplicaIndex i = 0; i < replicas; ++i) ASSERT_EQ(index.cached(i, prompt), twin.cached(i, prompt));
+      const auto chosen = static_cast<ReplicaIndex>(below(replicas));
+      PrefixPrediction sent;
+      failed += fail_each([&] { sent = index.sent(*prefix, chosen, prompt); }, [] {});
+      const PrefixPrediction expected = twin.sent(*prefix, chosen, prompt);
+      ASSERT_EQ(sent.cached, expected.cached);
+      ASSERT_EQ(sent.entered, expected.entered);
+      ASSERT_EQ(sent.sure_anchors, expected.sure_anchors);
+      const PrefixReport report{prompt, sent.found.held, Tokens{below(500)}};
+      without_memory([&] {
+        index.computed(*prefix, sent, chosen);
+        index.answered(sent, chosen, prompt, report);
+        return true;
+      });
+      twin.computed(*prefix, expected, chosen);
+      twin.answered(expected, chosen, prompt, report);
+      for (ReplicaIndex i = 0; i < replicas; ++i)
+        ASSERT_EQ(index.of(i).holdings().held(), twin.of(i).holdings().held());
+    }
+  }
+  EXPECT_GT(failed, 100u);
+}
+
 /// Keeps grants in memory that is there already.
 class GranteesWithRoom final : public GrantSink {
  public:
@@ -355,21 +407,13 @@ class PoolWithoutMemory {
     placement.front_of_queue = below(8) == 0;
     if (below(3) == 0) placement.deadline = at(now_ + static_cast<double>(below(30)));
     placement.waiter = std::make_shared<std::size_t>(++names_);
-    placement.prefix = some_prefix();
+    placement.prefix = prompt_with(below(6), 1 + below(5), below(3), random_());
     const std::array<Serial, 1> tried{1 + below(4)};
     if (below(4) == 0) placement.tried = tried;
     std::optional<Offered> offered;
     if (throws([&] { offered = pool_->offer(placement, at(now_)); })) return;
     if (auto* const admitted = std::get_if<Admitted>(&*offered)) running_.push_back(std::move(admitted->lease));
     if (const auto* const waiting = std::get_if<Waiting>(&*offered)) waiting_.emplace(names_, waiting->ticket);
-  }
-
-  std::shared_ptr<const metrics::wire::PromptPrefix> some_prefix() {
-    auto prefix = std::make_shared<metrics::wire::PromptPrefix>();
-    const std::size_t prompt = below(6);
-    for (std::size_t i = 0; i <= below(6); ++i)
-      prefix->anchors.push_back({(prompt + 1) * 0x9e3779b97f4a7c15 + (i + 1) * 0xbf58476d1ce4e5b9, 700 * (i + 1)});
-    return prefix;
   }
 
   void leave() {
