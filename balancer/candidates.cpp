@@ -6,6 +6,8 @@ namespace weir::balancer {
 
 void Candidates::look(bool for_queue) {
   views_.clear();
+  views_.reserve(pool_.replicas.places());
+  found_.reserve(pool_.replicas.places());
   queued_ = 0;
   in_flight_ = 0;
   for (PoolReplica& replica : pool_.replicas.named()) {

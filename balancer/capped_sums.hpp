@@ -4,16 +4,16 @@
 // size of it; where the amount is the size, for the cap. A sum is as large as it should be, or up to 3 % larger: of
 // those whose sizes are as close to the cap as that, only totals are kept.
 //
-// A call costs O(log n) and a sum a look at each bucket of sizes that is in use: 8 for each power of two, however many
-// there are. Its owner's mutex guards it.
+// Nothing here allocates. add() and remove() cost O(1), and a sum a look at each bucket of sizes that is in use: 8 for
+// each power of two. Its owner's mutex guards it.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 
 #include "balancer/tokens.hpp"
 
@@ -21,45 +21,77 @@ namespace weir::balancer {
 
 class CappedSums {
  public:
-  void add(double size, double amount) {
-    Bucket& bucket = buckets_[bucket_of(size)];
-    ++bucket.members;
+  void add(double size, double amount) noexcept {
+    const std::size_t number = bucket_of(size);
+    Bucket& bucket = buckets_[number];
+    if (bucket.members++ == 0) set_used(number);
     bucket.amount += amount;
     bucket.part += amount / size;
   }
   /// Takes out one that was added like this.
-  void remove(double size, double amount) {
-    const auto found = buckets_.find(bucket_of(size));
-    found->second.amount -= amount;
-    found->second.part -= amount / size;
-    if (--found->second.members == 0) buckets_.erase(found);
+  void remove(double size, double amount) noexcept {
+    const std::size_t number = bucket_of(size);
+    Bucket& bucket = buckets_[number];
+    bucket.amount -= amount;
+    bucket.part -= amount / size;
+    if (--bucket.members > 0) return;
+    bucket = {};  // What rounding left of the sums goes, too.
+    set_used(number);
   }
-  double capped_at(double cap) const {
+  double capped_at(double cap) const noexcept {
     double sum = 0;
-    for (const auto& [number, bucket] : buckets_) sum += std::min(bucket.amount, cap * bucket.part);
+    each_used([&](const Bucket& bucket) { sum += std::min(bucket.amount, cap * bucket.part); });
     return sum;
   }
-  std::size_t buckets() const { return buckets_.size(); }
+  std::size_t buckets() const noexcept {
+    std::size_t count = 0;
+    each_used([&](const Bucket&) { ++count; });
+    return count;
+  }
 
  private:
   struct Bucket {
     std::size_t members = 0;
     double amount = 0, part = 0;  ///< `part` of the amounts for each 1 of the cap.
   };
-  /// The exponent and the first three bits behind the point.
-  static std::uint64_t bucket_of(double size) { return std::bit_cast<std::uint64_t>(size) >> 49; }
 
-  std::map<std::uint64_t, Bucket> buckets_;
+  /// Sizes are from 2^-16 to 2^64; those beyond are in the first bucket and in the last.
+  static constexpr double least = 0x1p-16, most = 0x1p64;
+  static constexpr std::size_t words = 80 * 8 / 64;
+  /// The exponent and the first three bits behind the point.
+  static constexpr std::uint64_t bits_of(double size) { return std::bit_cast<std::uint64_t>(size) >> 49; }
+  static std::size_t bucket_of(double size) {
+    constexpr std::uint64_t last = bits_of(most) - 1;
+    return std::clamp(bits_of(size), bits_of(least), last) - bits_of(least);
+  }
+
+  /// Notes whether a bucket is in use, after it has changed.
+  void set_used(std::size_t number) {
+    const std::uint64_t bit = std::uint64_t{1} << number % 64;
+    if (buckets_[number].members > 0)
+      used_[number / 64] |= bit;
+    else
+      used_[number / 64] &= ~bit;
+  }
+  template <class Look>
+  void each_used(Look look) const {
+    for (std::size_t word = 0; word < words; ++word)
+      for (std::uint64_t left = used_[word]; left != 0; left &= left - 1)
+        look(buckets_[word * 64 + static_cast<std::size_t>(std::countr_zero(left))]);
+  }
+
+  std::array<std::uint64_t, words> used_{};
+  std::array<Bucket, words * 64> buckets_{};
 };
 
 /// The same of work: nobody counts for more requests, nor for more tokens, than the caps.
 class CappedWork {
  public:
-  void add(const Work& work) {
+  void add(const Work& work) noexcept {
     if (work.requests > 0) requests_.add(static_cast<double>(work.requests), static_cast<double>(work.requests));
     if (work.tokens > 0) tokens_.add(static_cast<double>(work.tokens), static_cast<double>(work.tokens));
   }
-  void remove(const Work& work) {
+  void remove(const Work& work) noexcept {
     if (work.requests > 0) requests_.remove(static_cast<double>(work.requests), static_cast<double>(work.requests));
     if (work.tokens > 0) tokens_.remove(static_cast<double>(work.tokens), static_cast<double>(work.tokens));
   }

@@ -75,14 +75,10 @@ Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
   return static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
 }
 
-Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::span<const ReplicaView> candidates) {
+Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
+                      std::span<const ReplicaView> candidates) {
   const ReplicaView& chosen = candidates[policy_->choose(request.prompt, candidates, random_)];
   PoolReplica& replica = pool_.replicas[chosen.index];
-  if (chosen.other_side) ++pool_.split.crossed;
-  if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
-  if (!request.prompt_known) ++replica.unknown_prompt;
-  if (narrowed.panic) ++replica.panic;
-
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
@@ -99,9 +95,14 @@ Lease LeaseBook::take(WaitingRequest request, const Narrowed& narrowed, std::spa
     pool_.split.end_wait(tickets_);
     throw;
   }
+  // Nothing fails from here on.
   ++pool_.in_flight;
+  if (chosen.other_side) ++pool_.split.crossed;
+  if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
+  if (!request.prompt_known) ++replica.unknown_prompt;
+  if (narrowed.panic) ++replica.panic;
 
-  entry.facts = std::move(request.facts);
+  entry.facts = request.facts;
   entry.streamed_tokens = &replica.ledger.streamed();
   entry.subject = replica.spec.subject;
   entry.ticket = tickets_;
@@ -129,26 +130,27 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
   return choice;
 }
 
-Tokens LeaseBook::first_token(const LedgerEntry& entry) {
+Tokens LeaseBook::first_token(const LedgerEntry& entry) noexcept {
   PoolReplica& replica = pool_.replicas[entry.key.index];
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   pool_.split.end_wait(entry.ticket);
   if (!output) return 0;
   if (entry.prefix && entry.prefix->prompt)
     pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
-  prompt_finished(replica, entry, entry.prompt - entry.cached());
-  if (shows_tokens(*entry.facts)) {
+  if_memory_allows([&] {
+    prompt_finished(replica, entry, entry.prompt - entry.cached());
+    if (!shows_tokens(*entry.facts)) return;
     replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
     speeds_.update();
-  }
+  });
   return *output;
 }
 
-void LeaseBook::leave_unread(const LedgerEntry& entry, bool unread) {
+void LeaseBook::leave_unread(const LedgerEntry& entry, bool unread) noexcept {
   pool_.replicas[entry.key.index].ledger.leave_unread(entry.ticket, unread, pool_.latest);
 }
 
-Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
+Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) noexcept {
   LeaseEnd end = reported;
   if (end.prompt_tokens)
     end.cached_tokens = pool_.prefixes.told_cached(entry.key.index, entry.facts->api, end.cached_tokens);
@@ -179,7 +181,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) {
     pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
-    learn(replica, entry, end, closed);
+    if_memory_allows([&] { learn(replica, entry, end, closed); });
   }
   replica.rates.prompt_ended(entry.ticket, pool_.latest);
   pool_.replicas.drop_if_gone(entry.key.index);

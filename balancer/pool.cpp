@@ -59,6 +59,8 @@ void Pool::set_prefix_oracle(PrefixOracle oracle) {
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
+    // Whatever fails behind this, each replica has its place in the index.
+    parts.state.prefixes.set_places(parts.state.replicas.places_for(specs));
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
     parts.state.close_candidates();
     for (const PoolReplica& replica : parts.state.replicas.named())
@@ -105,7 +107,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
         break;
       case Eligibility::some:
       case Eligibility::kv_full:
-        if (!others_wait) return Admitted{parts.leases.take(std::move(request), narrowed, parts.candidates.found())};
+        if (!others_wait) return Admitted{parts.leases.take(request, narrowed, parts.candidates.found())};
     }
     const auto time = pool.replicas.none_up() ? pool.limits.queue_time_none_up : pool.limits.queue_time;
     request.deadline = placement.deadline.value_or(pool.latest + std::chrono::duration_cast<Moment::duration>(time));

@@ -1,5 +1,8 @@
 #include "balancer/pool_health.hpp"
 
+#include <utility>
+
+#include "balancer/if_memory_allows.hpp"
 #include "balancer/peers.hpp"
 #include "balancer/silence.hpp"
 
@@ -55,10 +58,13 @@ void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) 
   core_.free_room(Moment::min(), [&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr) return;
-    const bool other_context = replica->told.max_context != limits.max_context;
-    replica->told = limits;
+    const EngineLimits before = std::exchange(replica->told, limits);
+    // Looks at all that wait. Engines tell the same every few seconds: without memory the next time counts.
+    if (before.max_context != limits.max_context && !if_memory_allows([&] { parts.queue.note_contexts(); })) {
+      replica->told = before;
+      return;
+    }
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
-    if (other_context) parts.queue.note_contexts();  // Looks at all that wait; engines tell the same every few seconds.
   });
 }
 

@@ -7,30 +7,31 @@
 namespace weir::balancer {
 
 void QueueServer::note_contexts() {
-  contexts_.clear();
-  longest_prompts_.clear();
+  Bounds bounds;
   for (const PoolReplica& replica : pool_.replicas.named()) {
     if (const auto context = replica.context()) {
-      contexts_.insert(*context);
-      longest_prompts_.insert(*context);
+      bounds.contexts.insert(*context);
+      bounds.longest_prompts.insert(*context);
     }
-    if (const auto longest = replica.longest_prompt()) longest_prompts_.insert(*longest);
+    if (const auto longest = replica.longest_prompt()) bounds.longest_prompts.insert(*longest);
   }
-  pool_.waiting.regroup([this](const WaitingRequest& request) { return fit_of(request); });
+  pool_.waiting.regroup([&bounds](const WaitingRequest& request) { return bounds.fit_of(request); });
+  bounds_ = std::move(bounds);
 }
 
 /// Requests with the same numbers find the same replicas long enough.
-WaitingRequest::Fit QueueServer::fit_of(const WaitingRequest& request) const {
+WaitingRequest::Fit QueueServer::Bounds::fit_of(const WaitingRequest& request) const {
   const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
     return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
   };
-  return {below(contexts_, request.context), below(longest_prompts_, request.sequence)};
+  return {below(contexts, request.context), below(longest_prompts, request.sequence)};
 }
 
 Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
   waiting.output_cost = leases_.output_cost(*waiting.facts);
-  waiting.fit = fit_of(waiting);
+  waiting.fit = bounds_.fit_of(waiting);
   const WaitTicket ticket = pool_.waiting.push(std::move(waiting));
+  // Nothing fails from here on: the request waits, and its caller is to know.
   grants.keep(ticket);
   serve(grants);
   if (const WaitingRequest* const request = pool_.waiting.find(ticket); request && comes_too_late(*request)) {
@@ -57,38 +58,50 @@ bool QueueServer::comes_too_late(const WaitingRequest& request) const {
   return static_cast<double>(pool_.waiting.ahead_of_newest(request.key)) > tokens_in_time;
 }
 
-void QueueServer::bound(PendingGrants& grants) {
+void QueueServer::bound(PendingGrants& grants) noexcept {
   WaitingQueue& waiting = pool_.waiting;
   while (waiting.size() > pool_.limits.queue || waiting.bytes() > pool_.limits.queue_bytes) {
+    if (!if_memory_allows([&] { grants.make_room(); })) return;
     const bool requests = waiting.size() > pool_.limits.queue;
     auto [ticket, request] = waiting.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
     const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
     const Refused refused = retry_after_.refuse(reason, request);
     grants.add(ticket, std::move(request.waiter), refused);
   }
-  if (reservations_.drop()) serve(grants);
+  bool any_dropped = false;
+  if_memory_allows([&] { any_dropped = reservations_.drop(); });
+  if (any_dropped) serve(grants);
 }
 
-void QueueServer::serve(PendingGrants& grants) {
-  const auto look_again = [this] {
-    candidates_.look(true);
-    reservations_.drop();
-  };
-  if (pool_.waiting.empty()) {
-    reservations_.drop();
-    return;
-  }
-  for (look_again(); !pool_.waiting.empty() && candidates_.any_may_take(pool_.waiting.shortest()); look_again()) {
-    if (serve_reserved(grants)) continue;
-    auto next = pool_.waiting.take_next(
-        [&](const WaitingRequest& request) { return takes(candidates_.find(request, 0, true)); }, pool_.latest);
-    if (!next) break;
-    auto& [ticket, request] = *next;
-    const Narrowed narrowed = candidates_.find(request, ticket, true);
-    auto waiter = std::move(request.waiter);
-    grants.add(ticket, std::move(waiter), leases_.take(std::move(request), narrowed, candidates_.found()));
-  }
-  reservations_.reserve();
+void QueueServer::serve(PendingGrants& grants) noexcept {
+  if_memory_allows([&] {
+    if (pool_.waiting.empty()) {
+      reservations_.drop();
+      return;
+    }
+    const auto look_again = [this] {
+      candidates_.look(true);
+      reservations_.drop();
+    };
+    for (look_again(); !pool_.waiting.empty() && candidates_.any_may_take(pool_.waiting.shortest()); look_again()) {
+      grants.make_room();
+      if (!serve_reserved(grants) && !serve_next(grants)) break;
+    }
+    reservations_.reserve();
+  });
+}
+
+/// Grants the request whose turn it is. A lease is taken first: without memory for that the request waits, and keeps
+/// its turn.
+bool QueueServer::serve_next(PendingGrants& grants) {
+  const auto next = pool_.waiting.next(
+      [&](const WaitingRequest& request) { return takes(candidates_.find(request, 0, true)); }, pool_.latest);
+  if (!next) return false;
+  const WaitTicket ticket = next->ticket;
+  const Narrowed narrowed = candidates_.find(next->request, ticket, true);
+  Lease lease = leases_.take(next->request, narrowed, candidates_.found());
+  grants.add(ticket, pool_.waiting.take_in_turn(ticket, pool_.latest).waiter, std::move(lease));
+  return true;
 }
 
 /// Grants the first request that fits where a replica, or the whole pool, is reserved for it.
@@ -102,11 +115,11 @@ bool QueueServer::serve_reserved(PendingGrants& grants) {
 bool QueueServer::serve_reserved(const std::optional<WaitTicket>& reserved_for, PendingGrants& grants) {
   if (!reserved_for) return false;
   const WaitTicket ticket = *reserved_for;
-  const Narrowed narrowed = candidates_.find(*pool_.waiting.find(ticket), ticket, true);
+  const WaitingRequest& request = *pool_.waiting.find(ticket);
+  const Narrowed narrowed = candidates_.find(request, ticket, true);
   if (!takes(narrowed)) return false;
-  WaitingRequest request = pool_.waiting.take(ticket);
-  auto waiter = std::move(request.waiter);
-  grants.add(ticket, std::move(waiter), leases_.take(std::move(request), narrowed, candidates_.found()));
+  Lease lease = leases_.take(request, narrowed, candidates_.found());
+  grants.add(ticket, pool_.waiting.take(ticket).waiter, std::move(lease));
   return true;
 }
 

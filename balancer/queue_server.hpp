@@ -5,6 +5,7 @@
 #include <set>
 
 #include "balancer/candidates.hpp"
+#include "balancer/if_memory_allows.hpp"
 #include "balancer/lease_book.hpp"
 #include "balancer/pending_grants.hpp"
 #include "balancer/pool_state.hpp"
@@ -22,19 +23,25 @@ class QueueServer {
         retry_after_(retry_after),
         reservations_(pool, candidates) {}
 
-  /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
+  /// Puts the request into the queue and serves that. The request may have been granted then, or be refused. Throws
+  /// std::bad_alloc, and the request does not wait then.
   Offered wait(WaitingRequest request, PendingGrants& grants);
-  /// Grants as much as there is room for.
-  void serve(PendingGrants& grants);
-  /// Pushes out what is beyond the limits.
-  void bound(PendingGrants& grants);
+  /// Grants as much as there is room for. Where memory fails, the others wait for the next call.
+  void serve(PendingGrants& grants) noexcept;
+  /// Pushes out what is beyond the limits. Where memory fails, the next call does the rest.
+  void bound(PendingGrants& grants) noexcept;
   /// Notes at which lengths the replicas that may take a request become other ones, and has the queue tell its requests
-  /// apart by that.
+  /// apart by that. Throws std::bad_alloc, and nothing has changed then.
   void note_contexts();
 
  private:
-  WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
+  /// The lengths at which the replicas that may take a request become other ones.
+  struct Bounds {
+    std::set<Tokens> contexts, longest_prompts;
+    WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
+  };
   bool comes_too_late(const WaitingRequest& request) const;
+  bool serve_next(PendingGrants& grants);
   bool serve_reserved(PendingGrants& grants);
   bool serve_reserved(const std::optional<WaitTicket>& reserved_for, PendingGrants& grants);
 
@@ -43,7 +50,7 @@ class QueueServer {
   LeaseBook& leases_;
   RetryAfter& retry_after_;
   Reservations reservations_;
-  std::set<Tokens> contexts_, longest_prompts_;  ///< The replicas', see note_contexts().
+  Bounds bounds_;  ///< The replicas', see note_contexts().
 };
 
 }  // namespace weir::balancer

@@ -3,23 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace weir::balancer {
 
 void ReplicaRates::prompt_finished(Ticket ticket, double pending_seconds, Moment now) {
   // An older prompt that waits keeps the stretch going, but not for ever.
   constexpr std::uint32_t most_requests = 64;
-  const bool older_waits = !pending_.empty() && *pending_.begin() < ticket;
-  pending_.erase(ticket);
-  if (!stretch_ || pending_seconds > together_until_) {
+  const bool begins = !stretch_ || pending_seconds > together_until_;
+  auto made = begins ? std::make_shared<Stretch>() : nullptr;
+  auto own = pending_.extract(ticket);
+  const bool older_waits = !pending_.empty() && pending_.begin()->first < ticket;
+  if (begins) {
     end_stretch(now);
-    stretch_ = std::make_shared<Stretch>();
+    stretch_ = std::move(made);
     together_until_ = pending_seconds + together_seconds;
   }
   stretch_->seconds = pending_seconds - pending_seconds_;
   ++stretch_->requests;
   ++stretch_->unsettled;
-  unsettled_.emplace(ticket, stretch_);
+  own.mapped() = stretch_;
+  unsettled_.insert(std::move(own));
   if (older_waits && stretch_->requests < most_requests) {
     together_until_ = std::numeric_limits<double>::infinity();
   } else if (std::isinf(together_until_)) {

@@ -14,7 +14,8 @@
 // that passes: the first answers of an engine that had to compile must not stand against it for long. The decode rate
 // is the output tokens per second of one request between its first token and its end, as an EWMA.
 //
-// A Pool owns it and calls it under its mutex. A call costs O(log n) for n requests in flight.
+// A Pool owns it and calls it under its mutex. A call costs O(log n) for n requests in flight. Only prompt_began() and
+// prompt_finished() allocate; if they throw, nothing has changed.
 #pragma once
 
 #include <array>
@@ -22,7 +23,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "balancer/tokens.hpp"
@@ -42,7 +42,7 @@ class ReplicaRates {
   /// First tokens within so many seconds came together.
   static constexpr double together_seconds = 0.005;
 
-  void prompt_began(Ticket ticket) { pending_.insert(ticket); }
+  void prompt_began(Ticket ticket) { pending_.try_emplace(ticket); }
   /// Says that a first token came. `pending_seconds` is the integral up to now (TokenLedger::pending_seconds).
   void prompt_finished(Ticket ticket, double pending_seconds, Moment now);
   /// Says how many tokens the prompt had, and how many of them there were to work on.
@@ -76,8 +76,8 @@ class ReplicaRates {
   double pending_seconds_ = 0;  ///< The integral where the current stretch began.
   double together_until_ = 0;   ///< A first token until then is of the current stretch.
   std::shared_ptr<Stretch> stretch_;
-  std::set<Ticket> pending_;
-  std::map<Ticket, std::shared_ptr<Stretch>> unsettled_;
+  /// The requests without a first token, which have no stretch yet, and those with one whose counts are not told.
+  std::map<Ticket, std::shared_ptr<Stretch>> pending_, unsettled_;
   std::uint32_t prompts_ = 0;
   std::array<Moment, requests_needed_again> lessons_{};
   std::size_t next_lesson_ = 0;

@@ -31,8 +31,9 @@ void Reservations::reserve() {
   const auto open = views.size() - static_cast<std::size_t>(std::ranges::count_if(views, takes_none));
   const std::size_t most = std::max<std::size_t>(1, open / 2);
   auto reserved = static_cast<std::size_t>(std::ranges::count_if(views, is_reserved));
-  for (const auto& [ticket, since] : pool_.waiting.passed()) {
-    if (pool_.latest - since < reserve_after || reserved >= most) return;
+  for (const WaitingQueue::Passed& passed : pool_.waiting.passed()) {
+    if (pool_.latest - passed.since < reserve_after || reserved >= most) return;
+    const WaitTicket ticket = passed.ticket;
     const WaitingRequest& request = *pool_.waiting.find(ticket);
     if (!candidates_.find_reservable(request, ticket)) continue;
     const auto pool_has_room = [&](const ReplicaView& view) {
@@ -42,7 +43,7 @@ void Reservations::reserve() {
       if (!pool_.reserved_for) pool_.reserved_for = ticket;
       continue;
     }
-    const auto is_its_own = [&, own = ticket](const ReplicaView& view) { return replica_of(view).reserved_for == own; };
+    const auto is_its_own = [&](const ReplicaView& view) { return replica_of(view).reserved_for == ticket; };
     if (std::ranges::any_of(views, is_its_own)) continue;
     const auto load_of = [&](const ReplicaView& view) {
       const auto queued = static_cast<double>(replica_of(view).ledger.prefill_left());

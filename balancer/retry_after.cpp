@@ -13,7 +13,7 @@ Returns::Identity identity_of(const WaitingRequest& request) {
 
 }  // namespace
 
-Refused RetryAfter::refuse(Refused::Reason reason, const WaitingRequest& request) {
+Refused RetryAfter::refuse(Refused::Reason reason, const WaitingRequest& request) noexcept {
   constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25, most_spread = 1.5, on_its_way = 2;
   const auto who = identity_of(request);
   returns_.pass(pool_.latest);
@@ -25,7 +25,7 @@ Refused RetryAfter::refuse(Refused::Reason reason, const WaitingRequest& request
   return {reason, static_cast<unsigned>(told)};
 }
 
-bool RetryAfter::came_back(const WaitingRequest& request) {
+bool RetryAfter::came_back(const WaitingRequest& request) noexcept {
   returns_.pass(pool_.latest);
   return returns_.came_back(identity_of(request), pool_.latest);
 }

@@ -24,9 +24,9 @@ class RetryAfter {
   /// A client's Retry-After is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
   /// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves.
   /// With the spread it is at most 60 s: clients of OpenAI's and Anthropic's libraries follow no longer one.
-  Refused refuse(Refused::Reason reason, const WaitingRequest& request);
+  Refused refuse(Refused::Reason reason, const WaitingRequest& request) noexcept;
   /// Expects the request back no more. Returns whether it comes back, and no sooner than it was told.
-  bool came_back(const WaitingRequest& request);
+  bool came_back(const WaitingRequest& request) noexcept;
   /// Learns for how many seconds a request was on its replica.
   void note_lasted(double seconds);
 

@@ -3,9 +3,9 @@
 // A request is known again by its client's fair key and by what it asks. So a client that does not wait as it was told,
 // and sends the same again, counts once: the newest time that it was told replaces the one before. It counts until it
 // should have come back in the mean, and is known again for as long as it may follow what it was told. There are 2048
-// at most; others are not counted, nor known again.
+// at most; others, and those that come while there is no memory, are not counted, nor known again.
 //
-// A Pool owns it and calls it under its mutex. A call costs O(log n).
+// A Pool owns it and calls it under its mutex. A call costs O(log n). Only told() allocates.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "balancer/capped_sums.hpp"
+#include "balancer/if_memory_allows.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
@@ -39,18 +40,23 @@ class Returns {
   };
 
   /// `tokens`: what is to be computed of its prompt.
-  void told(const Identity& who, Tokens tokens, const Due& due) {
+  void told(const Identity& who, Tokens tokens, const Due& due) noexcept {
     came_back(who, Moment::min());
     if (due_.size() >= most) return;
-    due_.emplace(who, Told{due, tokens});
-    by_time_.emplace(due.mean, who);
-    Work& work = of_key_[who.key];
-    all_.remove(work);
-    work.add({1, tokens});
-    all_.add(work);
+    if_memory_allows([&] {
+      std::map<Identity, Told> entry{{who, Told{due, tokens}}};
+      std::set<std::pair<Moment, Identity>> time{{due.mean, who}};
+      Work& work = of_key_[who.key];
+      // Nothing fails from here on.
+      due_.merge(entry);
+      by_time_.merge(time);
+      all_.remove(work);
+      work.add({1, tokens});
+      all_.add(work);
+    });
   }
   /// Returns whether the request comes back, and no sooner than it was told.
-  bool came_back(const Identity& who, Moment now) {
+  bool came_back(const Identity& who, Moment now) noexcept {
     const auto found = due_.find(who);
     if (found == due_.end()) return false;
     const Told told = found->second;
@@ -60,14 +66,15 @@ class Returns {
     return now >= told.due.from;
   }
   /// Lets time pass: those that should have come by now count no more, and those that may come no more are forgotten.
-  void pass(Moment now) {
+  void pass(Moment now) noexcept {
     while (!by_time_.empty() && by_time_.begin()->first <= now) {
-      const Identity who = by_time_.begin()->second;
-      by_time_.erase(by_time_.begin());
+      auto time = by_time_.extract(by_time_.begin());
+      const Identity& who = time.value().second;
       const auto found = due_.find(who);
       if (std::exchange(found->second.counts, false)) {
         count_no_more(who, found->second.tokens);
-        by_time_.emplace(found->second.due.last, who);
+        time.value().first = found->second.due.last;
+        by_time_.insert(std::move(time));
       } else {
         due_.erase(found);
       }
@@ -88,7 +95,7 @@ class Returns {
     bool counts = true;
   };
 
-  void count_no_more(const Identity& who, Tokens tokens) {
+  void count_no_more(const Identity& who, Tokens tokens) noexcept {
     const auto of = of_key_.find(who.key);
     all_.remove(of->second);
     of->second.tokens -= tokens;

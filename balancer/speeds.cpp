@@ -7,6 +7,7 @@ namespace weir::balancer {
 
 void Speeds::update() {
   rates_.clear();
+  rates_.reserve(pool_.replicas.places());
   for (PoolReplica& replica : pool_.replicas.all()) {
     const std::optional<double> prefill = replica.rates.prefill();
     replica.ledger.set_drain_rates({prefill.value_or(0), replica.rates.decode().value_or(0)});

@@ -9,6 +9,7 @@ void Starts::end_finished() {
   const auto starts = [](const PoolReplica& replica) { return replica.health.state() == ReplicaState::starting; };
   if (std::ranges::none_of(replicas.named(), starts)) return;
   held_.clear();
+  held_.reserve(replicas.places());
   for (const PoolReplica& replica : replicas.named())
     if (replica.health.state() == ReplicaState::up) held_.push_back(static_cast<double>(replica.ledger.prefill_left()));
   const bool has_peers = !held_.empty();

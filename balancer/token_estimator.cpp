@@ -62,11 +62,12 @@ void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prom
 
 void TokenEstimator::remember(Tokens prompt) {
   prompt = std::min(prompt, believable_prompt);
-  recent_sum_ += prompt;
   if (recent_.size() < remembered_prompts) {
     recent_.push_back(prompt);
+    recent_sum_ += prompt;
     return;
   }
+  recent_sum_ += prompt;
   recent_sum_ -= recent_[oldest_];
   recent_[oldest_] = prompt;
   oldest_ = (oldest_ + 1) % remembered_prompts;

@@ -30,8 +30,9 @@ void TokenLedger::advance(Moment now) {
   decode_seconds_ += streaming_ * elapsed;
   if (silent_ > 0) drain(elapsed);
 
-  for (; !failures_.empty() && failures_.front().until <= now; failures_.pop_front()) {
-    prefill_left_ -= failures_.front().prompt;
+  while (!failures_.empty() && failures_.begin()->second.since <= now) {
+    prefill_left_ -= failures_.begin()->second.uncached;
+    failures_.erase(failures_.begin());
   }
 }
 
@@ -104,16 +105,16 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   return counted(std::exchange(entry.output_left, 0.0));
 }
 
-TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now) {
+TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed,
+                                       Moment now) noexcept {
   advance(now);
-  const Entry entry = entries_.extract(ticket).mapped();
+  auto node = entries_.extract(ticket);
+  Entry& entry = node.mapped();
   if (owes_tokens(ticket, entry)) --owing_;
 
-  if (const Tokens left = queued(entry); left > 0 && !answered) {
-    failures_.push_back({updated_ + failure_memory, left});
-  } else {
-    prefill_left_ -= left;
-  }
+  const Tokens left = queued(entry);
+  const bool is_remembered = left > 0 && !answered;
+  if (!is_remembered) prefill_left_ -= left;
   prompts_ -= entry.prompt;
   streamed_.decode_left.fetch_sub(output_left + counted(entry.output_left), std::memory_order_relaxed);
   streamed_.resident.fetch_sub(streamed + entry.drained, std::memory_order_relaxed);
@@ -130,6 +131,12 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   closed.computed_unseen = entry.silent && (entry.work <= 0 || is_long_here);
   closed.concurrency.in_flight_mean =
       lasted > 0 ? (prefill_seconds_ + decode_seconds_ - entry.in_flight_seconds_at_start) / lasted : in_flight() + 1;
+  if (is_remembered) {
+    entry.since = updated_ + failure_memory;
+    entry.uncached = left;
+    node.key() = ++failed_;
+    failures_.insert(failures_.end(), std::move(node));
+  }
   return closed;
 }
 

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -88,6 +87,7 @@ class TokenLedger {
   /// of the latest call that took the time. A `now` before the latest one counts as the latest one.
   void advance(Moment now);
 
+  /// Nothing else allocates. If it throws, only time has passed.
   void open(Ticket ticket, const Work& work, Moment now);
 
   /// Takes the prompt out of prefill_left. Returns the output tokens that the lease is to release by itself from now
@@ -96,7 +96,7 @@ class TokenLedger {
   std::optional<Tokens> first_token(Ticket ticket, Moment now);
 
   /// `output_left` is what the lease still holds; `streamed` is what it has added to StreamedTokens::resident.
-  Closed close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now);
+  Closed close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now) noexcept;
 
   void set_drain_rates(DrainRates rates) { rates_ = rates; }
 
@@ -173,10 +173,7 @@ class TokenLedger {
     bool unread = false;  ///< The answer is not read now.
     bool silent = false;  ///< No token event is expected: work and output are drained here.
   };
-  struct Failure {
-    Moment until;
-    Tokens prompt = 0;
-  };
+  using Entries = std::map<Ticket, Entry>;
 
   static Tokens queued(const Entry& entry);
   bool owes(Ticket ticket, const Entry& entry) const { return !entry.unread && ticket > forgotten_; }
@@ -187,8 +184,9 @@ class TokenLedger {
   void drain(double elapsed);
 
   StreamedTokens streamed_;
-  std::map<Ticket, Entry> entries_;
-  std::deque<Failure> failures_;  ///< In the order in which they are forgotten.
+  Entries entries_;
+  Entries failures_;  ///< In the order in which they are forgotten: `since` is when, `uncached` what of the prompt.
+  Ticket failed_ = 0;  ///< So many have failed, and the last one's place in failures_.
   Moment updated_;
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;

@@ -1,7 +1,10 @@
 #include "balancer/waiting_queue.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
+#include <utility>
 
 namespace weir::balancer {
 
@@ -11,134 +14,186 @@ Tokens WaitingQueue::cost(const WaitingRequest& request) {
 
 std::int64_t WaitingQueue::cost(const Entry& entry) { return static_cast<std::int64_t>(cost(entry.request)); }
 
-WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
-  return {request.tried, request.fit, std::bit_width(request.uncached())};
+WaitTicket WaitingQueue::Ticket::operator()(const Entry& entry) const { return entry.ticket; }
+
+WaitingQueue::Size::type WaitingQueue::Size::operator()(const Entry& entry) const {
+  return {entry.request.uncached(), entry.ticket};
 }
 
-WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
-  if (request.front_of_queue) return front_of_queue_;
-  const auto found = flows_.find(request.key);
-  if (found != flows_.end()) return *found->second;
-  if (flows_.size() >= most_keys) return beyond_;
-  auto& flow = flows_[request.key] = std::make_unique<Flow>();
-  flow->key = request.key;
-  return *flow;
+std::uint64_t WaitingQueue::Key::operator()(const Flow& flow) const { return flow.key; }
+
+/// Among equal flows, one whose newest request has not returned when it was told to is the longest.
+WaitingQueue::Length WaitingQueue::Requests::operator()(const Flow& flow) const {
+  const Entry& newest = flow.entries.back();
+  return {flow.requests, !newest.request.returned, newest.ticket};
+}
+
+WaitingQueue::Length WaitingQueue::Bytes::operator()(const Flow& flow) const {
+  const Entry& newest = flow.entries.back();
+  return {flow.bytes, !newest.request.returned, newest.ticket};
+}
+
+WaitingQueue::~WaitingQueue() {
+  while (!entries_.empty()) take_out(*entries_.begin());
+}
+
+WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request, const WaitingRequest::Fit& fit) {
+  return {request.tried, fit, std::bit_width(request.uncached())};
+}
+
+const WaitingQueue::Flow* WaitingQueue::find_flow(std::uint64_t key) const {
+  const auto found = flows_.find(key);
+  return found == flows_.end() ? nullptr : &*found;
 }
 
 WaitTicket WaitingQueue::push(WaitingRequest request) {
-  Flow& flow = flow_of(request);
-  if (&flow != &front_of_queue_) {
-    if (flow.entries.empty()) {
-      flow.turn = turns_.insert(turns_.end(), &flow);
+  auto entry = std::make_unique<Entry>();
+  std::unique_ptr<Flow> made;
+  Flow* flow = &front_of_queue_;
+  if (!request.front_of_queue) {
+    const auto found = flows_.find(request.key);
+    if (found != flows_.end()) {
+      flow = &*found;
+    } else if (keys_ >= most_keys) {
+      flow = &beyond_;
     } else {
-      forget_measure(flow);
+      made = std::make_unique<Flow>();
+      made->key = request.key;
+      flow = made.get();
     }
   }
+  entry->group = flow->groups.try_emplace(group_of(request, request.fit)).first;
+
+  // Nothing fails from here on.
+  if (made) {
+    flows_.insert(*made.release());
+    ++keys_;
+  }
+  if (flow != &front_of_queue_) {
+    if (flow->requests == 0)
+      turns_.push_back(*flow);
+    else
+      forget_measure(*flow);
+    if (flow != &beyond_) flow->share = request.share;
+  }
+  ++size_;
+  ++flow->requests;
   tokens_ += request.uncached();
   bytes_ += request.bytes;
-  flow.tokens += request.uncached();
-  flow.cost += cost(request);
-  flow.bytes += request.bytes;
-  if (&flow != &beyond_ && &flow != &front_of_queue_) flow.share = request.share;
-  prompts_.insert(request.uncached());
+  flow->tokens += request.uncached();
+  flow->cost += cost(request);
+  flow->bytes += request.bytes;
 
-  auto entry = std::make_unique<Entry>();
-  entry->ticket = ++tickets_;
-  entry->flow = &flow;
-  entry->in_flow = flow.entries.insert(flow.entries.end(), entry.get());
-  entry->request = std::move(request);
-  add_to_group(*entry);
-  entries_.emplace(tickets_, std::move(entry));
-  if (&flow != &front_of_queue_) measure(flow);
+  Entry& added = *entry.release();
+  added.ticket = added.passed.ticket = ++tickets_;
+  added.flow = flow;
+  added.request = std::move(request);
+  entries_.insert(entries_.end(), added);
+  by_prompt_.insert(added);
+  flow->entries.push_back(added);
+  add_to_group(added);
+  if (flow != &front_of_queue_) measure(*flow);
   return tickets_;
 }
 
-void WaitingQueue::add_to_group(Entry& entry) {
-  Group& group = entry.flow->groups[group_of(entry.request)];
-  group.by_age.emplace(entry.ticket, &entry);
-  group.by_prompt.emplace(std::pair(entry.request.uncached(), entry.ticket), &entry);
-}
-
-void WaitingQueue::take_from_group(const Entry& entry) {
-  const auto found = entry.flow->groups.find(group_of(entry.request));
-  Group& group = found->second;
-  group.by_age.erase(entry.ticket);
-  group.by_prompt.erase({entry.request.uncached(), entry.ticket});
-  if (group.by_age.empty()) entry.flow->groups.erase(found);
+void WaitingQueue::add_to_group(Entry& entry) noexcept {
+  Group& group = entry.group->second;
+  group.by_age.insert(group.by_age.end(), entry);
+  group.by_prompt.insert(entry);
 }
 
 void WaitingQueue::regroup(const std::function<WaitingRequest::Fit(const WaitingRequest&)>& fit_of) {
-  for (const auto& [ticket, entry] : entries_) {
-    const auto fit = fit_of(entry->request);
-    if (fit == entry->request.fit) continue;
-    take_from_group(*entry);
-    entry->request.fit = fit;
-    add_to_group(*entry);
+  std::map<Flow*, Groups> regrouped;
+  for (Entry& entry : entries_) {
+    const auto fit = fit_of(entry.request);
+    entry.next_group = regrouped[entry.flow].try_emplace(group_of(entry.request, fit)).first;
   }
+  // Nothing fails from here on.
+  for (Entry& entry : entries_) {
+    entry.TreeHook<InGroup>::unlink();
+    entry.TreeHook<InGroupBySize>::unlink();
+    entry.group = entry.next_group;
+    entry.request.fit = std::get<WaitingRequest::Fit>(entry.group->first);
+    add_to_group(entry);
+  }
+  for (auto& [flow, groups] : regrouped) flow->groups.swap(groups);
 }
 
-void WaitingQueue::measure(Flow& flow) {
-  const Entry& newest = *flow.entries.back();
-  by_requests_.insert({flow.entries.size(), !newest.request.returned, newest.ticket, &flow});
-  by_bytes_.insert({flow.bytes, !newest.request.returned, newest.ticket, &flow});
+void WaitingQueue::measure(Flow& flow) noexcept {
+  by_requests_.insert(flow);
+  by_bytes_.insert(flow);
   work_.add(flow.work());
   tokens_by_share_.add(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
-void WaitingQueue::forget_measure(const Flow& flow) {
-  const Entry& newest = *flow.entries.back();
-  by_requests_.erase({flow.entries.size(), !newest.request.returned, newest.ticket, newest.flow});
-  by_bytes_.erase({flow.bytes, !newest.request.returned, newest.ticket, newest.flow});
+/// Comes before any change to the flow: its places in the trees go by what it has.
+void WaitingQueue::forget_measure(Flow& flow) noexcept {
+  flow.TreeHook<Requests>::unlink();
+  flow.TreeHook<Bytes>::unlink();
   work_.remove(flow.work());
   tokens_by_share_.remove(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
-WaitingRequest WaitingQueue::take_out(Entry& entry) {
+WaitingRequest WaitingQueue::take_out(Entry& entry) noexcept {
   Flow& flow = *entry.flow;
   if (&flow != &front_of_queue_) forget_measure(flow);
-  take_from_group(entry);
+  const auto group = entry.group;
   WaitingRequest request = std::move(entry.request);
+  delete &entry;  // Its hooks take it out of its lists.
+  if (group->second.by_age.empty()) flow.groups.erase(group);
+  --size_;
+  --flow.requests;
   tokens_ -= request.uncached();
   bytes_ -= request.bytes;
   flow.tokens -= request.uncached();
   flow.cost -= cost(request);
   flow.bytes -= request.bytes;
-  prompts_.erase(prompts_.find(request.uncached()));
-  if (entry.passed) passed_.erase(*entry.passed);
-  flow.entries.erase(entry.in_flow);
-  entries_.erase(entries_.find(entry.ticket));
-  if (&flow != &front_of_queue_ && !flow.entries.empty()) measure(flow);
-  erase_if_empty(flow);
+  if (&flow == &front_of_queue_) return request;
+  if (flow.requests > 0)
+    measure(flow);
+  else
+    drop(flow);
   return request;
 }
 
 /// A flow that has nothing to send loses its place and its credit.
-void WaitingQueue::erase_if_empty(Flow& flow) {
-  if (!flow.entries.empty() || &flow == &front_of_queue_) return;
-  if (turns_.front() == &flow) in_turn_ = false;
-  turns_.erase(flow.turn);
-  if (&flow == &beyond_) {
-    flow.credit = 0;
-  } else {
-    flows_.erase(flows_.find(flow.key));
+void WaitingQueue::drop(Flow& flow) noexcept {
+  if (&turns_.front() == &flow) in_turn_ = false;
+  if (&flow != &beyond_) {
+    --keys_;
+    delete &flow;  // Its hooks take it out of its lists.
+    return;
   }
+  flow.ListHook<InTurns>::unlink();
+  flow.credit = 0;
 }
 
-std::optional<WaitingRequest> WaitingQueue::leave(WaitTicket ticket) {
+WaitingQueue::Entry& WaitingQueue::entry_of(WaitTicket ticket) { return *entries_.find(ticket); }
+
+std::optional<WaitingRequest> WaitingQueue::leave(WaitTicket ticket) noexcept {
   const auto found = entries_.find(ticket);
   if (found == entries_.end()) return std::nullopt;
-  return take_out(*found->second);
+  return take_out(*found);
 }
 
-WaitingRequest WaitingQueue::take(WaitTicket ticket) {
-  Entry& entry = *entries_.at(ticket);
+WaitingRequest WaitingQueue::take(WaitTicket ticket) noexcept {
+  Entry& entry = entry_of(ticket);
   entry.flow->credit -= cost(entry);
   return take_out(entry);
 }
 
-/// Returns the oldest request of the flow that fits, or one of its size. The search runs once a look.
-WaitingQueue::Entry* WaitingQueue::first_that_fits(Flow& flow, const Fits& fits) {
-  if (flow.looked == looks_) return flow.fitting;
+WaitingRequest WaitingQueue::take_in_turn(WaitTicket ticket, Moment now) noexcept {
+  Entry& entry = entry_of(ticket);
+  Flow& flow = *entry.flow;
+  if (Entry& oldest = flow.entries.front(); &oldest != &entry) pass_over(oldest, now);
+  // Beyond a turn's, credit was gathered for a longer request, and not for those that go in its place.
+  if (&flow != &front_of_queue_) flow.credit = std::min(flow.credit - cost(entry), flow.earns());
+  return take_out(entry);
+}
+
+/// Notes the oldest request of the flow that fits, or one of its size. The search runs once a look.
+void WaitingQueue::look(Flow& flow, const Fits& fits) {
+  if (flow.looked == looks_) return;
   flow.looked = looks_;
   flow.fitting = nullptr;
   const auto look_at = [&](Entry& entry) {
@@ -147,97 +202,94 @@ WaitingQueue::Entry* WaitingQueue::first_that_fits(Flow& flow, const Fits& fits)
     flow.fitting = &entry;
     return true;
   };
-  for (const auto& [key, group] : flow.groups) {
-    Entry &oldest = *group.by_age.begin()->second, &shortest = *group.by_prompt.begin()->second;
+  for (auto& [key, group] : flow.groups) {
+    Entry &oldest = *group.by_age.begin(), &shortest = *group.by_prompt.begin();
     if (!look_at(oldest) && &shortest != &oldest) look_at(shortest);
   }
-  return flow.fitting;
 }
 
 /// Returns the request that the flow spends its credit on: its oldest, if none fits.
-WaitingQueue::Entry& WaitingQueue::wanted_of(Flow& flow, const Fits& fits) {
-  Entry* const entry = first_that_fits(flow, fits);
-  return entry ? *entry : *flow.entries.front();
+WaitingQueue::Entry& WaitingQueue::wanted_of(Flow& flow) noexcept {
+  return flow.fitting ? *flow.fitting : flow.entries.front();
 }
 
 /// Gives all flows as many turns as they need before the first of them can pay for a request that fits, but for the
 /// last. In these nobody would go.
-void WaitingQueue::give_rounds_in_vain(const Fits& fits, Moment now) {
+void WaitingQueue::give_rounds_in_vain(Moment now) noexcept {
   std::int64_t rounds = std::numeric_limits<std::int64_t>::max();
-  for (Flow* const flow : turns_) {
-    const Entry* const entry = first_that_fits(*flow, fits);
-    if (entry) rounds = std::min(rounds, flow->turns_to(cost(*entry)) - 1);
-  }
+  for (const Flow& flow : turns_)
+    if (flow.fitting) rounds = std::min(rounds, flow.turns_to(cost(*flow.fitting)) - 1);
   if (rounds <= 0) return;
-  for (Flow* const flow : turns_) {
-    Entry& wanted = wanted_of(*flow, fits);
-    flow->credit += std::min(rounds, flow->turns_to(cost(wanted))) * flow->earns();
-    if (&wanted != flow->fitting && flow->credit >= cost(wanted)) pass_over(wanted, now);
+  for (Flow& flow : turns_) {
+    Entry& wanted = wanted_of(flow);
+    flow.credit += std::min(rounds, flow.turns_to(cost(wanted))) * flow.earns();
+    if (&wanted != flow.fitting && flow.credit >= cost(wanted)) pass_over(wanted, now);
   }
 }
 
-void WaitingQueue::pass_over(Entry& entry, Moment now) {
-  if (!entry.passed) entry.passed = passed_.insert(passed_.end(), {entry.ticket, now});
+void WaitingQueue::pass_over(Entry& entry, Moment now) noexcept {
+  if (entry.passed.is_linked()) return;
+  entry.passed.since = now;
+  passed_.push_back(entry.passed);
 }
 
-void WaitingQueue::end_turn() {
+void WaitingQueue::end_turn() noexcept {
   turns_.splice(turns_.end(), turns_, turns_.begin());
   in_turn_ = false;
 }
 
-std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(const Fits& fits, Moment now) {
+std::optional<WaitingQueue::Turn> WaitingQueue::next(const Fits& fits, Moment now) {
   ++looks_;
-  const auto taken = [&](Entry& entry) {
-    Entry& oldest = *entry.flow->entries.front();
-    if (&oldest != &entry) pass_over(oldest, now);
-    const WaitTicket ticket = entry.ticket;
-    return std::pair(ticket, take_out(entry));
-  };
-  if (Entry* const entry = first_that_fits(front_of_queue_, fits)) return taken(*entry);
-  if (std::ranges::none_of(turns_, [&](Flow* flow) { return first_that_fits(*flow, fits) != nullptr; }))
-    return std::nullopt;
-  if (!front_of_queue_.entries.empty()) pass_over(*front_of_queue_.entries.front(), now);
+  const auto turn_of = [](const Entry& entry) { return Turn{entry.ticket, entry.request}; };
+  look(front_of_queue_, fits);
+  if (front_of_queue_.fitting) return turn_of(*front_of_queue_.fitting);
+  if (turns_.empty()) return std::nullopt;
+  const auto can_pay = [](const Flow& flow) { return flow.fitting && flow.credit >= cost(*flow.fitting); };
+  look(turns_.front(), fits);
+  if (!in_turn_ || !can_pay(turns_.front())) {
+    for (Flow& flow : turns_) look(flow, fits);
+    if (std::ranges::none_of(turns_, [](const Flow& flow) { return flow.fitting != nullptr; })) return std::nullopt;
+  }
+
+  // Nothing fails from here on.
+  if (!front_of_queue_.entries.empty()) pass_over(front_of_queue_.entries.front(), now);
   for (bool rounds_to_give = true;; end_turn()) {
     // A turn that has begun ends before rounds are given.
-    if (!in_turn_ && std::exchange(rounds_to_give, false)) give_rounds_in_vain(fits, now);
+    if (!in_turn_ && std::exchange(rounds_to_give, false)) give_rounds_in_vain(now);
     ++turns_given_;
-    Flow& flow = *turns_.front();
-    Entry* const entry = first_that_fits(flow, fits);
-    Entry& wanted = wanted_of(flow, fits);
+    Flow& flow = turns_.front();
+    Entry& wanted = wanted_of(flow);
     if (!in_turn_ && flow.credit < cost(wanted)) flow.credit += flow.earns();
     in_turn_ = true;
     if (flow.credit < cost(wanted)) continue;
-    if (!entry) {
-      pass_over(wanted, now);
-      continue;
-    }
-    // Beyond a turn's, credit was gathered for a longer request, and not for those that go in its place.
-    flow.credit = std::min(flow.credit - cost(*entry), flow.earns());
-    return taken(*entry);
+    if (flow.fitting) return turn_of(*flow.fitting);
+    pass_over(wanted, now);
   }
 }
 
-std::pair<WaitTicket, WaitingRequest> WaitingQueue::push_out(Bound bound) {
-  const auto& lengths = bound == Bound::requests ? by_requests_ : by_bytes_;
-  Flow& flow = lengths.empty() ? front_of_queue_ : *lengths.rbegin()->flow;
-  Entry& newest = *flow.entries.back();
+std::pair<WaitTicket, WaitingRequest> WaitingQueue::push_out(Bound bound) noexcept {
+  Flow* flow = &front_of_queue_;
+  if (!turns_.empty()) flow = bound == Bound::requests ? &*by_requests_.rbegin() : &*by_bytes_.rbegin();
+  Entry& newest = flow->entries.back();
   const WaitTicket ticket = newest.ticket;
   return {ticket, take_out(newest)};
 }
 
 const WaitingRequest* WaitingQueue::find(WaitTicket ticket) const {
   const auto found = entries_.find(ticket);
-  return found == entries_.end() ? nullptr : &found->second->request;
+  return found == entries_.end() ? nullptr : &found->request;
 }
 
 std::optional<Moment> WaitingQueue::oldest() const {
   if (entries_.empty()) return std::nullopt;
-  return entries_.begin()->second->request.since;
+  return entries_.begin()->request.since;
 }
 
+Tokens WaitingQueue::shortest() const { return by_prompt_.begin()->request.uncached(); }
+
 Work WaitingQueue::of(std::uint64_t key) const {
-  const auto found = flows_.find(key);
-  return found == flows_.end() ? Work{} : found->second->work();
+  const Flow* const flow = find_flow(key);
+  return flow == nullptr ? Work{} : flow->work();
 }
 
 Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const {
@@ -249,8 +301,8 @@ Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const 
 /// In the meantime the requests of another key cost no more than those of this one that wait, by their shares, up to a
 /// turn. The key's own requests are within that.
 Tokens WaitingQueue::ahead_of_newest(std::uint64_t key) const {
-  const auto found = flows_.find(key);
-  const Flow& own = found == flows_.end() ? beyond_ : *found->second;
+  const Flow* const found = find_flow(key);
+  const Flow& own = found == nullptr ? beyond_ : *found;
   const double turns = own.cost_by_share() + double{quantum};
   return front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens_by_share_.capped_at(turns)));
 }

@@ -24,25 +24,26 @@
 //
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
-// push, leave and what is pushed out cost O(log n) for n requests. take_next looks at each group once and gives no more
-// than three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool
-// owns the queue and calls it under its mutex. No clock is read.
+// push, leave and what is pushed out cost O(log n) for n requests. next looks at each group once and gives no more than
+// three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool owns the
+// queue and calls it under its mutex. No clock is read.
+//
+// Only push and regroup allocate. Where memory fails, they throw std::bad_alloc and have changed nothing. An entry is a
+// member of its lists by hooks of its own, so that whatever takes requests out neither allocates nor fails.
 #pragma once
 
 #include <algorithm>
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 #include <cmath>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <span>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -92,42 +93,57 @@ class WaitingQueue {
   /// Returns the cost of a request to its key.
   static Tokens cost(const WaitingRequest& request);
 
+  WaitingQueue() = default;
+  WaitingQueue(const WaitingQueue&) = delete;
+  WaitingQueue& operator=(const WaitingQueue&) = delete;
+  ~WaitingQueue();
+
   WaitTicket push(WaitingRequest request);
   /// Takes out a request, wherever it stands. Nothing, if it does not wait.
-  std::optional<WaitingRequest> leave(WaitTicket ticket);
+  std::optional<WaitingRequest> leave(WaitTicket ticket) noexcept;
 
-  /// Has the fits of all requests told anew, because replicas have changed.
+  /// Has the fits of all requests told anew, because replicas have changed. Throws what `fit_of` throws, too, and has
+  /// changed nothing then.
   void regroup(const std::function<WaitingRequest::Fit(const WaitingRequest&)>& fit_of);
 
-  /// Takes out the request whose turn it is among those that fit. Nothing, and no turn given, if none fits.
-  std::optional<std::pair<WaitTicket, WaitingRequest>> take_next(const Fits& fits, Moment now);
+  struct Turn {
+    WaitTicket ticket;
+    const WaitingRequest& request;  ///< Valid until the request is taken out.
+  };
+  /// Gives turns until a request that fits has its turn, and returns that. Nothing, and no turn given, if none fits.
+  /// The turn lasts until the request is taken: the next call returns it again as long as it fits, unless a request
+  /// that a replica refused has come. Throws what `fits` throws; nothing has changed then.
+  std::optional<Turn> next(const Fits& fits, Moment now);
+  /// Takes out a request in its turn, as next() has told it.
+  WaitingRequest take_in_turn(WaitTicket ticket, Moment now) noexcept;
   /// Takes out a request before its turn; its flow pays for it.
-  WaitingRequest take(WaitTicket ticket);
+  WaitingRequest take(WaitTicket ticket) noexcept;
 
   enum class Bound : std::uint8_t { requests, bytes };
   /// Takes out the newest request of the key that has most of what is bounded. Of equal keys that is one whose newest
   /// request has not returned when it was told to, and of these the one with the newest request. Requests that a
   /// replica refused as full go last. There is at least one request.
-  std::pair<WaitTicket, WaitingRequest> push_out(Bound bound);
+  std::pair<WaitTicket, WaitingRequest> push_out(Bound bound) noexcept;
 
-  /// The requests that had their turn while they fitted nowhere and another was taken in their place, and since when.
-  /// The longest passed comes first.
-  struct Passed {
-    WaitTicket ticket;
-    Moment since;
+  /// A request that had its turn while it fitted nowhere and another was taken in its place, and since when.
+  struct Passed : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+    WaitTicket ticket = 0;
+    Moment since{};
   };
-  const std::list<Passed>& passed() const { return passed_; }
+  using PassedList = boost::intrusive::list<Passed, boost::intrusive::constant_time_size<false>>;
+  /// The longest passed comes first.
+  const PassedList& passed() const { return passed_; }
 
   const WaitingRequest* find(WaitTicket ticket) const;
-  bool empty() const { return entries_.empty(); }
-  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
   Tokens tokens() const { return tokens_; }
   std::size_t bytes() const { return bytes_; }
   std::optional<Moment> oldest() const;
-  /// Returns how many turns all calls of take_next have given one by one.
+  /// Returns how many turns all calls of next have given one by one.
   std::uint64_t turns_given() const { return turns_given_; }
   /// Returns the shortest prompt that waits. There is at least one.
-  Tokens shortest() const { return *prompts_.begin(); }
+  Tokens shortest() const;
   /// Returns what waits of a key. Keys beyond most_keys have none of their own.
   Work of(std::uint64_t key) const;
   /// Returns what waits of other keys, of each of them at most so much.
@@ -137,36 +153,83 @@ class WaitingQueue {
   Tokens ahead_of_newest(std::uint64_t key) const;
 
  private:
+  struct Entry;
   struct Flow;
-  struct Entry {
+
+  template <class Tag>
+  using ListHook =
+      boost::intrusive::list_base_hook<boost::intrusive::tag<Tag>,
+                                       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+  template <class Tag>
+  using TreeHook =
+      boost::intrusive::set_base_hook<boost::intrusive::tag<Tag>,
+                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+  template <class Member, class Tag>
+  using List = boost::intrusive::list<Member, boost::intrusive::base_hook<ListHook<Tag>>,
+                                      boost::intrusive::constant_time_size<false>>;
+  /// In the order of Key()(member).
+  template <class Member, class Tag, class Key>
+  using Tree = boost::intrusive::set<Member, boost::intrusive::base_hook<TreeHook<Tag>>,
+                                     boost::intrusive::key_of_value<Key>,
+                                     boost::intrusive::constant_time_size<false>>;
+
+  struct Ticket {
+    using type = WaitTicket;
+    type operator()(const Entry& entry) const;
+  };
+  struct Size {
+    using type = std::pair<Tokens, WaitTicket>;
+    type operator()(const Entry& entry) const;
+  };
+  struct Key {
+    using type = std::uint64_t;
+    type operator()(const Flow& flow) const;
+  };
+  /// Flows in this order: the last one's newest request is pushed out.
+  using Length = std::tuple<std::size_t, bool, WaitTicket>;
+  struct Requests {
+    using type = Length;
+    type operator()(const Flow& flow) const;
+  };
+  struct Bytes {
+    using type = Length;
+    type operator()(const Flow& flow) const;
+  };
+  struct InFlow {};
+  struct InGroup {};
+  struct InGroupBySize {};
+  struct InTurns {};
+
+  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int>;
+  struct Group {
+    Tree<Entry, InGroup, Ticket> by_age;
+    Tree<Entry, InGroupBySize, Size> by_prompt;
+  };
+  using Groups = std::map<GroupKey, Group>;
+
+  struct Entry : ListHook<InFlow>, TreeHook<Ticket>, TreeHook<Size>, TreeHook<InGroup>, TreeHook<InGroupBySize> {
     WaitingRequest request;
     WaitTicket ticket = 0;
     Flow* flow = nullptr;
-    std::list<Entry*>::iterator in_flow;
-    std::optional<std::list<Passed>::iterator> passed;
-  };
-  using Entries = std::list<Entry*>;  ///< In the order in which they came.
-  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int>;
-  struct Group {
-    std::map<WaitTicket, Entry*> by_age;
-    std::map<std::pair<Tokens, WaitTicket>, Entry*> by_prompt;
+    Groups::iterator group, next_group;  ///< The latter only within regroup().
+    Passed passed;
   };
 
-  struct Flow {
+  struct Flow : ListHook<InTurns>, TreeHook<Key>, TreeHook<Requests>, TreeHook<Bytes> {
     std::uint64_t key = 0;
     double share = 1;
-    Entries entries;
-    std::map<GroupKey, Group> groups;
+    List<Entry, InFlow> entries;  ///< In the order in which they came.
+    Groups groups;
+    std::size_t requests = 0;
     Tokens tokens = 0;  ///< The sum of the prompts.
     Tokens cost = 0;
     std::size_t bytes = 0;
     std::int64_t credit = 0;
-    Work work() const { return {entries.size(), tokens}; }
+    Work work() const { return {requests, tokens}; }
     /// Returns how much of a share of 1 it takes to pay for all that waits.
     double cost_by_share() const { return static_cast<double>(cost) / share; }
     /// Returns what it earns in a turn.
     std::int64_t earns() const { return std::max<std::int64_t>(1, std::llround(share * double{quantum})); }
-    std::list<Flow*>::iterator turn;
     /// Returns how many turns it has to earn in before it can pay so much.
     std::int64_t turns_to(std::int64_t price) const {
       return credit >= price ? 0 : (price - credit + earns() - 1) / earns();
@@ -174,39 +237,34 @@ class WaitingQueue {
     Entry* fitting = nullptr;  ///< As of the look `looked`.
     std::uint64_t looked = 0;
   };
-  struct Length {
-    std::size_t length;
-    bool is_new;  ///< Its newest request has not returned when it was told to.
-    WaitTicket newest;
-    Flow* flow;
-    auto operator<=>(const Length&) const = default;  // NOLINT(modernize-use-nullptr): see Returns::Identity
-  };
 
   static std::int64_t cost(const Entry& entry);
-  static GroupKey group_of(const WaitingRequest& request);
-  Flow& flow_of(const WaitingRequest& request);
-  Entry* first_that_fits(Flow& flow, const Fits& fits);
-  void measure(Flow& flow);
-  void forget_measure(const Flow& flow);
-  static void add_to_group(Entry& entry);
-  static void take_from_group(const Entry& entry);
-  Entry& wanted_of(Flow& flow, const Fits& fits);
-  void give_rounds_in_vain(const Fits& fits, Moment now);
-  void end_turn();
-  void pass_over(Entry& entry, Moment now);
-  WaitingRequest take_out(Entry& entry);
-  void erase_if_empty(Flow& flow);
+  static GroupKey group_of(const WaitingRequest& request, const WaitingRequest::Fit& fit);
+  const Flow* find_flow(std::uint64_t key) const;
+  Entry& entry_of(WaitTicket ticket);
+  void look(Flow& flow, const Fits& fits);
+  void measure(Flow& flow) noexcept;
+  void forget_measure(Flow& flow) noexcept;
+  static void add_to_group(Entry& entry) noexcept;
+  static Entry& wanted_of(Flow& flow) noexcept;
+  void give_rounds_in_vain(Moment now) noexcept;
+  void end_turn() noexcept;
+  void pass_over(Entry& entry, Moment now) noexcept;
+  WaitingRequest take_out(Entry& entry) noexcept;
+  void drop(Flow& flow) noexcept;
 
-  std::map<WaitTicket, std::unique_ptr<Entry>> entries_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Flow>> flows_;
+  Tree<Entry, Ticket, Ticket> entries_;  ///< The queue owns them.
+  Tree<Entry, Size, Size> by_prompt_;
+  Tree<Flow, Key, Key> flows_;  ///< The queue owns them. Each has a request.
+  std::size_t size_ = 0, keys_ = 0;
   Flow beyond_, front_of_queue_;  ///< For keys beyond most_keys; for requests that a replica refused.
-  std::list<Flow*> turns_;        ///< The flow in front has the turn. front_of_queue_ is not among them.
+  List<Flow, InTurns> turns_;     ///< The flow in front has the turn. front_of_queue_ is not among them.
   bool in_turn_ = false;          ///< The flow in front has earned its quantum.
-  std::set<Length> by_requests_, by_bytes_;
+  Tree<Flow, Requests, Requests> by_requests_;  ///< The flows among turns_.
+  Tree<Flow, Bytes, Bytes> by_bytes_;
   CappedWork work_;             ///< The work of the flows among turns_.
   CappedSums tokens_by_share_;  ///< Their tokens, by cost_by_share().
-  std::multiset<Tokens> prompts_;
-  std::list<Passed> passed_;
+  PassedList passed_;
   Tokens tokens_ = 0;
   std::size_t bytes_ = 0;
   WaitTicket tickets_ = 0;

@@ -81,11 +81,15 @@ void PrefixHoldings::evict() {
     const auto oldest = std::ranges::lower_bound(buckets_, horizon_, {}, &Bucket::first);
     held_ -= oldest->tokens;
     ghost_tokens_ += oldest->tokens;
-    const auto next = oldest + 1;
+    if (const auto next = oldest + 1; next != buckets_.end()) {
+      horizon_ = next->first;
+      continue;
+    }
     // Later uses have another epoch than those that have just gone.
-    if (next == buckets_.end() && now_ < last_epoch) ++now_;
-    horizon_ = next == buckets_.end() ? now_ : next->first;
-    if (next == buckets_.end()) buckets_.push_back({now_, 0});
+    if (now_ < last_epoch) ++now_;
+    horizon_ = now_;
+    if (buckets_.size() > most_buckets) merge();
+    buckets_.push_back({now_, 0});
   }
   while (ghost_tokens_ > capacity_ / 4) {
     ghost_tokens_ -= buckets_.front().tokens;

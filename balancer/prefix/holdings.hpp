@@ -6,14 +6,15 @@
 // comparison of the epoch of its last use. What left last, a quarter of the capacity, is remembered as ghosts: an
 // engine that still has it has more room than was thought.
 //
-// There are at most `most_buckets` buckets of 8 bytes. A call costs O(log n) in their number n, and O(n) once an epoch.
+// There are at most `most_buckets` buckets of 8 bytes, and one more that is new. A call costs O(log n) in their number
+// n, and O(n) once an epoch. Nothing here allocates.
 #pragma once
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "balancer/tokens.hpp"
 
@@ -72,7 +73,8 @@ class PrefixHoldings {
   Epoch now_ = 1;      ///< The last bucket's, where there is one.
   Epoch horizon_ = 1;  ///< The first epoch of what is held.
   Epoch ghosts_ = 1;   ///< The first epoch of what is remembered.
-  std::vector<Bucket> buckets_;  ///< By age, the oldest first: ghosts, then what is held.
+  /// By age, the oldest first: ghosts, then what is held.
+  boost::container::static_vector<Bucket, most_buckets + 1> buckets_;
 };
 
 }  // namespace weir::balancer

@@ -42,12 +42,15 @@ std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
 void PrefixIndex::set_places(std::size_t replicas) {
   ++changes_;
   if (replicas <= replicas_.size()) return;
-  replicas_.resize(rounded(replicas));
-  serials_.resize(replicas_.size());
-  found_.resize(replicas_.size());
-  uses_.resize(replicas_.size());
+  // Until all the memory is there, there are no more places than before.
+  const std::size_t places = rounded(replicas);
+  auto table = table_ ? std::make_unique<Table>(places) : nullptr;
+  serials_.resize(places);
+  found_.resize(places);
+  uses_.resize(places);
+  replicas_.resize(places);
   if (!table_) return;
-  const auto old = std::exchange(table_, std::make_unique<Table>(replicas_.size()));
+  const auto old = std::exchange(table_, std::move(table));
   for (std::size_t line = 0; line < old->lines(); ++line) {
     const Line& head = old->heads[line];
     if (head.key == 0) continue;
@@ -97,8 +100,10 @@ void PrefixIndex::forget_prompts() {
 void PrefixIndex::find_lines(const PromptPrefix& prefix) {
   const std::uint64_t tail = prefix.anchors.empty() ? 0 : prefix.anchors.back().key;
   if (looked_.prefix == &prefix && looked_.tail == tail && looked_.lines == changes_) return;
-  looked_ = {&prefix, tail, changes_};
+  looked_ = {};
   lines_.assign(prefix.anchors.size(), no_line);
+  tokens_.reserve(lines_.size());
+  looked_ = {&prefix, tail, changes_};  // Nothing fails from here on.
   if (!table_) return;
   for (const auto& anchor : prefix.anchors) __builtin_prefetch(&table_->heads[table_->set_of(anchor.key)]);
   for (std::size_t i = 0; i < lines_.size(); ++i) lines_[i] = table_->find(prefix.anchors[i].key);

@@ -11,7 +11,8 @@
 // spread over positions. An answer belongs to what its replica holds: the next turn of a conversation brings it along.
 // How much of the answers is found again (templates drop reasoning, for one) is learned from what replicas report.
 //
-// A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor.
+// A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor. Only
+// set_places, place, refine, look and sent allocate; where they throw std::bad_alloc, what is known of prompts stays.
 #pragma once
 
 #include <array>

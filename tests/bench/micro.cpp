@@ -278,6 +278,60 @@ void pool_request(benchmark::State& state) {
 }
 BENCHMARK(pool_request)->Arg(4)->Arg(100)->Arg(1000);
 
+/// Keeps the leases that a pool grants.
+class Grantees final : public balancer::GrantSink {
+ public:
+  void grant(std::vector<balancer::Granted> granted) noexcept override {
+    for (auto& one : granted) leases.push_back(std::move(std::get<balancer::Lease>(one.what)));
+  }
+  std::vector<balancer::Lease> leases;
+};
+
+/// Measures a request that waits behind so many others of 16 keys: its offer, its grant at the end of another request,
+/// its first token and its end.
+void pool_request_that_waits(benchmark::State& state) {
+  Grantees grantees;
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1, &grantees);
+  balancer::PoolLimits limits;
+  limits.queue = 1'000'000;
+  limits.queue_time = std::chrono::hours(1000);
+  pool->set_limits(limits, start);
+  std::vector<balancer::ReplicaSpec> specs(4);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    specs[i].name = "replica" + std::to_string(i);
+    specs[i].max_in_flight = 4;
+  }
+  pool->set_replicas(specs, start);
+  balancer::PlacementRequest placement;
+  placement.facts = std::make_shared<const metrics::wire::RequestFacts>(chat_of(2000));
+  placement.waiter = std::make_shared<int>();
+  placement.bytes = 9000;
+  Moment now = start;
+  const auto offer = [&] {
+    placement.fair_key = (placement.fair_key + 1) % 16;
+    auto offered = pool->offer(placement, now);
+    if (auto* const admitted = std::get_if<balancer::Admitted>(&offered))
+      grantees.leases.push_back(std::move(admitted->lease));
+  };
+  for (std::int64_t i = 0; i < 16 + state.range(0); ++i) offer();
+  balancer::LeaseEnd end(balancer::EndCause::answered);
+  end.prompt_tokens = 550;
+  end.output_tokens = 150;
+  std::vector<balancer::Lease> running;
+  for (auto _ : state) {
+    now += std::chrono::microseconds(100);
+    running.swap(grantees.leases);
+    for (balancer::Lease& lease : running) {
+      lease.first_token(now);
+      lease.end(end, now);
+      offer();
+    }
+    running.clear();
+  }
+  state.SetItemsProcessed(state.iterations() * 16);
+}
+BENCHMARK(pool_request_that_waits)->Arg(16)->Arg(1000);
+
 /// Measures how long a scrape holds a pool's lock for one replica, which has so many streams under way. Only the latest
 /// of them has no token yet.
 void replica_load(benchmark::State& state) {

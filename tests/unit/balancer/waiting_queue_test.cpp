@@ -49,11 +49,19 @@ auto up_to(Tokens room) {
   return [room](const WaitingRequest& request) { return request.prompt <= room; };
 }
 
+/// Takes out the request whose turn it is.
+std::optional<std::pair<WaitTicket, WaitingRequest>> take_next(WaitingQueue& queue, const WaitingQueue::Fits& fits,
+                                                               Moment now) {
+  const auto next = queue.next(fits, now);
+  if (!next) return std::nullopt;
+  return std::pair(next->ticket, queue.take_in_turn(next->ticket, now));
+}
+
 /// Returns the keys of the next requests, in order.
 std::vector<std::uint64_t> keys_of_next(WaitingQueue& queue, int n, const WaitingQueue::Fits& fits = all) {
   std::vector<std::uint64_t> keys;
   for (int i = 0; i < n; ++i) {
-    const auto next = queue.take_next(fits, at(0));
+    const auto next = take_next(queue, fits, at(0));
     keys.push_back(next ? next->second.key : 0);
   }
   return keys;
@@ -109,7 +117,7 @@ TEST(WaitingQueue, OneThatMayNotGoToTheFreeReplicaBlocksNobodyOfItsKey) {
   queue.push(had_by(1, 100, 7));
   queue.push(asks(1, 100));
   const auto replica_7 = [](const WaitingRequest& request) { return request.tried.empty(); };
-  const auto next = queue.take_next(replica_7, at(0));
+  const auto next = take_next(queue, replica_7, at(0));
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->second.tried.empty());
 }
@@ -140,7 +148,7 @@ TEST(WaitingQueue, WhatAReplicaRefusedIsToldApartAnewToo) {
   queue.push(std::move(long_context));
   const auto other = queue.push(refused_elsewhere(1, 100));
   queue.regroup([](const WaitingRequest& one) { return WaitingRequest::Fit{one.bytes == 7 ? 1u : 0u, 0}; });
-  const auto next = queue.take_next([](const WaitingRequest& one) { return one.fit.context == 0; }, at(0));
+  const auto next = take_next(queue, [](const WaitingRequest& one) { return one.fit.context == 0; }, at(0));
   ASSERT_TRUE(next);
   EXPECT_EQ(next->first, other);
 }
@@ -149,7 +157,7 @@ TEST(WaitingQueue, OneThatAReplicaRefusedIsPassedOverWhenAnotherGoes) {
   WaitingQueue queue;
   const auto long_one = queue.push(refused_elsewhere(1, 9000));
   queue.push(asks(2, 10));
-  ASSERT_TRUE(queue.take_next(up_to(100), at(2)));
+  ASSERT_TRUE(take_next(queue, up_to(100), at(2)));
   ASSERT_EQ(queue.passed().size(), 1u);
   EXPECT_EQ(queue.passed().front().ticket, long_one);
 }
@@ -158,7 +166,7 @@ TEST(WaitingQueue, OneIsPassedOverInRoundsThatAreGivenAtOnce) {
   WaitingQueue queue;
   queue.push(asks(1, 5 * quantum));
   const auto long_one = queue.push(asks(2, 2 * quantum));
-  ASSERT_TRUE(queue.take_next([](const WaitingRequest& one) { return one.key == 1; }, at(2)));
+  ASSERT_TRUE(take_next(queue, [](const WaitingRequest& one) { return one.key == 1; }, at(2)));
   ASSERT_EQ(queue.passed().size(), 1u) << "it had its credit after two of five rounds";
   EXPECT_EQ(queue.passed().front().ticket, long_one);
 }
@@ -184,8 +192,8 @@ TEST(WaitingQueue, AShorterOneOfTheSameSizeGoesWhereTheOldestDoesNotFit) {
   WaitingQueue queue;
   queue.push(asks(1, 1500));
   queue.push(asks(1, 1100));
-  EXPECT_EQ(queue.take_next(up_to(1200), at(0))->second.prompt, 1100u);
-  EXPECT_FALSE(queue.take_next(up_to(1200), at(0)));
+  EXPECT_EQ(take_next(queue, up_to(1200), at(0))->second.prompt, 1100u);
+  EXPECT_FALSE(take_next(queue, up_to(1200), at(0)));
 }
 
 TEST(WaitingQueue, TellsWhoWasPassedOverAndSinceWhen) {
@@ -193,13 +201,13 @@ TEST(WaitingQueue, TellsWhoWasPassedOverAndSinceWhen) {
   const auto long_one = queue.push(asks(1, 2 * quantum));
   queue.push(asks(1, 10));
   for (int i = 0; i < 9; ++i) queue.push(asks(2, quantum));
-  EXPECT_FALSE(queue.take_next(up_to(5), at(1)));
+  EXPECT_FALSE(take_next(queue, up_to(5), at(1)));
   EXPECT_TRUE(queue.passed().empty()) << "nobody was taken in its place";
-  EXPECT_EQ(queue.take_next(up_to(quantum), at(2))->second.prompt, 10u);
+  EXPECT_EQ(take_next(queue, up_to(quantum), at(2))->second.prompt, 10u);
   ASSERT_EQ(queue.passed().size(), 1u);
   EXPECT_EQ(queue.passed().front().ticket, long_one);
   EXPECT_EQ(queue.passed().front().since, at(2));
-  queue.take_next(up_to(quantum), at(3));
+  take_next(queue, up_to(quantum), at(3));
   EXPECT_EQ(queue.passed().front().since, at(2)) << "the first time counts";
   queue.take(long_one);
   EXPECT_TRUE(queue.passed().empty());
@@ -209,10 +217,10 @@ TEST(WaitingQueue, AnotherKeysLongPromptIsPassedOverOnceItHasItsCredit) {
   WaitingQueue queue;
   const auto long_one = queue.push(asks(1, 3 * quantum));
   for (int i = 0; i < 9; ++i) queue.push(asks(2, quantum));
-  queue.take_next(up_to(quantum), at(1));
-  queue.take_next(up_to(quantum), at(2));
+  take_next(queue, up_to(quantum), at(1));
+  take_next(queue, up_to(quantum), at(2));
   EXPECT_TRUE(queue.passed().empty()) << "its turn has not come";
-  queue.take_next(up_to(quantum), at(3));
+  take_next(queue, up_to(quantum), at(3));
   ASSERT_EQ(queue.passed().size(), 1u);
   EXPECT_EQ(queue.passed().front().ticket, long_one);
 }
@@ -239,7 +247,7 @@ TEST(WaitingQueue, WhoLeavesLeavesNoTrace) {
   EXPECT_EQ(queue.tokens(), 0u);
   EXPECT_EQ(queue.bytes(), 0u);
   EXPECT_FALSE(queue.oldest());
-  EXPECT_FALSE(queue.take_next(all, at(0)));
+  EXPECT_FALSE(take_next(queue, all, at(0)));
 }
 
 TEST(WaitingQueue, PushesOutTheLongestKeysNewest) {
@@ -268,7 +276,7 @@ TEST(WaitingQueue, KeysBeyondTheBoundShareOneFlow) {
   queue.push(asks(1, quantum));
   EXPECT_EQ(queue.push_out(WaitingQueue::Bound::requests).second.key, most + 5) << "five stand together";
   std::vector<std::uint64_t> keys;
-  while (const auto next = queue.take_next(all, at(0))) keys.push_back(next->second.key);
+  while (const auto next = take_next(queue, all, at(0))) keys.push_back(next->second.key);
   ASSERT_EQ(keys.size(), most + 5);
   EXPECT_EQ(keys[most], most + 1) << "the first of those beyond has its turn with the others";
   EXPECT_EQ(keys[most + 1], 1u);
@@ -278,7 +286,7 @@ TEST(WaitingQueue, KeysBeyondTheBoundShareOneFlow) {
 
   for (std::uint64_t key = 1; key <= most; ++key) queue.push(asks(key, 1));
   queue.push(asks(most + 1, 1));
-  while (queue.take_next(all, at(0))) continue;
+  while (take_next(queue, all, at(0))) continue;
   for (std::uint64_t key = 1; key <= most; ++key) queue.push(asks(key, quantum));
   queue.push(asks(1, quantum));
   queue.push(asks(most + 1, quantum + 1000));
@@ -310,7 +318,7 @@ TEST(WaitingQueue, TheTokensAheadAreThoseThatAreThereAndNotWhatTheyCost) {
   queue.push(asks(2, 15));
   EXPECT_EQ(queue.ahead_of_newest(2), 15u + 5 * 15) << "five of them go before it";
   EXPECT_EQ(queue.ahead_of_newest(1), 1500u + 15);
-  for (int i = 0; i < 50; ++i) queue.take_next([](const auto& one) { return one.key == 1; }, at(0));
+  for (int i = 0; i < 50; ++i) take_next(queue, [](const auto& one) { return one.key == 1; }, at(0));
   EXPECT_EQ(queue.ahead_of_newest(2), 15u + 5 * 15);
 }
 
@@ -365,7 +373,7 @@ class QueueStorm {
   }
 
   void grant() {
-    const auto next = queue_.take_next(all, at(0));
+    const auto next = take_next(queue_, all, at(0));
     ASSERT_EQ(next.has_value(), !account_.empty());
     if (!next) return;
     const auto found = account_.find(next->first);
@@ -486,7 +494,7 @@ TEST(WaitingQueueProperty, TurnsAreThoseOfPlainDeficitRoundRobin) {
       }
       const Tokens room = sizes[below(std::size(sizes))];
       const std::uint64_t before = queue.turns_given();
-      const auto next = queue.take_next(up_to(room), at(0));
+      const auto next = take_next(queue, up_to(room), at(0));
       const auto expected = plain.take(room);
       ASSERT_EQ(next.has_value(), expected.has_value()) << "seed " << seed;
       if (next) {
@@ -509,7 +517,7 @@ TEST(WaitingQueueProperty, ALightKeyWaitsForAHandfulOfRequestsOfEachOtherKey) {
     for (std::uint64_t key = 1; key <= heavy_keys; ++key)
       for (int i = 0; i < 40; ++i) queue.push(asks(key, below(2) ? below(20) : sizes[below(std::size(sizes))]));
     const auto look = [&] {
-      return queue.take_next(up_to(below(2) ? 20 : sizes[below(std::size(sizes))] + 20), at(0));
+      return take_next(queue, up_to(below(2) ? 20 : sizes[below(std::size(sizes))] + 20), at(0));
     };
     for (std::size_t before = below(60); before > 0; --before) look();
     queue.push(asks(light, 15));

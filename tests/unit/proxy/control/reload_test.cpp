@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {

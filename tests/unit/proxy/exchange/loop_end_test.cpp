@@ -6,7 +6,7 @@
 #include <deque>
 #include <new>
 
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::exchange {

@@ -12,7 +12,7 @@
 
 #include "proxy/keys/sha256.hpp"
 #include "tests/unit/proxy/exchange/mirrored.hpp"
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

@@ -5,7 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <string>
 
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 
-namespace weir::proxy::no_memory {
+namespace weir::no_memory {
 
 /// The allocation after `before` more of them throws std::bad_alloc, once.
 void fail_at(std::size_t before);
 /// True if it has; if not, none is to fail any more.
 bool has_failed();
 
-}  // namespace weir::proxy::no_memory
+}  // namespace weir::no_memory

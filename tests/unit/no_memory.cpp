@@ -1,11 +1,11 @@
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 
 #ifndef WEIR_SANITIZED
 #include <cstdlib>
 #include <limits>
 #include <new>
 
-namespace weir::proxy::no_memory {
+namespace weir::no_memory {
 namespace {
 
 constexpr auto never = std::numeric_limits<std::size_t>::max();
@@ -26,13 +26,13 @@ bool has_failed() {
   return failed;
 }
 
-}  // namespace weir::proxy::no_memory
+}  // namespace weir::no_memory
 
 void* operator new(std::size_t size) {
-  if (void* const memory = weir::proxy::no_memory::allocate(size)) return memory;
+  if (void* const memory = weir::no_memory::allocate(size)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return weir::proxy::no_memory::allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return weir::no_memory::allocate(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 #endif
