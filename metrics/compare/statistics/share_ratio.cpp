@@ -43,8 +43,9 @@ struct LeastErrors {
 /// - The logarithm: a one more on either side.
 /// - The difference: where n requests of the side with fewer have no one, its share is below -ln(level) / n, as 3 of n
 ///   at 5 % (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983). That is t
-///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %. The ones by which one side
-///   has more than the other were drawn, too, so their number varies by its root; those of a few blocks seldom show it.
+///   times sqrt(8/3) / n to 1 % with 9 degrees of freedom, at one-sided levels of 0.5 to 5 %. The ones by which one
+///   side has more than the other were drawn, too, so their number varies by its root; those of a few blocks seldom
+///   show it.
 LeastErrors least_errors(const Total& a, const Total& b, double difference) {
   const auto growth = [](const Total& side) { return std::log1p(1 / side.sum); };
   const double count = difference > 0 ? b.count : a.count;

@@ -26,8 +26,8 @@ struct Ratio {
 /// The values are 0 or 1. The ratio is that of the shares of ones, so that it is finite with a one more on both sides
 /// together: half a one each where they have one size, else shared by their sizes. No standard error of the logarithm
 /// is less than what a one more on either side would move it by, and none of the difference less than what n requests
-/// without a one leave open, because a window without ones does not say that none can come. That of the difference counts
-/// the ones that one side has more as well.
+/// without a one leave open, because a window without ones does not say that none can come. That of the difference
+/// counts the ones that one side has more as well.
 Ratio share_ratio(const SideValues& values, const Window& window);
 
 /// The ratio of the means of positive values.

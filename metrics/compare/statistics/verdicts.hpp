@@ -74,8 +74,8 @@ struct Effect {
   std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked; a share of a.
   unsigned looks = 1;                    ///< The estimate is that of one of so many looks, each of which may decide.
   std::optional<Sequence> sequence{};    ///< Counts in place of the estimate, at any number of looks.
-  /// The share of b's requests less that of a's, at the same looks, and the margin for `not_worse` of that difference. b
-  /// is not worse if either margin holds.
+  /// The share of b's requests less that of a's, at the same looks, and the margin for `not_worse` of that difference.
+  /// b is not worse if either margin holds.
   std::optional<Estimate> difference{};
   std::optional<double> worse_points{};
 
