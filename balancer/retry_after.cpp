@@ -17,7 +17,8 @@ Refused RetryAfter::refuse(Refused::Reason reason, const WaitingRequest& request
   constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25, most_spread = 1.5, on_its_way = 2;
   const auto who = identity_of(request);
   returns_.pass(pool_.latest);
-  const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who.key, request.uncached())), 1.0, longest);
+  const double until_done = seconds_until_done(who.key, request.uncached());
+  const double told = std::clamp(std::ceil(of_the_time * until_done), 1.0, longest);
   const auto in = [this](double seconds) {
     return pool_.latest + std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
   };

@@ -50,11 +50,26 @@ const CLI::Option* missing_option(const CLI::App& app) {
 struct WrongWord {
   const CLI::App* app;
   const CLI::App* command;  ///< The command that was given, if any.
-  std::string word;
+  std::string word, next;   ///< `next` is the unknown word behind it, if any.
 };
 
+WrongWord first_of(const Words& words, const CLI::App* app, const CLI::App* command) {
+  return {app, command, words.front(), words.size() > 1 ? words[1] : ""};
+}
+
+/// Returns the words, with its command in front, of an option that was given without one; "" if no command has it.
+std::string with_its_command(const WrongWord& wrong, const std::string& name) {
+  for (const auto* command : wrong.app->get_subcommands([](const CLI::App*) { return true; })) {
+    const auto* option = command->get_option_no_throw(name);
+    if (option == nullptr) continue;
+    const bool takes_next = option->get_items_expected_max() > 0 && wrong.word == name && !wrong.next.empty();
+    return command->get_name() + ' ' + one_line(wrong.word) + (takes_next ? ' ' + one_line(wrong.next) : "");
+  }
+  return {};
+}
+
 std::string sentence(const WrongWord& wrong, const std::string& path) {
-  const auto& [app, command, word] = wrong;
+  const auto& [app, command, word, next] = wrong;
   const auto told = path + ": \"" + one_line(word) + "\" ";
   if (!word.starts_with('-')) {
     const auto commands = commands_of(*app);
@@ -68,6 +83,10 @@ std::string sentence(const WrongWord& wrong, const std::string& path) {
   if (command && command != app && command->get_option_no_throw(name)) {
     return told + "stands behind its command: " + path + ' ' + command->get_name() + ' ' + one_line(word);
   }
+  if (!command) {
+    if (const auto meant = with_its_command(wrong, name); !meant.empty())
+      return told + "stands behind a command; did you mean " + path + ' ' + meant + '?';
+  }
   return told + "is no option; " + did_you_mean(name, options_of(*app));
 }
 
@@ -77,6 +96,14 @@ std::string path_of(const CLI::App& app) {
   for (auto given = app.get_subcommands(); !given.empty(); given = given.front()->get_subcommands())
     path += ' ' + given.front()->get_name();
   return path;
+}
+
+/// True if a word stands where a command is expected, and is none.
+bool has_unknown_command(const CLI::App& app) {
+  const auto* last = &app;
+  for (auto given = app.get_subcommands(); !given.empty(); given = last->get_subcommands()) last = given.front();
+  const auto words = last->remaining();
+  return !commands_of(*last).empty() && !words.empty() && !words.front().starts_with('-');
 }
 
 /// Reads `help [COMMAND...]`, `version` and `-V`, which people type as well. Returns the words that they stand for.
@@ -97,12 +124,12 @@ std::string wrong_word(const CLI::App& app) {
   const auto given = app.get_subcommands();
   const CLI::App* command = given.empty() ? nullptr : given.front();
   if (const auto words = app.remaining(); !words.empty()) {
-    return sentence({&app, command, words.front()}, app.get_name());
+    return sentence(first_of(words, &app, command), app.get_name());
   }
   for (std::string path = app.get_name(); command;) {
     path += ' ' + command->get_name();
     if (const auto words = command->remaining(); !words.empty())
-      return sentence({command, command, words.front()}, path);
+      return sentence(first_of(words, command, command), path);
     const auto inner = command->get_subcommands();
     command = inner.empty() ? nullptr : inner.front();
   }
@@ -123,11 +150,12 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     app.parse(std::move(words));
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    // A required option may be missed only because its name is the wrong word.
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
-    const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
+    const bool is_help = kind == CLI::ExitCodes::Success;
+    if (is_help && !has_unknown_command(app)) return after_output(app.exit(error));
+    // A required option may be missed only because its name is the wrong word.
+    const bool by_words = is_help || kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
     auto told = by_words ? wrong_word(app) : std::string();
-    if (kind == CLI::ExitCodes::Success) return after_output(app.exit(error));
     if (told.empty()) told = path_of(app) + ": " + error.what();
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
     return wrong_usage;

@@ -1,7 +1,7 @@
 // Reads the file of clients' keys that `server.api_keys` names: a [[key]] for each, with its name and its hash.
 //
-// The file holds no key, so that who reads it can use none. No error shows a hash or a key either, wherever it stands by
-// mistake, and neither can be a name. What stands for the hash is not shown at all: it may be a key of any kind.
+// The file holds no key, so that who reads it can use none. No error shows a hash or a key either, wherever it stands
+// by mistake, and neither can be a name. What stands for the hash is not shown at all: it may be a key of any kind.
 #pragma once
 
 #include <string>

@@ -1,11 +1,13 @@
 #include "config/shadows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "config/nearest.hpp"
+#include "config/show.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -26,11 +28,14 @@ Parsed<std::string> sha256_hex(const toml::node& node) {
 
 /// Writes a TOML value as JSON; "" if it is none that JSON has.
 std::string json_of(const toml::node& node) {
-  if (!node.is_string() && !node.is_integer() && !node.is_floating_point() && !node.is_boolean()) return {};
-  std::ostringstream out;
-  node.visit([&](const auto& value) { out << toml::json_formatter(value); });
-  const auto text = out.str();
-  return text.find("inf") == 0 || text.find("nan") == 0 ? std::string() : text;
+  if (const auto* text = node.as_string()) {
+    std::ostringstream out;
+    out << toml::json_formatter(*text);
+    return out.str();
+  }
+  if (const auto* number = node.as_floating_point(); number && !std::isfinite(number->get())) return {};
+  // toml++ writes 0.7 as 0.69999999999999996, and 0x10 as TOML alone has it.
+  return node.is_integer() || node.is_floating_point() || node.is_boolean() ? show(node) : std::string();
 }
 
 void read_set(TableReader& table, Shadow& shadow) {

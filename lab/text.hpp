@@ -12,6 +12,7 @@
 namespace weir::lab {
 
 using metrics::format;
+using metrics::with_sign;
 
 /// Returns "1 stream", "2 streams".
 inline std::string counted(unsigned long long n, const char* what) {

@@ -68,7 +68,8 @@ int serve(const std::string& file, const Overrides& overrides) {
   weir::proxy::serve::set_up_log(settings->log);
   return weir::proxy::serve::serve(
       *settings, [=] { return overrides.load(file); },
-      [=](const auto& table, auto key, auto problem) { return config::blame(file, table, key, problem); }, WEIR_VERSION);
+      [=](const auto& table, auto key, auto problem) { return config::blame(file, table, key, problem); },
+      WEIR_VERSION);
 }
 
 struct CheckOptions {

@@ -90,7 +90,8 @@ class ReplicaPrefixes {
   static constexpr Tokens unknown_capacity = 500'000;
   static constexpr Tokens large = 1024;  ///< A prediction from which three misses in a row say that the cache is empty.
 
-  explicit ReplicaPrefixes(Tokens capacity = 0) : holdings_(capacity > 0 ? capacity : unknown_capacity), told_(capacity) {}
+  explicit ReplicaPrefixes(Tokens capacity = 0)
+      : holdings_(capacity > 0 ? capacity : unknown_capacity), told_(capacity) {}
 
   /// The engine says that its cache has so many tokens. What was learned stays, relative to what it had said before.
   void told(Tokens capacity);

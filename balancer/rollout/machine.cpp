@@ -167,9 +167,10 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   standing_.in_step += passed;
   standing_.unknown = word == Word::unknown ? standing_.unknown + passed : 0;
   if (word == Word::pass && standing_.in_step >= step().least.count() && !tick.holds) {
-    const auto why_passed = tick.gate == Word::pass       ? "the gate passed after "
-                            : tick.passes_but_for_answers ? "the gate passed but for the answers, which may differ, after "
-                                                          : "nothing is worse than in the shadow step, after ";
+    const auto why_passed =
+        tick.gate == Word::pass       ? "the gate passed after "
+        : tick.passes_but_for_answers ? "the gate passed but for the answers, which may differ, after "
+                                      : "nothing is worse than in the shadow step, after ";
     if (step().shadow) standing_.shadow_passed = true;
     return enter(standing_.step + 1, Reason::pass, why_passed + seconds(standing_.in_step));
   }

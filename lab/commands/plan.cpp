@@ -69,6 +69,8 @@ int run_plan(PlanOptions& options) {
   } catch (const std::invalid_argument& wrong) {
     throw std::invalid_argument(options.log + ": " + wrong.what());
   }
+  if (const std::string damaged = log.damaged_lines(); !damaged.empty())
+    std::cerr << "weir-lab plan: " << options.log << ": " << damaged << '\n';
   if (const std::string warning = log.facts.warning(); !warning.empty())
     std::cerr << "weir-lab plan: " << options.log << ": warning: " << warning << '\n';
   const experiment::Report report = forecast::report_of(options.log, log, options.settings, made);

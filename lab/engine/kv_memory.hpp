@@ -42,8 +42,8 @@ class KvMemory {
   virtual std::uint64_t reserved() const = 0;
 };
 
-/// Makes a memory of `kv_tokens` tokens; `most_sequences` are admitted at a time. Memory in blocks finds whole multiples
-/// of `hit_tokens`.
+/// Makes a memory of `kv_tokens` tokens; `most_sequences` are admitted at a time. Memory in blocks finds whole
+/// multiples of `hit_tokens`.
 std::unique_ptr<KvMemory> make_kv_memory(PrefixCaching caching, std::uint64_t kv_tokens, std::uint32_t most_sequences,
                                          std::uint64_t hit_tokens);
 

@@ -40,7 +40,8 @@ std::string url_of(const config::ReplicaUrl& url) {
 /// Reads the url of a run, which may end in /v1, as SDKs have it.
 config::Parsed<config::ReplicaUrl> place(const toml::node& node) {
   const auto* text = node.as_string();
-  return text ? config::replica_url(toml::value<std::string>(load::without_v1(text->get()))) : config::replica_url(node);
+  if (text == nullptr) return config::replica_url(node);
+  return config::replica_url(toml::value<std::string>(load::without_v1(text->get())));
 }
 
 config::Parsed<load::Shape> shape_name(const toml::node& node) {
@@ -220,8 +221,8 @@ class PlanReading {
       const config::ReplicaTls& tls = replica.tls;
       if (!tls.verify || tls.own || !tls.server_name.empty()) {
         return table.blame("replica", named,
-                           "has a tls with server_name, cert or verify = false, which weir-lab does not speak; give the "
-                           "address of a weir in front of it");
+                           "has a tls with server_name, cert or verify = false, which weir-lab does not speak; give "
+                           "the address of a weir in front of it");
       }
       row.url = url_of(replica.url);
       row.ca = tls.ca;

@@ -122,8 +122,8 @@ std::string how_rates_are_measured(const UsersSettings& settings) {
                                           config::format_duration(config::Seconds(settings.load.warm_up)) +
                                           " that is left out"
                                     : std::string()) +
-         "; the next rate begins when all are answered. Latencies count from when a request was due. Tokens/s are those "
-         "that came within the time.";
+         "; the next rate begins when all are answered. Latencies count from when a request was due. Tokens/s are "
+         "those that came within the time.";
 }
 
 std::string how_users_are_measured(const UsersSettings& settings) {
@@ -221,8 +221,8 @@ const Stage* peak_of(std::span<const Stage> stages) {
 std::vector<Point> PeakUsers::points() const {
   std::vector<Point> points;
   for (const double rate : settings_.rates) {
-    Point& point = points.emplace_back(
-        Point{points.size(), 0, short_number(rate) + (rate == 1 ? " request" : " requests") + " a second", settings_.load});
+    const auto name = short_number(rate) + (rate == 1 ? " request" : " requests") + " a second";
+    Point& point = points.emplace_back(Point{points.size(), 0, name, settings_.load});
     point.load.requests = 0;
     point.load.duration = settings_.load.warm_up + settings_.duration;
     point.load.workload.rate = rate;

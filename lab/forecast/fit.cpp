@@ -94,8 +94,8 @@ std::optional<Vector> least_squares(std::span<const Equation> equations, std::sp
 
 bool is_ttft(const Equation& equation) { return equation.factors[unknowns - 1] > 0; }
 
-/// Where an answer was held back and came at once, its time per token is next to nothing. A relative error of that would
-/// decide alone: no time counts for more than one of this length.
+/// Where an answer was held back and came at once, its time per token is next to nothing. A relative error of that
+/// would decide alone: no time counts for more than one of this length.
 double least_of(std::span<const Equation> equations, bool ttft) {
   std::vector<double> all;
   for (const Equation& equation : equations)

@@ -21,7 +21,7 @@ using metrics::compare::report::Table;
 std::string milliseconds(double seconds) { return std::isnan(seconds) ? "-" : short_number(1e3 * seconds); }
 
 std::string error_of(double logged, double simulated) {
-  return std::isfinite(simulated / logged) ? format("%+.0f %%", 100 * (simulated / logged - 1)) : "-";
+  return std::isfinite(simulated / logged) ? with_sign(100 * (simulated / logged - 1), 0) + " %" : "-";
 }
 
 std::string with_interval(double value, const Interval& interval) {
@@ -88,8 +88,8 @@ void add_outcomes(Document& document, const ForecastSettings& settings, const Fo
   std::string about =
       "TTFT counts from the client's request. In ms, of " + counted(settings.runs, "run") +
       " together; in brackets where the figure of such logs lies with 90 % confidence (p99: 75 to 90 %), by what "
-      "parts of this one, drawn with replacement, and the runs' own draws change. How far the engines are off is not in "
-      "it: see above";
+      "parts of this one, drawn with replacement, and the runs' own draws change. How far the engines are off is not "
+      "in it: see above";
   if (settings.speed != 1) about += "; times between arrivals are divided by " + short_number(settings.speed);
   document.paragraph(about + ".");
   Table table;
@@ -107,6 +107,7 @@ void add_outcomes(Document& document, const ForecastSettings& settings, const Fo
 }
 
 void add_notes(Document& document, const ServedLog& log, const ForecastSettings& settings) {
+  if (const auto said = log.damaged_lines(); !said.empty()) document.item(said + '.');
   if (log.left_out > 0) {
     document.item(counted(log.left_out, "line") +
                   " failed or tell too little, and are in no figure; their load on the replicas is missing.");
@@ -171,6 +172,7 @@ void write(JsonWriter& json, const Interval& interval) {
 std::string json_of(const ServedLog& log, const ForecastSettings& settings, const Forecast& forecast) {
   JsonWriter json;
   json.open('{').key("requests").count(log.requests.size()).key("left_out").count(log.left_out);
+  json.key("damaged").count(log.damaged);
   json.key("keyed").count(log.facts.keyed).key("unexplained_cached_share").exact(log.facts.unexplained());
   json.key("hit_tokens").count(forecast.hit_tokens);
   json.key("speed").exact(settings.speed).key("runs").count(settings.runs);
@@ -222,7 +224,8 @@ experiment::Report report_of(const std::string& path, const ServedLog& log, cons
   chart::Chart prediction = quantile_chart("TTFT, logged and simulated");
   prediction.series = {curve("logged", forecast.logged_ttft), curve("simulated", forecast.simulated_ttft)};
   chart::Chart scenarios = quantile_chart("TTFT by scenario");
-  for (const Outcome& outcome : forecast.outcomes) scenarios.series.push_back(curve(name_of(outcome.scenario), outcome.ttft));
+  for (const Outcome& outcome : forecast.outcomes)
+    scenarios.series.push_back(curve(name_of(outcome.scenario), outcome.ttft));
   experiment::Report report{"Plan with " + path,
                             document,
                             document,

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "lab/json_fields.hpp"
+#include "lab/load/traces/formats.hpp"
 #include "lab/text.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
 
@@ -40,7 +41,10 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   };
   const auto ended = seconds("e2e_s", longest);
   if (!flag_at(object, "served") || replica.empty() || !ended) return std::nullopt;
-  if (prompt.value_or(0) < 1 || output.value_or(0) < 1) return std::nullopt;
+  const auto is_length = [](const std::optional<double>& tokens) {
+    return tokens && *tokens >= 1 && *tokens <= load::traces::most_tokens;
+  };
+  if (!is_length(prompt) || !is_length(output)) return std::nullopt;
   Line line;
   line.replica = replica;
   LoggedRequest& request = line.request;
@@ -56,10 +60,12 @@ std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
   return line;
 }
 
-std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, std::vector<Seen>& others) {
+/// Puts lines that cannot be read into `log`, and those that say no more than that a replica was there into `others`.
+std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, ServedLog& log,
+                             std::vector<Seen>& others) {
   std::vector<Line> lines;
   std::set<std::string> pools, all_pools;
-  std::string text;
+  std::string text, first_damaged;
   for (std::size_t number = 1; std::getline(in, text); ++number) {
     if (text.empty()) continue;
     if (number == 1 && is_compressed(text)) throw std::invalid_argument(std::string(compressed_file));
@@ -67,8 +73,11 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
     const auto at = object ? metrics::compare::samples::parse_rfc3339(text_at(*object, "time")) : std::nullopt;
     if (!at) {
       if (in.eof()) break;  // The last line has no end: it is being written.
-      throw std::invalid_argument("line " + std::to_string(number) + ": expected a line of weir's request log, got \"" +
-                                  beginning_of(text) + "\"");
+      if (log.damaged++ == 0) {
+        log.first_damaged = number;
+        first_damaged = beginning_of(text);
+      }
+      continue;
     }
     if (text_at(*object, "role") == "shadow") continue;
     const std::string pool(text_at(*object, "pool"));
@@ -83,13 +92,18 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
     line->text = std::move(text);
     lines.push_back(*std::move(line));
   }
+  if (all_pools.empty() && log.damaged > 0) {
+    throw std::invalid_argument("line " + std::to_string(log.first_damaged) +
+                                ": expected a line of weir's request log, got \"" + first_damaged + "\"");
+  }
   const auto names_of = [](const std::set<std::string>& some) {
     std::string names;
     for (const std::string& pool : some) names += (names.empty() ? "" : ", ") + (pool.empty() ? "(none)" : pool);
     return names;
   };
   if (pools.size() > 1)
-    throw std::invalid_argument("the log has requests of several pools (" + names_of(pools) + "); choose one with --pool");
+    throw std::invalid_argument("the log has requests of several pools (" + names_of(pools) +
+                                "); choose one with --pool");
   if (!settings.pool.empty() && !all_pools.empty() && !all_pools.contains(settings.pool))
     throw std::invalid_argument("no request of the log is of the pool \"" + settings.pool + "\"; its pools are " +
                                 names_of(all_pools));
@@ -116,13 +130,19 @@ void name_replicas(ServedLog& log, std::span<const Line> lines, std::span<const 
 
 }  // namespace
 
+std::string ServedLog::damaged_lines() const {
+  if (damaged == 0) return "";
+  return counted(damaged, "line") + " cannot be read and " + (damaged == 1 ? "is" : "are") + " skipped, the first is " +
+         "line " + std::to_string(first_damaged);
+}
+
 ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
   if (settings.most_requests != 0 && settings.most_requests < least_requests)
     throw std::invalid_argument("the last " + counted(settings.most_requests, "request") + " are too few; at least " +
                                 std::to_string(least_requests) + " are needed, or 0 for all (--requests)");
   ServedLog log;
   std::vector<Seen> others;
-  std::vector<Line> lines = read_lines(in, settings, others);
+  std::vector<Line> lines = read_lines(in, settings, log, others);
   log.left_out = others.size();
   std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.request.arrived; });
   if (settings.most_requests != 0 && lines.size() > settings.most_requests) {
@@ -137,7 +157,8 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
         " that a replica served, with prompt_tokens, output_tokens and e2e_s; at least " +
         std::to_string(least_requests) + " are needed. " +
         (log.left_out > 0 ? "Left out were " + std::to_string(log.left_out) + " that failed or tell too little"
-                          : std::string("A longer log has more")));
+                          : std::string("A longer log has more")) +
+        (log.damaged > 0 ? "; " + log.damaged_lines() : ""));
   }
   if (lines.back().request.arrived <= lines.front().request.arrived) {
     throw std::invalid_argument("all requests of the log arrived at one moment");
@@ -156,7 +177,7 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     request.ended += request.arrived;
     request.replica = places.at(line.replica);
     log.cached_tokens_told = log.cached_tokens_told || request.cached_tokens > 0;
-      streams += request.ttft && request.tpot ? 1 : 0;
+    streams += request.ttft && request.tpot ? 1 : 0;
     texts << line.text << '\n';
   }
   if (streams < least_requests / 2) {
@@ -168,7 +189,8 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
   if (const auto* wrong = std::get_if<std::string>(&trace)) throw std::invalid_argument(*wrong);
   log.trace = std::get<std::vector<load::TraceEntry>>(std::move(trace));
   if (log.trace.size() != log.requests.size())
-    throw std::invalid_argument("some lines have \"served\":true and a status of 4xx or no attempt: no weir wrote them");
+    throw std::invalid_argument(
+        "some lines have \"served\":true and a status of 4xx or no attempt: no weir wrote them");
   std::set<std::uint64_t> conversations;
   for (const load::TraceEntry& entry : log.trace)
     if (entry.parent) conversations.insert(entry.conversation);

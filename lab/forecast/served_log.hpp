@@ -33,9 +33,14 @@ struct ServedLog {
   std::vector<LoggedRequest> requests;  ///< In the order of their arrivals.
   std::vector<load::TraceEntry> trace;  ///< The same requests, with what their prompts have in common.
   std::uint64_t left_out = 0;           ///< Requests that failed, or of which the log does not tell enough.
+  std::uint64_t damaged = 0;            ///< Lines that cannot be read as lines of a request log.
+  std::size_t first_damaged = 0;        ///< The number of the first such line, from 1 on.
   std::uint64_t conversations = 0;      ///< Those of more than one turn.
   load::LogFacts facts;                 ///< Of these requests.
   bool cached_tokens_told = false;      ///< At least one line tells more than 0 cached tokens.
+
+  /// Returns a sentence without its full stop about the lines that cannot be read; "" if there are none.
+  std::string damaged_lines() const;
 };
 
 struct ServedLogSettings {
@@ -48,8 +53,10 @@ struct ServedLogSettings {
 /// A log with fewer served requests says too little.
 inline constexpr std::size_t least_requests = 200;
 
-/// Reads a log. Throws std::invalid_argument with a sentence if it cannot be used: no request log, lines of several
-/// pools, more replicas than the settings say, fewer than `least_requests` served requests, or no streams.
+/// Reads a log. Lines that cannot be read are skipped and counted; the last one does not count if it has no end,
+/// because it is being written. Throws std::invalid_argument with a sentence if it cannot be used: no request log,
+/// lines of several pools, more replicas than the settings say, fewer than `least_requests` served requests, or no
+/// streams.
 ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings);
 
 }  // namespace weir::lab::forecast

@@ -64,6 +64,10 @@ std::string LogFacts::left_out() const {
   if (refused > 0) what = counted(refused, "request") + " that got a status of 4xx or that no replica was asked for";
   if (without_lengths > 0)
     what += (what.empty() ? "" : " and ") + counted(without_lengths, "line") + " without the lengths of a request";
+  if (damaged > 0) {
+    what += (what.empty() ? "" : " and ") + counted(damaged, "line") + " that cannot be read as " +
+            (damaged == 1 ? "a line" : "lines") + " of a request log";
+  }
   return what.empty() ? what : "left out " + what;
 }
 
@@ -72,8 +76,8 @@ std::string LogFacts::warning() const {
   if (unexplained() <= most_unexplained) return "";
   return format("%.0f %%", 100 * unexplained()) +
          " of the prompt tokens that replicas found in their caches are shared by prompts in ways that " +
-         (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients that prefix_isolation keeps "
-                      "apart"
+         (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients that prefix_isolation "
+                      "keeps apart"
                     : "the log does not tell, such as a common system prompt; with [log] prefixes = true weir's log "
                       "tells them") +
          ". Prompts that are made of this log share less";

@@ -44,6 +44,9 @@ struct LogFacts {
   std::uint64_t refused = 0;
   std::uint64_t keyed = 0;  ///< Entries whose lines have keys of their prompts' beginnings.
   std::uint64_t cached_tokens = 0, unexplained_tokens = 0;
+  /// Lines that cannot be read: no JSON object with a time, or lengths that no request has. The last line does not
+  /// count if it has no end, because it is being written.
+  std::uint64_t damaged = 0;
 
   /// Returns the part of the cached tokens that prompts share with earlier ones in ways that the log does not tell.
   double unexplained() const;

@@ -35,8 +35,8 @@ std::string duration(double seconds) {
 std::string added(const char* name, const std::optional<Distribution>& through,
                   const std::optional<Distribution>& direct) {
   if (!through || !direct) return format("%s unknown", name);
-  const double difference = std::round(1e5 * (through->p50 - direct->p50)) / 1e2 + 0.0;  // Adding 0.0 avoids "-0.00".
-  return format("%s %+.2f ms (%.2f with it, %.2f without)", name, difference, 1e3 * through->p50, 1e3 * direct->p50);
+  return format("%s %s ms (%.2f with it, %.2f without)", name, with_sign(1e3 * (through->p50 - direct->p50), 2).c_str(),
+                1e3 * through->p50, 1e3 * direct->p50);
 }
 
 /// Prints "p99 against round_robin: least_requests -31 %, least_queued_tokens -52 %."
@@ -48,7 +48,8 @@ void print_tails(std::ostream& out, const std::vector<Observed>& runs) {
   const auto tail = [p99](const Observed& run) { return p99 ? *run.ttft->p99 : run.ttft->p95; };
   out << (p99 ? "p99" : "p95") << " against " << runs.front().who << ":";
   for (std::size_t i = 1; i < runs.size(); ++i) {
-    out << (i > 1 ? ", " : " ") << runs[i].who << format(" %+.0f %%", 100 * (tail(runs[i]) / tail(runs.front()) - 1));
+    const double change = 100 * (tail(runs[i]) / tail(runs.front()) - 1);
+    out << (i > 1 ? ", " : " ") << runs[i].who << ' ' << with_sign(change, 0) << " %";
   }
   const auto slowest = static_cast<unsigned long long>(std::ceil(static_cast<double>(fewest) * (p99 ? 0.01 : 0.05)));
   out << format(". One run; behind each %s stand the %llu slowest of %zu requests.\n", p99 ? "p99" : "p95", slowest,

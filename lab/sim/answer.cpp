@@ -33,7 +33,8 @@ void append_chunk(std::string& out, std::string_view payload) {
 
 std::string refusal_body(Route route, const Refusal& refusal) {
   if (is_tgi(route)) {
-    return R"({"error":)" + json_string("Input validation error: " + refusal.message) + R"(,"error_type":"validation"})";
+    const auto message = json_string("Input validation error: " + refusal.message);
+    return R"({"error":)" + message + R"(,"error_type":"validation"})";
   }
   const std::string_view type = refusal.status == 404 ? "NotFoundError" : "BadRequestError";
   return R"({"error":{"message":)" + json_string(refusal.message) + R"(,"type":")" + std::string(type) +

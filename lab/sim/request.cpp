@@ -163,7 +163,8 @@ std::string salt_of(Route route, const JsonObject& body) {
   }
   std::string salt;
   for (const std::string_view key : {"cache_salt", "extra_key", "lora_path"}) {
-    if (const std::string_view value = text_at(body, key); !value.empty()) salt.append(key).append("=").append(value) += '\n';
+    if (const std::string_view value = text_at(body, key); !value.empty())
+      salt.append(key).append("=").append(value) += '\n';
   }
   return salt;
 }

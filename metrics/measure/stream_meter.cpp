@@ -165,7 +165,8 @@ void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::Event
   if (!event.data_begin) return;
   const std::string_view member = unasked_member(event.data, facts);
   if (member.empty()) return;
-  stripper.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
+  const auto offset = static_cast<std::uint64_t>(member.data() - event.data.data());
+  stripper.cut(*event.data_begin + offset, member.size(), framer);
 }
 
 void StreamMeter::State::read_events(std::string_view body, Moment at) {

@@ -251,8 +251,8 @@ constinit const SeriesText prefix_tokens_series{
     "own word."};
 constinit const SeriesText prefix_error_series{
     "weir_prefix_error_tokens_total",
-    "Prompt tokens that were predicted to be in the replica's prefix cache and were not, by its own word (over), or were "
-    "there unpredicted (under)."};
+    "Prompt tokens that were predicted to be in the replica's prefix cache and were not, by its own word (over), or "
+    "were there unpredicted (under)."};
 constinit const SeriesText prefix_wipes_series{
     "weir_prefix_wipes_total",
     "How often the replica's prefix cache was taken to be empty from then on. missed: of three large predictions in a "

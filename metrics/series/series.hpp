@@ -74,12 +74,13 @@ extern const std::span<const EngineSeries> engine_series;
 // Series that each have a shape of their own.
 extern const SeriesText request_duration_series, requests_series, api_requests_series, unparsed_series,
     kv_tokens_series, balancer_fallbacks_series, prefix_tokens_series, prefix_error_series, prefix_wipes_series,
-    prefix_held_series, prefix_capacity_series, prefix_believed_series, slo_requests_series, replica_info_series, replica_state_series,
-    engine_requests_series, comparison_effect_series, comparison_state_series, comparison_same_series,
-    comparison_faults_series, comparison_fault_evidence_series, rollout_share_series, rollout_state_series,
-    rollout_moves_series, rollout_crossed_series, finding_series, limit_hits_series, denied_series, dropped_fields_series,
-    tls_handshakes_series, requests_waiting_series, pool_saturation_series, buffer_memory_series,
-    buffer_memory_limit_series, bypass_series, loop_lag_series, loop_delay_series, log_lines_dropped_series,
-    internal_errors_series, last_reload_series, last_reload_successful_series, build_info_series;
+    prefix_held_series, prefix_capacity_series, prefix_believed_series, slo_requests_series, replica_info_series,
+    replica_state_series, engine_requests_series, comparison_effect_series, comparison_state_series,
+    comparison_same_series, comparison_faults_series, comparison_fault_evidence_series, rollout_share_series,
+    rollout_state_series, rollout_moves_series, rollout_crossed_series, finding_series, limit_hits_series,
+    denied_series, dropped_fields_series, tls_handshakes_series, requests_waiting_series, pool_saturation_series,
+    buffer_memory_series, buffer_memory_limit_series, bypass_series, loop_lag_series, loop_delay_series,
+    log_lines_dropped_series, internal_errors_series, last_reload_series, last_reload_successful_series,
+    build_info_series;
 
 }  // namespace weir::metrics::series

@@ -228,7 +228,8 @@ class Command {
   /// Prints the report, and writes the page if one is asked for. Returns the exit status if that fails.
   template <class Report>
   std::optional<int> write(const Report& report) const {
-    const auto text = options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style(), detail());
+    const auto text =
+        options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style(), detail());
     std::fputs(text.c_str(), stdout);
     if (options_.html.empty()) return std::nullopt;
     std::ofstream page(options_.html, std::ios::binary);

@@ -23,7 +23,8 @@ struct CompareOptions {
 
 /// Prints the report. Returns the program's exit status: 0 whatever the verdict, 1 if `fail_if` is met or a log cannot
 /// be read, 2 if the options are wrong. With `gate` it is 0 if the gate passes, 3 if b is worse, and 4 if that is not
-/// known yet; of several candidates together, 3 if one is worse, and else 4 if one is not known. Standard error says why.
+/// known yet; of several candidates together, 3 if one is worse, and else 4 if one is not known. Standard error says
+/// why.
 int run(const CompareOptions& options);
 
 }  // namespace weir::proxy::compare

@@ -30,7 +30,8 @@ constexpr std::array<Recipe, 4> recipes{
      {"quantised",
       "A quantised model: how much faster is it, and are its answers still whole?",
       {"It takes two GPUs like gpu0: one for the quantised model, one for a control.", control_text, without_control,
-       "Texts will differ. Whether they are as good is for your own evaluation; weir sees empty, endless and broken ones."},
+       "Texts will differ. Whether they are as good is for your own evaluation; weir sees empty, endless and "
+       "broken ones."},
       {"vllm-fp16", ""},
       {"vllm-fp8", ""},
       "set = { model = \"qwen-fp8\" }      # if it serves another model's name\n",
@@ -91,7 +92,8 @@ std::string Recipe::text() const {
     if (!line.empty()) text.append("# ").append(line).append("\n");
   }
   text += "#\n# 1. Add these to weir.toml, with your own names, addresses and objective:\n\n";
-  text += "[log]\nrequests = \"requests.jsonl\"\n\n[[pool]]                          # yours, as it is\nname = \"chat\"\n\n";
+  text += "[log]\nrequests = \"requests.jsonl\"\n\n";
+  text += "[[pool]]                          # yours, as it is\nname = \"chat\"\n\n";
   add_replica(text, "pool", "gpu0", "10.0.0.10", now);
   text += "[[slo]]\nname = \"chat\"\npool = \"chat\"\nttft_client = 1\ntpot = 0.05\n\n";
   add_shadow(text, "control", "control = true\n");

@@ -78,8 +78,10 @@ std::optional<mc::comparison::Note> beyond_requests(const ReadSamples& read, con
                     comparison.state != mc::comparison::State::final;
   if (!early && !late) return std::nullopt;
   std::string text = "Beyond the requests: there are " + extent(read);
-  if (early) text += ", and the window was to begin at " + format_rfc3339(*asked.from_us) + "; the first request begins it";
-  if (late) text += ", and the window was to end at " + format_rfc3339(comparison.window.to_us) + ", so it has not ended";
+  if (early)
+    text += ", and the window was to begin at " + format_rfc3339(*asked.from_us) + "; the first request begins it";
+  if (late)
+    text += ", and the window was to end at " + format_rfc3339(comparison.window.to_us) + ", so it has not ended";
   return mc::comparison::Note{"beyond_requests", text + '.'};
 }
 
@@ -122,6 +124,7 @@ mc::report::Report report_of_sides(const ReadSamples& read, const mc::samples::N
   options.comparison = options_of(request, margin, noise.floor);
   options.comparison.histories = noise.histories;
   options.comparison.pasts = noise.pasts;
+  options.comparison.lost = noise.lost;
   options.comparison.a = sides.a;
   options.comparison.b = sides.b;
   options.comparison.length_us = request.length_us;
@@ -134,7 +137,8 @@ mc::report::Report report_of_sides(const ReadSamples& read, const mc::samples::N
     return known_of(request.costs, replica, config);
   };
   auto report = mc::report::make_report(read.samples, names, options);
-  for (auto note : {beyond_requests(read, request, report.comparison), unrelated_logs(read, sides, report.comparison)}) {
+  for (auto note :
+       {beyond_requests(read, request, report.comparison), unrelated_logs(read, sides, report.comparison)}) {
     if (note) report.notes.push_back(*std::move(note));
   }
   return report;

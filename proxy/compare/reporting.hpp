@@ -24,6 +24,7 @@ struct Noise {
   metrics::compare::comparison::Floor floor{};
   std::vector<metrics::compare::comparison::History> histories{};
   std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts{};
+  std::map<metrics::compare::samples::Names::Name, std::uint64_t> lost{};
 };
 
 /// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. It takes about 0.2

@@ -65,7 +65,8 @@ double* margin_of(metrics::compare::statistics::Margins& margins, std::string_vi
   return name == "mean_tokens" ? &margins.mean_tokens : nullptr;
 }
 
-/// Reads 5%, 0.05 or x1.05, between 0 and 10; a number alone is below 1, because 1.2 may be meant for x1.2, and 5 for 5%.
+/// Reads 5%, 0.05 or x1.05, between 0 and 10; a number alone is below 1, because 1.2 may be meant for x1.2, and 5 for
+/// 5%.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%'), factor = text.starts_with('x');
   if (percent) text.remove_suffix(1);
@@ -288,7 +289,8 @@ class Reading {
         return refuse(
             problem("--margins", text,
                     "must be ttft, tpot, misses, errors or mean_tokens, and how much worse that may be, such as "
-                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%; a number alone is a share below 1"));
+                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%; a "
+                    "number alone is a share below 1"));
       }
       if (!named.insert(known).second) return refuse(problem("--margins", text, "is there twice; leave one out"));
       *known = *value;

@@ -97,7 +97,10 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
   read->mirrored = history.mirrored();
   compare::Noise noise{.histories = history.noise()};
   // A past is of all requests of its sides.
-  if (wanted.model.empty() && wanted.prompt_tokens.empty()) noise.pasts = history.pasts();
+  if (wanted.model.empty() && wanted.prompt_tokens.empty()) {
+    noise.pasts = history.pasts();
+    noise.lost = history.lost();
+  }
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {
     auto made = compare::report_on(*read, *names, request, margin, noise, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return bad_query(*sentence);

@@ -14,8 +14,8 @@ namespace weir::proxy::control {
 
 using balancer::rollout::Judged;
 
-/// Compares a shadow as the gauges on /metrics do: with its control, or with its primary. `slo` names the objective whose
-/// misses count; "" is the first one of the pool.
+/// Compares a shadow as the gauges on /metrics do: with its control, or with its primary. `slo` names the objective
+/// whose misses count; "" is the first one of the pool.
 std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot,
                                        const History& history, std::string_view slo = {});
 

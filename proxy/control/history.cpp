@@ -37,6 +37,7 @@ std::vector<const metrics::compare::samples::Sample*> History::samples_since(met
 void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
   const auto name = names_.of(shadow);
   mirrored_.begin_anew(name, wall_us + wall_.ahead_us());
+  lost_.erase(name);
   std::erase_if(pasts_, [name](const auto& past) { return past->is_of(name); });
   ++times_begun_anew_;
 }
@@ -54,6 +55,12 @@ void History::keep_pasts(std::vector<std::shared_ptr<const metrics::compare::com
   if (times == times_begun_anew_) pasts_ = std::move(pasts);
 }
 
+bool History::is_past(const metrics::compare::samples::Sample& sample) const {
+  return std::ranges::any_of(pasts_, [&](const auto& past) {
+    return past->is_of(sample.shadow) && sample.dispatched_us < past->until_us;
+  });
+}
+
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
   auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
   const std::int64_t ahead = wall_.ahead_us(sample.received_us, record.received);
@@ -61,7 +68,12 @@ void History::keep(const metrics::record::RequestRecord& record, metrics::Moment
   sample.dispatched_us += ahead;
   mirrored_.add(sample);
   came_.push_back(now);
+  const auto loses = [this](const auto& one, bool is_in_past) {
+    return one.role == metrics::Role::shadow && counts(one) && is_past(one) == is_in_past;
+  };
+  if (loses(sample, true)) ++lost_[sample.shadow];
   if (samples_.size() <= most_) return;
+  if (loses(samples_.front(), false)) ++lost_[samples_.front().shadow];
   samples_.pop_front();
   came_.pop_front();
 }

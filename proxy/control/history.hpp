@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,6 +65,9 @@ class History {
   /// Takes the pasts of all comparisons that go on, made of what there was when times_begun_anew() was `times`. If a
   /// shadow began anew since, nothing is taken.
   void keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts, std::uint64_t times);
+  /// Returns how many requests of each shadow are in no past although they are gone, or will be: they left in a burst
+  /// before keep_pasts() had them, or ended after the others of their time had left. Counts from begin_anew() on.
+  const std::map<metrics::compare::samples::Names::Name, std::uint64_t>& lost() const { return lost_; }
   std::uint64_t times_begun_anew() const { return times_begun_anew_; }
   /// The shadow was switched on: what it was sent before does not warm it, and its comparisons begin anew. `wall_us` is
   /// now, since 1970.
@@ -71,6 +75,8 @@ class History {
 
  private:
   void keep(const metrics::record::RequestRecord& record, metrics::Moment now);
+  /// True if a past of the sample's shadow has the pairs of its time.
+  bool is_past(const metrics::compare::samples::Sample& sample) const;
   void keep_shadows(const std::vector<metrics::record::RequestRecord>& records, metrics::Moment now);
 
   metrics::record::RequestLog& log_;
@@ -81,6 +87,7 @@ class History {
   metrics::compare::pairs::Mirrored mirrored_;
   metrics::compare::comparison::PastCouples couples_;
   std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts_;
+  std::map<metrics::compare::samples::Names::Name, std::uint64_t> lost_;
   std::uint64_t times_begun_anew_ = 0;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
   std::deque<metrics::Moment> came_;                       ///< When each of them came.

@@ -73,6 +73,7 @@ live::ComparisonNow row_of(const mc::comparison::Comparison& comparison, live::W
   row.answers = mc::pairs::name_of(comparison.sameness.word);
   row.pairs = comparison.pairs;
   row.warming = comparison.warming;
+  row.lost = comparison.lost;
   row.made = made;
   for (const auto& verdict : comparison.verdicts) {
     if (verdict.load_forbids) continue;  // Latencies under different loads are no figures to look at.
@@ -116,6 +117,7 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   mc::comparison::Options options;
   options.histories = history.noise();
   options.pasts = history.pasts();
+  options.lost = history.lost();
   options.b = side_of(shadow, names);
   if (control != nullptr)
     options.a = side_of(*control, names);

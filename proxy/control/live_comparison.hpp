@@ -34,8 +34,8 @@ class LiveComparison {
   LiveComparison(History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
   /// Begins to compare if it is time and a shadow is on that has been sent requests. A shadow that is off is not
-  /// compared, but what leaves of its requests is kept. While nothing can be added to a past, it stays as it is, without
-  /// what leaves meanwhile. To be called often.
+  /// compared, but what leaves of its requests is kept. While nothing can be added to a past, it stays as it is,
+  /// without what leaves meanwhile. To be called often.
   void tick(const fleet::Snapshot& snapshot, metrics::Moment now);
 
   /// Returns what the last comparison said of each shadow that is on.

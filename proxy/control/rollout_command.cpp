@@ -47,7 +47,10 @@ std::string text_of(element rollout) {
   auto text = text_in(rollout["name"]) + ": " + state + (step.empty() ? "" : " at step \"" + step + '"') + ", " +
               config::percent(share) + " of pool " + text_in(rollout["pool"]) + " to " + text_in(rollout["candidate"]) +
               '\n';
-  if (const auto why = text_in(rollout["why"]); !why.empty()) text += "  " + why + '\n';
+  const auto why_there = text_in(rollout["why"]);
+  if (!why_there.empty()) text += "  " + why_there + '\n';
+  if (state == "idle" && why_there.empty())
+    text += "  it has not been started: weir rollout start " + text_in(rollout["name"]) + " does so\n";
   if (state != "shadow" && state != "live" && state != "paused") return text;
   const double in_step = rollout["in_step_seconds"], least = rollout["least_seconds"];
   text += "  " + time_of(in_step) + " in this step, which lasts " + time_of(least) + " at least\n";

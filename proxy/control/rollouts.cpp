@@ -104,10 +104,17 @@ std::optional<ro::Move> Rollouts::restore(Running& one, const KeptRollouts& left
     return std::nullopt;
   auto move = one.machine().restore(before->second.standing);
   one.follower.restored(now);
-  events::info(events::What::rollout, settings.name, "rollout '{}' is as an earlier weir left it: {}{}{}: {}",
-               settings.name, ro::name_of(one.machine().standing().state),
-               one.machine().step_text().empty() ? "" : ", ", one.machine().step_text(),
-               one.machine().standing().why);
+  const auto& standing = one.machine().standing();
+  const auto step = one.machine().step_text();
+  if (standing.state == ro::State::idle && standing.why.empty()) {
+    events::info(events::What::rollout, settings.name,
+                 "rollout '{}' has not been started: its candidate gets no requests", settings.name);
+  } else {
+    events::info(events::What::rollout, settings.name,
+                 "rollout '{}' stands where it stood when weir last ended: {}{}{}", settings.name,
+                 ro::name_of(standing.state), step.empty() ? "" : " at step \"" + step + '"',
+                 standing.why.empty() ? "" : ": " + standing.why);
+  }
   return move;
 }
 

@@ -137,13 +137,22 @@ void begin_split(const PoolRuntime& pool, const PoolRuntime* old, metrics::Momen
   if (old == nullptr || !old->rollout || !same(*old->rollout)) pool.balancer->set_split(0, now);
 }
 
+/// Compares what answers a shadow's requests. Limits, weights, costs and what weir is let in by are no part of it.
+bool answers_the_same(const config::Replica& one, const config::Replica& other) {
+  const auto telling = [](const config::Replica& replica) {
+    return std::tie(replica.name, replica.url, replica.config, replica.gpu, replica.expand, replica.inject_usage,
+                    replica.inject_continuous_usage);
+  };
+  return telling(one) == telling(other);
+}
+
 /// Compares the settings on which a shadow's requests and answers depend; limits are none of them.
 bool asks_the_same(const config::Shadow& one, const config::Shadow& other) {
   const auto telling = [](const config::Shadow& shadow) {
     return std::tie(shadow.name, shadow.of, shadow.twin, shadow.sample, shadow.key, shadow.exclude_keys, shadow.set,
-                    shadow.forward_auth, shadow.replicas);
+                    shadow.forward_auth);
   };
-  return telling(one) == telling(other);
+  return telling(one) == telling(other) && std::ranges::equal(one.replicas, other.replicas, answers_the_same);
 }
 
 /// Where a twin's primary runs, and its configuration; nothing for the shadow of a pool's sample.

@@ -136,8 +136,8 @@ struct Snapshot {
   /// Calls look(pool) for each pool of the settings, and for each that has left them.
   template <class Look>
   void each_pool(const Look& look) const {
-    for (const auto* pools : {&all_pools, &leaving_pools})
-      for (const auto& pool : *pools) look(pool);
+    for (const auto* some : {&all_pools, &leaving_pools})
+      for (const auto& pool : *some) look(pool);
   }
   /// Calls look(pool, replica) for each replica of the settings, and for each that has left them and still has
   /// requests.

@@ -22,7 +22,8 @@ One* there(One* one) {
 /// OpenSSL looks its function up by name for each call of SHA256(), and makes a context. Both cost more than the hash.
 EVP_MD_CTX& context_of_thread() {
   // A failed initialisation is tried again by the next call.
-  static const std::unique_ptr<EVP_MD, Freed<::EVP_MD_free>> function(there(::EVP_MD_fetch(nullptr, "SHA256", nullptr)));
+  static const std::unique_ptr<EVP_MD, Freed<::EVP_MD_free>> function(
+      there(::EVP_MD_fetch(nullptr, "SHA256", nullptr)));
   thread_local const std::unique_ptr<EVP_MD_CTX, Freed<::EVP_MD_CTX_free>> context(there(::EVP_MD_CTX_new()));
   if (::EVP_DigestInit_ex2(context.get(), function.get(), nullptr) != 1) throw std::bad_alloc();
   return *context;

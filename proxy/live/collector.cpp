@@ -45,8 +45,8 @@ Now Collector::take(const fleet::Snapshot& snapshot, const Surroundings& around,
   compare_with_peers(now.replicas);
   keys_.take(now, snapshot.keys.get(), passed);
   replicas_.end_second();
-  pools_.end_second();
-  shadows_.end_second();
+  pools_.end_second(passed);
+  shadows_.end_second(passed);
   return now;
 }
 

@@ -143,7 +143,8 @@ std::string replica_json(const ReplicaNow& one) {
 std::string comparison_json(const ComparisonNow& one) {
   JsonWriter json(1024);
   json.open('{').key("state").text(one.state).key("a").text(one.a).key("b").text(one.b);
-  json.key("pairs").count(one.pairs).key("warming").count(one.warming).key("answers").text(one.answers);
+  json.key("pairs").count(one.pairs).key("warming").count(one.warming).key("lost").count(one.lost);
+  json.key("answers").text(one.answers);
   write_time(json.key("made"), one.made);
   json.key("metrics").open('[');
   for (const auto& metric : one.metrics) {

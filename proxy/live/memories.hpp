@@ -28,6 +28,16 @@ void forget_unseen(Map& map) {
   for (auto& [name, row] : map) row.seen = false;
 }
 
+/// Ends the second of those of which no row was taken, and forgets them once nothing of theirs is of the last minute:
+/// what is gone for a moment, as after two reloads, comes back with its counts. Each memory has a member rest(), which
+/// ends its second and says whether something is of the last minute.
+template <class Map>
+void end_second_of_unseen(Map& map, std::size_t seconds) {
+  for (auto& [name, memory] : map)
+    if (!memory.seen) memory.seen = memory.rest(seconds);
+  forget_unseen(map);
+}
+
 /// Sets the moment at which something began and the same as wall time: once, since the two clocks differ from second to
 /// second.
 inline void note_begin(Moment& known, Wall& wall, Moment begin, const Now& now) {

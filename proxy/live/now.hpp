@@ -33,7 +33,7 @@ struct ComparedMetric {
 struct ComparisonNow {
   std::string shadow, a, b;
   std::string_view state, answers;
-  std::uint64_t pairs = 0, warming = 0;
+  std::uint64_t pairs = 0, warming = 0, lost = 0;
   Wall made{};
   std::vector<ComparedMetric> metrics{};
 };

@@ -72,6 +72,14 @@ void PoolFigures::take(Now& now, const fleet::Snapshot& snapshot, const fleet::P
   take_slo(row, memory, pool, snapshot, passed);
 }
 
+bool PoolFigures::OfPool::rest(std::size_t seconds) {
+  slo_counts.clear();  // The series may go, and others may have their addresses.
+  requests.end_second(seconds);
+  for (auto& outcome : outcomes) outcome.end_second(seconds);
+  for (auto* const one : {&good, &bad}) one->end_second(seconds);
+  return !requests.all.empty() || !good.empty() || !bad.empty();
+}
+
 void PoolFigures::take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool,
                            const fleet::Snapshot& snapshot, std::size_t passed) {
   const auto& slos = snapshot.settings.slos;

@@ -29,8 +29,8 @@ class PoolFigures {
             const balancer::PoolLoad& load, std::span<const ReplicaNow> replicas, bool draws, std::size_t seconds);
   /// Adds quantiles. Costs O(requests of the last minute).
   void complete(Now& now) const;
-  /// To be called when all rows have been taken.
-  void end_second() { forget_unseen(memories_); }
+  /// To be called when all rows have been taken, with the same `seconds`.
+  void end_second(std::size_t seconds) { end_second_of_unseen(memories_, seconds); }
 
  private:
   struct OfPool {
@@ -42,6 +42,8 @@ class PoolFigures {
     std::string slo;
     Latencies latencies;
     bool seen = false;
+
+    bool rest(std::size_t seconds);
   };
 
   static void take_slo(PoolNow& row, OfPool& memory, const fleet::PoolRuntime& pool, const fleet::Snapshot& snapshot,

@@ -35,6 +35,12 @@ void ShadowFigures::take(Now& now, const fleet::ShadowRuntime& shadow, std::size
   take_counts(row, memory, shadow, passed);
 }
 
+bool ShadowFigures::OfShadow::rest(std::size_t seconds) {
+  counted_by = nullptr;  // The series may go, and another may have its address.
+  for (auto& minute : mirrored) minute.end_second(seconds);
+  return std::ranges::any_of(mirrored, [](const Minute& minute) { return !minute.empty(); });
+}
+
 void ShadowFigures::take_counts(ShadowNow& row, OfShadow& memory, const fleet::ShadowRuntime& shadow,
                                 std::size_t passed) {
   const auto& replicas = shadow.pool->replicas;

@@ -19,8 +19,8 @@ class ShadowFigures {
  public:
   /// Adds the row of the second that ends now, after `seconds`. `now` has the rows of the shadow's replicas.
   void take(Now& now, const fleet::ShadowRuntime& shadow, std::size_t seconds);
-  /// To be called when all rows have been taken.
-  void end_second() { forget_unseen(memories_); }
+  /// To be called when all rows have been taken, with the same `seconds`.
+  void end_second(std::size_t seconds) { end_second_of_unseen(memories_, seconds); }
 
  private:
   struct OfShadow {
@@ -30,6 +30,8 @@ class ShadowFigures {
     Moment began{};
     Wall began_wall{};
     bool seen = false;
+
+    bool rest(std::size_t seconds);
   };
 
   static void take_counts(ShadowNow& row, OfShadow& memory, const fleet::ShadowRuntime& shadow, std::size_t seconds);

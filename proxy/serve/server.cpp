@@ -74,7 +74,8 @@ control::KeptRollouts kept_rollouts(const config::Settings& settings) {
 }
 
 /// Reads settings for a reload. One that brings rollouts, or moves their state, to a directory where it cannot be kept
-/// is refused: a restart would not find what a candidate has. (A start says so, and goes on: no candidate has anything.)
+/// is refused: a restart would not find what a candidate has. (A start says so, and goes on: no candidate has
+/// anything.)
 config::LoadResult load_again(const LoadSettings& load, const BlameSettings& blame, const config::Settings& before) {
   auto loaded = load();
   const auto* const settings = std::get_if<config::Settings>(&loaded);

@@ -1,6 +1,8 @@
 #include "proxy/top/screen.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 namespace weir::proxy::top {
 namespace {
@@ -48,6 +50,15 @@ std::size_t length_of(const std::vector<Cell>& cells) {
 }
 
 }  // namespace
+
+std::size_t printed_columns(const char* environment, std::size_t terminal) {
+  constexpr std::size_t usual = 100, most = 1000;
+  const std::string_view text(environment == nullptr ? "" : environment);
+  std::size_t wanted = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted);
+  if (error == std::errc() && end == text.data() + text.size() && wanted >= 1 && wanted <= most) return wanted;
+  return terminal > 0 ? terminal : usual;
+}
 
 std::size_t Line::put(std::size_t column, std::string_view text, Style style, std::size_t width) {
   if (column >= cells_.size()) return cells_.size();

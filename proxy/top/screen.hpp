@@ -29,6 +29,10 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
+/// Returns how many columns a screen that is printed once has: what COLUMNS in the environment says if that is a number
+/// from 1 to 1000, the terminal's if it has some, or else 100. `environment` is the variable's value, or nullptr.
+std::size_t printed_columns(const char* environment, std::size_t terminal);
+
 /// A line of cells. Only printable ASCII is kept: engines, clients and peers have a part in what is shown, and no
 /// byte of theirs may steer the terminal. Any other character becomes one "?".
 class Line {

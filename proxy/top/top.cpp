@@ -41,8 +41,6 @@ constexpr std::chrono::seconds every{1};
 /// An answer that takes longer is none; those of an idle weir take a millisecond.
 constexpr std::chrono::seconds patience{5};
 constexpr std::string_view live_path = "/api/live";
-/// Lines that are piped have so many columns.
-constexpr std::size_t piped_columns = 100;
 
 /// A dumb terminal has neither colours nor a place for the cursor.
 bool is_dumb() {
@@ -76,8 +74,8 @@ class Document {
 
 std::size_t columns_of_output() {
   winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : piped_columns;
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return printed_columns(std::getenv("COLUMNS"), known ? size.ws_col : 0);
 }
 
 /// A weir that has just begun has figures within a second.

@@ -24,7 +24,7 @@ for (const [value, text] of [[0, "0 ms"], [0.0002, "0.20 ms"], [0.071, "71 ms"],
 for (const [value, text] of [[0, "0s"], [7.9, "7s"], [252, "4m12s"], [11040, "3h04m"], [439200, "5d02h"], [-3, "0s"]]) same(`age(${value})`, format.age(value), text);
 for (const [value, text] of [[0, "0 %"], [1, "100 %"], [0.41, "41 %"], [0.021, "2.1 %"], [0.9871, "98.7 %"], [0.99995, "99.99 %"]])
   same(`percent(${value})`, format.percent(value), text === "99.99 %" ? (99.995).toFixed(2) + " %" : text);
-same("change", [format.change(-0.18), format.change(0.07), format.change(1148780)], ["-18.0 %", "+7.0 %", "above +999 %"]);
+same("change", [-0.18, 0.07, 1148780, -0.0004, -0, 0.0005].map(format.change), ["-18.0 %", "+7.0 %", "above +999 %", "0.0 %", "0.0 %", "+0.1 %"]);
 same("of_limit", [format.of_limit(3, 5, 64), format.of_limit(3, null, null), format.of_limit(null, null, 9)], ["3 / 5 / 64", "3", "- / 9"]);
 same("between", [format.between("2026-11-26T10:00:00.000Z", "2026-11-26T10:00:04.500Z"), format.between(null, "x")], [4.5, null]);
 

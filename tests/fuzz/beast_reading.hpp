@@ -1,5 +1,5 @@
-// Boost.Beast's reading of a message: method, target, fields, framing and body. Beast is another reader than weir's own,
-// and what the two read differently could be smuggled.
+// Boost.Beast's reading of a message: method, target, fields, framing and body. Beast is another reader than weir's
+// own, and what the two read differently could be smuggled.
 #pragma once
 
 #include <boost/beast/http/basic_parser.hpp>

@@ -11,9 +11,9 @@
 namespace weir::metrics::compare::comparison {
 
 /// Gives verdicts to a comparison whose sides are apart, if another configuration or replica (by what the sides are)
-/// had the same load beside a as long as a ran, and beside b as long as b did: ln(b/a) = ln(b/c) - ln(a/c). The times are
-/// independent, so the errors add as squares, and the degrees of freedom are Welch's. Of several controls the first by
-/// name that tells TTFT or TPOT counts. Takes the time of two comparisons for each control that is tried.
+/// had the same load beside a as long as a ran, and beside b as long as b did: ln(b/a) = ln(b/c) - ln(a/c). The times
+/// are independent, so the errors add as squares, and the degrees of freedom are Welch's. Of several controls the first
+/// by name that tells TTFT or TPOT counts. Takes the time of two comparisons for each control that is tried.
 void bridge(Comparison& comparison, std::span<const samples::Sample> samples, const samples::Names& names,
             const Options& options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "metrics/compare/comparison/bridge.hpp"
@@ -37,6 +38,7 @@ class Comparing {
     describe_sides();
     find_window();
     judge_answers();
+    result_.lost = lost();
     const double p99_s = slower_p99();
     keep_window();
     count();
@@ -150,6 +152,23 @@ class Comparing {
     }
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
     if (!paired() && !result_.apart) result_.one_sided_blocks = one_sided_blocks(pairing_, result_.window);
+  }
+
+  /// Returns how many samples of the sides' shadows are gone, and in no past from which the figures come.
+  std::uint64_t lost() const {
+    if (options_.lost.empty() || options_.from_us || options_.to_us || options_.length_us) return 0;
+    std::set<samples::Names::Name> shadows;
+    for (const pairs::Pair& pair : pairing_.pairs)
+      for (const auto* one : {pair.a, pair.b})
+        if (one->role == Role::shadow) shadows.insert(one->shadow);
+    const auto kept_of = [&](samples::Names::Name shadow) {
+      return std::ranges::any_of(options_.pasts, [shadow](const auto& past) { return past->is_of(shadow); });
+    };
+    // Beside a past that does not suit, figures are of the samples that are held.
+    if (!past_ && std::ranges::any_of(shadows, kept_of)) return 0;
+    std::uint64_t all = 0;
+    for (const auto& [shadow, samples] : options_.lost) all += shadows.contains(shadow) ? samples : 0;
+    return all;
   }
 
   void find_load(double p99_s) {

@@ -50,6 +50,8 @@ struct Options {
   /// Pairs whose samples are gone. The first of them that is of these sides and of this warm-up counts, if the window
   /// has neither a beginning nor an end.
   std::vector<std::shared_ptr<const Past>> pasts{};
+  /// Samples of each [[shadow]] that are gone and in no past.
+  std::map<samples::Names::Name, std::uint64_t> lost{};
   double min_block_s = 60;
   pairs::WarmUp warm_up{};
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
@@ -144,6 +146,8 @@ struct Comparison {
   std::uint64_t pairs = 0;                       ///< 0 in a split.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
+  /// Samples of the sides' shadows that are gone and in no past (Options::lost); 0 with a window that was asked for.
+  std::uint64_t lost = 0;
   statistics::Window window{};
   /// The end of the window of which samples are held, where older ones are known by what was kept of them (Past). The
   /// blocks of verdicts, explorations, distributions, divergence and what notes say of single requests are of these;

@@ -68,8 +68,8 @@ std::vector<std::string> told_figures(const Comparison& comparison) {
     const auto of = [&](std::uint64_t alone) {
       return 100 * static_cast<double>(alone + pairs.both()) / static_cast<double>(pairs.pairs());
     };
-    (finding == Finding::worse ? worse : others)
-        .push_back(std::string(fault_words[i]) + format(" from %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b())));
+    const auto shares = format(" from %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b()));
+    (finding == Finding::worse ? worse : others).push_back(std::string(fault_words[i]) + shares);
   }
   for (const auto& [metric, word] : figures) {
     const auto* const verdict = verdict_of(comparison, metric);

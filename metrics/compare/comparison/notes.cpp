@@ -73,8 +73,9 @@ struct Long {
   }
 };
 
-/// Returns "" if no request lasted longer than a block.
+/// Returns "" if no request lasted longer than a block, or there are no blocks.
 std::string long_sentence(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing) {
+  if (comparison.described().is_moment()) return {};
   const double block_s = comparison.described().block_s();
   Long a, b;
   for (const pairs::Pair& pair : pairing.pairs) {
@@ -125,6 +126,13 @@ std::string held_sentence(const Comparison& comparison) {
         " The week is full for which minutes are kept, so verdicts by a history stay as they are. Switch the shadow "
         "off and on to begin another.";
   return text;
+}
+
+std::string lost_sentence(const Comparison& comparison) {
+  return format("Lost to this comparison: %llu requests of its shadows. ",
+                static_cast<unsigned long long>(comparison.lost)) +
+         "They left in a burst before they could be added up, or ended long after the others of their time. The "
+         "request log has them: weir compare reads it.";
 }
 
 std::string turns_sentence(const Comparison& comparison) {
@@ -241,8 +249,8 @@ std::string shared_sentence(const Comparison& comparison, const pairs::Pairing& 
   const double load = after.mean_in_flight() / before.mean_in_flight();
   const double change = statistics::median(std::span(after.tpot)) / statistics::median(std::span(before.tpot));
   if (load > alike || load < 1 / alike || change < slower) return {};
-  return format("Shared hardware suspected: TPOT of the primary is %.1f %% longer since its shadow began, at %s, with as "
-                "many requests in flight (%.1f, before %.1f). ",
+  return format("Shared hardware suspected: TPOT of the primary is %.1f %% longer since its shadow began, at %s, with "
+                "as many requests in flight (%.1f, before %.1f). ",
                 100 * (change - 1), time_of_day(began).c_str(), after.mean_in_flight(), before.mean_in_flight()) +
          "A shadow on the primary's GPU, host or network slows both, and the comparison tells nothing of a candidate "
          "that has its own.";
@@ -261,6 +269,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
         "Nothing was mirrored, so that no pair has both answers. The shadow was spared " +
             sides::counts_text(comparison.dropped) + ". " + sides::help_against(comparison.dropped));
   if (comparison.held) add("held", held_sentence(comparison));
+  if (comparison.lost > 0) add("lost", lost_sentence(comparison));
   if (comparison.one_sided_blocks > 0) add("take_turns", turns_sentence(comparison));
   if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))

@@ -62,7 +62,7 @@ std::string movers(const Verdict& verdict, const statistics::Window& window) {
   return "blocks " + name(order[0]) + " and " + name(order[1]) + " moved it most";
 }
 
-std::string points_text(double share) { return format("%+.2f", 100 * share); }
+std::string points_text(double share) { return with_sign(100 * share, 2); }
 
 /// "TPOT of fp8 is 8.1 % above that of fp16", or "fp8 missed the objective in 4.30 % of requests, fp16 in 2.40 %: 79.2
 /// % more".
@@ -105,7 +105,7 @@ std::string extent(const Verdict& verdict, const Comparison& comparison) {
     basis = format("ten blocks of %.0f s, look %u of %zu", comparison.look->at_s / statistics::block_count,
                    comparison.look->number, look_seconds.size());
   }
-  if (!verdict.interval) return verdict.estimate ? " (" + basis + ")" : "";
+  if (!verdict.interval) return verdict.estimate && !comparison.described().is_moment() ? " (" + basis + ")" : "";
   std::string points;
   if (verdict.worse_points && verdict.difference) {
     const auto interval = statistics::interval_of(*verdict.difference, verdict.looks);
@@ -195,7 +195,7 @@ std::string stretch(const statistics::Window& window) {
   return "from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us);
 }
 
-std::string percent(double share) { return format("%+.1f %%", 100 * share); }
+std::string percent(double share) { return with_sign(100 * share, 1) + " %"; }
 
 std::string time_of_day(std::int64_t us) {
   constexpr std::int64_t day = 86400;

@@ -27,8 +27,10 @@ const plots = (() => {
     return String(Number(value.toPrecision(3)));
   }
 
+  /** Writes a relative change with its sign, and without one where all its digits are 0. */
   function percent(share, digits = 1) {
-    return (share >= 0 ? "+" : "-") + Math.abs(100 * share).toFixed(digits) + " %";
+    const size = Math.abs(100 * share).toFixed(digits);
+    return (Number(size) === 0 ? "" : share > 0 ? "+" : "-") + size + " %";
   }
 
   /** Returns about `count` round numbers from low to high. */

@@ -20,7 +20,7 @@ std::string share(const std::optional<double>& value) { return value ? format("%
 
 std::string change(const std::optional<double>& value) {
   if (!value) return unknown_cell;
-  return std::abs(*value) < 1 ? comparison::percent(*value) : format("%+.0f %%", 100 * *value);
+  return std::abs(*value) < 1 ? comparison::percent(*value) : with_sign(100 * *value, 0) + " %";
 }
 
 std::string change(const std::optional<statistics::Interval>& interval) {

@@ -291,6 +291,7 @@ void write(JsonWriter& json, const Report& report) {
   write(json, "slo_pairs", comparison.slo);
   write(json, comparison.divergence);
   json.key("sampled").count(comparison.sampled).key("warming").count(comparison.warming);
+  json.key("lost").count(comparison.lost);
   write_counts(json, "unfinished", comparison.unfinished);
   json.key("strata").open('{');
   write(json, "prompt_size", report.by_prompt_size, report.sides);

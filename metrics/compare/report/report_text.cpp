@@ -69,12 +69,14 @@ std::string state_sentence(const comparison::Comparison& comparison) {
       text = "Too few: " + what;
       break;
   }
-  if (window.to_us > window.from_us) {
-    text += " from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us) +
+  if (!window.is_moment()) {
+    text += ' ' + comparison::stretch(window) +
             (comparison.held ? ""
                              : format(", in %zu blocks of %s", statistics::block_count,
                                       short_number(window.block_s()).c_str()) +
                                    " s");
+  } else if (window.to_us > window.from_us) {
+    text += " at " + samples::format_rfc3339(window.from_us);  // The window of one pair is a microsecond long.
   }
   text += '.' + basis_sentence(comparison);
   if (!comparison.needs_s) return text;

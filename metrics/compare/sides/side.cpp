@@ -35,7 +35,8 @@ void add_outcomes(Side& side, Samples samples, const SideOptions& options) {
   }
   std::uint64_t failed = 0;
   for (const auto outcome : errors) failed += side.outcomes[static_cast<std::size_t>(outcome)];
-  side.rpm = ratio(static_cast<double>(side.requests) * 60, options.window.seconds());
+  if (!options.window.is_moment())
+    side.rpm = ratio(static_cast<double>(side.requests) * 60, options.window.seconds());
   side.error_share = ratio(failed, side.requests);
   side.slo_attainment = ratio(side.slo_good, side.slo_good + side.slo_bad);
 }

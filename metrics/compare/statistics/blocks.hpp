@@ -24,6 +24,8 @@ struct Window {
   std::size_t block_of(std::int64_t at_us) const;
   std::int64_t begin_of(std::size_t block) const;
   double seconds() const { return to_us > from_us ? static_cast<double>(to_us - from_us) * 1e-6 : 0.0; }
+  /// True of a window such as that of a single pair, which has neither blocks nor rates.
+  bool is_moment() const { return seconds() < 1; }
   double block_s() const { return seconds() / static_cast<double>(block_count); }
 };
 

@@ -1,5 +1,5 @@
-// Whether a minority of the requests is slower on one side, where the median is not. Of two equal sides either one is as
-// likely to be the slower of a pair, so ln(b/a) is symmetric around its median, however both drift, and however long
+// Whether a minority of the requests is slower on one side, where the median is not. Of two equal sides either one is
+// as likely to be the slower of a pair, so ln(b/a) is symmetric around its median, however both drift, and however long
 // its tails are. A minority that is slower on one side alone makes it lopsided.
 #pragma once
 
@@ -15,8 +15,8 @@ constexpr double minority_factor(Metric metric) { return metric == Metric::tpot_
 /// Returns in `blocks` what the minority adds to the mean of ln(b/a): the mean, over all pairs of the block, of how far
 /// ln(b/a), less its median, is beyond the logarithm of the factor, up or down; no ratio counts as more than 10. `log`
 /// is their mean and `estimate` has its error, which is no less than a pair more with a ratio of 10 on either side
-/// would move the mean by. `a` and `b` are the shares of pairs in the window in which the side is the slower one by more
-/// than the factor. The values are paired and positive, the factor is above 1.
+/// would move the mean by. `a` and `b` are the shares of pairs in the window in which the side is the slower one by
+/// more than the factor. The values are paired and positive, the factor is above 1.
 Ratio minority(const SideValues& values, const Window& window, double factor);
 
 }  // namespace weir::metrics::compare::statistics

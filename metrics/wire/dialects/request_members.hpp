@@ -1,8 +1,8 @@
 // A dialect says here what the members of its requests mean. Each member leads from one place to the next.
 //
 // The names are the engines' own: vLLM, TGI, SGLang, llama.cpp, Aphrodite, Ollama, and the OpenAI and Anthropic APIs
-// that most of them serve. A member that no dialect names counts where prompts' beginnings are compared, and nowhere else:
-// a template may render it. If an engine adds a name, it costs a line here.
+// that most of them serve. A member that no dialect names counts where prompts' beginnings are compared, and nowhere
+// else: a template may render it. If an engine adds a name, it costs a line here.
 #pragma once
 
 #include <cstddef>

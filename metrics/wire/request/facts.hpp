@@ -50,7 +50,7 @@ struct RequestFacts {
   /// 0 if there is none: without a key, where `user_messages` is 0, or where token ids are part of the prompt.
   std::uint64_t conversation = 0;
   TextFeatures text;
-  std::uint32_t n = 1;        ///< The number of choices, times the number of prompts in a list; it multiplies the output.
+  std::uint32_t n = 1;        ///< The number of choices, times that of prompts in a list; it multiplies the output.
   std::uint32_t prompts = 1;  ///< The number of prompts in the list; 1 if there is no list.
   std::uint32_t images = 0;   ///< Counts parts that are no text: images, audio, files. Their data counts nowhere else.
   /// Counts the messages whose role is `user`: the turn of the conversation. It is 1 for a plain prompt, and 0 where it

@@ -19,8 +19,8 @@ namespace weir::metrics::wire {
 class RequestInspector {
  public:
   /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says. With `conversation_key`
-  /// the facts tell the conversation; with `prefix_key` take_prefix() gives the anchors of the prompt, which takes 0.4 ns a
-  /// byte more (`prefix_keys` of bench_micro). The keys must outlive the inspector.
+  /// the facts tell the conversation; with `prefix_key` take_prefix() gives the anchors of the prompt, which takes 0.4
+  /// ns a byte more (`prefix_keys` of bench_micro). The keys must outlive the inspector.
   RequestInspector(Api api, std::string_view method, std::string_view path,
                    const ConversationKey* conversation_key = nullptr,
                    const UniversalKey* prefix_key = nullptr);

@@ -7,8 +7,8 @@
 
 namespace weir::metrics::wire {
 
-/// The anchors of a prompt. Equal beginnings of two prompts have equal anchors, and only these. Two beginnings of n bytes
-/// are mistaken for one with a chance of (n + 60) in 2^64.
+/// The anchors of a prompt. Equal beginnings of two prompts have equal anchors, and only these. Two beginnings of n
+/// bytes are mistaken for one with a chance of (n + 60) in 2^64.
 struct PromptPrefix {
   struct Anchor {
     std::uint64_t key = 0;  ///< Of all that the engine renders up to `position`, under the prompt's seed.

@@ -76,6 +76,7 @@ class Comparison {
     const silent = known(data.silent_s) ? `; no token for ${age(data.silent_s)}` : "";
     put(this.facts, `${short(data.in_flight)} / ${short(data.max_in_flight)} in flight${silent}; ${short(data.sent_60s)} sent in 60 s` +
       (dropped ? `, dropped: ${dropped}` : "") + `; ${short(data.pairs)} pairs` + (found ? `, ${short(found.warming)} of them while cold; answers: ${words(found.answers)}` : "") +
+      (found?.lost ? `; ${short(found.lost)} lost to the comparison` : "") +
       (data.began ? "; began " + clock(data.began) : ""));
     const metrics = (found?.metrics ?? []).filter((one) => known(one.estimate));
     put_hidden(this.table, !metrics.length);

@@ -54,11 +54,12 @@ export function percent(share) {
   return (value < 9.95 || value > 95 ? value.toFixed(value > 99.9 ? 2 : 1) : value.toFixed(0)) + " %";
 }
 
-/** Writes a relative change with its sign: +7.0 %, -18.0 %. */
+/** Writes a relative change with its sign, and without one where all its digits are 0: +7.0 %, -18.0 %, 0.0 %. */
 export function change(share) {
   if (!known(share)) return unknown;
   if (share >= 9.995) return "above +999 %";
-  return (share < 0 ? "-" : "+") + Math.abs(100 * share).toFixed(1) + " %";
+  const size = Math.abs(100 * share).toFixed(1);
+  return (Number(size) === 0 ? "" : share > 0 ? "+" : "-") + size + " %";
 }
 
 /** Writes how many times as large a figure is. */

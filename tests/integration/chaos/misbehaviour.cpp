@@ -122,8 +122,8 @@ void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
   }
 }
 
-/// Machines report what they found in their caches well, or leave out a count of 0, or report nothing. Some reports make
-/// no sense.
+/// Machines report what they found in their caches well, or leave out a count of 0, or report nothing. Some reports
+/// make no sense.
 std::optional<std::size_t> cached_of(std::size_t prompt, const std::string& machine, Dice& dice) {
   if (dice.chance(0.02)) return prompt + dice.between(1, 1'000'000);
   const std::size_t found = dice.chance(0.3) ? 0 : dice.below(prompt) / 16 * 16;

@@ -1,7 +1,7 @@
 // How a machine of a chaos run treats a request: well, mostly, or in any of the ways in which replicas fail.
 //
-// The treatment follows from the seed, the request's name and the machine's. So does what the answer says, and no two answers say
-// the same: a client can tell from what it got whether it is whole and from one machine.
+// The treatment follows from the seed, the request's name and the machine's. So does what the answer says, and no two
+// answers say the same: a client can tell from what it got whether it is whole and from one machine.
 #pragma once
 
 #include <atomic>

@@ -5,8 +5,8 @@
 
 namespace weir::model {
 
-/// Checks the invariants that hold after each step: I1 to I4, I7 to I10. (I11 to I14 are looked at within a step: what a
-/// stopped process has shown nothing of ends elsewhere; who comes back when told is served; a siege keeps nobody else
+/// Checks the invariants that hold after each step: I1 to I4, I7 to I10. (I11 to I14 are looked at within a step: what
+/// a stopped process has shown nothing of ends elsewhere; who comes back when told is served; a siege keeps nobody else
 /// out; a dead machine is believed to hold nothing.)
 void check_after_step(Stage& stage);
 /// Checks the invariants that hold at rest: all of them, and I5, I6.

@@ -112,8 +112,8 @@ void Machine::look_for_secrets(const ReceivedRequest& request) {
     truth_.add_violation("I3: machine " + label_ + " was shown '" + shown + "', which is not its own key");
 }
 
-/// All prompts begin alike, so a machine finds that beginning from its second prompt on. Some machines leave out a count
-/// of 0, and some report nothing.
+/// All prompts begin alike, so a machine finds that beginning from its second prompt on. Some machines leave out a
+/// count of 0, and some report nothing.
 std::optional<std::size_t> Machine::found() {
   const bool some = warm_.exchange(true);
   if (label_.back() % 3 == 2 || (label_.back() % 3 == 1 && !some)) return std::nullopt;

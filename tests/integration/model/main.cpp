@@ -8,8 +8,8 @@
 //   --seconds  60 if none are given: no sequence begins later.
 //   --replay   plays one script, and says after each step what it was.
 //   --help     lists the verbs of a script.
-// The program exits 1 if an invariant was broken. At its end it says of each verb how often it was played, and how often
-// it had something to do.
+// The program exits 1 if an invariant was broken. At its end it says of each verb how often it was played, and how
+// often it had something to do.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// An operation is a step of a sequence: a verb and two small numbers. Every number means something in every state, because it is
-// taken modulo what is there; so any part of a sequence is a sequence, too, and a failure can be made shorter by
-// leaving out.
+// An operation is a step of a sequence: a verb and two small numbers. Every number means something in every state,
+// because it is taken modulo what is there; so any part of a sequence is a sequence, too, and a failure can be made
+// shorter by leaving out.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas; and
-// what these find in their KV caches.
+// `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas;
+// and what these find in their KV caches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

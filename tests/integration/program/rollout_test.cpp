@@ -168,7 +168,7 @@ TEST_F(Rollout, AReloadAndARestartKeepShareStepAndSides) {
   }
   {
     WeirUnderTest weir(all);
-    weir.wait_until_said("rollout 'fp8' is as an earlier weir left it: paused, 50% 10m: it was paused");
+    weir.wait_until_said("rollout 'fp8' stands where it stood when weir last ended: paused at step \"50% 10m\": it was paused");
     EXPECT_EQ(replicas_by_conversation(weir, 40), sides) << "a restart moves nobody";
     expect_done({"rollout", "start"});
     EXPECT_EQ(state_now(), "live");

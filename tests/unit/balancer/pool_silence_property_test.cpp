@@ -1,9 +1,9 @@
 // Engines that live through random histories beside one that is stopped: nobody but the stopped one is ever out, and it
 // is out as soon as its witnesses have spoken.
 //
-// An engine prefills one prompt at a time and decodes nothing meanwhile, or works on one request at a time; it may compile
-// for 40 s before one of its requests, its tool parser may buffer what it generates, and a client may leave its stream
-// unread. Its door answers as long as its process lives. So does that of an engine that is deadlocked.
+// An engine prefills one prompt at a time and decodes nothing meanwhile, or works on one request at a time; it may
+// compile for 40 s before one of its requests, its tool parser may buffer what it generates, and a client may leave its
+// stream unread. Its door answers as long as its process lives. So does that of an engine that is deadlocked.
 #include <algorithm>
 #include <random>
 #include <span>

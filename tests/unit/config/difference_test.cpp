@@ -216,6 +216,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"twin = 'gpu0'\nmax_pairs = 9", "shadow fp8: max_pairs none -> 9", "twin = 'gpu0'"},
     Line{"twin = 'gpu0'\nexclude_keys = '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'", "shadow fp8: exclude_keys [] -> [01234567...]", "twin = 'gpu0'"},
     Line{"twin = 'gpu0'\nset = { model = 'm\"8', seed = 3, temperature = 0.5, logprobs = false }", "shadow fp8: set [] -> [logprobs = false, model = \"m\\\"8\", seed = 3, temperature = 0.5]", "twin = 'gpu0'"},
+    Line{"twin = 'gpu0'\nset = { a = 0.7, b = 1.0, c = 0x10, d = -1e300, e = 1e-7, f = 0.1 }", "shadow fp8: set [] -> [a = 0.7, b = 1.0, c = 16, d = -1e+300, e = 1e-07, f = 0.1]", "twin = 'gpu0'"},
     Line{"twin = 'gpu0'\nforward_auth = true", "shadow fp8: forward_auth false -> true", "twin = 'gpu0'"}));
 
 #define KEY_SAID(change, text) \

@@ -395,8 +395,10 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
   EXPECT_THAT(
       shadow(named + "twin = 'gpu0'\nexclude_keys = 'sk-1'\n" + to),
       ElementsAre(HasSubstr("[[shadow]] exclude_keys: must be the SHA-256 of a client's key in 64 hex digits")));
-  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = { stop = ['a'] }\n" + to),
-              ElementsAre(HasSubstr("must hold text, numbers, true or false")));
+  for (const std::string value : {"inf", "-inf", "nan", "2026-11-27", "[1]"}) {
+    EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = { stop = " + value + " }\n" + to),
+                ElementsAre(HasSubstr("must hold text, numbers, true or false")));
+  }
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = 'model'\n" + to),
               ElementsAre(HasSubstr("[[shadow]] set = \"model\": must be a table")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\non_client_abort = 'stop'\n" + to),

@@ -88,7 +88,8 @@ TEST(UniversalHash, DependsOnEachByteOnTheLengthAndOnTheKey) {
   EXPECT_NE(universal_hash(UniversalKey({1, 2}), "a"), universal_hash(UniversalKey({0, 2}), "a"));
 }
 
-/// Words that differ by the prime, and words and groups that changed places: equal for a polynomial that is made carelessly.
+/// Words that differ by the prime, and words and groups that changed places: equal for a polynomial that is made
+/// carelessly.
 TEST(UniversalHash, TellsTextsApartThatAreAlikeToArithmetic) {
   Random random(2);
   for (int i = 0; i < 200; ++i) {

@@ -167,6 +167,29 @@ TEST(ServedLog, SaysWhyALogCannotBeUsed) {
   EXPECT_EQ(refusal_of(few + line_at(199, "")), "");
 }
 
+TEST(ServedLog, SkipsCountsAndTellsDamagedLines) {
+  std::string good, damaged;
+  for (int i = 0; i < 300; ++i) {
+    good += line_at(i, "");
+    damaged += line_at(i, "");
+    if (i == 100) damaged += "nonsense\n" + line_at(i, "").substr(0, 40) + "\n";
+    if (i == 200) damaged += "{}\n";
+  }
+  std::istringstream of_good(good), of_damaged(damaged + line_at(300, "").substr(0, 40));
+  const ServedLog whole = read_served_log(of_good, {}), read = read_served_log(of_damaged, {});
+  EXPECT_EQ(read.requests.size(), whole.requests.size());
+  EXPECT_EQ(read.trace, whole.trace);
+  EXPECT_EQ(whole.damaged, 0u);
+  EXPECT_EQ(whole.damaged_lines(), "");
+  EXPECT_EQ(read.damaged, 3u);
+  EXPECT_EQ(read.damaged_lines(), "3 lines cannot be read and are skipped, the first is line 102");
+  EXPECT_EQ(read.left_out, 0u);
+
+  std::istringstream of_lengths(good + line_at(301, R"(,"prompt_tokens":1e300)"));
+  EXPECT_EQ(read_served_log(of_lengths, {}).left_out, 1u) << "no request has so long a prompt";
+  EXPECT_THAT(refusal_of(line_at(1, "") + "nonsense\n"), testing::HasSubstr("1 line cannot be read and is skipped"));
+}
+
 TEST(ServedLog, TakesNoTimesThatNoRequestHas) {
   std::string text;
   for (int i = 0; i < 220; ++i) text += line_at(i, "");
@@ -273,8 +296,8 @@ TEST(HitTokens, AreThoseOfTheSimulatedEngines) {
   for (const std::uint64_t tokens : {16U, 256U}) EXPECT_EQ(settings_of({}, {}, true, tokens).hit_tokens, tokens);
 }
 
-/// Conversations with one of eight system prompts, before four replicas with prefix caches, whose blocks have 128 tokens
-/// for every second seed.
+/// Conversations with one of eight system prompts, before four replicas with prefix caches, whose blocks have 128
+/// tokens for every second seed.
 class LogOfConversations : public testing::TestWithParam<std::uint64_t> {
  protected:
   LogOfConversations() : workload_(plan::make_workload(plan::Kind::conversations, GetParam(), "")) {

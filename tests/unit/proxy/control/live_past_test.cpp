@@ -73,6 +73,8 @@ TEST_F(LivePast, ApiGateAndGaugesSayWhatAllRequestsAtOnceWouldSay) {
     EXPECT_EQ(some.at("window").at("to"), all.at("window").at("to"));
     EXPECT_TRUE(some.at("held").is_object());
     EXPECT_TRUE(all.at("held").is_null());
+    EXPECT_EQ(some.at("lost"), 0);
+    EXPECT_THAT(notes(some), Not(Contains("lost")));
     EXPECT_EQ(some.at("pairs"), all.at("pairs"));
     EXPECT_EQ(some.at("look"), all.at("look"));
     EXPECT_EQ(some.at("faults"), all.at("faults"));
@@ -168,6 +170,17 @@ TEST_F(LivePast, OutlastsABurst) {
   const auto after = judged(history);
   EXPECT_GE(after.comparison.pairs, before.comparison.pairs + 900 - 500) << "less those that the burst pushed out";
   EXPECT_EQ(after.gate.word, metrics::compare::comparison::Gate::worse) << "what was shown stays shown";
+  EXPECT_GT(after.comparison.lost, 1000u);
+  EXPECT_EQ(after.comparison.pairs + after.comparison.warming + after.comparison.lost, 3000u - 60 + 2400)
+      << "each request of the shadow is in the verdicts, came while it was cold, or is told to be lost";
+  const auto said = report_of(history);
+  EXPECT_EQ(said.at("lost").to_number<std::uint64_t>(), after.comparison.lost);
+  EXPECT_THAT(notes(said), Contains("lost"));
+  EXPECT_EQ(report_of(history, "window=5m").at("lost"), 0) << "the requests that were asked for are held";
+  look();
+  EXPECT_EQ(live.latest(*snapshot).at(0).lost, after.comparison.lost);
+  history.begin_anew("candidate", std::int64_t{1'000'000} * now);
+  EXPECT_TRUE(history.lost().empty());
 }
 
 /// Its findings are still asked for.

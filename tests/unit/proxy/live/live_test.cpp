@@ -307,6 +307,31 @@ TEST_F(LiveTest, AReplicaThatReturnsBringsNoRequestsOfThePast) {
   EXPECT_EQ(document().at("pools").at("chat").at("slo").at("good_60s").to_number<int>(), 1);
 }
 
+TEST_F(LiveTest, APoolThatReturnsHasTheCountsOfItsLastMinute) {
+  const auto here = settings_of({"gpu0", "gpu1"});
+  auto elsewhere = here;
+  elsewhere.pools[0].name = "other";
+  const auto counts = [this] {
+    const auto all = document();
+    const auto& pool = all.at("pools").at("chat");
+    const auto* const ok = pool.at("outcomes_60s").as_object().if_contains("ok");
+    return std::array{ok != nullptr ? ok->to_number<int>() : 0, pool.at("slo").at("good_60s").to_number<int>()};
+  };
+  second();
+  for (const int away : {1, 20, 57}) {
+    for (int i = 0; i < 5; ++i) finish(metrics::Outcome::ok, milliseconds(100));
+    second();
+    EXPECT_EQ(counts(), (std::array{5, 5}));
+    fleet.adopt(elsewhere);
+    second(away);
+    fleet.adopt(here);
+    second();
+    EXPECT_EQ(counts(), (std::array{5, 5})) << "as the window has it, after " << away << " s";
+    second(60);
+    EXPECT_EQ(counts(), (std::array{0, 0}));
+  }
+}
+
 TEST_F(LiveTest, AShadowsCopiesCountOnceThoughItsReplicasChangePlaces) {
   const auto with_shadow = [](bool turned) {
     auto settings = settings_of({"gpu0"});

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <random>
+#include <tuple>
 
 namespace weir::proxy::top {
 namespace {
@@ -76,6 +77,15 @@ Screen random_screen(std::mt19937& random, std::size_t lines, std::size_t column
     screen[random() % lines].put(random() % columns, text, style);
   }
   return screen;
+}
+
+TEST(TopScreen, IsAsWideAsTheEnvironmentTheTerminalOrElseAHundred) {
+  const std::tuple<const char*, std::size_t, std::size_t> table[] = {
+      {nullptr, 0, 100}, {nullptr, 63, 63}, {"20", 0, 20},     {"20", 63, 20},  {"1", 63, 1},     {"1000", 63, 1000},
+      {"1001", 63, 63},  {"0", 63, 63},     {"-5", 63, 63},    {"", 63, 63},    {"80x24", 0, 100}, {" 80", 63, 63},
+      {"99999999999999999999", 0, 100}};
+  for (const auto& [environment, terminal, columns] : table)
+    EXPECT_EQ(printed_columns(environment, terminal), columns) << (environment ? environment : "(none)");
 }
 
 TEST(TopScreen, DifferenceMakesOneScreenOfAnother) {

@@ -84,7 +84,7 @@ TEST(Conclusion, PromotesOnlyWhatPassesTheGate) {
   add(good, Metric::tpot, Finding::better, 1.5, 1.2);
   add(good, Metric::ttft, Finding::equivalent, 0.1, 0.1);
   EXPECT_EQ(line(good),
-            "fp8 is faster: TPOT from 1.50 to 1.20 s (-20.0 %), TTFT from 100 to 100 ms (+0.0 %); answers are the same. May be "
+            "fp8 is faster: TPOT from 1.50 to 1.20 s (-20.0 %), TTFT from 100 to 100 ms (0.0 %); answers are the same. May be "
             "promoted.");
   good.sameness.word = pairs::Alike::differs;
   EXPECT_THAT(line(good), HasSubstr("answers differ. Look at the answers before you promote."));

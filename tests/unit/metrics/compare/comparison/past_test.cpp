@@ -298,7 +298,8 @@ TEST(Past, WithItTheLastSamplesGiveTheVerdictsOfAllWhateverTheirNumber) {
   EXPECT_LT(without_equals, looks / 2);
 }
 
-/// Where the loads differ, nobody knows how many requests were to be mirrored, and the past does not know whether they do.
+/// Where the loads differ, nobody knows how many requests were to be mirrored, and the past does not know whether they
+/// do.
 TEST(Past, CountsNothingAsNotMirroredWhereTheLoadDiffers) {
   TwinSamples samples = samples_of({.minutes = 100, .not_mirrored = 0.1}, 3);
   Options options = sides_of(samples, false);

@@ -314,6 +314,14 @@ TEST_F(ReportOfATwin, WithoutRequestsSaysThatThereIsNothing) {
   EXPECT_THAT(as_text(report(), Style::plain), HasSubstr("Too few: "));
 }
 
+TEST_F(ReportOfATwin, OfOnePairHasAMomentAndNoBlocks) {
+  add_pairs([](samples::Sample&, int) {});
+  samples.resize(2);
+  options.comparison.warm_up.seconds = 0;
+  const auto text = as_text(report(), Style::plain);
+  EXPECT_THAT(text, AllOf(HasSubstr("Too few: 1 pairs at "), Not(HasSubstr("blocks of"))));
+}
+
 TEST_F(ReportOfATwin, InBriefHasTheConclusionVerdictsAndNotes) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   options.comparison.to_us = samples.back().received_us + 1;

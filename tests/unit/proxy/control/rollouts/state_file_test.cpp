@@ -6,9 +6,12 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 
+#include "proxy/control/commands.hpp"
 #include "tests/unit/proxy/control/rollouts/rollouts_of_a_fleet.hpp"
+#include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -54,6 +57,32 @@ TEST_F(RolloutsOfAFleet, AFailureThatIsKnownInTheNextStepDoesNoHarmToTheFile) {
   ASSERT_TRUE(kept.contains("fp8"));
   EXPECT_EQ(kept.at("fp8").standing.share, 0.5);
   EXPECT_EQ(kept.at("fp8").standing.failures, (balancer::rollout::Counts{3, 3, 3, 3}));
+}
+
+TEST_F(RolloutsOfAFleet, WhereItStoodIsToldInPlainWords) {
+  using balancer::rollout::State;
+  const std::tuple<State, double, std::string, std::string> table[] = {
+      {State::idle, 0, "", "rollout 'fp8' has not been started: its candidate gets no requests"},
+      {State::live, 0.05, "it was started",
+       "rollout 'fp8' stands where it stood when weir last ended: live at step \"5% 1m\": it was started"},
+      {State::paused, 0.05, "", "rollout 'fp8' stands where it stood when weir last ended: paused at step \"5% 1m\""},
+      {State::aborted, 0, "it was aborted",
+       "rollout 'fp8' stands where it stood when weir last ended: aborted: it was aborted"}};
+  for (const auto& [where, share, why, told] : table) {
+    KeptRollout kept{"chat", "new", {}};
+    kept.standing.state = where;
+    kept.standing.share = share;
+    kept.standing.why = why;
+    ASSERT_EQ(write_rollouts(path, {{}, {{"fp8", kept}}}), std::nullopt);
+    Said said;
+    begin();
+    EXPECT_THAT(said.take(), HasSubstr(told + "\n"));
+    const auto status = rollout_text(rollouts->list().body, "");
+    if (where == State::idle)
+      EXPECT_THAT(status, HasSubstr("\n  it has not been started: weir rollout start fp8 does so\n"));
+    else
+      EXPECT_THAT(status, testing::Not(HasSubstr("has not been started")));
+  }
 }
 
 TEST_F(RolloutsOfAFleet, OfAnotherPoolOrCandidateIsAnotherThanThatOfTheFile) {

@@ -219,6 +219,15 @@ TEST_F(FleetTest, AShadowBeginsAnewWhereWhatIsComparedIsAnother) {
   EXPECT_EQ(goes_on_and_is_on([](Settings&) {}), goes_on);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].max_in_flight = 7; }), goes_on);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[0].weight = 2; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].cost_per_hour = 2.5; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].weight = 2; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].kv_tokens = 1000; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].max_in_flight = 4; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].api_key = "sk-new"; }), goes_on);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].name = "d"; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].config = "v2"; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].gpu = "H200"; }), is_new);
+  EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas.push_back(replica("d", 4)); }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.pools[0].replicas[1].url.port = 9; }), goes_on);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].replicas[0].url.port = 9; }), is_new);
   EXPECT_EQ(goes_on_and_is_on([](Settings& next) { next.shadows[0].set = {{"model", "\"v2\""}}; }), is_new);

@@ -154,7 +154,7 @@ TEST(Comparison, SaysInOneSentenceWhy) {
   EXPECT_EQ(why.back(), '.');
   TwinSamples same = twins_of(1);
   EXPECT_THAT(verdict_of(compare(same, options_of(same)), statistics::Metric::output_tokens).why,
-              HasSubstr("Output length of fp8 is that of fp16 (95 % interval +0.0 % to +0.0 %, ten blocks of 180 s), "
+              HasSubstr("Output length of fp8 is that of fp16 (95 % interval 0.0 % to 0.0 %, ten blocks of 180 s), "
                         "inside the margin of 2.0 %; all blocks say the same."));
 }
 
@@ -175,7 +175,7 @@ TEST(Comparison, FewMissesAreNotWorseByPoints) {
   EXPECT_EQ(points.finding, statistics::Finding::not_worse);
   EXPECT_EQ(points.worse_points, 0.002);
   EXPECT_THAT(points.why, testing::AllOf(HasSubstr("fp8 missed the objective in 0.07 % of requests, fp16 in 0.07 %: "
-                                                   "as often, +0.00 points (95 % interval "),
+                                                   "as often, 0.00 points (95 % interval "),
                                          HasSubstr(" points, ten blocks of 720 s), not worse by 0.20 points or more")));
   options.margins.miss_points = 1e-9;
   const Verdict ratio = verdict_of(compare(samples, options), statistics::Metric::slo);

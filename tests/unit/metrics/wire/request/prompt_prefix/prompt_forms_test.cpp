@@ -47,8 +47,8 @@ TEST(PromptPrefix, CountsTokenIds) {
     return list;
   };
   for (const auto& [api, member] : {std::pair{completions, "prompt"}, std::pair{sglang, "input_ids"}}) {
-    const auto of = [api = api, name = std::string(member)](const std::string& list) {
-      return prefix_of(api, {R"({")" + name + "\":" + list + "}"});
+    const auto of = [kind = api, name = std::string(member)](const std::string& list) {
+      return prefix_of(kind, {R"({")" + name + "\":" + list + "}"});
     };
     const auto prefix = of(ids(1000));
     ASSERT_NE(prefix, nullptr);
