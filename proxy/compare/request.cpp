@@ -113,7 +113,8 @@ class Reading {
       return refuse(problem("--html", "-", "must be a file, such as report.html; the report itself is printed"));
     const auto is_page = [&](const std::string& file) {
       std::error_code unknown;
-      return std::filesystem::equivalent(options_.html, file, unknown);
+      if (file == "-" && !std::filesystem::is_regular_file(options_.html, unknown)) return false;
+      return std::filesystem::equivalent(options_.html, file == "-" ? "/dev/stdin" : file, unknown);
     };
     if (std::ranges::any_of(options_.logs, is_page) || is_page(options_.floor))
       return refuse(problem("--html", options_.html, "is a log, and would be lost; name another file"));

@@ -222,10 +222,12 @@ void Rollouts::tick(const std::string& name, Running& one, const fleet::Snapshot
     one.machine().tick(tick);
     propose(
         one,
-        [gate = tick.gate](ro::Machine& machine, Moment then) -> ro::Answer {
+        [gate = tick.gate, but_for_answers = tick.passes_but_for_answers](ro::Machine& machine,
+                                                                          Moment then) -> ro::Answer {
           ro::Tick nothing_new;
           nothing_new.now = then;
           nothing_new.gate = gate;
+          nothing_new.passes_but_for_answers = but_for_answers;
           auto move = machine.tick(nothing_new);
           return move ? ro::Answer(*std::move(move)) : ro::Answer(std::string());
         },
