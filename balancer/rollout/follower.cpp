@@ -105,7 +105,8 @@ void Follower::gate_said(std::uint64_t question, const metrics::compare::compari
   gate_answers_ = gate.answers;
   gate_passes_but_for_answers_ = gate.but_for_answers == metrics::compare::comparison::Gate::pass;
   auto reasons = gate_ == Word::worse ? gate.worse : gate.unknown;
-  if (machine.settings().answers == config::OtherAnswers::any && std::erase(reasons, gate_answers_) > 0 && reasons.empty())
+  const bool may_differ = machine.settings().answers == config::OtherAnswers::any;
+  if (may_differ && std::erase(reasons, gate_answers_) > 0 && reasons.empty())
     reasons = {"answers: they differ, which does not count"};
   gate_why_ = joined(reasons);
 }

@@ -62,11 +62,14 @@ int run_experiment(Options& options) {
   std::ofstream results;
   TableRun asked{"weir-lab experiment",
                  options.files,
-                 {{"the experiment", options.file}, {"the results file", plan.results}},
+                 {{"the experiment", options.file}},
                  "",
                  {},
                  plan.ignore_eos,
                  {}};
+  for (const auto& file : plan.files) asked.inputs.emplace_back("a file that the experiment names", file);
+  refuse_mixed({{"results", plan.results}}, asked.inputs);
+  asked.inputs.emplace_back("the results file", plan.results);
   for (const Row& row : plan.rows) asked.rows.push_back(row.name());
   asked.tell = [](const std::string& what) { std::cerr << what << '\n'; };
   return run_table(asked, [&] {

@@ -93,6 +93,7 @@ class PlanReading {
     std::string path;
     settings_named_ = top.read("settings", path, Text{1000}) != nullptr;
     if (!settings_named_) return;
+    plan_.files.push_back(beside(path));
     auto loaded = config::load_file(beside(path));
     if (auto* errors = std::get_if<std::vector<SettingsError>>(&loaded)) {
       settings_errors_ = std::move(*errors);
@@ -109,6 +110,7 @@ class PlanReading {
       const auto* path = node.as_string();
       if (!path || path->get().empty()) return config::SecretFile{"the replica's key"}(node);
       const std::string at = beside(path->get());
+      plan_.files.push_back(at);
       if (std::error_code error; fs::is_regular_file(at, error)) {
         return config::SecretFile{"the replica's key"}(toml::value<std::string>(at));
       }
@@ -180,7 +182,7 @@ class PlanReading {
     const auto* given = table.read("url", url, &place);
     if (given) row.url = url_of(url);
     if (const auto why = unreachable(url); given && !why.empty()) table.blame("url", *given, why);
-    if (std::string ca; table.read("ca", ca, Text{1000})) row.ca = beside(ca);
+    if (std::string ca; table.read("ca", ca, Text{1000})) plan_.files.push_back(row.ca = beside(ca));
     std::string name;
     const auto* named = table.read("replica", name, &config::name);
     if (!table.has("url") && !table.has("replica")) {

@@ -31,6 +31,7 @@ struct Row {
 struct Plan {
   std::string title;
   std::string results;       ///< The file in which what is done is kept.
+  std::vector<std::string> files;  ///< All that was read: the settings, and files of keys and authorities.
   std::uint64_t repeat = 3;  ///< Each row is run so often.
   std::uint64_t prompts = 60;
   load::WorkloadSettings lengths;

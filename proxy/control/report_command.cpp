@@ -26,7 +26,8 @@ std::string default_name(bool json) {
 int report(const ReportOptions& options) {
   return run_command("report", [&] {
     if (std::error_code error; std::filesystem::equivalent(options.output, options.admin.token_file, error))
-      throw std::runtime_error("--output \"" + options.output + "\" holds the token, which would be lost; name another file");
+      throw std::runtime_error("--output \"" + options.output +
+                               "\" holds the token, which would be lost; name another file");
     const auto path = "/api/report?last=" + options.last + (options.json ? "&format=json" : "");
     const auto text = body_of(ask_admin(admin_at(options.admin), "GET", path));
     if (options.output == "-") {

@@ -158,7 +158,8 @@ class RolloutsOfAFleet : public ::testing::Test {
   /// A request of the replica `old` and its shadow ended, for these reasons.
   void end_pair(const std::string& reason, const std::string& reason_of_shadow) {
     metrics::record::RequestRecord primary;
-    primary.time = std::chrono::system_clock::now() + std::chrono::seconds(1);
+    primary.time = std::chrono::system_clock::now() + std::chrono::seconds(1) +
+                   std::chrono::duration_cast<std::chrono::microseconds>(now - began);
     primary.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
     primary.pool = "chat";
     primary.replica = primary.config = "old";
@@ -168,7 +169,8 @@ class RolloutsOfAFleet : public ::testing::Test {
     primary.received = now;
     primary.sent = now;
     primary.answer.first_token = now + std::chrono::milliseconds(100);
-    primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.answer.last_choice = primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.answer.first_output_tokens = 1;
     primary.answer.prompt_tokens = primary.answer.output_tokens = 100;
     primary.answer.finish_reason = reason;
     auto shadow = primary;
@@ -195,7 +197,8 @@ class RolloutsOfAFleet : public ::testing::Test {
   History history{log};
   SlowAnswers slow{context};
   std::optional<Rollouts> rollouts;
-  metrics::Moment now = std::chrono::steady_clock::now();
+  const metrics::Moment began = std::chrono::steady_clock::now();
+  metrics::Moment now = began;
   int pairs = 0;
 };
 
