@@ -67,8 +67,8 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
       {{"serve", "-c", "x", "--prbe"}, "weir serve: \"--prbe\" is no option; known here are --help, --config"},
       {{"check", "-c", "x", "--prbe"}, "weir check: \"--prbe\" is no option; did you mean --probe?"},
       {{"check", "-c", "x", "-p"},
-       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least, --word, --count, "
-       "--counts"},
+       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least, --word, "
+       "--count, --counts"},
       {{"check", "x.toml"}, "weir check: \"x.toml\" belongs to no option; did you mean --config x.toml?"},
       {{"check", "-c", "x", "y"},
        "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout, --rate, --least, "
