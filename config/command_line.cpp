@@ -2,9 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "config/nearest.hpp"
@@ -118,6 +121,31 @@ std::vector<std::string> usual_words(std::span<const char* const> words) {
   return usual;
 }
 
+/// A variable of a script that is not set must not stand for an option that is left out, nor for 0.
+std::string empty_value(const std::string& value) {
+  return value.empty() ? "\"\" is no value; give one, or leave the option out" : std::string();
+}
+
+/// CLI11 takes -1 for the greatest number there is, as it takes numbers that are greater, and 010 for 8.
+std::string no_whole_number(const std::string& value) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool is_one = error == std::errc() && end == value.data() + value.size();
+  if (is_one && (value.size() == 1 || !value.starts_with('0'))) return {};
+  return '"' + one_line(value) + "\" is not a whole number from 0 to 18446744073709551615, written as 1000";
+}
+
+/// Adds what holds for the values of all options of all commands.
+void add_checks(CLI::App& app) {
+  for (auto* const option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;  // A flag.
+    const bool is_unsigned = option->get_type_name().starts_with("UINT");
+    option->check(empty_value);
+    if (is_unsigned) option->check(no_whole_number);
+  }
+  for (auto* const command : app.get_subcommands([](const CLI::App*) { return true; })) add_checks(*command);
+}
+
 }  // namespace
 
 std::string wrong_word(const CLI::App& app) {
@@ -145,6 +173,7 @@ int after_output(int status) {
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   auto words = usual_words(std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0));
+  add_checks(app);
   std::ranges::reverse(words);  // CLI11 takes the first word from the back.
   try {
     app.parse(std::move(words));

@@ -1,6 +1,7 @@
 // The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare,
 // proxy/keys, proxy/control and proxy/top.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -203,10 +204,15 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->check(CLI::IsMember({"compared", "all"}))
       ->capture_default_str();
   command->add_flag("--details", options.details, "All of the report, and not its conclusion and verdicts alone");
-  command
-      ->add_option("--recipe", options.recipe,
-                   "Print settings and commands for a question: upgrade, quantised, flags or gpu")
-      ->type_name("NAME");
+  auto* recipe = command
+                     ->add_option("--recipe", options.recipe,
+                                  "Print settings and commands for a question: upgrade, quantised, flags or gpu")
+                     ->type_name("NAME");
+  command->parse_complete_callback([command, recipe] {
+    const auto is_other = [&](const CLI::Option* option) { return option != recipe && option->count() > 0; };
+    if (recipe->count() > 0 && std::ranges::any_of(command->get_options(), is_other))
+      throw CLI::ValidationError("--recipe", "stands alone, because it compares nothing; leave out all else");
+  });
   auto* json = command->add_flag("--json", options.json, "As JSON, as GET /api/compare has it");
   command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
   command->add_option("--html", options.html, "Write the report to this file too, as a page with charts")

@@ -102,9 +102,13 @@ std::uint64_t Follower::gate_asked(Moment now) {
 void Follower::gate_said(std::uint64_t question, const metrics::compare::comparison::GateResult& gate) {
   if (question != step_) return;
   gate_ = word_of(gate.word);
-  gate_why_ = joined(gate_ == Word::worse ? gate.worse : gate.unknown);
   gate_answers_ = gate.answers;
   gate_passes_but_for_answers_ = gate.but_for_answers == metrics::compare::comparison::Gate::pass;
+  auto reasons = gate_ == Word::worse ? gate.worse : gate.unknown;
+  const bool may_differ = machine.settings().answers == config::OtherAnswers::any;
+  if (may_differ && std::erase(reasons, gate_answers_) > 0 && reasons.empty())
+    reasons = {"answers: they differ, which does not count"};
+  gate_why_ = joined(reasons);
 }
 
 /// Returns how long a stream may wait for its first token before it counts as one that hangs: ten times the p99 of the

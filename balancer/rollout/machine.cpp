@@ -179,7 +179,7 @@ std::optional<Move> Machine::tick(const Tick& tick) {
     return hold(Reason::unknown, "the gate was unknown for " + seconds(standing_.unknown) + because);
   const bool stays_unknown = !tick.answers.empty() && settings_.answers == config::OtherAnswers::look;
   if (tick.gate && word == Word::unknown && stays_unknown && standing_.in_step >= step().least.count())
-    return hold(Reason::unknown, "the gate stays unknown however long the step lasts" + because);
+    return hold(Reason::unknown, "the gate stays unknown however long the step lasts: " + tick.answers);
   return std::nullopt;
 }
 
@@ -218,12 +218,13 @@ Answer Machine::pause() {
 
 Answer Machine::promote(std::string_view from, std::string_view to) {
   if (!is_under_way()) return refusal("only one that is under way can be promoted; start begins one");
-  if (!from.empty() && from != step_name())
+  if (!from.empty() && from != step_name() && from != step_text())
     return "the rollout '" + settings_.name + "' stands at " + step_name() + ", and not at " + std::string(from) +
            "; it was promoted, or moved by itself, meanwhile";
   std::size_t next = standing_.step + 1;
   if (!to.empty()) {
-    const auto found = std::ranges::find(settings_.steps, to, [](const Step& one) { return text_of(one); });
+    const auto is_it = [&](const Step& one) { return to == text_of(one) || to == config::to_text(one); };
+    const auto found = std::ranges::find_if(settings_.steps, is_it);
     if (found == settings_.steps.end()) {
       std::string steps;
       for (const auto& one : settings_.steps) steps += (steps.empty() ? "" : ", ") + text_of(one);

@@ -184,9 +184,7 @@ int run(LoadOptions& options) {
   load::LoadSettings& settings = options.settings;
   load::WorkloadSettings& workload = settings.workload;
   const bool series = is_series(load, options.series);
-  options.output.inputs = {{"the trace", options.trace}, {"the file of authorities", settings.ca}};
-  for (const auto& file : load.get_option("--api-key-file")->results())
-    options.output.inputs.emplace_back("the file of the key", file);
+  options.output.trace = options.trace;
   if (settings.ignore_eos && settings.api == load::Api::tgi) {
     throw std::invalid_argument(std::string(load::tgi_cannot_ignore_eos) + "; leave out --ignore-eos");
   }
@@ -273,7 +271,11 @@ void add_load_command(CLI::App& app, int& status) {
   load->add_flag("--ignore-eos", s.ignore_eos,
                  "Ask for answers of exactly so many tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI has none)");
   load->add_option_function<std::string>(
-          "--api-key-file", [&s](const std::string& path) { s.api_key = read_api_key("--api-key-file", path); },
+          "--api-key-file",
+          [&s, &output = options->output](const std::string& path) {
+            s.api_key = read_api_key("--api-key-file", path);
+            output.api_key_file = path;
+          },
           "File that holds only the key of the service; it goes out as a bearer token, and into no report or log")
       ->type_name("FILE");
   load->add_option("--header", s.headers,

@@ -132,7 +132,7 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
   const TableRun asked{"weir-lab load",
                        {output.json, output.log, options.html},
-                       output.inputs,
+                       load::inputs_of(settings, output),
                        output.label,
                        {},
                        settings.ignore_eos,

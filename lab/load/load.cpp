@@ -57,8 +57,12 @@ void warn(const Measured& measured, const Extras& extras) {
 
 }  // namespace
 
+std::vector<NamedFile> inputs_of(const LoadSettings& settings, const LoadOutput& output) {
+  return {{"the trace", output.trace}, {"the key file", output.api_key_file}, {"the file of authorities", settings.ca}};
+}
+
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
-  refuse_mixed({{"--json", output.json}, {"--log", output.log}}, output.inputs);
+  refuse_mixed({{"--json", output.json}, {"--log", output.log}}, inputs_of(settings, output));
   Sink json(output.json), log(output.log);
   RequestLines lines(output.label);
   Extras extras;

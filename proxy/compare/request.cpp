@@ -114,6 +114,7 @@ class Reading {
       return refuse(problem("--html", "-", "must be a file, such as report.html; the report itself is printed"));
     const auto is_page = [&](const std::string& file) {
       std::error_code unknown;
+      if (file == "-" && !std::filesystem::is_regular_file(options_.html, unknown)) return false;
       return std::filesystem::equivalent(options_.html, file == "-" ? "/dev/stdin" : file, unknown);
     };
     if (std::ranges::any_of(options_.logs, is_page) || is_page(options_.floor))

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "proxy/control/client.hpp"
 #include "proxy/control/commands.hpp"
@@ -23,6 +25,9 @@ std::string default_name(bool json) {
 
 int report(const ReportOptions& options) {
   return run_command("report", [&] {
+    if (std::error_code error; std::filesystem::equivalent(options.output, options.admin.token_file, error))
+      throw std::runtime_error("--output \"" + options.output +
+                               "\" holds the token, which would be lost; name another file");
     const auto path = "/api/report?last=" + options.last + (options.json ? "&format=json" : "");
     const auto text = body_of(ask_admin(admin_at(options.admin), "GET", path));
     if (options.output == "-") {

@@ -77,7 +77,8 @@ void write_rollout(metrics::wire::JsonWriter& json, const ro::Follower& follower
   json.key("unknown_seconds").exact(standing.unknown);
   json.key("unknown_limit_seconds").exact(settings.unknown_limit.count());
   json.key("gate").open('{').key("word").text(ro::name_of(follower.gate().value_or(ro::Word::unknown)));
-  json.key("why").text(follower.gate_why()).close('}');
+  const bool in_question = in_step && standing.state != ro::State::done;
+  json.key("why").text(in_question ? follower.gate_why() : "").close('}');
   write_evidence(json, standing);
   const auto wait = follower.wait();
   json.key("longest_wait_seconds").exact(wait ? std::optional(wait->count()) : std::nullopt);

@@ -30,6 +30,8 @@ struct Program {
     app.get_subcommand("check")->add_option("--rate", timeout)->check(not_negative());
     app.get_subcommand("check")->add_option("--least", timeout)->check(positive());
     app.get_subcommand("check")->add_option("--word", timeout)->transform(word_of(speeds));
+    app.get_subcommand("check")->add_option("--count", count);
+    app.get_subcommand("check")->add_option("--counts", counts)->delimiter(',');
   }
 
   std::optional<int> parse(std::vector<const char*> words) {
@@ -40,6 +42,8 @@ struct Program {
   CLI::App app{"Says nothing.", "weir"};
   std::string file;
   double timeout = 0;
+  std::size_t count = 0;
+  std::vector<unsigned> counts;
   const std::map<std::string, double> speeds{{"slow", 1}, {"soon", 2}};
 };
 
@@ -70,11 +74,12 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
       {{"serve", "-c", "x", "--prbe"}, "weir serve: \"--prbe\" is no option; known here are --help, --config"},
       {{"check", "-c", "x", "--prbe"}, "weir check: \"--prbe\" is no option; did you mean --probe?"},
       {{"check", "-c", "x", "-p"},
-       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least, --word"},
+       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout, --rate, --least, --word, "
+       "--count, --counts"},
       {{"check", "x.toml"}, "weir check: \"x.toml\" belongs to no option; did you mean --config x.toml?"},
       {{"check", "-c", "x", "y"},
        "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout, --rate, --least, "
-       "--word"},
+       "--word, --count, --counts"},
       {{"serve", "--a\nb"}, "weir serve: \"--a\\u000Ab\" is no option; known here are --help, --config"}};
   for (const auto& [words, told] : table) {
     Program program;
@@ -104,6 +109,39 @@ TEST(CommandLine, OtherErrorsNameTheCommandAndARangeAsPeopleWriteIt) {
     EXPECT_EQ(program.parse(words), wrong_usage);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith(told));
   }
+}
+
+TEST(CommandLine, AValueThatIsEmptyIsNone) {
+  const std::pair<std::vector<const char*>, std::string> table[] = {
+      {{"serve", "-c", ""}, "weir serve: --config: \"\" is no value"},
+      {{"check", "--config="}, "weir check: --config"},
+      {{"check", "-c", "x", "--count", ""}, "weir check: --count: \"\" is no value"},
+      {{"check", "-c", "x", "--counts", ""}, "weir check: --counts: \"\" is no value"},
+      {{"check", "-c", "x", "--timeout", ""}, "weir check: --timeout: \"\" is not from 0.1 to 3600"}};
+  for (const auto& [words, told] : table) {
+    Program program;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(program.parse(words), wrong_usage) << told;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith(told));
+  }
+}
+
+TEST(CommandLine, AnUnsignedNumberIsAWholeOneInDecimalDigits) {
+  for (const auto* const wrong : {"-1", "+1", "010", "0x10", "1.5", "1e3", " 1", "1 ", "nan", "18446744073709551616"}) {
+    for (const auto* const option : {"--count", "--counts"}) {
+      Program program;
+      testing::internal::CaptureStderr();
+      EXPECT_EQ(program.parse({"check", "-c", "x", option, wrong}), wrong_usage) << wrong;
+      EXPECT_EQ(testing::internal::GetCapturedStderr(),
+                std::string("weir check: ") + option + ": \"" + wrong +
+                    "\" is not a whole number from 0 to 18446744073709551615, written as 1000\n"
+                    "Run with --help for what is known, with examples.\n");
+    }
+  }
+  Program program;
+  EXPECT_EQ(program.parse({"check", "-c", "x", "--count", "18446744073709551615", "--counts", "0,10"}), std::nullopt);
+  EXPECT_EQ(program.count, 18446744073709551615U);
+  EXPECT_THAT(program.counts, testing::ElementsAre(0, 10));
 }
 
 TEST(CommandLine, HelpAndVersionAreNoErrors) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/load/load.hpp"
 #include "lab/sink.hpp"
 #include "lab/source.hpp"
 
@@ -18,6 +19,7 @@ namespace weir::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::EndsWith;
 using ::testing::StartsWith;
 
 class FilesOfACommand : public ::testing::Test {
@@ -56,6 +58,18 @@ TEST_F(FilesOfACommand, NoOutputIsWrittenOverAnInput) {
   EXPECT_EQ(refused({{"--html", path("page")}, {"--json", "-"}}, {{"the log", log}}), "");
   EXPECT_EQ(refused({{"--html", path("page")}}, {{"the trace", ""}}), "");
   EXPECT_EQ(refused({{"--html", "/dev/null"}}, {{"the log", "/dev/null"}}), "") << "a device keeps nothing";
+}
+
+TEST_F(FilesOfACommand, ALoadWritesOverNothingThatItReads) {
+  const std::string log = path("log");
+  load::LoadSettings settings;
+  load::LoadOutput output;
+  EXPECT_EQ(refused({{"--log", log}}, load::inputs_of(settings, output)), "");
+  for (std::string* const read : {&output.trace, &output.api_key_file, &settings.ca}) {
+    *read = log;
+    EXPECT_THAT(refused({{"--log", path("hard")}}, load::inputs_of(settings, output)), EndsWith("name another file"));
+    read->clear();
+  }
 }
 
 TEST_F(FilesOfACommand, NoTwoOutputsRunTogether) {

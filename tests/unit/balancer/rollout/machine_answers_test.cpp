@@ -19,8 +19,8 @@ class RolloutMachineWhereAnswersDiffer : public RolloutMachine {
   std::optional<Move> differ(int seconds, bool passes = true, Word gate = Word::unknown) {
     std::optional<Move> move;
     for (int i = 0; i < seconds && !move; ++i) {
-      Tick tick{.now = at(now += 1), .gate = gate, .why = "answers: they differ"};
-      tick.answers = tick.why;
+      Tick tick{.now = at(now += 1), .gate = gate, .why = "ttft: too few requests; answers: they differ"};
+      tick.answers = "answers: they differ";
       tick.passes_but_for_answers = passes;
       move = machine.tick(tick);
     }

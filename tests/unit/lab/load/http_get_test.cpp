@@ -33,7 +33,10 @@ TEST(Target, IsTakenFromAUrl) {
   EXPECT_TRUE(target_of("https://gpu0").tls);
   EXPECT_EQ(target_of("https://gpu0").port, "443");
   EXPECT_EQ(target_of("https://gpu0:8443/a").authority, "gpu0:8443");
-  for (const char* url : {"", "gpu0:8001", "ftp://gpu0", "http://", "http://gpu 0"}) {
+  for (const char* url :
+       {"", "gpu0:8001", "ftp://gpu0", "http://", "http://gpu 0", "http://gpu0:65536", "http://gpu0:73537",
+        "http://gpu0:0", "http://gpu0:", "http://gpu0:x", "http://gpu0:-1", "http://gpu0:8001x",
+        "http://a@gpu0", "http://a:b@gpu0"}) {
     EXPECT_THROW(target_of(url), std::invalid_argument) << url;
   }
 }

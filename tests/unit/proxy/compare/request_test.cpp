@@ -1,5 +1,6 @@
 #include "proxy/compare/request.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -128,6 +129,15 @@ TEST(CompareRequest, ThePageIsWrittenOverNothingThatIsRead) {
   options.logs.clear();
   options.config = file;
   EXPECT_THAT(problem_of(options), HasSubstr("has the settings, which would be lost; name another file"));
+  options.config.clear();
+  options.logs = {"-"};
+  EXPECT_EQ(problem_of(options), "fine");
+  const int kept = ::dup(STDIN_FILENO), read = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ::dup2(read, STDIN_FILENO);
+  EXPECT_THAT(problem_of(options), HasSubstr("is a log, and would be lost; name another file"));
+  ::dup2(kept, STDIN_FILENO);
+  ::close(read);
+  ::close(kept);
   std::filesystem::remove_all(dir);
 }
 

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "../said.hpp"
+#include "proxy/control/commands.hpp"
 #include "proxy/control/live_api.hpp"
 #include "proxy/control/incident/recorder.hpp"
 #include "proxy/control/incident/report.hpp"
@@ -26,6 +27,17 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using std::chrono::minutes;
 using std::chrono::seconds;
+
+TEST(ReportCommand, WritesOverNoTokenFile) {
+  const auto file = std::filesystem::temp_directory_path() / ("weir-report-token-" + std::to_string(::getpid()));
+  std::ofstream{file} << "sesame\n";
+  ReportOptions options;
+  options.admin.token_file = options.output = file.string();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(report(options), 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("holds the token, which would be lost"));
+  std::filesystem::remove(file);
+}
 
 config::Settings settings_with(std::size_t replicas) {
   config::Pool pool;

@@ -158,7 +158,8 @@ class RolloutsOfAFleet : public ::testing::Test {
   /// A request of the replica `old` and its shadow ended, for these reasons. It came so much later than the first one.
   void end_pair(const std::string& reason, const std::string& reason_of_shadow, std::chrono::milliseconds later = {}) {
     metrics::record::RequestRecord primary;
-    primary.time = first_pair + later;
+    primary.time =
+        first_pair + later + std::chrono::duration_cast<std::chrono::microseconds>(now - began);
     primary.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
     primary.pool = "chat";
     primary.replica = primary.config = "old";
@@ -196,7 +197,8 @@ class RolloutsOfAFleet : public ::testing::Test {
   History history{log};
   SlowAnswers slow{context};
   std::optional<Rollouts> rollouts;
-  metrics::Moment now = std::chrono::steady_clock::now();
+  const metrics::Moment began = std::chrono::steady_clock::now();
+  metrics::Moment now = began;
   const std::chrono::system_clock::time_point first_pair = std::chrono::system_clock::now() + std::chrono::seconds(1);
   int pairs = 0;
 };

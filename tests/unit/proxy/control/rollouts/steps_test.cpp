@@ -68,7 +68,7 @@ TEST_F(RolloutsOfAFleet, APromotionThatNamesWhereItStandsIsDoneOnce) {
   for (const auto* wrong : {"[]", "{\"from\":5}", "{\"step\":\"5%\"}", "x"})
     EXPECT_EQ(promote(wrong).status, 400u) << wrong;
   EXPECT_EQ(share(), 0.5);
-  EXPECT_EQ(promote(R"({"from":"50%","to":"100%"})").status, 200u);
+  EXPECT_EQ(promote(R"({"from":"50% 1m","to":"100%"})").status, 200u) << "or as the list has it";
   EXPECT_EQ(share(), 1);
   ask(Wish::abort);
   ask(Wish::start);
@@ -129,6 +129,35 @@ TEST_F(RolloutsOfAFleet, TheControlBesideItsShadowIsSwitchedOnWithItAndNeverOff)
   is_on(1) = false;
   ask(Wish::promote);
   EXPECT_FALSE(is_on(1)) << "an operator switched it off";
+}
+
+TEST_F(RolloutsOfAFleet, WhereAnswersMayDifferAStepEndsWhoseGatePassesButForThem) {
+  auto mirrored = mirrored_settings();
+  mirrored.rollouts[0].answers = config::OtherAnswers::any;
+  fleet.adopt(mirrored);
+  begin();
+  ask(Wish::start);
+  fleet.snapshot()->shadows[0]->state->began = now;
+  for (int i = 0; i < 22 * 60 * 8; ++i) {
+    now += std::chrono::milliseconds(125);
+    end_pair("stop", i < 40 ? "tool_calls" : "stop");
+  }
+  history.take(finished, now + std::chrono::milliseconds(1));
+  tick();
+  finish_slow_answers();
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"why\":\"answers: they differ, which does not count\""));
+  for (int i = 0; i < 60; ++i) tick();
+  EXPECT_EQ(state(), "live");
+  EXPECT_EQ(moves("pass"), 1u);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("the gate passed but for the answers, which may differ, after "));
+}
+
+TEST_F(RolloutsOfAFleet, OnlyAStepUnderWayHasAGateToAsk) {
+  begin();
+  ask(Wish::start);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("no comparison of this step has been made yet"));
+  for (const auto wish : {Wish::promote, Wish::promote, Wish::abort}) ask(wish);
+  EXPECT_THAT(rollouts->list().body, HasSubstr("\"gate\":{\"word\":\"unknown\",\"why\":\"\"}"));
 }
 
 TEST_F(RolloutsOfAFleet, AReloadAsksTheGateAnew) {
