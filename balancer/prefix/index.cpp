@@ -297,6 +297,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     detail.answer = static_cast<std::uint32_t>(std::min<Tokens>(report.output.value_or(0), most_answer)) & most_answer;
     detail.segment = segment_of(without + detail.answer) & most_segment;
     use.epoch = one.holdings().use(0, detail.segment);
+    use.doubts = 0;  // Another prompt may have brought the line in again, and in doubt.
   }
   if (!report.cached) return one.unreported(prediction);
   const PrefixFound& found = prediction.found;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -230,8 +231,10 @@ struct RequestLog::State {
     std::uint64_t lost = 0, in_buffer = 0;
     for (const auto& [line, opened] : entries) {
       if (!opened) {
-        buffer_ += line;
-        buffer_ += '\n';
+        if (!gather(line)) {
+          ++lost;
+          continue;
+        }
         ++in_buffer;
         if (buffer_.size() < write_bytes) continue;
       }
@@ -240,6 +243,18 @@ struct RequestLog::State {
       if (opened) change_to(*opened);
     }
     return lost + in_buffer - write_buffer();
+  }
+
+  /// Returns false if there is no memory for the line. Nobody would catch what the writer's thread throws.
+  bool gather(const std::string& line) {
+    const std::size_t before = buffer_.size();
+    try {
+      buffer_.append(line).push_back('\n');
+      return true;
+    } catch (const std::bad_alloc&) {
+      buffer_.resize(before);
+      return false;
+    }
   }
 
   void change_to(int fd) {

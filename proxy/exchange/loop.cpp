@@ -7,6 +7,7 @@
 
 #include "metrics/measure/stream_meter.hpp"
 #include "proxy/fleet/keep_running.hpp"
+#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -43,14 +44,15 @@ void Loop::stop() {
 }
 
 void Loop::await_tick() {
-  timer_.async_wait([this](boost::system::error_code error) {
+  const auto look = [this](boost::system::error_code error) {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
     shard.ticked(now - timer_.expiry());
     timer_.expires_at(now + tick_every);
     await_tick();
     tick(now);
-  });
+  };
+  net::once_there_is_memory([&] { timer_.async_wait(look); });
 }
 
 void Loop::note_failure(const std::exception_ptr& failure, std::string_view consequence) const {

@@ -1,10 +1,9 @@
 #include "proxy/exchange/queue_wait.hpp"
 
 #include <boost/asio/post.hpp>
-#include <chrono>
-#include <new>
-#include <thread>
 #include <utility>
+
+#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -12,16 +11,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 void deliver(const std::shared_ptr<Waiter>& waiter) noexcept {
-  for (;;) {
-    try {
-      return boost::asio::post(waiter->loop.context, [waiter] {
-        auto what = *std::exchange(waiter->granted, std::nullopt);
-        if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
-      });
-    } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
+  const auto tell = [waiter] {
+    auto what = *std::exchange(waiter->granted, std::nullopt);
+    if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
+  };
+  net::once_there_is_memory([&] { boost::asio::post(waiter->loop.context, tell); });
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <chrono>
 #include <exception>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "metrics/prefetch.hpp"
+#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::net {
 namespace {
@@ -48,20 +48,14 @@ void Poller::start(boost::asio::io_context& context) {
   wait();
 }
 
-/// Tries until there is memory, for else the loop would never be told of anything again.
+/// Without a wait the loop would never be told of anything again.
 void Poller::wait() {
   const auto look = [this](boost::system::error_code error) {
     if (error) return;
     drain();
     wait();
   };
-  for (;;) {
-    try {
-      return waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, look);
-    } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
+  once_there_is_memory([&] { waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, look); });
 }
 
 Poller::Slot* Poller::live(const epoll_event& event) {

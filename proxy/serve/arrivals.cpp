@@ -4,20 +4,24 @@
 #include <boost/asio/post.hpp>
 #include <exception>
 #include <span>
+#include <utility>
+
+#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::serve {
 
 void Arrivals::add(NewClient client) {
-  const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(client));
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(client));
+    if (std::exchange(posted_, true)) return;
+  }
   post_start();
 }
 
-/// A post that fails, for want of memory, is made up for by the next client's.
+/// The clients that wait have no deadline yet, and the next one may come in hours.
 void Arrivals::post_start() {
-  if (posted_ || waiting_.empty()) return;
-  boost::asio::post(loop_, [this] { start_some(); });
-  posted_ = true;
+  net::once_there_is_memory([this] { boost::asio::post(loop_, [this] { start_some(); }); });
 }
 
 /// A client that cannot be started, for want of memory, takes no other client along.
@@ -26,7 +30,6 @@ void Arrivals::start_some() {
   std::size_t count = 0;
   {
     const std::lock_guard lock(mutex_);
-    posted_ = false;
     for (; !waiting_.empty() && count < at_once; waiting_.pop_front()) clients[count++] = std::move(waiting_.front());
   }
   std::exception_ptr failure;
@@ -37,10 +40,12 @@ void Arrivals::start_some() {
       failure = std::current_exception();
     }
   }
+  bool more = false;
   {
     const std::lock_guard lock(mutex_);
-    post_start();
+    more = posted_ = !waiting_.empty();
   }
+  if (more) post_start();
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -46,7 +46,7 @@ class Arrivals {
   const Start start_;
   std::mutex mutex_;
   std::deque<NewClient> waiting_;
-  bool posted_ = false;  ///< A handler that starts some is posted.
+  bool posted_ = false;  ///< A handler that starts some is posted, or about to be, or runs.
 };
 
 }  // namespace weir::proxy::serve

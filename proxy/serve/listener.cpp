@@ -10,12 +10,16 @@
 
 #include "config/address.hpp"
 #include "proxy/net/address.hpp"
+#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {
 namespace {
 
 constexpr int backlog = 4096;
+
+/// True if nobody waits any more: another process that has the socket took the client, or the client left.
+bool is_gone(int error) { return error == EAGAIN || error == EINTR || error == ECONNABORTED || error == EPROTO; }
 
 /// Says why weir cannot listen there, and what to do.
 std::string reason(const boost::system::error_code& error, const std::string& key,
@@ -65,17 +69,34 @@ Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accep
   acceptor_.non_blocking(true);
 }
 
+/// Waits for the next client before this one is handled, which may throw. Asio's own accept takes memory for each socket,
+/// and without it forgets its handler.
 void Listener::accept() {
-  acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Protocol::socket socket) {
-    if (!error) self->accepted_(net::UniqueFd(socket.release()));
+  const auto take = [self = shared_from_this()](boost::system::error_code error) {
     if (!self->acceptor_.is_open()) return;
-    if (!error) return self->accept();
-    self->warn(error);
-    self->backoff_.expires_after(std::chrono::milliseconds(50));
-    self->backoff_.async_wait([self](boost::system::error_code ended) {
-      if (!ended && self->acceptor_.is_open()) self->accept();
-    });
-  });
+    net::UniqueFd client;
+    if (!error) {
+      client = self->take_one();
+      if (!client && !is_gone(errno)) error = {errno, boost::system::system_category()};
+    }
+    if (error) return self->back_off(error);
+    self->accept();
+    if (client) self->accepted_(std::move(client));
+  };
+  net::once_there_is_memory([&] { acceptor_.async_wait(boost::asio::socket_base::wait_read, take); });
+}
+
+net::UniqueFd Listener::take_one() {
+  return net::UniqueFd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+void Listener::back_off(const boost::system::error_code& error) {
+  const auto again = [self = shared_from_this()](boost::system::error_code ended) {
+    if (!ended && self->acceptor_.is_open()) self->accept();
+  };
+  backoff_.expires_after(std::chrono::milliseconds(50));
+  net::once_there_is_memory([&] { backoff_.async_wait(again); });
+  warn(error);
 }
 
 /// Without a descriptor nobody is accepted until one is free again; clients wait in the kernel's queue.
@@ -101,11 +122,7 @@ void Listener::close(bool leave_waiting) {
 
 /// Closing would reset the connections that wait to be accepted.
 void Listener::take_waiting() {
-  for (;;) {
-    net::UniqueFd client(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!client) return;
-    accepted_(std::move(client));
-  }
+  while (auto client = take_one()) accepted_(std::move(client));
 }
 
 net::UniqueFd Listener::duplicate() { return net::UniqueFd(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0)); }

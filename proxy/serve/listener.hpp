@@ -42,7 +42,10 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
  private:
   void accept();
+  /// Returns none, and sets errno, if no client waits.
+  net::UniqueFd take_one();
   void take_waiting();
+  void back_off(const boost::system::error_code& error);
   void warn(const boost::system::error_code& error);
 
   using Protocol = boost::asio::generic::stream_protocol;

@@ -28,9 +28,11 @@
 #include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/shadows.hpp"
 #include "proxy/fleet/engine_reader.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
+#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/drain.hpp"
@@ -103,6 +105,7 @@ class Server {
   void reopen_log(const std::string& signal);
   std::vector<std::string> take_over(const config::Settings& settings, control::Reload::Keys keys);
   void reloaded(const control::Reload::Result& result);
+  void look_again_and_again();
   void look_after_replicas();
   void take_finished();
   void warn_of_few_descriptors(const config::Limits& limits) const;
@@ -284,9 +287,13 @@ void Server::look_after_log(Clock::time_point now) {
 }
 
 void Server::accepted(Audience audience, net::UniqueFd client) {
-  if (audience == Audience::clients) return place(std::move(client));
-  const auto scope = audience == Audience::admin ? control::AdminScope::admin : control::AdminScope::metrics;
-  control::start_admin_session(context_, std::move(client), scope, admin_sources_);
+  const bool of_client = audience == Audience::clients;
+  const auto part = of_client ? metrics::series::Part::session : metrics::series::Part::operators;
+  fleet::noting_failure(fleet_.internal_errors(), part, "the connection is closed", [&] {
+    if (of_client) return place(std::move(client));
+    const auto scope = audience == Audience::admin ? control::AdminScope::admin : control::AdminScope::metrics;
+    control::start_admin_session(context_, std::move(client), scope, admin_sources_);
+  });
 }
 
 /// Hands a connection to its loop. The connections of a trusted proxy are those of many clients.
@@ -311,16 +318,19 @@ void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, me
 }
 
 void Server::await_signal() {
-  signals_.async_wait([this](boost::system::error_code error, int signal) {
+  const auto handle = [this](boost::system::error_code error, int signal) {
     if (!error) signalled(signal);
-  });
+  };
+  net::once_there_is_memory([&] { signals_.async_wait(handle); });
 }
 
 void Server::signalled(int signal) {
   await_signal();
   const auto name = name_of_signal(signal);
-  if (signal == SIGUSR1) return reopen_log(name);
-  if (signal == SIGHUP) return reload_.run_or_again(name);
+  if (signal == SIGUSR1 || signal == SIGHUP) {
+    return fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::operators, "the signal is lost",
+                                 [&] { signal == SIGHUP ? reload_.run_or_again(name) : reopen_log(name); });
+  }
   drain_->signalled(name);
   shadows_->end_all();
 }
@@ -377,6 +387,19 @@ void Server::take_finished() {
   history_.tick(now);
 }
 
+void Server::look_again_and_again() {
+  bool failed = true;
+  fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::operators, "what is due is done in 1 s", [&] {
+    look_after_replicas();
+    failed = false;
+  });
+  timer_.expires_after(failed ? fleet::pause_after_failure : look_every);
+  const auto again = [this](boost::system::error_code error) {
+    if (!error) look_again_and_again();
+  };
+  net::once_there_is_memory([&] { timer_.async_wait(again); });
+}
+
 void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
@@ -391,10 +414,6 @@ void Server::look_after_replicas() {
   live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now());
   recorder_.tick(snapshot->settings.admin.reports, now);
   if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
-  timer_.expires_after(look_every);
-  timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) look_after_replicas();
-  });
 }
 
 int Server::run() {
@@ -408,7 +427,7 @@ int Server::run() {
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   shadows_->start();
   await_signal();
-  look_after_replicas();
+  look_again_and_again();
   accepting_ = true;
   for (const auto& line : listening_lines(settings)) events::info(events::What::weir, "", "{}", line);
   warn_of_few_descriptors(settings.limits);

@@ -136,7 +136,7 @@ constexpr RequestMember request[] = {
     {In::options, "best_of", In::n},
     {In::options, "adapter_id", In::seed_tree},
     {In::options, "truncate", In::whole_prompt},
-    {In::options, "decoder_input_details", In::whole_prompt},
+    {In::options, "decoder_input_details", In::whole_prompt_if},
     {In::options, "do_sample", In::do_sample},
     {In::options, "top_k", In::top_k},
     {In::options, "top_p", In::top_p},

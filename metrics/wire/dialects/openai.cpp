@@ -264,7 +264,7 @@ constexpr RequestMember completions_request[] = {
     {In::root, "temperature", In::temperature},
     {In::root, "prompt", In::prompt},
     {In::root, "suffix", In::text, RequestSource::suffix},
-    {In::root, "echo", In::whole_prompt},  // With logprobs, which are those of the prompt, too.
+    {In::root, "echo", In::whole_prompt_if},  // With logprobs, which are those of the prompt, too.
 };
 
 using Place = AnswerPlace;

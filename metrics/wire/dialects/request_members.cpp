@@ -57,7 +57,7 @@ constexpr std::string_view not_rendered[] = {
     "return_text_in_logprobs", "rid", "separate_reasoning", "stream_reasoning", "token_ids_logprob", "top_logprobs_num",
     // llama.cpp's.
     "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n", "dry_sequence_breakers",
-    "dynatemp_exponent", "dynatemp_range", "grammar", "id_slot", "min_keep", "mirostat", "mirostat_eta", "mirostat_tau",
+    "dynatemp_exponent", "dynatemp_range", "grammar", "min_keep", "mirostat", "mirostat_eta", "mirostat_tau",
     "n_discard", "n_indent", "n_keep", "n_predict", "n_probs", "post_sampling_probs", "repeat_last_n", "repeat_penalty",
     "response_fields", "return_progress", "return_tokens", "samplers", "t_max_predict_ms", "timings_per_token",
     "typical_p", "xtc_probability", "xtc_threshold",

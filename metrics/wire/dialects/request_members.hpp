@@ -52,9 +52,12 @@ enum class RequestPlace : std::uint8_t {
   images,          ///< A string, or a list of them.
   image,           //
   tools,           //
-  whole_prompt,  ///< A number, or true: the engine reads nothing of the prompt from its cache, or cuts it.
-  cache_prompt,  ///< False: the engine reads nothing of the prompt from its cache.
-  logprob_start,  ///< A number; from 0 on the engine reads nothing of the prompt behind it from its cache.
+  // With these the engine reads nothing of the prompt from its cache, or cuts it. Engines take "7", [7], 1 and true for
+  // one another, so any value counts that is not named here. Null is as if the member were not there.
+  whole_prompt,     ///< Any value.
+  whole_prompt_if,  ///< True. False changes nothing.
+  cache_prompt,     ///< False. True changes nothing.
+  logprob_start,    ///< A number from 0 on. A negative one changes nothing.
   tool_choice,    ///< "none", or an object that names tools: some engines render no tools then, or these alone.
   // Only PrefixChain reads these; without it they are ignored.
   label,  ///< A short string that tells messages or parts apart.

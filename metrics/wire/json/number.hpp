@@ -1,12 +1,14 @@
 // Reads one JSON number that comes a byte at a time. Header only; knows no other file.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 namespace weir::metrics::wire {
 
@@ -61,6 +63,11 @@ class NumberText {
     return value;
   }
   std::size_t bytes() const { return bytes_; }
+  /// The number as it is written, up to `longest` bytes of it; "" for a few plain digits, which its value tells.
+  std::string_view text() const {
+    if (only_digits_ && bytes_ <= exact_digits) return {};
+    return {text_.data(), std::min(bytes_, text_.size())};
+  }
 
  private:
   enum class Part : std::uint8_t { none, minus, zero, whole, point, fraction, exponent_mark, exponent_sign, exponent };

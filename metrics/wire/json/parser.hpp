@@ -339,6 +339,7 @@ class JsonParser {
     while (at != end && number_.add(*at)) ++at;
     if (at == end) return end;
     if (!number_.complete()) return fail(end);
+    if (const auto text = number_.text(); !text.empty()) reader_.number_text(text);
     reader_.number(number_.value(), number_.bytes());
     return end_value(at, end);
   }

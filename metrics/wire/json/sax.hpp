@@ -31,6 +31,9 @@ class Sax {
   /// Brings the nearest double. NaN stands for a number that no double holds, and for one written in more than
   /// NumberText's `longest` bytes.
   void number(double, std::size_t /*bytes*/) {}
+  /// Brings the text of a number before number() brings its value, unless it is at most 15 plain digits: other numbers
+  /// may have one value and one length, and be two to an engine. Of a longer text it brings NumberText's `longest`.
+  void number_text(std::string_view) {}
   void boolean(bool) {}
   void null() {}
 };

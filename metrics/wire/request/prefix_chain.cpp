@@ -131,6 +131,12 @@ void PrefixChain::number(double value, std::size_t bytes) {
   hash().add(std::uint64_t{bytes});
 }
 
+void PrefixChain::number(std::string_view text) {
+  add_structure("#.", text.size());
+  hash().add(std::uint64_t{text.size()});
+  hash().add(text);
+}
+
 void PrefixChain::begin_member(std::string_view name) {
   if (member_begun_ || name != "content") mark(name);
   member_begun_ = true;

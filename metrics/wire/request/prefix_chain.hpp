@@ -16,7 +16,7 @@
 // A member that no dialect names may be rendered by a template, so two prompts with other such members have no common
 // beginning: weir may miss a cached prefix, but it does not take one for cached that is not.
 //
-// Numbers count as the nearest double and by their written length. The order of the members of a message counts, but
+// Numbers count as they are written. The order of the members of a message counts, but
 // for the short ones; the order of the outermost members does not.
 #pragma once
 
@@ -83,6 +83,8 @@ class PrefixChain {
   /// Tree: a bracket, or the end of a key, a string or a literal. In the seed it counts as so many bytes.
   void add_structure(std::string_view name, std::size_t bytes);
   void number(double value, std::size_t bytes);
+  /// The same for a number that is told by its text.
+  void number(std::string_view text);
 
   // Messages and their parts.
   void begin_member(std::string_view name);

@@ -1,6 +1,7 @@
 #include "metrics/wire/request/reader.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::metrics::wire {
 
@@ -34,6 +35,8 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) {
   if (is_tree(in)) return of_tree(in);
   const RequestMember* const member = members_->find(in, key);
   if (member != nullptr || !prefix_ || key == "cache_control") return member;
+  const bool rendered = in == Place::root || in == Place::message || in == Place::part;
+  no_prefix_ |= rendered && key.empty();  // Its name is too long for the parser to tell it from others.
   switch (in) {
     case Place::root:
       prefix_->begin_unknown_seed(key);
@@ -191,6 +194,12 @@ RequestReader::Place RequestReader::begin_object(Place place) {
     case Place::stored_context:
       stored_context_ = true;
       return Place::ignored;
+    case Place::whole_prompt:
+    case Place::whole_prompt_if:
+    case Place::cache_prompt:
+    case Place::logprob_start:
+      no_prefix_ = true;
+      return Place::ignored;
     case Place::tool_choice:
       return begin_object(Place::seed_tree);
     case Place::seed_tree:
@@ -237,6 +246,12 @@ void RequestReader::end_object(Place place, std::size_t size) {
 
 RequestReader::Place RequestReader::begin_array(Place place) {
   switch (place) {
+    case Place::whole_prompt:
+    case Place::whole_prompt_if:
+    case Place::cache_prompt:
+    case Place::logprob_start:
+      no_prefix_ = true;
+      return Place::ignored;
     case Place::seed_tree:
       if (!prefix_) return Place::ignored;
       [[fallthrough]];
@@ -310,6 +325,12 @@ void RequestReader::string(std::string_view piece, bool last) {
     case Place::stored_context:
       stored_context_ = true;
       return;
+    case Place::whole_prompt:
+    case Place::whole_prompt_if:
+    case Place::cache_prompt:
+    case Place::logprob_start:
+      no_prefix_ = true;
+      return;
     case Place::images:
     case Place::image:
       if (last) ++source().images;
@@ -375,7 +396,17 @@ void RequestReader::read_tool_choice(std::string_view piece, bool last) {
     prefix_->forget_seed(&member());
 }
 
+/// What lies behind the text that is known of a number would not tell two prompts apart.
+void RequestReader::number_in_prefix(std::string_view text, double value, std::size_t bytes) {
+  no_prefix_ |= bytes > NumberText::longest;
+  if (text.empty())
+    prefix_->number(value, bytes);
+  else
+    prefix_->number(text);
+}
+
 void RequestReader::number(double value, std::size_t bytes) {
+  const auto text = std::exchange(number_text_, {});
   switch (value_place()) {
     case Place::max_tokens:
       sampling().max_tokens = as_count(value);
@@ -399,10 +430,12 @@ void RequestReader::number(double value, std::size_t bytes) {
       sampling().typical_p = value < 1;
       break;
     case Place::whole_prompt:
+    case Place::whole_prompt_if:
+    case Place::cache_prompt:
       no_prefix_ = true;
       break;
     case Place::logprob_start:
-      no_prefix_ |= value >= 0;
+      no_prefix_ |= !(value < 0);
       break;
     case Place::prompt_of_list:
       source().ids_among_elements = true;
@@ -417,7 +450,7 @@ void RequestReader::number(double value, std::size_t bytes) {
     case Place::text_tree:
     case Place::seed_tree:
     case Place::data_tree:
-      if (prefix_) prefix_->number(value, bytes);
+      if (prefix_) number_in_prefix(text, value, bytes);
       break;
     default:
       break;
@@ -433,6 +466,10 @@ void RequestReader::boolean(bool value) {
       usage_requested_ = value;
       break;
     case Place::whole_prompt:
+    case Place::logprob_start:
+      no_prefix_ = true;
+      break;
+    case Place::whole_prompt_if:
       no_prefix_ |= value;
       break;
     case Place::cache_prompt:

@@ -59,6 +59,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
     return prefix_ || opening_.takes_text() || !is_text(value_place()) ? at : source().scripts.add_written(at, end);
   }
   void string(std::string_view piece, bool last);
+  void number_text(std::string_view text) { number_text_ = text; }
   void number(double value, std::size_t bytes);
   void boolean(bool value);
   void null();
@@ -86,6 +87,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void begin_in_prefix(Place in, const RequestMember& member);
   void read_in_prefix(Place place, std::string_view piece, bool last);
   void end_in_prefix(Place place);
+  void number_in_prefix(std::string_view text, double value, std::size_t bytes);
   void read_tool_choice(std::string_view piece, bool last);
   void begin_source(const RequestMember& member);
   void forget(Place place);
@@ -104,6 +106,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   std::string role_;          // The open message's.
   std::string tool_choice_;
   bool part_has_text_ = false;  // A member of the open part is text.
+  std::string_view number_text_;  // The text of the number that comes now.
   std::optional<PrefixChain> prefix_;
 
   std::string model_;

@@ -154,6 +154,23 @@ TEST_F(Prefixes, NothingStaysOfAnyNumberOfPromptsThatFail) {
   }
 }
 
+TEST_F(Prefixes, APromptThatFailedTakesNothingFromAnEarlierOneThatIsAnsweredAfterItCame) {
+  places(1, 4096);
+  const auto prompt = prompt_of({1, 2});
+  serve(prompt, 0, 128, {128, {}, {}});
+  const auto again = send(prompt, 0);
+  for (std::uint64_t other = 10; other < 90; ++other) {
+    const auto room = prompt_of({other});
+    index.computed(room, send(room, 0), 0);
+  }
+  ASSERT_EQ(held(prompt, 0), 0) << "there was no room for it";
+  const auto later = send(prompt, 0);
+  index.computed(prompt, again, 0);
+  index.answered(again, 0, 128, {128, {}, {}});
+  index.failed(prompt, later, 0);
+  EXPECT_EQ(held(prompt, 0), 128);
+}
+
 TEST_F(Prefixes, APromptThatFailedTakesNothingFromALaterOne) {
   places(1);
   const auto first = prompt_of({1, 2, 3}), later = prompt_of({1, 2, 4});

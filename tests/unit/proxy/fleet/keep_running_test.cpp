@@ -11,6 +11,7 @@
 
 #include "proxy/fleet/model_asking.hpp"
 #include "proxy/net/timer.hpp"
+#include "tests/unit/proxy/no_memory.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::fleet {
@@ -89,6 +90,22 @@ TEST(NotingFailure, AHandlersExceptionIsCountedAndGoesNoFurther) {
   EXPECT_NO_THROW(noting_failure(errors, Part::prober, "it is lost", [] { throw std::bad_alloc(); }));
   EXPECT_EQ(errors.counted(Part::prober), 1u);
 }
+
+#ifndef WEIR_SANITIZED
+TEST(NotingFailure, WithoutMemoryForTheLineItIsCounted) {
+  const auto failure = std::make_exception_ptr(std::runtime_error("a failure whose text is long enough to take memory"));
+  bool failed = true;
+  for (std::size_t nth = 0; failed; ++nth) {
+    InternalErrors errors;
+    Said said;
+    no_memory::fail_at(nth);
+    note_failure(errors, Part::session, failure, "its connection is closed");  // Does not throw.
+    failed = no_memory::has_failed();
+    EXPECT_EQ(errors.counted(Part::session), 1u);
+    ASSERT_LT(nth, 100u);
+  }
+}
+#endif
 
 TEST(AskAll, ThrowsWhatItsTellerThrew) {
   boost::asio::io_context context;

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/post.hpp>
+#include <new>
 #include <thread>
+
+#include "tests/unit/proxy/no_memory.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -58,6 +61,33 @@ TEST(Arrivals, OneThatCannotBeStartedTakesNoOtherAlong) {
   EXPECT_EQ(tried, all);
   EXPECT_EQ(failures, 2u) << "the loop is told of each turn that failed";
 }
+
+#ifndef WEIR_SANITIZED
+TEST(Arrivals, AClientThatIsTakenIsStartedThoughNoOtherComes) {
+  bool failed = true;
+  for (std::size_t nth = 0; failed; ++nth) {
+    boost::asio::io_context loop{1};
+    std::size_t taken = 0, started = 0;
+    Arrivals arrivals(loop, [&](NewClient) { ++started; });
+    no_memory::fail_at(nth);
+    for (std::size_t i = 0; i < Arrivals::at_once + 1; ++i) {
+      try {
+        arrivals.add(NewClient());
+        ++taken;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+    try {
+      loop.poll();
+    } catch (const std::bad_alloc&) {
+      loop.poll();
+    }
+    failed = no_memory::has_failed();
+    EXPECT_EQ(started, taken) << nth;
+    ASSERT_LT(nth, 100u);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace weir::proxy::serve

@@ -40,7 +40,8 @@ inline json::value random_tree(Random& random, int depth = 0) {
     case 2:
       return static_cast<std::int64_t>(below(random, 1000)) - 500;
     case 3:
-      return 0.5 + static_cast<double>(below(random, 9));
+      if (one_in(random, 2)) return 0.5 + static_cast<double>(below(random, 9));
+      return static_cast<std::int64_t>(std::uint64_t{1} << 53) + static_cast<std::int64_t>(below(random, 9));
     case 4:
       return json::string(random_text(random, 200));
     case 5: {

@@ -121,10 +121,12 @@ inline void write_tree(const json::value& value, Written& to) {
     for (const auto& element : *array) write_tree(element, to);
     mark("]", 1 + commas(array->size()));
   } else if (value.is_number()) {
-    const std::size_t size = text_of_number(value).size();
-    mark("#", size);
-    to.number(bits_of(value.to_number<double>()));
-    to.number(size);
+    const std::string text = text_of_number(value);
+    const bool digits = text.size() <= 15 && text.find_first_not_of("0123456789") == std::string::npos;
+    mark(digits ? "#" : "#.", text.size());
+    if (digits) to.number(bits_of(value.to_number<double>()));
+    to.number(text.size());
+    if (!digits) to.hide(text);
   } else if (value.is_bool()) {
     mark(value.get_bool() ? "t" : "f", value.get_bool() ? 4 : 5);
   } else {

@@ -47,7 +47,10 @@ TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
         R"(,"unknown":"a")", R"(,"unknown":"b")", R"(,"unknown2":"a")", R"(,"unknown":"a","unknown2":"a")",
         R"(,"unknown":{"messages":[1]})", R"(,"unknown":1)", R"(,"unknown":true)", R"(,"add_generation_prompt":false)",
         R"(,"unknown":"a","unknown":"b","unknown2":null)", R"(,"audio_data":"a")",
-        R"(,"tools":["a"])", R"(,"tools":[1])", R"(,"tools":[1.0])", R"(,"tools":["1"])", R"(,"functions":["a"])",
+        R"(,"tools":["a"])", R"(,"tools":[1])", R"(,"tools":[1.0])", R"(,"tools":["1"])", R"(,"tools":[1e0])",
+        R"(,"tools":[100])", R"(,"tools":[1e2])", R"(,"tools":[1E2])", R"(,"tools":[1e2,"x"])", R"(,"tools":[100,"1e2x"])",
+        R"(,"tools":[9007199254740992])", R"(,"tools":[9007199254740993])", R"(,"tools":[0])", R"(,"tools":[-0])",
+        R"(,"tools":[1e400])", R"(,"tools":[1e401])", R"(,"id_slot":0)", R"(,"id_slot":1)", R"(,"functions":["a"])",
         R"(,"system":"a")", R"(,"add_special_tokens":false)", R"(,"tool_choice":"none")",
         R"(,"tool_choice":{"type":"function","function":{"name":"f"}})",
         R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"})
