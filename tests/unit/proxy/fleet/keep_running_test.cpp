@@ -11,7 +11,7 @@
 
 #include "proxy/fleet/model_asking.hpp"
 #include "proxy/net/timer.hpp"
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::fleet {

@@ -6,7 +6,7 @@
 #include <new>
 #include <thread>
 
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::serve {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/proxy/no_memory.hpp"
+#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::serve {
 namespace {
