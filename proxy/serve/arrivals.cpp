@@ -13,7 +13,11 @@ void Arrivals::add(NewClient client) {
   post_start();
 }
 
-/// A post that fails, for want of memory, is made up for by the next client's.
+void Arrivals::start_waiting() {
+  const std::lock_guard lock(mutex_);
+  post_start();
+}
+
 void Arrivals::post_start() {
   if (posted_ || waiting_.empty()) return;
   boost::asio::post(loop_, [this] { start_some(); });

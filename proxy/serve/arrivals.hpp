@@ -37,6 +37,8 @@ class Arrivals {
 
   /// Hands a connection to the loop, on any thread.
   void add(NewClient client);
+  /// Makes up for what there was no memory for: a connection would wait for the next one's arrival.
+  void start_waiting();
 
  private:
   void post_start();

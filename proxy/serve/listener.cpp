@@ -67,9 +67,10 @@ Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accep
 
 void Listener::accept() {
   acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Protocol::socket socket) {
-    if (!error) self->accepted_(net::UniqueFd(socket.release()));
+    // The next one is asked for first, with the memory that this one has just given back.
+    if (!error && self->acceptor_.is_open()) self->accept();
+    if (!error) return self->accepted_(net::UniqueFd(socket.release()));
     if (!self->acceptor_.is_open()) return;
-    if (!error) return self->accept();
     self->warn(error);
     self->backoff_.expires_after(std::chrono::milliseconds(50));
     self->backoff_.async_wait([self](boost::system::error_code ended) {

@@ -29,6 +29,7 @@
 #include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/shadows.hpp"
 #include "proxy/fleet/engine_reader.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
@@ -95,6 +96,7 @@ class Server {
 
  private:
   void accepted(Audience audience, net::UniqueFd client);
+  void serve(Audience audience, net::UniqueFd client);
   void place(net::UniqueFd socket);
   void turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit);
   void await_signal();
@@ -103,6 +105,8 @@ class Server {
   void reopen_log(const std::string& signal);
   std::vector<std::string> take_over(const config::Settings& settings, control::Reload::Keys keys);
   void reloaded(const control::Reload::Result& result);
+  template <class Duty>
+  void do_duty(const Duty& duty);
   void look_after_replicas();
   void take_finished();
   void warn_of_few_descriptors(const config::Limits& limits) const;
@@ -284,6 +288,13 @@ void Server::look_after_log(Clock::time_point now) {
 }
 
 void Server::accepted(Audience audience, net::UniqueFd client) {
+  using metrics::series::Part;
+  const auto part = audience == Audience::clients ? Part::session : Part::operators;
+  fleet::noting_failure(exposition_.internal_errors, part, "its connection is closed",
+                        [&] { serve(audience, std::move(client)); });
+}
+
+void Server::serve(Audience audience, net::UniqueFd client) {
   if (audience == Audience::clients) return place(std::move(client));
   const auto scope = audience == Audience::admin ? control::AdminScope::admin : control::AdminScope::metrics;
   control::start_admin_session(context_, std::move(client), scope, admin_sources_);
@@ -319,8 +330,9 @@ void Server::await_signal() {
 void Server::signalled(int signal) {
   await_signal();
   const auto name = name_of_signal(signal);
-  if (signal == SIGUSR1) return reopen_log(name);
-  if (signal == SIGHUP) return reload_.run_or_again(name);
+  if (signal == SIGUSR1 || signal == SIGHUP)
+    return fleet::noting_failure(exposition_.internal_errors, metrics::series::Part::control, "send the signal again",
+                                 [&] { signal == SIGUSR1 ? reopen_log(name) : reload_.run_or_again(name); });
   drain_->signalled(name);
   shadows_->end_all();
 }
@@ -372,29 +384,40 @@ void Server::warn_of_few_descriptors(const config::Limits& limits) const {
 
 void Server::take_finished() {
   const auto now = Clock::now();
-  for (auto& loop : loops_) history_.take(loop->finished, now);
-  if (shadows_) history_.take(shadows_->loop().finished, now);
-  history_.tick(now);
+  for (auto& loop : loops_) do_duty([&] { history_.take(loop->finished, now); });
+  if (shadows_) do_duty([&] { history_.take(shadows_->loop().finished, now); });
+  do_duty([&] { history_.tick(now); });
 }
 
+template <class Duty>
+void Server::do_duty(const Duty& duty) {
+  fleet::noting_failure(exposition_.internal_errors, metrics::series::Part::control, "what weir saw just now is lost",
+                        duty);
+}
+
+/// Asks for the next look first, with the memory that this one has just given back. Want of memory for one duty takes
+/// no other along, and does not end weir.
 void Server::look_after_replicas() {
-  const auto now = Clock::now();
-  take_finished();
-  look_after_log(now);
-  fleet_.look_after_drains();
-  for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
-  if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
-  const auto snapshot = fleet_.snapshot();
-  live_comparison_.tick(*snapshot, now);
-  couple_watch_.tick(now);
-  rollouts_.tick(now);
-  live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now());
-  recorder_.tick(snapshot->settings.admin.reports, now);
-  if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look_after_replicas();
   });
+  const auto now = Clock::now();
+  take_finished();
+  do_duty([&] { look_after_log(now); });
+  do_duty([&] { fleet_.look_after_drains(); });
+  do_duty([&] {
+    for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
+  });
+  if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
+  for (const auto& one : arrivals_) do_duty([&] { one->start_waiting(); });
+  const auto snapshot = fleet_.snapshot();
+  do_duty([&] { live_comparison_.tick(*snapshot, now); });
+  do_duty([&] { couple_watch_.tick(now); });
+  do_duty([&] { rollouts_.tick(now); });
+  do_duty([&] { live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now()); });
+  do_duty([&] { recorder_.tick(snapshot->settings.admin.reports, now); });
+  if (snapshot->server_tls) do_duty([&] { snapshot->server_tls->look_after_keys(now); });
 }
 
 int Server::run() {

@@ -135,7 +135,7 @@ constexpr RequestMember request[] = {
     {In::options, "max_new_tokens", In::max_tokens},
     {In::options, "best_of", In::n},
     {In::options, "adapter_id", In::seed_tree},
-    {In::options, "truncate", In::whole_prompt},
+    {In::options, "truncate", In::whole_prompt_unless_null},
     {In::options, "decoder_input_details", In::whole_prompt},
     {In::options, "do_sample", In::do_sample},
     {In::options, "top_k", In::top_k},

@@ -52,7 +52,10 @@ enum class RequestPlace : std::uint8_t {
   images,          ///< A string, or a list of them.
   image,           //
   tools,           //
-  whole_prompt,  ///< A number, or true: the engine reads nothing of the prompt from its cache, or cuts it.
+  // With some values of these, what the engine reads of the prompt from its cache, or reports of it, is not the usual.
+  // Engines take texts for numbers and words ("1", "true").
+  whole_prompt,              ///< Any value but false and null.
+  whole_prompt_unless_null,  ///< Any value: false is 0.
   cache_prompt,  ///< False: the engine reads nothing of the prompt from its cache.
   logprob_start,  ///< A number; from 0 on the engine reads nothing of the prompt behind it from its cache.
   tool_choice,    ///< "none", or an object that names tools: some engines render no tools then, or these alone.

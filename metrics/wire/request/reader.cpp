@@ -317,6 +317,11 @@ void RequestReader::string(std::string_view piece, bool last) {
       return;
     case Place::tool_choice:
       return read_tool_choice(piece, last);
+    case Place::whole_prompt:
+    case Place::whole_prompt_unless_null:
+    case Place::logprob_start:
+      no_prefix_ = true;
+      return;
     case Place::label:
     case Place::seed_tree:
     case Place::data_tree:
@@ -399,6 +404,7 @@ void RequestReader::number(double value, std::size_t bytes) {
       sampling().typical_p = value < 1;
       break;
     case Place::whole_prompt:
+    case Place::whole_prompt_unless_null:
       no_prefix_ = true;
       break;
     case Place::logprob_start:
@@ -434,6 +440,10 @@ void RequestReader::boolean(bool value) {
       break;
     case Place::whole_prompt:
       no_prefix_ |= value;
+      break;
+    case Place::whole_prompt_unless_null:
+    case Place::logprob_start:
+      no_prefix_ = true;
       break;
     case Place::cache_prompt:
       no_prefix_ |= !value;

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/post.hpp>
+#include <new>
 #include <thread>
+
+#include "tests/unit/proxy/no_memory.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -58,6 +61,25 @@ TEST(Arrivals, OneThatCannotBeStartedTakesNoOtherAlong) {
   EXPECT_EQ(tried, all);
   EXPECT_EQ(failures, 2u) << "the loop is told of each turn that failed";
 }
+
+#ifndef WEIR_SANITIZED
+TEST(Arrivals, StartsAClientForWhoseStartThereWasNoMemory) {
+  for (std::size_t nth = 0, failed = 1; failed > 0; ++nth) {
+    boost::asio::io_context loop{1};
+    std::size_t started = 0;
+    Arrivals arrivals(loop, [&](NewClient) { ++started; });
+    no_memory::fail_at(nth);
+    try {
+      arrivals.add(NewClient());
+    } catch (const std::bad_alloc&) {
+    }
+    failed = no_memory::has_failed() ? 1 : 0;
+    arrivals.start_waiting();
+    loop.poll();
+    EXPECT_EQ(started, 1u) << nth;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace weir::proxy::serve
