@@ -195,8 +195,8 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   boost::asio::co_spawn(loop_.context, run(std::move(mirror), std::move(admitted->lease)), unawaited);
 }
 
-/// Lists a mirrored request, until it ends or its coroutine is destroyed: by a wait that finds no memory to begin, or at
-/// the end of weir.
+/// Lists a mirrored request, until it ends or its coroutine is destroyed: by a wait that finds no memory to begin, or
+/// at the end of weir.
 class Shadows::Running {
  public:
   Running(Shadows& shadows, Mirror& mirror)
