@@ -125,6 +125,7 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
   choice->prompt = request.prefix;
   if (request.prefix) choice->prediction = pool_.prefixes.sent(*request.prefix, chosen.index, request.prompt);
   choice->prediction.cached = capped(chosen.cached);
+  choice->prediction.client = request.key;
   if (choice->prediction.tail != 0)
     pool_.prefixes.count(choice->prediction, chosen.index, request.prompt, choice->best);
   return choice;
@@ -175,7 +176,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
       pool_.prefixes.failed(*choice.prompt, choice.prediction, entry.key.index);
     if (end.cause == EndCause::answered)
       pool_.prefixes.answered(choice.prediction, entry.key.index, entry.prompt,
-                              {end.prompt_tokens, end.cached_tokens, end.output_tokens});
+                              {end.prompt_tokens, end.cached_tokens, end.output_tokens, pool_.latest});
   }
   if (end.cause == EndCause::answered && entry.facts->empties_cache)
     pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);

@@ -299,7 +299,11 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     use.epoch = one.holdings().use(0, detail.segment);
     use.doubts = 0;  // Another prompt may have brought the line in again, and in doubt.
   }
-  if (!report.cached) return one.unreported(prediction);
+  // The estimate counts what the engine renders nothing of, such as the reasoning of earlier turns. That is not held.
+  PrefixPrediction rendered = prediction;
+  const Tokens counted = report.prompt.value_or(prompt), more = prompt - std::min(prompt, counted);
+  rendered.found.held -= static_cast<std::uint32_t>(std::min<Tokens>(rendered.found.held, more));
+  if (!report.cached) return one.unreported(rendered);
   const PrefixFound& found = prediction.found;
   if (found.answer_whole >= 64 && !one.is_past(prediction)) {
     constexpr double memory = 20;
@@ -311,7 +315,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     if (*report.cached + one.granularity() + 64 > before)
       answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
   }
-  if (one.judge(prediction, report.prompt.value_or(prompt), *report.cached)) wipe(replica, PrefixWipe::missed);
+  if (one.judge(rendered, counted, *report.cached, report.at)) wipe(replica, PrefixWipe::missed);
 }
 
 void PrefixIndex::computed(const PromptPrefix& prefix, const PrefixPrediction& prediction, ReplicaIndex replica) {

@@ -77,7 +77,7 @@ std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::option
   return cached || (hits_by_api_ & ~zeros_by_api_ & bit) == 0 ? cached : Tokens{0};
 }
 
-bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached) {
+bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached, Moment now) {
   constexpr Tokens tells = 256;
   ++reports_;
   const Tokens held = prediction.found.held;
@@ -91,16 +91,24 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
     learn_granularity(cached);
   }
 
+  if (prediction.in_doubt) {
+    if (cached > 0) misses_ = 0;
+    return false;
+  }
   if (held >= large && cached == 0) {
-    if (!prediction.in_doubt && misses_++ == 0) {
+    if (misses_++ == 0) {
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
+      missing_.begin();
     }
+    missing_.failed(prediction.client);
   } else if (held >= large || cached > 0) {
     misses_ = 0;
+    if (cached >= tells) missing_.answered(prediction.client, now);
   }
+  const bool of_all = missing_.several() || !missing_.serves_others(now);
   // Otherwise the cache is not empty but switched off, and believed less and less.
-  if (misses_ >= misses_of_empty && found_since_miss_wipe_ && believed() > 0.2) {
+  if (misses_ >= misses_of_empty && of_all && found_since_miss_wipe_ && believed() > 0.2) {
     came_true_ = came_true_before_;
     foretold_ = foretold_before_;
     return true;

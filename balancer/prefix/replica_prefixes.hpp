@@ -4,7 +4,9 @@
 // - the share that came true, which fades, is the belief by which predictions are cut;
 // - three large predictions in a row of which nothing came true mean an empty cache: a restart, or a flush. They mean
 //   a cache that is switched off where nothing was found since the last time, or little is believed as it is.
-//   A prediction that rests on prompts of which no token had come yet says nothing of that: see PrefixIndex;
+//   Misses of one client alone say nothing while others find what is predicted: there is much that a request may name
+//   by which an engine finds nothing, and a client could wipe the replica for all others.
+//   A prediction that rests on prompts of which no token had come yet says nothing of the cache: see PrefixIndex;
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
 //   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
 // - the greatest power of two that divides all that is reported is the engine's granularity.
@@ -23,6 +25,7 @@
 #include <string>
 #include <string_view>
 
+#include "balancer/failed_clients.hpp"
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/vocabulary.hpp"
@@ -67,11 +70,13 @@ struct PrefixPrediction {
   std::uint32_t sure_anchors = 0;  ///< So many of its anchors are up to the last one that the replica had computed.
   bool in_doubt = false;           ///< What was held rests on prompts of which no token had come yet.
   std::uint32_t entered = 0;       ///< When it was entered, by the clock of prompts.
+  Client client{};                 ///< Whose prompt it is.
 };
 
 /// The usage that a replica reported at the end of an answer.
 struct PrefixReport {
   std::optional<Tokens> prompt{}, cached{}, output{};
+  Moment at{};  ///< When it came.
 };
 
 /// Sums of tokens since the start.
@@ -104,8 +109,8 @@ class ReplicaPrefixes {
   /// versions of vLLM leave out a count of 0: where a replica has reported hits by this API, and never a 0, no count is
   /// a 0. Returns nothing if the count is unknown.
   std::optional<Tokens> told_cached(metrics::Api api, std::optional<Tokens> cached);
-  /// Judges a prediction for a prompt of so many tokens. Returns true if the cache is empty.
-  bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached);
+  /// Judges a prediction for a prompt of so many tokens at this moment. Returns true if the cache is empty.
+  bool judge(const PrefixPrediction& prediction, Tokens prompt, Tokens cached, Moment now);
   /// A prompt was answered without a report. The engine's page may tell whether the prediction came true.
   void unreported(const PrefixPrediction& prediction);
 
@@ -150,6 +155,7 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
+  FailedClients missing_;  ///< Whose predictions these were, and who had much of a prompt lately.
   std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
   bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
   std::uint32_t wiped_at_ = 0;           ///< By the clock of prompts.

@@ -10,9 +10,18 @@
 
 namespace weir::metrics::series {
 
-enum class Part : std::uint8_t { session, shadow, prober, resolver, engine_reader, model_directory, operators };
-inline constexpr std::array<std::string_view, 7> part_names{"session",       "shadow",          "prober",   "resolver",
-                                                            "engine_reader", "model_directory", "operators"};
+enum class Part : std::uint8_t {
+  session,
+  shadow,
+  prober,
+  resolver,
+  engine_reader,
+  model_directory,
+  operators,
+  control
+};
+inline constexpr std::array<std::string_view, 8> part_names{
+    "session", "shadow", "prober", "resolver", "engine_reader", "model_directory", "operators", "control"};
 
 class InternalErrors {
  public:

@@ -53,6 +53,11 @@ constexpr std::chrono::milliseconds stream_looks_every{200};
 /// No gate is asked for while so many comparisons are under way.
 constexpr std::size_t most_gates = SlowAnswers::most / 2;
 
+ApiAnswer answer_of(const std::shared_ptr<ApiAnswer>& made) {
+  if (made) return *made;
+  return api_error(503, "no_memory", "the system gives weir no more memory for this answer: try again soon");
+}
+
 /// A request to an operator's listener, taken apart.
 struct Asked {
   Asked(const Request& request, AdminScope scope);
@@ -194,8 +199,8 @@ constexpr Route routes[] = {
        auto& slow = call.weir.slow_answers;
        if (slow.is_full())
          co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
-       co_return *co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot),
-                                     net::use_awaitable);
+       co_return answer_of(co_await slow.make(comparison(call.asked.query, call.weir.history, call.snapshot),
+                                              net::use_awaitable));
      }},
     {AdminScope::metrics, false, "/api/gate",
      [](Call call) -> Answering {
@@ -210,8 +215,7 @@ constexpr Route routes[] = {
            co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
          gates.begin(question, slow, gate_answer(question, call.weir.history, call.snapshot), now);
        }
-       const auto made = co_await gates.join(question, net::use_awaitable);
-       co_return *made;
+       co_return answer_of(co_await gates.join(question, net::use_awaitable));
      },
      true},
     {AdminScope::admin, false, "/api/rollout", [](Call call) -> Answering { co_return call.weir.rollouts.list(); }},

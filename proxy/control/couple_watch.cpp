@@ -22,7 +22,6 @@ void CoupleWatch::tick(metrics::Moment now) {
     last_us = std::max(last_us, sample->dispatched_us);
   }
   if (samples.empty()) return;
-  under_way_ = true;
   constexpr std::int64_t minute_us = 60'000'000;
   // The samples of a minute that began earlier are those alone that ended last.
   const std::int64_t first_whole = history_.wall_us(now - back) / minute_us + 1;
@@ -34,9 +33,10 @@ void CoupleWatch::tick(metrics::Moment now) {
     return mc::comparison::couples_of(samples, *names, warm_up);
   };
   slow_.make(std::move(find), [this, from, to](const std::shared_ptr<std::vector<mc::comparison::Couple>>& couples) {
-    history_.remember(*couples, from, to);
+    if (couples) history_.remember(*couples, from, to);
     under_way_ = false;
   });
+  under_way_ = true;
 }
 
 }  // namespace weir::proxy::control

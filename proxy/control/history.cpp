@@ -1,6 +1,7 @@
 #include "proxy/control/history.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace weir::proxy::control {
@@ -13,15 +14,22 @@ constexpr std::chrono::minutes least_ring{3};
 
 void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   taken_ = finished.take(std::move(taken_));
+  std::exception_ptr failure;
   for (auto& record : taken_) {
-    if (on_finished) on_finished(record, now);
-    if (record.role == metrics::Role::shadow) {
-      keep_shadows(pairs_.shadow(std::move(record), now), now);
-      continue;
+    try {
+      take(record, now);
+    } catch (...) {
+      failure = std::current_exception();
     }
-    keep(record, now);
-    if (record.shadows > 0) keep_shadows(pairs_.primary(record, now), now);
   }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void History::take(metrics::record::RequestRecord& record, metrics::Moment now) {
+  if (on_finished) on_finished(record, now);
+  if (record.role == metrics::Role::shadow) return keep_shadows(pairs_.shadow(std::move(record), now), now);
+  keep(record, now);
+  if (record.shadows > 0) keep_shadows(pairs_.primary(record, now), now);
 }
 
 void History::tick(metrics::Moment now) { keep_shadows(pairs_.take_missing(now), now); }
@@ -62,20 +70,26 @@ bool History::is_past(const metrics::compare::samples::Sample& sample) const {
 }
 
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
-  auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
+  came_.push_back(now);
+  try {
+    samples_.push_back(metrics::compare::samples::sample_of(record, names_));
+  } catch (...) {
+    came_.pop_back();
+    throw;
+  }
+  auto& sample = samples_.back();
   const std::int64_t ahead = wall_.ahead_us(sample.received_us, record.received);
   sample.received_us += ahead;
   sample.dispatched_us += ahead;
   mirrored_.add(sample);
-  came_.push_back(now);
   const auto loses = [this](const auto& one, bool is_in_past) {
     return one.role == metrics::Role::shadow && counts(one) && is_past(one) == is_in_past;
   };
   if (loses(sample, true)) ++lost_[sample.shadow];
-  if (samples_.size() <= most_) return;
-  if (loses(samples_.front(), false)) ++lost_[samples_.front().shadow];
-  samples_.pop_front();
-  came_.pop_front();
+  for (; samples_.size() > most_; came_.pop_front()) {
+    if (loses(samples_.front(), false)) ++lost_[samples_.front().shadow];
+    samples_.pop_front();
+  }
 }
 
 void History::keep_shadows(const std::vector<metrics::record::RequestRecord>& records, metrics::Moment now) {

@@ -34,7 +34,8 @@ class History {
   /// Called with each record that is taken, of a client or a shadow. May be empty.
   std::function<void(const metrics::record::RequestRecord&, metrics::Moment now)> on_finished;
 
-  /// Takes what a loop has finished.
+  /// Takes what a loop has finished. A record for which there is no memory is lost, and takes no other along; the last
+  /// exception is thrown then.
   void take(metrics::record::FinishedRecords& finished, metrics::Moment now);
   /// Lets go of what has waited too long for its other half.
   void tick(metrics::Moment now);
@@ -74,6 +75,7 @@ class History {
   void begin_anew(std::string_view shadow, std::int64_t wall_us);
 
  private:
+  void take(metrics::record::RequestRecord& record, metrics::Moment now);
   void keep(const metrics::record::RequestRecord& record, metrics::Moment now);
   /// True if a past of the sample's shadow has the pairs of its time.
   bool is_past(const metrics::compare::samples::Sample& sample) const;

@@ -170,7 +170,6 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   const auto concerns = [&](const auto& shadow) { return keeps ? has_begun(*shadow) : runs(*shadow); };
   if (std::ranges::none_of(snapshot.shadows, concerns)) return history_.keep_pasts({}, history_.times_begun_anew());
   next_ = now + every;
-  under_way_ = true;
   const auto names = std::make_shared<mc::samples::Names>(history_.names());
   auto asked = questions(snapshot, *names);
   auto samples = samples_of(snapshot, *names);
@@ -198,10 +197,12 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   };
   const auto times = history_.times_begun_anew();
   slow_.make(std::move(compare_all), [this, times](const std::shared_ptr<Answer>& answer) {
+    under_way_ = false;
+    if (!answer) return;
     found_ = std::move(answer->found);
     history_.keep_pasts(std::move(answer->pasts), times);
-    under_way_ = false;
   });
+  under_way_ = true;
 }
 
 std::vector<live::ComparisonNow> LiveComparison::latest(const fleet::Snapshot& snapshot) const {

@@ -1,6 +1,7 @@
 #include "proxy/control/pairs.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace weir::proxy::control {
@@ -26,24 +27,29 @@ void compare(RequestRecord& shadow, const metrics::record::Answer& primary) {
 
 Pairs::Entry& Pairs::entry(const std::string& id, metrics::Moment now) {
   const auto [found, is_new] = entries_.try_emplace(id);
-  if (is_new) {
-    found->second.since = now;
+  if (!is_new) return found->second;
+  try {
     found->second.place = order_.insert(order_.end(), id);
-    if (entries_.size() > most) drop(entries_.find(order_.front()));
+  } catch (...) {
+    entries_.erase(found);
+    throw;
   }
+  found->second.since = now;
+  if (entries_.size() > most) drop(entries_.find(order_.front()));
   return found->second;
 }
 
 void Pairs::drop(Entries::iterator entry) {
-  for (auto& one : entry->second.waiting) missing_.push_back(std::move(one));
+  auto& waiting = entry->second.waiting;
+  missing_.insert(missing_.end(), std::make_move_iterator(waiting.begin()), std::make_move_iterator(waiting.end()));
   order_.erase(entry->second.place);
   entries_.erase(entry);
 }
 
 std::vector<RequestRecord> Pairs::primary(const RequestRecord& record, metrics::Moment now) {
   auto& of = entry(record.id, now);
-  of.has_primary = true;
   of.answer = record.answer;
+  of.has_primary = true;
   of.shadows += record.shadows;
   auto joined = std::exchange(of.waiting, {});
   for (auto& one : joined) compare(one, of.answer);

@@ -267,7 +267,7 @@ void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snap
   }
   slow_.make(std::move(judge_it), [this, name, question](const std::shared_ptr<Judged>& judged) {
     const auto found = running_.find(name);
-    if (found != running_.end()) found->second.follower.gate_said(question, judged->gate);
+    if (judged && found != running_.end()) found->second.follower.gate_said(question, judged->gate);
   });
 }
 

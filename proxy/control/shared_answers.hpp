@@ -35,7 +35,7 @@ class SharedAnswers {
     return found != known_.end() && !found->second.made;
   }
 
-  /// Completes with the answer that is being made: void(Answer).
+  /// Completes with the answer that is being made, or with null where it could not be: void(Answer).
   template <class Token>
   auto join(const std::string& question, Token&& token) {
     return boost::asio::async_initiate<Token, void(Answer)>(
@@ -49,13 +49,19 @@ class SharedAnswers {
 
   /// Has the answer made by `make`, on the thread of slow answers. To be joined at once.
   void begin(std::string question, SlowAnswers& slow, std::function<ApiAnswer()> make, metrics::Moment now) {
-    known_[question].began = now;
-    slow.make(std::move(make), [this, question = std::move(question)](const Answer& made) {
-      auto& one = known_[question];
-      one.made = made;
-      // A handler may ask again.
-      for (const auto& tell : std::exchange(one.waiting, {})) tell(made);
-    });
+    const auto place = known_.insert_or_assign(std::move(question), One{now, nullptr, {}}).first;
+    try {
+      slow.make(std::move(make), [this, place](const Answer& made) {
+        place->second.made = made;
+        // A handler may ask again.
+        const auto waiting = std::exchange(place->second.waiting, {});
+        if (!made) known_.erase(place);
+        for (const auto& tell : waiting) tell(made);
+      });
+    } catch (...) {
+      known_.erase(place);
+      throw;
+    }
   }
 
  private:

@@ -7,8 +7,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
+#include <new>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -32,21 +36,27 @@ class SlowAnswers {
   bool is_full() const { return under_way_ >= most; }
 
   /// Calls `to_make` on the thread, and completes on the context with what it returned: void(std::shared_ptr<Answer>).
+  /// Completes with null where it threw, as for want of memory.
   template <class Make, class Token>
   auto make(Make to_make, Token&& token) {
     using Answer = std::invoke_result_t<Make&>;
     return boost::asio::async_initiate<Token, void(std::shared_ptr<Answer>)>(
         [this](auto handler, Make make_it) {
-          ++under_way_;
           // A function has to be copyable, and a handler need not be.
           auto kept = std::make_shared<decltype(handler)>(std::move(handler));
           boost::asio::post(thread_, [this, kept, make_it = std::move(make_it)]() mutable {
-            auto made = std::make_shared<Answer>(make_it());
-            boost::asio::post(context_, [this, kept = std::move(kept), made = std::move(made)] {
+            std::shared_ptr<Answer> made;
+            try {
+              made = std::make_shared<Answer>(make_it());
+            } catch (const std::exception&) {
+              // Nobody on this thread would catch it.
+            }
+            tell([this, kept, made] {
               --under_way_;
               std::move (*kept)(made);
             });
           });
+          ++under_way_;
         },
         token, std::move(to_make));
   }
@@ -57,6 +67,18 @@ class SlowAnswers {
   }
 
  private:
+  /// Waits for the memory that it takes to tell of an answer.
+  template <class Handler>
+  void tell(const Handler& handler) noexcept {
+    for (;;) {
+      try {
+        return boost::asio::post(context_, handler);
+      } catch (const std::bad_alloc&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+    }
+  }
+
   boost::asio::io_context& context_;
   std::size_t under_way_ = 0;
   boost::asio::thread_pool thread_{1};

@@ -195,16 +195,34 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   boost::asio::co_spawn(loop_.context, run(std::move(mirror), std::move(admitted->lease)), unawaited);
 }
 
-net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror, balancer::Lease lease) {
-  const auto place = running_.insert(running_.end(), mirror.get());
-  std::exception_ptr failure;
-  try {
-    co_await mirror->run(std::move(lease));
-  } catch (...) {
-    failure = std::current_exception();
+/// Lists a mirrored request, until it ends or its coroutine is destroyed: by a wait that finds no memory to begin, or
+/// at the end of weir.
+class Shadows::Running {
+ public:
+  Running(Shadows& shadows, Mirror& mirror)
+      : shadows_(shadows), place_(shadows.running_.insert(shadows.running_.end(), &mirror)) {}
+  ~Running() {
+    shadows_.running_.erase(place_);
+    if (shadows_.stopping_ && shadows_.running_.empty()) shadows_.loop_.context.stop();
   }
-  running_.erase(place);
-  if (stopping_ && running_.empty()) loop_.stop();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Shadows& shadows_;
+  const std::list<Mirror*>::iterator place_;
+};
+
+net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror, balancer::Lease lease) {
+  std::exception_ptr failure;
+  {
+    const Running listed(*this, *mirror);
+    try {
+      co_await mirror->run(std::move(lease));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
   if (!failure) co_return;
   fleet::note_failure(errors(), metrics::series::Part::shadow, failure, "its answer is not measured");
   leave_to_be_paired(loop_, record_of_dropped(mirror->job(), mirror->shadow(), loop_.new_id(), ""));

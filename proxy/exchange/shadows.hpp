@@ -43,6 +43,8 @@ class Shadows {
   Loop& loop() { return loop_; }
 
  private:
+  class Running;
+
   void leave_all();
   void take(const std::shared_ptr<const MirrorJob>& job);
   void mirror(const std::shared_ptr<const MirrorJob>& job, const std::shared_ptr<const fleet::ShadowRuntime>& shadow);
@@ -57,9 +59,9 @@ class Shadows {
 
   Shared& shared_;
   const std::size_t loops_;
-  Loop loop_;
   std::list<Mirror*> running_;
   bool stopping_ = false;
+  Loop loop_;  ///< Behind what its coroutines use.
   std::atomic<std::size_t> posted_{0};
   std::atomic<bool> looks_for_left_{false};  ///< The thread is going to look which clients have left.
   std::thread thread_;

@@ -105,7 +105,8 @@ class Server {
   void reopen_log(const std::string& signal);
   std::vector<std::string> take_over(const config::Settings& settings, control::Reload::Keys keys);
   void reloaded(const control::Reload::Result& result);
-  void look_again_and_again();
+  template <class Duty>
+  void do_duty(const Duty& duty);
   void look_after_replicas();
   void take_finished();
   void warn_of_few_descriptors(const config::Limits& limits) const;
@@ -327,10 +328,9 @@ void Server::await_signal() {
 void Server::signalled(int signal) {
   await_signal();
   const auto name = name_of_signal(signal);
-  if (signal == SIGUSR1 || signal == SIGHUP) {
-    return fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::operators, "the signal is lost",
-                                 [&] { signal == SIGHUP ? reload_.run_or_again(name) : reopen_log(name); });
-  }
+  if (signal == SIGUSR1 || signal == SIGHUP)
+    return fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::control, "send the signal again",
+                                 [&] { signal == SIGUSR1 ? reopen_log(name) : reload_.run_or_again(name); });
   drain_->signalled(name);
   shadows_->end_all();
 }
@@ -382,38 +382,40 @@ void Server::warn_of_few_descriptors(const config::Limits& limits) const {
 
 void Server::take_finished() {
   const auto now = Clock::now();
-  for (auto& loop : loops_) history_.take(loop->finished, now);
-  if (shadows_) history_.take(shadows_->loop().finished, now);
-  history_.tick(now);
+  for (auto& loop : loops_) do_duty([&] { history_.take(loop->finished, now); });
+  if (shadows_) do_duty([&] { history_.take(shadows_->loop().finished, now); });
+  do_duty([&] { history_.tick(now); });
 }
 
-void Server::look_again_and_again() {
-  bool failed = true;
-  fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::operators, "what is due is done in 1 s", [&] {
-    look_after_replicas();
-    failed = false;
-  });
-  timer_.expires_after(failed ? fleet::pause_after_failure : look_every);
+template <class Duty>
+void Server::do_duty(const Duty& duty) {
+  fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::control, "what weir saw just now is lost",
+                        duty);
+}
+
+/// Asks for the next look first, with the memory that this one has just given back. Want of memory for one duty takes
+/// no other along, and does not end weir.
+void Server::look_after_replicas() {
+  timer_.expires_after(look_every);
   const auto again = [this](boost::system::error_code error) {
-    if (!error) look_again_and_again();
+    if (!error) look_after_replicas();
   };
   net::once_there_is_memory([&] { timer_.async_wait(again); });
-}
-
-void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
-  look_after_log(now);
-  fleet_.look_after_drains();
-  for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
+  do_duty([&] { look_after_log(now); });
+  do_duty([&] { fleet_.look_after_drains(); });
+  do_duty([&] {
+    for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
+  });
   if (memory_return_.is_due(shared_.buffers.used(), now)) give_memory_back();
   const auto snapshot = fleet_.snapshot();
-  live_comparison_.tick(*snapshot, now);
-  couple_watch_.tick(now);
-  rollouts_.tick(now);
-  live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now());
-  recorder_.tick(snapshot->settings.admin.reports, now);
-  if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
+  do_duty([&] { live_comparison_.tick(*snapshot, now); });
+  do_duty([&] { couple_watch_.tick(now); });
+  do_duty([&] { rollouts_.tick(now); });
+  do_duty([&] { live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now()); });
+  do_duty([&] { recorder_.tick(snapshot->settings.admin.reports, now); });
+  if (snapshot->server_tls) do_duty([&] { snapshot->server_tls->look_after_keys(now); });
 }
 
 int Server::run() {
@@ -427,7 +429,7 @@ int Server::run() {
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   shadows_->start();
   await_signal();
-  look_again_and_again();
+  look_after_replicas();
   accepting_ = true;
   for (const auto& line : listening_lines(settings)) events::info(events::What::weir, "", "{}", line);
   warn_of_few_descriptors(settings.limits);

@@ -32,8 +32,11 @@ constexpr RequestMember common[] = {
     {Place::root, "documents", Place::seed_tree},
     {Place::root, "reasoning_effort", Place::seed_tree},
     {Place::root, "add_special_tokens", Place::seed_tree},         // The prompt begins with them.
+    {Place::root, "data_parallel_rank", Place::seed_tree},         // SGLang's. Each has a cache of its own.
+    {Place::root, "id_slot", Place::seed_tree},                    // llama.cpp's. Likewise.
     {Place::root, "prompt_logprobs", Place::whole_prompt},         // vLLM's.
     {Place::root, "truncate_prompt_tokens", Place::whole_prompt},  // vLLM's.
+    {Place::root, "use_beam_search", Place::whole_prompt_if},      // vLLM's, which reports no cached tokens then.
     {Place::root, "cache_prompt", Place::cache_prompt},            // llama.cpp's.
 };
 
@@ -50,10 +53,10 @@ constexpr std::string_view not_rendered[] = {
     "guided_json", "guided_regex", "guided_whitespace_pattern", "ignore_eos", "include_stop_str_in_output",
     "kv_transfer_params", "length_penalty", "logits_processors", "min_p", "min_tokens", "priority",
     "repetition_penalty", "request_id", "return_token_ids", "return_tokens_as_token_ids", "skip_special_tokens",
-    "spaces_between_special_tokens", "stop_token_ids", "structured_outputs", "use_beam_search", "vllm_xargs",
+    "spaces_between_special_tokens", "stop_token_ids", "structured_outputs", "vllm_xargs",
     // SGLang's.
     "bootstrap_host", "bootstrap_port", "bootstrap_room", "custom_labels", "custom_logit_processor", "custom_params",
-    "data_parallel_rank", "ebnf", "log_metrics", "no_stop_trim", "regex", "return_hidden_states", "return_logprob",
+    "ebnf", "log_metrics", "no_stop_trim", "regex", "return_hidden_states", "return_logprob",
     "return_text_in_logprobs", "rid", "separate_reasoning", "stream_reasoning", "token_ids_logprob", "top_logprobs_num",
     // llama.cpp's.
     "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n", "dry_sequence_breakers",

@@ -83,10 +83,11 @@ void Recorder::write(const std::string& folder, const std::string& incident, met
     return why;
   };
   slow_.make(std::move(make), [incident, file = folder + "/" + name](const std::shared_ptr<std::string>& why) {
-    if (why->empty())
+    if (why && why->empty())
       events::info(events::What::weir, "", "{}: the last minutes are in the report '{}'", incident, file);
     else
-      events::error(events::What::weir, "", "{}: the report '{}' could not be written: {}", incident, file, *why);
+      events::error(events::What::weir, "", "{}: the report '{}' could not be written: {}", incident, file,
+                    why ? *why : "there is no memory for it");
   });
 }
 

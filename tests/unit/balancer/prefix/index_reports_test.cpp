@@ -2,6 +2,7 @@
 // beside it, block by block.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -49,6 +50,52 @@ TEST_F(Prefixes, SiblingsOfWhichNoneHasATokenYetSayNothingOfAnEmptyCache) {
   }
   EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
   EXPECT_EQ(held(other, 0), tokens_of(other));
+  EXPECT_GT(index.of(0).believed(), 0.999) << "Nor do they say that less is found than is predicted.";
+}
+
+/// A client sends what an engine finds nothing of, as often as it likes. Others' requests show whether that is the
+/// cache's doing.
+TEST_F(Prefixes, MissesOfOneClientWipeNothingWhileOthersFindWhatIsPredicted) {
+  places(1);
+  const auto common = prompt_of(std::vector<std::uint64_t>(40, 7)), own = prompt_of(std::vector<std::uint64_t>(40, 9));
+  Moment now{};
+  const auto answer = [&](const PromptPrefix& prompt, Client client, Tokens cached) {
+    auto prediction = send(prompt, 0);
+    prediction.client = client;
+    index.computed(prompt, prediction, 0);
+    index.answered(prediction, 0, 0, {.prompt = {}, .cached = cached, .output = {}, .at = now});
+  };
+  const auto wipes = [&] { return index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)]; };
+  for (const auto* const prompt : {&common, &own}) send(*prompt, 0);
+  for (int round = 0; round < 100; ++round, now += std::chrono::seconds(1)) {
+    for (int i = 0; i < 3; ++i) answer(common, 1, 2559);
+    for (int i = 0; i < 4; ++i) answer(own, 2, 0);
+  }
+  EXPECT_EQ(wipes(), 0u);
+  for (int i = 0; i < 20; ++i) answer(common, 1, 2559);
+  for (int i = 0; i < 2; ++i) answer(own, 2, 0);
+  answer(common, 1, 0);
+  EXPECT_EQ(wipes(), 1u) << "what all miss is not there";
+  for (const Client client : {1u, 2u}) answer(common, client, 2559);
+  for (int i = 0; i < 20; ++i) answer(own, 2, 2559);
+  now += std::chrono::seconds(11);
+  for (int i = 0; i < 3; ++i) answer(own, 2, 0);
+  EXPECT_EQ(wipes(), 2u) << "nobody else has found anything lately";
+}
+
+/// Templates drop the reasoning of earlier turns, and JSON the earlier of two members of one name.
+TEST_F(Prefixes, WhatTheEngineDidNotCountIsNoMiss) {
+  places(1);
+  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
+  serve(prompt, 0, 0, {.prompt = {}, .cached = 2559, .output = {}});
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    std::vector<std::uint64_t> path(40, 7);
+    path.insert(path.end(), {100 + i, 200 + i});
+    const auto longer = prompt_of(path);
+    serve(longer, 0, tokens_of(longer), {.prompt = 128, .cached = 0, .output = {}});
+  }
+  EXPECT_EQ(index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)], 0u);
+  EXPECT_EQ(index.of(0).believed(), 1);
 }
 
 TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
@@ -112,7 +159,7 @@ TEST_F(Prefixes, OneDeepMissIsNotEnoughToLowerTheCapacity) {
   places(1, 100'000);
   const auto lost = prompt_of(std::vector<std::uint64_t>(20, 7));
   for (const Tokens capacity : {100'000u, 90'000u}) {
-    send(lost, 0);
+    index.computed(lost, send(lost, 0), 0);
     for (std::uint64_t i = 0; i < 300; ++i) send(prompt_of({i, i, i}), 0);
     serve(lost, 0, 0, {.prompt = {}, .cached = 64, .output = {}});
     EXPECT_EQ(index.of(0).holdings().capacity(), capacity);
@@ -163,6 +210,7 @@ TEST_F(Prefixes, AReplicaWithoutACacheIsBelievedToHaveNone) {
   const std::vector<std::uint64_t> path(40, 7);
   for (int i = 0; i < 60; ++i) {
     const auto prediction = send(prompt_of(path), 0);
+    index.computed(prompt_of(path), prediction, 0);
     index.answered(prediction, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
   }
   index.look(prompt_of(path), 2560);
@@ -178,6 +226,7 @@ TEST_F(Prefixes, AReplicaThatAlwaysReportsNothingCachedIsSoonBelievedNoMore) {
     const auto wipes = [&] { return index.of(0).sums().wipes[static_cast<std::size_t>(PrefixWipe::missed)]; };
     for (int i = 0; i < 60; ++i) {
       const auto prediction = send(prompt, 0);
+      index.computed(prompt, prediction, 0);
       if (i >= 30) EXPECT_LE(prediction.cached, tokens_of(prompt) / 3) << parts << " parts, request " << i;
       index.answered(prediction, 0, 0, {.prompt = {}, .cached = 0, .output = {}});
     }
@@ -245,6 +294,7 @@ Tokens capacity_learned(Tokens told, Tokens real) {
       cached = anchor.position / 4;
     }
     const auto prediction = index.sent(prompt, 0, tokens_of(prompt));
+    index.computed(prompt, prediction, 0);
     for (auto anchor = prompt.anchors.rbegin(); anchor != prompt.anchors.rend(); ++anchor) {
       if (const auto found = used.find(anchor->key); found != used.end()) by_use.erase(found->second);
       used[anchor->key] = ++clock;

@@ -3,8 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <memory>
+#include <utility>
 #include <vector>
+
+#include "proxy/net/awaitable.hpp"
+#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::net {
 namespace {
@@ -44,6 +51,52 @@ TEST(Completion, TellsLaterFromItsExecutor) {
   context.poll();
   EXPECT_EQ(told, std::vector{3});
 }
+
+TEST(Completion, GoesWithItsOwner) {
+  std::vector<int> told;
+  const auto alive = std::make_shared<int>(0);
+  {
+    Completion<int> first;
+    first.keep([&, alive](int news) { told.push_back(news); });
+    Completion<int> second(std::move(first));
+    EXPECT_FALSE(first);
+    first.keep([&, alive](int news) { told.push_back(10 * news); });
+    first = std::move(second);
+    EXPECT_EQ(alive.use_count(), 2) << "the handler before is gone";
+    EXPECT_FALSE(second);
+    first.resume(1);
+    EXPECT_EQ(alive.use_count(), 1);
+    second.keep([alive](int) {});
+  }
+  EXPECT_EQ(told, std::vector{1});
+  EXPECT_EQ(alive.use_count(), 1);
+}
+
+#ifndef WEIR_SANITIZED
+TEST(Completion, NeedsNoMemory) {
+  boost::asio::io_context context;
+  Completion<> completion;
+  bool over = false, failed = false;
+  boost::asio::co_spawn(
+      context,
+      [&]() -> Awaitable<void> {
+        co_await boost::asio::async_initiate<decltype(use_awaitable), void()>(
+            [&](auto handler) {
+              no_memory::fail_at(0);
+              completion.keep(std::move(handler));
+              failed = no_memory::has_failed();
+            },
+            use_awaitable);
+        over = true;
+      },
+      boost::asio::detached);
+  context.poll();
+  EXPECT_FALSE(failed);
+  ASSERT_TRUE(completion);
+  completion.resume();
+  EXPECT_TRUE(over);
+}
+#endif
 
 }  // namespace
 }  // namespace weir::proxy::net

@@ -92,6 +92,12 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       // The engine reads nothing from its cache, or has another prompt than is here.
       {chat, R"({"prompt_logprobs":0,"messages":[{"content":"a"}]})"},
       {chat, R"({"messages":[{"content":"a"}],"truncate_prompt_tokens":7})"},
+      {chat, R"({"prompt_logprobs":false,"messages":[{"content":"a"}]})"},
+      {chat, R"({"prompt_logprobs":"1","messages":[{"content":"a"}]})"},
+      {chat, R"({"prompt_logprob\u0073":1,"messages":[{"content":"a"}]})"},
+      {chat, R"({"messages":[{"content":"a"}],"use_beam_search":true})"},
+      {completions, R"({"prompt":"a","use_beam_search":"true"})"},
+      {sglang, R"({"text":"a","return_logprob":true,"logprob_start_len":"0"})"},
       {chat, R"({"messages":[{"content":"a"}],"cache_prompt":false})"},
       // Engines take these for numbers and booleans.
       {chat, R"({"messages":[{"content":"a"}],"truncate_prompt_tokens":"7"})"},
@@ -135,6 +141,7 @@ TEST(PromptPrefix, IsAbsentWhereThePromptIsNotKnown) {
       {chat, R"({"messages":[{"content":"a"}],"tools":[{")" + std::string(33, 'k') + R"(":1}]})"},
       {chat, R"({"messages":[{"content":"a"}],"stream_options":{")" + std::string(33, 'k') + R"(":1}})"},
       {chat, R"({"messages":[{"content":"a"}],"tools":[)" + std::string(64, '1') + "]}"},
+      {completions, R"({"prompt":"a","use_beam_search":false})"},
       {tgi, R"({"inputs":"a","parameters":{"truncate":null}})"},
       {tgi, R"({"inputs":"a","parameters":{"decoder_input_details":false}})"},
       {chat, R"({"messages":[{"content":"a"}],"model":")" + std::string(longest_model - 1, 'm') + "\"}"},
