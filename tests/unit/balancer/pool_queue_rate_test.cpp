@@ -93,6 +93,17 @@ TEST_F(PoolQueueRate, ARestIsNoSlowQueue) {
   }
 }
 
+TEST_F(PoolQueueRate, TokensOfThoseThatDidNotWaitDrainNoQueue) {
+  run_at_100_tokens_a_second(0, 20);
+  answered(std::move(running), 20);
+  Lease at_once = admit({"at once", 50'000}, 20.1);
+  at_once.first_token(at(20.5));
+  answered(std::move(at_once), 20.6);
+  running = admit({"under way", 100}, 20.7);
+  wait({"3000 tokens take 30 s", 3000}, 21);
+  EXPECT_EQ(refuse({"400 more", 400}, 21).reason, Reason::too_late);
+}
+
 TEST_F(PoolQueueRate, OneThatGoesBeforeAllTurnsIsNotRefusedByIt) {
   run_at_100_tokens_a_second(0, 20);
   wait({.name = "a replica had it before", .prompt = 1000, .front_of_queue = true, .deadline = at(22)}, 20);

@@ -208,6 +208,22 @@ TEST_F(EnginePageSays, ThatTwoOrSmallPromptsFoundNothingWhichSaysLittle) {
   EXPECT_EQ(wipes(PrefixWipe::missed), 0u);
 }
 
+TEST_F(EnginePageSays, NothingOfPromptsThatWaitForTheFirstOfTheirBeginning) {
+  serve(0, 4000);
+  found += 100;
+  read();
+  const auto prompt = prefix_of(1, 4000);
+  std::vector<PrefixPrediction> siblings;
+  for (int i = 0; i < 6; ++i) siblings.push_back(index.sent(*prompt, 0, 4000));
+  for (const auto& one : siblings) {
+    index.computed(*prompt, one, 0);
+    index.answered(one, 0, 4000, {.prompt = 4000, .cached = {}, .output = 0});
+    looked_up += 4000;
+  }
+  for (int i = 0; i < 3; ++i) read();
+  EXPECT_EQ(wipes(PrefixWipe::missed), 0u);
+}
+
 TEST_F(EnginePageSays, NothingOfACacheThatIsNotLookedUp) {
   for (std::uint64_t i = 0; i < 5; ++i) serve(i, 4000);
   read();
@@ -272,6 +288,10 @@ TEST_F(EnginePageSays, ThatItStartedAnew) {
       {"a start that is not told any more", {.started = 1000}, {}, false},
       {"counters that fell", {.worked = {{"a", 500}}}, {.worked = {{"a", 499}}}, true},
       {"counters that stand still", {.worked = {{"a", 500}}}, {.worked = {{"a", 500}}}, false},
+      {"a sum of fractions in another order",
+       {.worked = {{"a", 0.1 + 0.2 + 0.3}}},
+       {.worked = {{"a", 0.3 + 0.2 + 0.1}}},
+       false},
       {"counters that are gone", {.worked = {{"a", 500}}}, {}, false},
       {"one of two that fell", {.worked = {{"a", 500}, {"b", 70}}}, {.worked = {{"a", 600}, {"b", 60}}}, true},
       {"one of two that is not told", {.worked = {{"a", 500}, {"b", 70}}}, {.worked = {{"b", 80}}}, false},

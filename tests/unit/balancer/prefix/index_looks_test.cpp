@@ -26,6 +26,12 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
     std::vector<PromptPrefix> prompts;
     for (std::uint64_t i = 0; i < 4; ++i) prompts.push_back(prompt_of({1, i / 2, i, 7, 8, 9}));
     for (ReplicaIndex i = 0; i < 2; ++i) both([&, key = ReplicaKey{i, ++serial}](auto& index) { index.place(key, 3000); });
+    struct UnderWay {
+      std::size_t which;
+      ReplicaIndex replica;
+      PrefixPrediction by_one, by_other;
+    };
+    std::vector<UnderWay> under_way;
     PromptPrefix watched = prompts[0];
     const auto look = [&](Tokens prompt) {
       kept.push_back(std::make_unique<PromptPrefix>(watched));
@@ -45,15 +51,28 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
         default: {
           std::vector<PrefixPrediction> sent;
           both([&](auto& index) { sent.push_back(index.sent(prompts[which], replica, tokens)); });
+          under_way.push_back({which, replica, sent[0], sent[1]});
           look(tokens_of(watched));
+          if (random() % 3 == 0) break;
           const auto cached = random() % tokens;
-          if (random() % 3 == 0) {
-            one.failed(prompts[which], sent[0], replica);
-            other.failed(prompts[which], sent[1], replica);
-          } else if (random() % 2 == 0) {
-            one.answered(sent[0], replica, tokens, {.prompt = tokens * 3 / 4, .cached = cached, .output = 30});
-            other.answered(sent[1], replica, tokens, {.prompt = tokens * 3 / 4, .cached = cached, .output = 30});
+          const auto place = static_cast<std::ptrdiff_t>(random() % under_way.size());
+          const auto [ended, of, by_one, by_other] = under_way[static_cast<std::size_t>(place)];
+          const PromptPrefix& prompt = prompts[ended];
+          const Tokens length = tokens_of(prompt);
+          switch (random() % 3) {
+            case 0:
+              one.failed(prompt, by_one, of);
+              other.failed(prompt, by_other, of);
+              break;
+            case 1:
+              one.computed(prompt, by_one, of);
+              other.computed(prompt, by_other, of);
+              break;
+            default:
+              one.answered(by_one, of, length, {.prompt = length * 3 / 4, .cached = cached, .output = 30});
+              other.answered(by_other, of, length, {.prompt = length * 3 / 4, .cached = cached, .output = 30});
           }
+          under_way.erase(under_way.begin() + place);
         }
       }
       for (const Tokens prompt : {tokens_of(watched), tokens_of(watched) / 2, tokens_of(watched)}) {

@@ -46,7 +46,8 @@ struct Known {
   struct UnderWay {
     PromptPrefix prompt;
     PrefixPrediction prediction;
-    bool lost = false;  // The replica's cache was emptied since.
+    bool lost = false;    // The replica's cache was emptied since.
+    bool missed = false;  // The cache was taken to be empty since: the prompt may have been computed after that.
   };
   std::set<std::uint64_t> computed;
   std::vector<UnderWay> under_way;
@@ -54,16 +55,28 @@ struct Known {
   Tokens held(const PromptPrefix& prompt) const {
     std::set<std::uint64_t> keys = computed;
     for (const auto& one : under_way)
-      if (!one.lost)
+      if (!one.lost && !one.missed)
         for (const auto& anchor : one.prompt.anchors) keys.insert(anchor.key);
     Tokens held = 0;
     for (const auto& anchor : prompt.anchors)
       if (keys.contains(anchor.key)) held = anchor.position / 4;
     return held;
   }
-  void wipe() {
+  /// Where a beginning was computed, so were all that it begins with.
+  void send(const PromptPrefix& prompt, const PrefixPrediction& prediction) {
+    for (std::size_t i = prompt.anchors.size(); i-- > 0;)
+      if (computed.contains(prompt.anchors[i].key))
+        for (std::size_t before = 0; before < i; ++before) computed.insert(prompt.anchors[before].key);
+    under_way.push_back({prompt, prediction});
+  }
+  void compute(const UnderWay& one) {
+    if (one.lost) return;
+    for (std::size_t i = one.missed ? one.prediction.sure_anchors : 0; i < one.prompt.anchors.size(); ++i)
+      computed.insert(one.prompt.anchors[i].key);
+  }
+  void wipe(PrefixWipe why) {
     computed.clear();
-    for (auto& one : under_way) one.lost = true;
+    for (auto& one : under_way) (why == PrefixWipe::missed ? one.missed : one.lost) = true;
   }
 };
 
@@ -83,8 +96,7 @@ TEST_F(Prefixes, SayWhatAMapSays) {
       under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(which));
       if (random() % 2) return index.failed(one.prompt, one.prediction, replica);
       index.computed(one.prompt, one.prediction, replica);
-      if (one.lost) return;
-      for (const auto& anchor : one.prompt.anchors) known[replica].computed.insert(anchor.key);
+      known[replica].compute(one);
     };
     for (int step = 0; step < 300; ++step) {
       std::vector<std::uint64_t> path = paths[random() % paths.size()];
@@ -98,14 +110,15 @@ TEST_F(Prefixes, SayWhatAMapSays) {
         ASSERT_EQ(held(prompt, replica), known[replica].held(prompt)) << "seed " << seed << ", step " << step;
       const auto to = static_cast<ReplicaIndex>(random() % replicas);
       // No more than are counted.
-      if (known[to].under_way.size() < 30) known[to].under_way.push_back({prompt, send(prompt, to)});
+      if (known[to].under_way.size() < 30) known[to].send(prompt, send(prompt, to));
       const auto of = static_cast<ReplicaIndex>(random() % replicas);
       for (std::uint64_t ends = random() % 3; ends > 0 && !known[of].under_way.empty(); --ends)
         end(of, random() % known[of].under_way.size());
       if (random() % 40 == 0) {
         const auto wiped = static_cast<ReplicaIndex>(random() % replicas);
-        index.wipe(wiped, PrefixWipe::down);
-        known[wiped].wipe();
+        const auto why = random() % 2 ? PrefixWipe::down : PrefixWipe::missed;
+        index.wipe(wiped, why);
+        known[wiped].wipe(why);
       }
       if (random() % 60 == 0) {  // Another replica takes the place.
         const auto replaced = static_cast<ReplicaIndex>(random() % replicas);
@@ -195,6 +208,19 @@ TEST_F(Prefixes, ReplicasThatComeTakeNothingFromTheOthers) {
     EXPECT_EQ(held(prompts[i], 1 - i % 2), 0u);
     EXPECT_EQ(held(prompts[i], 30), 0u);
   }
+}
+
+TEST_F(Prefixes, WhatIsUnderWayIsStillInDoubtWhenReplicasCome) {
+  places(2);
+  const auto prompt = prompt_of({1, 2, 3});
+  const auto prediction = send(prompt, 0);
+  places(40);
+  EXPECT_TRUE(send(prompt, 0).in_doubt);
+  for (int prompts = 2; prompts > 0; --prompts) {
+    EXPECT_EQ(held(prompt, 0), tokens_of(prompt));
+    index.failed(prompt, prediction, 0);
+  }
+  EXPECT_EQ(held(prompt, 0), 0u);
 }
 
 TEST_F(Prefixes, WhatWasNotUsedForLongestLeavesAndItsEndFirst) {

@@ -147,6 +147,7 @@ TEST(EnginePage, CountersAreComparedByTheirNames) {
       {"none", {}, {}, {}, false},
       {"the same", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 7}}, false, false},
       {"one more", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 8}}, true, true},
+      {"the first of two", {{"a", 5}, {"b", 7}}, {{"a", 6}, {"b", 7}}, true, true},
       {"one less, after a restart", {{"a", 5}, {"b", 7}}, {{"a", 5}, {"b", 1}}, true, false},
       {"one that is not told", {{"a", 5}, {"b", 7}}, {{"a", 5}}, false, false},
       {"one that is told again", {{"a", 5}}, {{"a", 5}, {"b", 7}}, false, false},
@@ -161,6 +162,9 @@ TEST(EnginePage, CountersAreComparedByTheirNames) {
   EXPECT_FALSE(have_risen(known, {{"a", 5}}));
   EXPECT_FALSE(have_risen(known, {{"a", 5}, {"b", 7}})) << "what a page lacked is as it was";
   EXPECT_TRUE(have_risen(known, {{"b", 8}}));
+  EXPECT_FALSE(have_risen(known, {{"b", 8}})) << "it has risen once";
+  EXPECT_FALSE(have_risen(known, {{"b", 1}}));
+  EXPECT_TRUE(have_risen(known, {{"b", 2}})) << "after a restart, long before it is where it was";
 }
 
 TEST(EnginePage, WhatIsNoPageTellsNothing) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,36 @@ TEST(PromptPrefix, DoesNotDependOnWhatIsNotRendered) {
         R"({"model":"m","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{}}]},
            {"role":"user","content":[{"text":"Aé\nb","type":"text"}],"cache_control":{}}]})"})
     EXPECT_EQ(anchors(chat, same), wanted) << same;
+}
+
+/// The parameters of the engines' own clients, which many set anew for each request. A name that is taken for one that a
+/// template may render costs all their requests the common prefix.
+TEST(PromptPrefix, DoesNotDependOnTheParametersOfAnyEngine) {
+  const Anchors wanted = anchors(chat, "{" + std::string(told) + "}");
+  std::istringstream names(
+      // The OpenAI SDK's ChatCompletionCreateParams.
+      "frequency_penalty logit_bias logprobs max_completion_tokens max_tokens metadata n prediction presence_penalty "
+      "prompt_cache_key safety_identifier seed service_tier stop store stream_options temperature top_logprobs top_p "
+      "user "
+      // vLLM's SamplingParams and ChatCompletionRequest.
+      "allowed_token_ids bad_words guided_choice guided_grammar guided_json guided_regex ignore_eos "
+      "include_stop_str_in_output kv_transfer_params length_penalty logits_processors min_p min_tokens priority "
+      "repetition_penalty request_id return_token_ids return_tokens_as_token_ids skip_special_tokens "
+      "spaces_between_special_tokens stop_token_ids structured_outputs top_k use_beam_search vllm_xargs "
+      // SGLang's ChatCompletionRequest.
+      "bootstrap_host bootstrap_port bootstrap_room custom_labels custom_logit_processor custom_params "
+      "data_parallel_rank ebnf log_metrics no_stop_trim regex return_hidden_states rid separate_reasoning "
+      "stream_reasoning "
+      // llama.cpp's README of its server.
+      "dry_allowed_length dry_base dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent "
+      "dynatemp_range grammar id_slot min_keep mirostat mirostat_eta mirostat_tau n_indent n_keep n_predict n_probs "
+      "post_sampling_probs repeat_last_n repeat_penalty response_fields return_progress return_tokens samplers "
+      "t_max_predict_ms timings_per_token typical_p xtc_probability xtc_threshold "
+      // Ollama's API and KoboldCpp's.
+      "format genkey keep_alive max_length rep_pen rep_pen_range rep_pen_slope sampler_order sampler_seed "
+      "stop_sequence tfs top_a trim_stop typical");
+  for (std::string name; names >> name;)
+    EXPECT_EQ(anchors(chat, "{" + std::string(told) + ",\"" + name + "\":[1]}"), wanted) << name;
 }
 
 TEST(PromptPrefix, KeepsApartWhatIsNotTheSame) {
