@@ -40,7 +40,7 @@ class Completion {
   void tell(News... news) { std::exchange(kept_, nullptr)->tell(news...); }
 
  private:
-  static constexpr std::size_t room = 64;
+  static constexpr std::size_t room = 32;
 
   struct Kept {
     virtual ~Kept() = default;

@@ -100,6 +100,7 @@ TEST(CommandLine, OtherErrorsNameTheCommandAndARangeAsPeopleWriteIt) {
       {{"check", "-c", "x", "--rate", "inf"}, "weir check: --rate: \"inf\" is not a number of at least 0\n"},
       {{"check", "-c", "x", "--least", "0"}, "weir check: --least: \"0\" is not a number above 0\n"},
       {{"check", "-c", "x", "--least", "nan"}, "weir check: --least: \"nan\" is not a number above 0\n"},
+      {{"check", "-c", "x", "--least", "inf"}, "weir check: --least: \"inf\" is not a number above 0\n"},
       {{"check", "-c", "x", "--word", "son"},
        "weir check: --word: \"son\" is none of slow, soon; did you mean soon?\n"},
       {{"check", "-c", "x", "--word", "1"}, "weir check: --word: \"1\" is none of slow, soon\n"}};
@@ -142,6 +143,20 @@ TEST(CommandLine, AnUnsignedNumberIsAWholeOneInDecimalDigits) {
   EXPECT_EQ(program.parse({"check", "-c", "x", "--count", "18446744073709551615", "--counts", "0,10"}), std::nullopt);
   EXPECT_EQ(program.count, 18446744073709551615U);
   EXPECT_THAT(program.counts, testing::ElementsAre(0, 10));
+}
+
+TEST(CommandLine, TheEndsOfARangeAreInItAndAWordIsItsValue) {
+  const struct {
+    const char *option, *text;
+    double value;
+  } rows[] = {{"--timeout", "0.1", 0.1}, {"--timeout", "3600", 3600}, {"--rate", "0", 0}, {"--rate", "1e308", 1e308},
+              {"--least", "1e-300", 1e-300}, {"--word", "slow", 1},   {"--word", "soon", 2}};
+  for (const auto& [option, text, value] : rows) {
+    Program program;
+    program.timeout = -1;
+    EXPECT_EQ(program.parse({"check", "-c", "x", option, text}), std::nullopt) << option << ' ' << text;
+    EXPECT_EQ(program.timeout, value) << option << ' ' << text;
+  }
 }
 
 TEST(CommandLine, HelpAndVersionAreNoErrors) {

@@ -49,14 +49,14 @@ TEST(PromptPrefix, DoesNotDependOnTheParametersOfAnyEngine) {
       "allowed_token_ids bad_words guided_choice guided_grammar guided_json guided_regex ignore_eos "
       "include_stop_str_in_output kv_transfer_params length_penalty logits_processors min_p min_tokens priority "
       "repetition_penalty request_id return_token_ids return_tokens_as_token_ids skip_special_tokens "
-      "spaces_between_special_tokens stop_token_ids structured_outputs top_k use_beam_search vllm_xargs "
+      "spaces_between_special_tokens stop_token_ids structured_outputs top_k vllm_xargs "
       // SGLang's ChatCompletionRequest.
       "bootstrap_host bootstrap_port bootstrap_room custom_labels custom_logit_processor custom_params "
-      "data_parallel_rank ebnf log_metrics no_stop_trim regex return_hidden_states rid separate_reasoning "
+      "ebnf log_metrics no_stop_trim regex return_hidden_states rid separate_reasoning "
       "stream_reasoning "
       // llama.cpp's README of its server.
       "dry_allowed_length dry_base dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent "
-      "dynatemp_range grammar id_slot min_keep mirostat mirostat_eta mirostat_tau n_indent n_keep n_predict n_probs "
+      "dynatemp_range grammar min_keep mirostat mirostat_eta mirostat_tau n_indent n_keep n_predict n_probs "
       "post_sampling_probs repeat_last_n repeat_penalty response_fields return_progress return_tokens samplers "
       "t_max_predict_ms timings_per_token typical_p xtc_probability xtc_threshold "
       // Ollama's API and KoboldCpp's.
