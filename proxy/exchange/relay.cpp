@@ -57,7 +57,9 @@ void Relay::start() {
 
 void Relay::batch_ended() {
   guarded([this] {
-    if (!done_ && replica_) send_request();
+    if (done_) return;
+    if (std::exchange(answer_waits_, false)) return write_whole_answer();
+    if (replica_) send_request();
   });
 }
 
@@ -152,8 +154,9 @@ void Relay::read_replica() {
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
-    replica_->prioritize();
     owner_.answer_accepted(handler_.status());
+    if (handler_.done() && defer_whole_answer()) return replica_done();
+    replica_->prioritize();
   }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
@@ -190,6 +193,29 @@ void Relay::deliver() {
   if (done_) return;
   if (handler_.state() == AnswerHandler::State::undecided) return settle_error();
   if (handler_.accepted() && span_ == request_.size() && !std::exchange(told_sent_, true)) owner_.request_sent();
+}
+
+/// Keeps an answer that came whole with its head until the batch ends: answers that came in one batch are written in a
+/// row, so that a client's process is woken once for all of them. Returns false if the answer is to be written now.
+bool Relay::defer_whole_answer() {
+  std::size_t size = 0;
+  for (const auto span : loop_.output.spans) size += span.size();
+  if (size == 0 || size > most_deferred || net::Deferred::is_linked() || !loop_.poller.defer(*this)) return false;
+  pending_.reserve(size);
+  for (const auto span : loop_.output.spans) pending_ += span;
+  return answer_waits_ = true;
+}
+
+void Relay::write_whole_answer() {
+  const std::string_view answer = pending_;
+  const auto sent = client_.channel().write({&answer, 1}, 0);
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) return client_left();
+  const auto now = Clock::now();
+  pending_.erase(0, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+  handler_.written(now, pending_.empty());
+  if (pending_.empty()) return finish();
+  budget_hold_.set(pending_.capacity());
+  pace_.make().begin(now, client_.channel(), limits_);
 }
 
 void Relay::settle_error() {
@@ -232,7 +258,7 @@ void Relay::client_writable() {
 }
 
 void Relay::client_takes() {
-  if (pending_.empty()) return;
+  if (pending_.empty() || answer_waits_) return;
   flush_pending();
   if (done_) return;
   if (handler_.done()) {

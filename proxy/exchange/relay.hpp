@@ -66,6 +66,9 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   std::unique_ptr<net::Channel> take_connection() { return std::move(replica_); }
 
  private:
+  /// A longer answer is written at once: to copy it costs more than to wake its client.
+  static constexpr std::size_t most_deferred = 16 * 1024;
+
   template <class Work>
   void guarded(const Work& work);
   void start();
@@ -82,6 +85,8 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   bool reads_on() const;
   void read_replica();
   void deliver();
+  bool defer_whole_answer();
+  void write_whole_answer();
   void settle_error();
   void flush_pending();
   std::size_t read_ahead() const;
@@ -117,6 +122,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   int connect_error_ = 0;
   bool connected_, told_accepted_ = false, told_sent_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
+  bool answer_waits_ = false;  ///< pending_ is a whole answer that is written when the batch ends.
   bool stood_still_ = false;  ///< The client was given up because it took nothing.
 };
 

@@ -225,6 +225,89 @@ TEST(RequestOut, OfABatchThatFailsEndsItsOwnAttemptAlone) {
   proxy.expect_at_rest();
 }
 
+/// A client that waits for a whole answer, and the replica that owes it.
+struct Owed {
+  explicit Owed(std::size_t room = net::Peer::any) {
+    if (room != net::Peer::any) client->takes_nothing();
+    client->takes(room);
+    replica = &proxy.upstream();
+  }
+  /// The answer arrives in a batch; then `next` happens in the same batch.
+  void arrives(const std::string& body, const std::function<void()>& next) {
+    InABatch(proxy, [&] {
+      replica->says(whole_answer("200 OK", body));
+      EXPECT_TRUE(replica->report());
+      next();
+    });
+    proxy.run();
+  }
+
+  ScriptedProxy proxy{{[](net::Peer&) {}}};
+  std::shared_ptr<net::Peer> client = proxy.asks(post(chat(false)));
+  net::Peer* replica = nullptr;
+};
+
+TEST(AnswerOut, OfABatchGoesOutAtItsEndAndALongOneAtOnce) {
+  for (const std::size_t size : {0U, 16'000U, 17'000U}) {
+    Owed owed;
+    const std::string body = size == 0 ? completion : R"({"choices":[{"text":")" + std::string(size, 'a') + "\"}]}";
+    owed.arrives(body, [&] { EXPECT_EQ(owed.client->got.empty(), size < 17'000) << "others may have answers, too"; });
+    EXPECT_EQ(read_answer(owed.client->got).body, body);
+    EXPECT_THAT(owed.proxy.log_lines().back(), HasSubstr(R"("outcome":"ok)"));
+    owed.proxy.hears(*owed.client, post(chat(false)));
+    EXPECT_EQ(owed.proxy.connections[0].size(), 1u) << "the connection serves again";
+  }
+}
+
+TEST(AnswerOut, OfABatchWhoseClientTakesItInPartsIsGoneOnWith) {
+  Owed owed(100);
+  owed.arrives(completion, [&] {
+    owed.client->says("POST");
+    EXPECT_TRUE(owed.client->report()) << "it is said to be writable, too";
+    EXPECT_EQ(owed.client->got, "");
+  });
+  EXPECT_EQ(owed.client->got.size(), 100u);
+  owed.proxy.tick_in(1);
+  owed.client->takes(net::Peer::any);
+  owed.proxy.run();
+  EXPECT_EQ(read_answer(owed.client->got).body, completion);
+  EXPECT_THAT(owed.proxy.log_lines().back(), HasSubstr(R"("outcome":"ok)"));
+}
+
+TEST(AnswerOut, OfABatchTellsHowLongItsTokensWereKept) {
+  ScriptedProxy proxy({[](net::Peer&) {}});
+  const auto client = proxy.asks(post(chat(true)));
+  InABatch(proxy, [&] {
+    proxy.upstream().says(streamed_answer());
+    EXPECT_TRUE(proxy.upstream().report());
+    EXPECT_EQ(client->got, "");
+  });
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_THAT(proxy.log_lines().back(), Not(HasSubstr(R"("overhead_max_s":null)")));
+  EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("overhead_max_s":)"));
+}
+
+TEST(AnswerOut, OfABatchWhoseClientLeavesInItIsAborted) {
+  Owed owed;
+  owed.arrives(completion, [&] {
+    owed.client->breaks();
+    EXPECT_TRUE(owed.client->report());
+  });
+  EXPECT_EQ(owed.client->got, "");
+  EXPECT_THAT(owed.proxy.log_lines().back(), HasSubstr(R"("outcome":"client_abort")"));
+  owed.proxy.expect_at_rest();
+}
+
+TEST(AnswerOut, OfABatchThatCannotBeWrittenEndsItsOwnAttemptAlone) {
+  Owed owed;
+  owed.proxy.calls.error = EPIPE;
+  owed.arrives(completion, [&] { owed.proxy.calls.failing = owed.proxy.calls.made; });
+  EXPECT_EQ(owed.client->got, "");
+  EXPECT_THAT(owed.proxy.log_lines().back(), HasSubstr(R"("outcome":"client_abort")"));
+  owed.proxy.expect_at_rest();
+}
+
 TEST(RequestOut, SentWholeIsClosedByAnEnd) {
   ScriptedProxy proxy({says(whole_answer("200 OK", completion, "Connection: close\r\n"))});
   proxy.asks(post(chat(false)));
