@@ -213,7 +213,7 @@ void Relay::write_whole_answer() {
   const auto now = Clock::now();
   pending_.erase(0, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
   handler_.written(now, pending_.empty());
-  if (pending_.empty()) return finish();
+  if (pending_.empty()) return finish(now);
   budget_hold_.set(pending_.capacity());
   pace_.make().begin(now, client_.channel(), limits_);
 }
@@ -295,14 +295,16 @@ void Relay::drop_connection() {
   replica_.reset();
 }
 
-void Relay::finish() {
+void Relay::finish() { finish(Clock::now()); }
+
+void Relay::finish(Moment now) {
   if (done_) return;
   done_ = true;
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   net::Timed::unlink();
   if (!handler_.done() || !handler_.replica_reusable()) drop_connection();
-  ended_at_ = Clock::now();
+  ended_at_ = now;
   // The end is posted, because the owner may end this relay while it is still at work.
   if (completion_) completion_.tell();
 }

@@ -100,6 +100,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   void replica_done();
   void drop_connection();
   void finish();
+  void finish(Moment now);
 
   Loop& loop_;
   ClientWatch& client_;

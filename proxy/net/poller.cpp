@@ -171,7 +171,7 @@ void Poller::report_unprioritized() {
   do {
     const auto until = std::chrono::steady_clock::now() + unprioritized_for;
     for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
-      if (i > 0 && std::chrono::steady_clock::now() >= until) break;
+      if (i % 2 == 1 && std::chrono::steady_clock::now() >= until) break;
       auto event = unprioritized_.front();
       unprioritized_.pop_front();
       if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);

@@ -13,7 +13,7 @@
 // token as one does.
 //
 // Work that wakes another process can be deferred to the end of the batch: requests that came together go to a replica
-// together, which is woken once (docs/benchmarks.md).
+// together, and whole answers to their clients, so that each process is woken once (docs/benchmarks.md).
 //
 // An edge is told once, so none may be lost for want of memory: a socket that cannot be queued has its turn at once.
 #pragma once
