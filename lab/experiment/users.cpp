@@ -12,7 +12,6 @@
 namespace weir::lab::experiment {
 namespace {
 
-using load::Distribution;
 using metrics::compare::report::short_number;
 
 double tokens_within(const load::Course& course, const Window& window) {

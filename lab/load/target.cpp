@@ -37,7 +37,7 @@ Target target_of(const std::string& url) {
 }
 
 std::string without_v1(std::string url) {
-  const std::string asked = url;
+  std::string asked = url;
   while (url.ends_with('/')) url.pop_back();
   if (!url.ends_with("/v1") || url.ends_with("//v1")) return asked;
   url.resize(url.size() - 3);

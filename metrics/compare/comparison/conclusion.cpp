@@ -65,7 +65,7 @@ std::vector<std::string> told_figures(const Comparison& comparison) {
   for (std::size_t i = 0; i < comparison.faults.size(); ++i) {
     const auto& [fault, pairs, margin, finding] = comparison.faults[i];
     if (finding != Finding::worse && finding != Finding::better) continue;
-    const auto of = [&](std::uint64_t alone) {
+    const auto of = [&pairs = pairs](std::uint64_t alone) {
       return 100 * static_cast<double>(alone + pairs.both()) / static_cast<double>(pairs.pairs());
     };
     const auto shares = format(" from %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b()));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "metrics/wire/json/number.hpp"
+
 namespace weir::metrics::wire {
 
 namespace {
