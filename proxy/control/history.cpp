@@ -12,7 +12,7 @@ constexpr std::chrono::minutes least_ring{3};
 
 }  // namespace
 
-void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
+std::size_t History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   taken_ = finished.take(std::move(taken_));
   std::exception_ptr failure;
   for (auto& record : taken_) {
@@ -23,6 +23,7 @@ void History::take(metrics::record::FinishedRecords& finished, metrics::Moment n
     }
   }
   if (failure) std::rethrow_exception(failure);
+  return taken_.size();
 }
 
 void History::take(metrics::record::RequestRecord& record, metrics::Moment now) {

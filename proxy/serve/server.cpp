@@ -54,6 +54,10 @@ using Clock = std::chrono::steady_clock;
 
 /// The control thread looks after replicas that drain or leave so often.
 constexpr std::chrono::milliseconds look_every{100};
+/// Where more requests than these end between two looks, they are taken in ten parts: all of them at once would hold a
+/// CPU for milliseconds, and lie in more memory than a cache has.
+constexpr std::size_t many_finished = 250;
+constexpr int parts = 10;
 /// At its end weir gives the request log so long to take the last lines.
 constexpr std::chrono::seconds last_lines_within{5};
 constexpr std::array handled_signals{SIGTERM, SIGINT, SIGUSR1, SIGHUP};
@@ -108,7 +112,8 @@ class Server {
   template <class Duty>
   void do_duty(const Duty& duty);
   void look_after_replicas();
-  void take_finished();
+  std::size_t take_finished();
+  void take_parts(int left);
   void warn_of_few_descriptors(const config::Limits& limits) const;
   std::string why_not_ready() const;
   control::Standing standing() const;
@@ -162,7 +167,8 @@ class Server {
   Listeners listeners_;
   std::vector<std::thread> running_;
   asio::signal_set signals_{context_};
-  asio::steady_timer timer_{context_};
+  asio::steady_timer timer_{context_}, part_timer_{context_};
+  std::size_t taken_in_parts_ = 0;  ///< Since the latest look.
   std::optional<Drain> drain_;
   bool accepting_ = false;
 };
@@ -380,11 +386,25 @@ void Server::warn_of_few_descriptors(const config::Limits& limits) const {
                clients_by_descriptors_, limits.connections);
 }
 
-void Server::take_finished() {
+/// Returns how many there were.
+std::size_t Server::take_finished() {
   const auto now = Clock::now();
-  for (auto& loop : loops_) do_duty([&] { history_.take(loop->finished, now); });
-  if (shadows_) do_duty([&] { history_.take(shadows_->loop().finished, now); });
+  std::size_t taken = 0;
+  for (auto& loop : loops_) do_duty([&] { taken += history_.take(loop->finished, now); });
+  if (shadows_) do_duty([&] { taken += history_.take(shadows_->loop().finished, now); });
   do_duty([&] { history_.tick(now); });
+  return taken;
+}
+
+/// Takes what finishes until the next look, in so many parts.
+void Server::take_parts(int left) {
+  const auto take = [this, left](boost::system::error_code error) {
+    if (error) return;
+    taken_in_parts_ += take_finished();
+    if (left > 1) take_parts(left - 1);
+  };
+  part_timer_.expires_after(look_every / parts);
+  net::once_there_is_memory([&] { part_timer_.async_wait(take); });
 }
 
 template <class Duty>
@@ -402,7 +422,7 @@ void Server::look_after_replicas() {
   };
   net::once_there_is_memory([&] { timer_.async_wait(again); });
   const auto now = Clock::now();
-  take_finished();
+  if (take_finished() + std::exchange(taken_in_parts_, 0) > many_finished) take_parts(parts - 1);
   do_duty([&] { look_after_log(now); });
   do_duty([&] { fleet_.look_after_drains(); });
   do_duty([&] {
