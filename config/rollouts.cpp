@@ -169,6 +169,10 @@ class RolloutReading {
                          "remove this key");
     const auto shadow = std::ranges::find(settings_.shadows, rollout.shadow, &Shadow::name);
     if (shadow == settings_.shadows.end()) return;  // An error of its own.
+    if (shadow->twin.empty())
+      return table.blame("answers", node,
+                         "needs a control beside the shadow, and only a twin has one; give the shadow \"" +
+                             rollout.shadow + "\" twin = \"REPLICA\" in place of sample, or remove this key");
     const auto is_control = [&](const Shadow& one) {
       return one.control && one.of == shadow->of && one.twin == shadow->twin;
     };

@@ -302,7 +302,10 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
   // The estimate counts what the engine renders nothing of, such as the reasoning of earlier turns. That is not held.
   PrefixPrediction rendered = prediction;
   const Tokens counted = report.prompt.value_or(prompt);
-  if (counted < prompt) rendered.found.held = capped(share_of(prediction.found.held, counted, prompt));
+  if (counted < prompt) {
+    rendered.found.held = capped(share_of(prediction.found.held, counted, prompt));
+    rendered.found.remembered = capped(share_of(prediction.found.remembered, counted, prompt));
+  }
   if (!report.cached) return one.unreported(rendered);
   const PrefixFound& found = prediction.found;
   if (found.answer_whole >= 64 && !one.is_past(prediction)) {

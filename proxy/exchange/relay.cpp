@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
+#include <utility>
 
 #include "metrics/prefetch.hpp"
 #include "metrics/ticks.hpp"
@@ -196,12 +198,18 @@ void Relay::deliver() {
 }
 
 /// Keeps an answer that came whole with its head until the batch ends: answers that came in one batch are written in a
-/// row, so that a client's process is woken once for all of them. Returns false if the answer is to be written now.
+/// row, so that a client's process is woken once for all of them. Returns false if the answer is to be written now,
+/// which takes no memory.
 bool Relay::defer_whole_answer() {
   std::size_t size = 0;
   for (const auto span : loop_.output.spans) size += span.size();
   if (size == 0 || size > most_deferred || net::Deferred::is_linked() || !loop_.poller.defer(*this)) return false;
-  pending_.reserve(size);
+  try {
+    pending_.reserve(size);
+  } catch (const std::bad_alloc&) {
+    net::Deferred::unlink();
+    return false;
+  }
   for (const auto span : loop_.output.spans) pending_ += span;
   return answer_waits_ = true;
 }
@@ -216,6 +224,7 @@ void Relay::write_whole_answer() {
   if (pending_.empty()) return finish(now);
   budget_hold_.set(pending_.capacity());
   pace_.make().begin(now, client_.channel(), limits_);
+  if (span_ == request_.size() && !std::exchange(told_sent_, true)) owner_.request_sent();
 }
 
 void Relay::settle_error() {

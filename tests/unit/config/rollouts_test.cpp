@@ -56,6 +56,11 @@ TEST(RolloutSettings, SameAnswersNeedAShadowAndAControlOfTheSamePrimary) {
               ElementsAre(HasSubstr("needs a control of the shadow's primary")));
   EXPECT_THAT(errors_in(with(control("b"), "shadow = 'fp8'\n")), ElementsAre(HasSubstr("needs a control")));
   EXPECT_THAT(errors_in(with("", "shadow = 'fp9'\n")), ElementsAre(HasSubstr("did you mean \"fp8\"")));
+  const std::string sampled =
+      "[[shadow]]\nname = 'part'\nof = 'chat'\nsample = 0.5\n"
+      "replica = [{ name = 'e', url = 'http://e', config = 'new' }]\n";
+  EXPECT_THAT(errors_in(with(control("a") + sampled, "shadow = 'part'\n")),
+              ElementsAre(HasSubstr("give the shadow \"part\" twin = \"REPLICA\"")));
 }
 
 TEST(RolloutSettings, TakeTheFirstObjectiveOfThePool) {

@@ -98,6 +98,21 @@ TEST_F(Prefixes, WhatTheEngineDidNotCountIsNoMiss) {
   EXPECT_EQ(index.of(0).believed(), 1);
 }
 
+/// What a prompt was estimated to have too many tokens was neither held nor remembered.
+TEST_F(Prefixes, APromptOfFewerTokensThanEstimatedSaysNothingOfTheCapacity) {
+  places(1, 100'000);
+  const std::vector<std::uint64_t> common(40, 7);
+  serve(prompt_of(common), 0, 0, {.prompt = {}, .cached = 0, .output = {}});
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    auto path = common;
+    for (std::uint64_t part = 0; part < 8; ++part) path.push_back(100 * (i + 1) + part);
+    const auto longer = prompt_of(path);
+    const Tokens estimate = tokens_of(longer);
+    serve(longer, 0, estimate, {.prompt = estimate / 5 * 4, .cached = tokens_of(prompt_of(common)) - 1, .output = {}});
+  }
+  EXPECT_EQ(index.of(0).holdings().capacity(), 100'000u);
+}
+
 TEST_F(Prefixes, MissesThatAreNotInARowWipeNothing) {
   places(1);
   const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));

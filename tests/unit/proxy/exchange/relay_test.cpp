@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "proxy/exchange/shadows.hpp"
+#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -273,6 +274,48 @@ TEST(AnswerOut, OfABatchWhoseClientTakesItInPartsIsGoneOnWith) {
   EXPECT_EQ(read_answer(owed.client->got).body, completion);
   EXPECT_THAT(owed.proxy.log_lines().back(), HasSubstr(R"("outcome":"ok)"));
 }
+
+TEST(AnswerOut, OfABatchThatItsClientTakesInPartsLetsTheRequestGo) {
+  ScriptedProxy proxy({[](net::Peer&) {}});
+  const std::string text(100'000, 'a');
+  const auto client = proxy.client(post(R"({"model":"m","messages":[{"role":"user","content":")" + text + "\"}]}"));
+  client->takes_nothing();
+  proxy.run();
+  EXPECT_GE(proxy.shared.buffers.used(), 90'000u);
+  InABatch(proxy, [&] {
+    proxy.upstream().says(whole_answer("200 OK", completion));
+    EXPECT_TRUE(proxy.upstream().report());
+  });
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  EXPECT_EQ(proxy.shared.buffers.used(), 0u) << "what is left of the answer is less than a step";
+  client->takes(net::Peer::any);
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).body, completion);
+}
+
+#ifndef WEIR_SANITIZED
+/// What is written at once takes no memory, and the client has been told of no other answer by then.
+TEST(AnswerOut, OfABatchFailsForNoMemoryOnlyBeforeItIsAccepted) {
+  bool failed = true;
+  for (std::size_t nth = 0; failed; ++nth) {
+    SCOPED_TRACE(nth);
+    Owed owed;
+    owed.replica->arrives_unseen(whole_answer("200 OK", completion));
+    InABatch(owed.proxy, [&] {
+      no_memory::fail_at(nth);
+      owed.replica->report();
+      failed = no_memory::has_failed();
+    });
+    owed.proxy.run();
+    const auto answer = read_answer(owed.client->got);
+    EXPECT_TRUE(answer.status == 200 || answer.status == 503) << owed.client->got;
+    EXPECT_TRUE(answer.whole);
+    if (testing::Test::HasFailure()) return;
+    ASSERT_LT(nth, 1000u);
+  }
+}
+#endif
 
 TEST(AnswerOut, OfABatchTellsHowLongItsTokensWereKept) {
   ScriptedProxy proxy({[](net::Peer&) {}});
