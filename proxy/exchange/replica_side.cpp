@@ -321,8 +321,8 @@ bool ReplicaSide::tell_stall(Moment now) {
 
 /// Returns when the stream has stood still for long, the first time.
 Moment ReplicaSide::stall() const {
-  const bool looks = last_token_ && options_.stream && is_stream() && !was_paused_ && !told_stall_;
-  return looks && state_ != State::done ? *last_token_ + stalls_after : Moment::max();
+  const bool shows = last_token_ && options_.stream && is_stream() && metrics::generates(options_.api);
+  return shows && !was_paused_ && !told_stall_ && state_ != State::done ? *last_token_ + stalls_after : Moment::max();
 }
 
 /// If a client asked for a stream and the answer has another form, no tokens show.

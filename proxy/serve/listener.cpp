@@ -69,8 +69,8 @@ Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accep
   acceptor_.non_blocking(true);
 }
 
-/// Waits for the next client before this one is handled, which may throw. Asio's own accept takes memory for each socket,
-/// and without it forgets its handler.
+/// Waits for the next client before this one is handled, which may throw. Asio's own accept takes memory for each
+/// socket, and without it forgets its handler.
 void Listener::accept() {
   const auto take = [self = shared_from_this()](boost::system::error_code error) {
     if (!self->acceptor_.is_open()) return;

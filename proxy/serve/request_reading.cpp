@@ -102,7 +102,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
           (!spare_counts || bytes.size() >= net::BufferBudget::step))
         unread.swap(loop_.spare_text);
       request_.snapshot = loop_.shared.fleet.snapshot();
-      client_.set_deadline(client_.last_arrival() + metrics::ticks(limits().head_time));
+      client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }
     unread.append(bytes.data(), bytes.size());
     if (drop_line_end()) {

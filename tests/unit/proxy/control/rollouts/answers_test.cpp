@@ -83,6 +83,8 @@ TEST_F(RolloutsWhereAnswersDiffer, AReloadLetsAPausedOneGoOnOnceItIsStarted) {
   hear_gate();
   EXPECT_EQ(state(), "paused") << "an operator starts it";
   ask(Wish::start);
+  tick();  // The gate is asked anew.
+  finish_slow_answers();
   tick();
   EXPECT_EQ(state(), "live");
   EXPECT_EQ(moves("pass"), 1u);
