@@ -3,7 +3,7 @@
 // How fast a queue drains shows only while one is there: before, replicas may have had nothing to do. So the drain rate
 // is the tokens finished per second in which requests waited, known after one such second.
 //
-// Such a rate is too low where a replica rests for a second, is granted the whole queue at its end, and finishes it
+// The drain rate is too low where a replica rests for a second, is granted the whole queue at its end, and finishes it
 // while nobody waits. So the highest drain rate counts the tokens of requests that have waited, whenever they are
 // finished. It is too high where requests wait for moments only: a request may be refused by it, and is told no time by
 // it. All that was finished in some seconds is the demand, and says nothing of what the replicas can do but for the

@@ -14,6 +14,12 @@ constexpr std::size_t longest_role = 32;
 /// True if the member is in no table.
 bool is_unknown(const RequestMember& member) { return member.key.empty(); }
 
+/// True if some values of the member have the engine read nothing of the prompt from its cache, or cut it.
+bool may_need_whole_prompt(RequestPlace place) {
+  using enum RequestPlace;
+  return place == whole_prompt || place == whole_prompt_if || place == cache_prompt || place == logprob_start;
+}
+
 }  // namespace
 
 void RequestReader::begin(Api api, std::string_view path, const ConversationKey* conversation_key,
@@ -184,7 +190,14 @@ void RequestReader::forget(Place place) {
   }
 }
 
+/// The engine may read the object, list or string as one of the values with which the prompt comes from no cache.
+RequestReader::Place RequestReader::ignore_prefix() {
+  no_prefix_ = true;
+  return Place::ignored;
+}
+
 RequestReader::Place RequestReader::begin_object(Place place) {
+  if (may_need_whole_prompt(place)) return ignore_prefix();
   switch (place) {
     case Place::message:
       ++source().messages;
@@ -195,12 +208,6 @@ RequestReader::Place RequestReader::begin_object(Place place) {
       return Place::prompt;
     case Place::stored_context:
       stored_context_ = true;
-      return Place::ignored;
-    case Place::whole_prompt:
-    case Place::whole_prompt_if:
-    case Place::cache_prompt:
-    case Place::logprob_start:
-      no_prefix_ = true;
       return Place::ignored;
     case Place::tool_choice:
       return begin_object(Place::seed_tree);
@@ -247,13 +254,8 @@ void RequestReader::end_object(Place place, std::size_t size) {
 }
 
 RequestReader::Place RequestReader::begin_array(Place place) {
+  if (may_need_whole_prompt(place)) return ignore_prefix();
   switch (place) {
-    case Place::whole_prompt:
-    case Place::whole_prompt_if:
-    case Place::cache_prompt:
-    case Place::logprob_start:
-      no_prefix_ = true;
-      return Place::ignored;
     case Place::seed_tree:
       if (!prefix_) return Place::ignored;
       [[fallthrough]];
@@ -398,7 +400,7 @@ void RequestReader::read_tool_choice(std::string_view piece, bool last) {
     prefix_->forget_seed(&member());
 }
 
-/// What lies behind the text that is known of a number would not tell two prompts apart.
+/// A longer number is known by its first digits alone, and they would not tell two prompts apart.
 void RequestReader::number_in_prefix(std::string_view text, double value, std::size_t bytes) {
   no_prefix_ |= bytes > NumberText::longest;
   if (text.empty())

@@ -44,6 +44,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   // Walker calls these.
   const RequestMember* find(Place in, std::string_view key);
   void begin_member(Place in, const RequestMember& member);
+  Place ignore_prefix();
   Place begin_object(Place place);
   Place begin_array(Place place);
   void end_object(Place place, std::size_t size);

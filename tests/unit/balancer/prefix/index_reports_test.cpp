@@ -98,7 +98,7 @@ TEST_F(Prefixes, WhatTheEngineDidNotCountIsNoMiss) {
   EXPECT_EQ(index.of(0).believed(), 1);
 }
 
-/// What a prompt was estimated to have too many tokens was neither held nor remembered.
+/// Tokens that a prompt was estimated to have too many were neither held nor remembered.
 TEST_F(Prefixes, APromptOfFewerTokensThanEstimatedSaysNothingOfTheCapacity) {
   places(1, 100'000);
   const std::vector<std::uint64_t> common(40, 7);

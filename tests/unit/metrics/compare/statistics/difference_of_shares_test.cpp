@@ -84,7 +84,7 @@ TEST(DifferenceOfShares, LimitsOfSwappedSidesAreEachOthers) {
   EXPECT_EQ(interval.high, forth.upper(0.005));
 }
 
-/// Of n requests with a share of x none has a one with the probability (1 - x)^n.
+/// No request of n with a share of x has a one with the probability (1 - x)^n.
 TEST(DifferenceOfShares, WithoutAOneIsWhatSoManyRequestsLeaveOpen) {
   for (const double n : {100.0, 1500.0, 10'000.0}) {
     for (const double times : {1.0, 3.0, 20.0, 0.1}) {
