@@ -149,6 +149,19 @@ std::uint64_t EngineModel::cached_or_coming(const Sequence& sequence) const {
   return most * block_tokens;
 }
 
+std::vector<EngineModel::Standing> EngineModel::standing() const {
+  std::vector<Standing> all;
+  all.reserve(running_.size() + waiting_.size());
+  for (const Running& r : running_) {
+    const std::uint64_t prefilled = r.prefilled + r.prefill_now;
+    const bool prompt_done = r.prefill_now > 0 && prefilled == r.sequence.prompt_tokens;
+    const std::uint64_t produced = r.produced + (r.decode_now || prompt_done ? 1 : 0);
+    if (produced < r.sequence.output_tokens) all.push_back({&r.sequence, true, prefilled, produced, r.cached});
+  }
+  for (const Sequence& sequence : waiting_) all.push_back({&sequence});
+  return all;
+}
+
 std::size_t EngineModel::running() const {
   return static_cast<std::size_t>(std::ranges::count_if(running_, [](const Running& r) { return !r.finished(); }));
 }

@@ -112,6 +112,20 @@ class EngineModel {
   std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
   std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< Drafts included.
   const EngineSettings& settings() const { return settings_; }
+  /// A prompt token takes this long from the next step on.
+  void set_prefill_time(nanoseconds per_prefill_token) { settings_.per_prefill_token = per_prefill_token; }
+
+  /// A sequence as it will stand when the step that has begun ends.
+  struct Standing {
+    const Sequence* sequence = nullptr;
+    bool admitted = false;
+    std::uint64_t prefilled = 0;  ///< Prompt tokens in the KV cache, cached ones included.
+    std::uint64_t produced = 0;   ///< Output tokens that were made, drafts aside.
+    std::uint64_t cached = 0;     ///< Prompt tokens that were found.
+  };
+  /// Returns the sequences that are not finished then: those that run in order of admission, then those that wait. They
+  /// are valid until the model changes.
+  std::vector<Standing> standing() const;
 
  private:
   struct Running {

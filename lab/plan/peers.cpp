@@ -4,12 +4,12 @@
 #include <cmath>
 #include <list>
 #include <map>
-#include <tuple>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
-#include "config/settings.hpp"
 #include "lab/engine/random.hpp"
+#include "lab/plan/outlook.hpp"
 
 namespace weir::lab::plan {
 namespace {
@@ -209,29 +209,31 @@ class TokenLoad final : public Router {
 
 class Oracle final : public Router {
  public:
-  explicit Oracle(std::span<const engine::EngineSettings> engines)
-      : engines_(engines.begin(), engines.end()), prefill_(engines.size()), decode_(engines.size()) {}
-
   std::size_t choose(std::size_t i, const TracedRequest& request, const Fleet& fleet) override {
-    const auto uncached = [&](std::size_t r) { return static_cast<double>(request.prompt_tokens - fleet.held(r)); };
-    const auto cost = [&](std::size_t r) {
-      const double work = prefill_.left(r) + uncached(r) + config::Pool{}.decode_weight * decode_.left(r);
-      return std::tuple(work / engines_[r].speed, uncached(r), fleet.in_flight[r]);
-    };
-    const std::size_t chosen = *std::ranges::min_element(fleet.candidates, {}, cost);
-    prefill_.take(i, chosen, uncached(chosen));
-    decode_.take(i, chosen, static_cast<double>(request.output_tokens));
-    return chosen;
+    const engine::Sequence sequence{i, request.prompt_tokens, request.output_tokens, request.blocks};
+    std::optional<std::size_t> chosen;
+    double least = never;
+    Finds of_chosen;
+    for (const std::size_t r : fleet.candidates) {
+      const TimedEngine& engine = fleet.engine(r);
+      const Finds found = finds(engine.model(), sequence);
+      Outlook outlook(engine, fleet.now, [this](engine::SequenceId id) { return waiting_[id]; });
+      const double without = outlook.sum_of_times();
+      outlook.add(sequence, found);
+      const double grows = without == never ? never : outlook.sum_of_times() - without;
+      if (chosen && grows >= least) continue;
+      chosen = r;
+      least = grows;
+      of_chosen = found;
+    }
+    waiting_[i] = of_chosen;
+    return *chosen;
   }
-  void first_token(std::size_t i) override { prefill_.give_back(i); }
-  void ended(std::size_t i) override {
-    prefill_.give_back(i);
-    decode_.give_back(i);
-  }
+  void first_token(std::size_t i) override { waiting_.erase(i); }
+  void ended(std::size_t i) override { waiting_.erase(i); }
 
  private:
-  std::vector<engine::EngineSettings> engines_;
-  Uncached prefill_, decode_;
+  std::unordered_map<engine::SequenceId, Finds> waiting_;
 };
 
 }  // namespace
@@ -249,7 +251,7 @@ std::unique_ptr<Router> make_router(Peer peer, std::span<const engine::EngineSet
     case Peer::oracle:
       break;
   }
-  return std::make_unique<Oracle>(engines);
+  return std::make_unique<Oracle>();
 }
 
 }  // namespace weir::lab::plan

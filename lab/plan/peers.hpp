@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lab/engine/engine_model.hpp"
+#include "lab/plan/timeline.hpp"
 #include "lab/plan/traffic.hpp"
 
 namespace weir::lab::plan {
@@ -33,7 +34,8 @@ enum class Peer : std::uint8_t {
   /// there are none, the one with the fewest uncached tokens in flight and to come. A replica is believed to have the
   /// last blocks of 64 tokens that it was sent, as many as fit into its KV cache.
   token_load,
-  /// No router: it knows what each engine holds and how fast it is, and takes the least time until the first token.
+  /// No router: it knows all engines, their caches and the lengths of answers, and takes the engine where the sum of all
+  /// requests' times grows least: see outlook.hpp. Requests to come it does not know.
   oracle,
 };
 
@@ -48,9 +50,8 @@ struct Fleet {
   double now = 0;
   std::span<const std::size_t> candidates;   ///< Replicas that are up and have not refused the request; at least one.
   std::span<const std::uint32_t> in_flight;  ///< Requests at each replica.
-  /// How many tokens of the request's prompt each replica has or will have computed for those before it. Only the
-  /// oracle asks.
-  std::function<std::uint64_t(std::size_t replica)> held;
+  /// Only the oracle looks at the engines.
+  std::function<const TimedEngine&(std::size_t replica)> engine;
 };
 
 class Router {

@@ -40,15 +40,8 @@ Simulation::Simulation(const Setup& setup)
     : setup_(setup),
       has_weir_(!setup.plain && !setup.peer && !setup.router),
       seed_(setup.engine_seed),
-      pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, has_weir_ ? this : nullptr)),
+      pool_(make_pool()),
       budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->figures().in_flight()}; }) {
-  pool_->set_limits(limits_of(setup), moment());
-  pool_->set_prefix_aware(setup.prefix_aware, setup.kappa);
-  if (setup.oracle) {
-    pool_->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
-      return held(by_facts_.at(&facts), replica, true);
-    });
-  }
   router_ = setup.peer ? std::shared_ptr(make_router(*setup.peer, setup.engines)) : setup.router;
   while (servers_.size() + setup.absent < setup.engines.size()) add_replica();
   for (const auto& beside : setup.beside) line_.engines.emplace_back(beside, seed_++);
@@ -56,7 +49,27 @@ Simulation::Simulation(const Setup& setup)
   if (setup.probes) every(tick_every, [this] { tick(); });
 }
 
+std::shared_ptr<balancer::Pool> Simulation::make_pool() {
+  auto pool = balancer::Pool::make(setup_.policy, setup_.decode_weight, setup_.seed, has_weir_ ? this : nullptr);
+  pool->set_limits(limits_of(setup_), moment());
+  pool->set_prefix_aware(setup_.prefix_aware, setup_.kappa);
+  if (setup_.oracle) {
+    pool->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
+      return held(by_facts_.at(&facts), replica, true);
+    });
+  }
+  return pool;
+}
+
+void Simulation::restart_weir() {
+  old_pools_.push_back(std::exchange(pool_, make_pool()));
+  keys_.clear();
+  name_replicas();
+  if (setup_.peer) router_ = make_router(*setup_.peer, setup_.engines);
+}
+
 void Simulation::add_replica() {
+  note_idle();
   const std::size_t r = servers_.size();
   servers_.emplace_back().probe_at = now() + 0.7 * static_cast<double>(r);
   in_flight_.push_back(0);
@@ -83,7 +96,7 @@ void Simulation::join() {
 
 Simulation::~Simulation() {
   for (Request& request : requests_)
-    if (request.ticket) pool_->leave(*request.ticket, moment());
+    if (request.ticket) request.pool->leave(*request.ticket, moment());
   granted_.clear();
   requests_.clear();
 }
@@ -139,7 +152,8 @@ void Simulation::arrive(std::size_t i) {
   story::Story::Request about{traced_[i].facts, setup_.prefix_aware ? traced_[i].prefix : nullptr};
   about.caller.client = i;
   about.repeatable = about.leaves_hung = about.may_go_twice = true;
-  const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};
+  request.pool = pool_.get();
+  const story::Story::Shared shared{*request.pool, budget_, opinions_, true, std::chrono::seconds(30)};
   request.story = std::make_unique<story::Story>(shared, std::move(about));
   follow(i, Command::ask_pool);
 }
@@ -164,7 +178,7 @@ bool Simulation::ask(std::size_t i, Command& next) {
   Request& request = requests_[i];
   auto placement = request.story->placement();
   placement.waiter = std::make_shared<std::size_t>(i);
-  auto offered = pool_->offer(placement, moment());
+  auto offered = request.pool->offer(placement, moment());
   if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) {
     auto& usage = *usage_[admitted->lease.replica()];
     next = request.story->leased(std::move(admitted->lease), usage, moment());
@@ -221,6 +235,7 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   served.asked.push_back(replica);
   served.asked_at.push_back(now());
   requests_[i].on = replica;
+  note_idle();
   ++in_flight_[replica];
   if (setup_.watcher != nullptr) setup_.watcher->placed(i, replica);
   if (!router_) {
@@ -231,10 +246,20 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
 
 /// The replica works on the request no more.
 void Simulation::leaves_replica(std::size_t i) {
+  note_idle();
   --in_flight_[requests_[i].on.value()];
   if (setup_.watcher != nullptr) setup_.watcher->left(i, *requests_[i].on);
   requests_[i].on.reset();
   if (router_) router_->ended(i);
+}
+
+/// Is called before a replica gets or loses a request, comes or goes.
+void Simulation::note_idle() {
+  const double since = std::exchange(in_flight_since_, now());
+  if (since == now() || std::ranges::none_of(in_flight_, [](std::uint32_t n) { return n >= 2; })) return;
+  std::size_t idle = 0;
+  for (std::size_t r = 0; r < servers_.size(); ++r) idle += servers_[r].alive && in_flight_[r] == 0 ? 1 : 0;
+  if (idle > 0) results_.idle.push_back({since, now(), idle});
 }
 
 engine::Sequence Simulation::sequence_of(std::size_t i) const {
@@ -359,7 +384,8 @@ void Simulation::ask_peer(std::size_t i) {
     ++results_.failed;
     return ended(i);
   }
-  const Fleet fleet{now(), candidates, in_flight_, [this, i](std::size_t r) { return held(i, r, true); }};
+  const auto engine = [this](std::size_t r) -> const TimedEngine& { return line_.engines[r]; };
+  const Fleet fleet{now(), candidates, in_flight_, engine};
   const std::size_t replica = router_->choose(i, traced_[i], fleet);
   placed(i, replica);
   if (!begins(i, replica)) fails_soon(i, replica);
@@ -388,6 +414,7 @@ void Simulation::token(std::size_t replica, const engine::TokenEvent& event) {
   }
   request.lease.tokens(event.tokens);
   if (!event.last) return;
+  served.e2e = now() - served.arrived;
   if (event.index > 1) served.tpot = (now() - served.arrived - *served.ttft) / static_cast<double>(event.index - 1);
   story::AttemptOver answer;
   answer.end = story::End::whole;
@@ -441,6 +468,7 @@ void Simulation::each_on(std::size_t replica, bool without_token, const Does& do
 }
 
 void Simulation::kill(std::size_t replica) {
+  note_idle();
   servers_[replica].alive = false;
   lost_prefill_[replica] += line_.engines[replica].prefilled();
   line_.engines[replica] = TimedEngine(setup_.engines[replica], seed_++);
@@ -449,6 +477,7 @@ void Simulation::kill(std::size_t replica) {
 
 void Simulation::restart(std::size_t replica) {
   if (servers_[replica].alive) kill(replica);
+  note_idle();
   servers_[replica].alive = true;
   servers_[replica].hangs = servers_[replica].wrong_model = false;
 }
@@ -481,7 +510,7 @@ void Simulation::tick() {
   for (const std::size_t i : std::set(waiting_)) {
     Request& request = requests_[i];
     if (request.deadline > now()) continue;
-    const auto refused = pool_->leave(*request.ticket, moment());
+    const auto refused = request.pool->leave(*request.ticket, moment());
     if (!refused) continue;
     waiting_.erase(i);
     request.ticket.reset();

@@ -81,6 +81,7 @@ struct Served {
   double arrived = never;          ///< `never` if its parent was not over by the end.
   std::optional<double> ttft;      ///< Seconds from arrival.
   std::optional<double> tpot;      ///< Seconds per output token after the first.
+  std::optional<double> e2e;       ///< Seconds from arrival to the last token.
   double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
   std::uint64_t cached_tokens = 0;  ///< Prompt tokens that its last replica had.
   std::vector<std::size_t> asked;  ///< The replicas that had it, in order.
@@ -98,6 +99,12 @@ struct Results {
     balancer::ReplicaState to{};
   };
   std::vector<Change> changes;
+  /// Replicas that had nothing while another had two requests or more. Requests in weir's queue do not count.
+  struct Idle {
+    double from = 0, to = 0;
+    std::size_t replicas = 0;
+  };
+  std::vector<Idle> idle;
   std::size_t failed = 0;   ///< Requests that failed, or got a wrong answer, before anything else was sent.
   std::size_t broken = 0;   ///< Streams that broke off.
   std::size_t refused = 0;  ///< Requests that were refused: full, too late or expired.
@@ -126,6 +133,15 @@ class Simulation final : public balancer::GrantSink {
     line_.engines[replica].stand_still();
   }
   void slow_down(std::size_t replica, double factor);
+  /// The replica does nothing for so many seconds, and goes on where it was.
+  void stall(std::size_t replica, double seconds) { line_.engines[replica].stall(now(), seconds); }
+  /// A prompt token takes the replica this long from now on.
+  void set_prefill_time(std::size_t replica, engine::nanoseconds per_token) {
+    line_.engines[replica].set_prefill_time(per_token);
+  }
+  /// A new weir, which has learned nothing, takes the requests that come from now on. Requests in flight stay with the
+  /// old one, of which the new one knows nothing. A peer starts anew as well, but knows how many requests are in flight.
+  void restart_weir();
   /// The replica forgets what earlier requests left in its KV cache.
   void flush(std::size_t replica) { line_.engines[replica].flush(); }
   /// The next of the absent replicas comes.
@@ -165,6 +181,7 @@ class Simulation final : public balancer::GrantSink {
     std::unique_ptr<balancer::story::Story> story;
     std::vector<balancer::Serial> tried;  ///< Used by plain health checks and peers only.
     balancer::Lease lease;
+    balancer::Pool* pool = nullptr;  ///< That of the story.
     std::optional<balancer::WaitTicket> ticket;
     double deadline = never;
     std::optional<std::size_t> on;  ///< The replica that works on it.
@@ -188,8 +205,10 @@ class Simulation final : public balancer::GrantSink {
   void token(std::size_t replica, const engine::TokenEvent& event);
   void finish(std::size_t i);
   void ended(std::size_t i);
+  std::shared_ptr<balancer::Pool> make_pool();
   void add_replica();
   void name_replicas();
+  void note_idle();
   void leaves_replica(std::size_t i);
   engine::Sequence sequence_of(std::size_t i) const;
   void grant(std::vector<balancer::Granted> granted) noexcept override;
@@ -205,6 +224,7 @@ class Simulation final : public balancer::GrantSink {
   std::uint64_t seed_;
   Timeline line_;
   std::shared_ptr<balancer::Pool> pool_;
+  std::vector<std::shared_ptr<balancer::Pool>> old_pools_;  ///< Of weirs before restarts.
   balancer::story::RetryBudget budget_;
   balancer::story::SecondOpinions opinions_;
   std::vector<balancer::ReplicaSpec> specs_;
@@ -212,7 +232,8 @@ class Simulation final : public balancer::GrantSink {
   std::vector<std::unique_ptr<balancer::story::UsageOption>> usage_;
   std::vector<Server> servers_;
   std::shared_ptr<Router> router_;
-  std::vector<std::uint32_t> in_flight_;  ///< At each replica; for peers only.
+  std::vector<std::uint32_t> in_flight_;  ///< At each replica.
+  double in_flight_since_ = 0;
   std::vector<std::uint64_t> lost_prefill_;  ///< Prompt tokens that engines computed that are no longer there.
   std::unordered_map<const metrics::wire::RequestFacts*, std::size_t> by_facts_;
   std::span<const TracedRequest> traced_;

@@ -41,14 +41,26 @@ class TimedEngine {
     if (stands_still_) return;
     const auto took = model_.begin_step();
     prefilled_ += model_.last_step_prefill_tokens();
-    if (took) step_ends_ = now + std::chrono::duration<double>(*took).count() * (pace_ ? pace_(now) : 1);
+    if (took) step_ends_ = next_step_at(now) + std::chrono::duration<double>(*took).count() * pace(now);
   }
   /// The engine hangs: what it has stays, and nothing comes of it.
   void stand_still() {
     stands_still_ = true;
     step_ends_ = never;
   }
+  /// The engine does nothing for so many seconds. Its step goes on behind them.
+  void stall(double now, double seconds) {
+    stalls_until_ = std::max(now, stalls_until_) + seconds;
+    step_ends_ += seconds;
+  }
   void set_pace(Pace pace) { pace_ = std::move(pace); }
+  double pace(double now) const { return pace_ ? pace_(now) : 1; }
+  void set_prefill_time(engine::nanoseconds per_prefill_token) { model_.set_prefill_time(per_prefill_token); }
+  /// Returns when a step may begin that has not begun by now: `never` if the engine hangs.
+  double next_step_at(double now) const {
+    if (stands_still_) return never;
+    return step_ends_ == never ? std::max(now, stalls_until_) : step_ends_;
+  }
   void flush() { model_.flush(); }
   const engine::EngineModel& model() const { return model_; }
   /// Returns how many prompt tokens were computed, those of a step that has begun included.
@@ -58,6 +70,7 @@ class TimedEngine {
   engine::EngineModel model_;
   Pace pace_;
   double step_ends_ = never;
+  double stalls_until_ = 0;
   std::uint64_t prefilled_ = 0;
   bool stands_still_ = false;
 };

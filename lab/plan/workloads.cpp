@@ -1,171 +1,17 @@
 #include "lab/plan/workloads.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "lab/engine/block_memory.hpp"
-#include "lab/engine/random.hpp"
-#include "lab/engine/words.hpp"
-#include "metrics/wire/json/writer.hpp"
-#include "metrics/wire/request/inspector.hpp"
+#include "lab/plan/prompts.hpp"
 
 namespace weir::lab::plan {
 namespace {
 
-const metrics::UniversalKey prefix_key{{1, 2}};
-
-using engine::PromptBlocks;
-using engine::Random;
-
-enum class Role : std::uint8_t { system, user, assistant };
-
-/// A text by its number. The same number is the same text of the same length.
-struct Message {
-  Role role = Role::user;
-  std::uint64_t text = 0;
-  std::uint64_t tokens = 1;
-};
-
-/// Gathers the requests of a workload.
-class Maker {
- public:
-  explicit Maker(std::uint64_t seed) : random(seed), seed_(seed) {}
-
-  Random random;
-
-  Message message(Role role, std::uint64_t tokens) { return {role, ++texts_, std::max<std::uint64_t>(1, tokens)}; }
-  std::uint64_t new_session() { return ++sessions_; }
-
-  struct Turn {
-    std::uint64_t session = 0;
-    std::string salt{};
-    std::uint64_t thoughts = 0;  ///< Tokens of the answer that no later prompt repeats.
-    std::optional<std::size_t> parent{};
-    double think = 0;
-  };
-  /// Adds a request that is answered by `answer`, and returns its place.
-  std::size_t add(double at, const Turn& turn, std::span<const Message> messages, const Message& answer) {
-    TracedRequest& request = requests.emplace_back();
-    request.at = at;
-    request.parent = turn.parent;
-    request.think = turn.think;
-    request.session = turn.session;
-    request.prompt_tokens = begin_tokens + header_tokens;
-    for (const Message& one : messages) request.prompt_tokens += header_tokens + one.tokens + 1;
-    request.output_tokens = turn.thoughts + answer.tokens + 1;
-    request.blocks = blocks_of(turn, messages, answer, turn.salt);
-    if (!turn.salt.empty()) request.unsalted = blocks_of(turn, messages, answer, {});
-    const std::string body = body_of(messages, turn.salt);
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", nullptr,
-                                              &prefix_key);
-    inspector.feed(body);
-    request.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
-    request.prefix = inspector.take_prefix();
-    return requests.size() - 1;
-  }
-
-  std::vector<TracedRequest> requests;
-
- private:
-  static constexpr std::uint64_t begin_tokens = 3, header_tokens = 3;
-  static constexpr std::uint64_t begin_of_text = 1, message_begins = 2, line_break = 3, message_ends = 4;
-
-  static void add_text(PromptBlocks& blocks, std::uint64_t text, std::uint64_t tokens) {
-    for (std::uint64_t i = 0; i < tokens; ++i) blocks.add(text << 32 | i);
-  }
-  static void begin_message(PromptBlocks& blocks, Role role) {
-    for (const std::uint64_t token : {message_begins, 5 + static_cast<std::uint64_t>(role), line_break})
-      blocks.add(token);
-  }
-  std::vector<std::uint64_t> blocks_of(const Turn& turn, std::span<const Message> messages, const Message& answer,
-                                       std::string_view salt) const {
-    PromptBlocks blocks(salt);
-    for (std::uint64_t i = 0; i < begin_tokens; ++i) blocks.add(begin_of_text);
-    for (const Message& one : messages) {
-      begin_message(blocks, one.role);
-      add_text(blocks, one.text, one.tokens);
-      blocks.add(message_ends);
-    }
-    begin_message(blocks, Role::assistant);
-    add_text(blocks, ~answer.text, turn.thoughts);
-    add_text(blocks, answer.text, answer.tokens);
-    blocks.add(message_ends);
-    return blocks.take();
-  }
-
-  const std::string& words_of(const Message& message) {
-    std::string& text = words_[message.text];
-    if (!text.empty()) return text;
-    Random random_of_text(seed_ * 0x9e3779b97f4a7c15u + message.text);
-    const double written =
-        static_cast<double>(message.tokens) / 1.5 * std::exp(usual_text_spread * random_of_text.normal());
-    const auto tokens = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(written)));
-    return text = engine::prompt_text(tokens, random_of_text);
-  }
-  /// Every request allows 1,024 tokens of output, so weir is not told how long an answer will be.
-  std::string body_of(std::span<const Message> messages, const std::string& salt) {
-    static constexpr std::string_view roles[]{"system", "user", "assistant"};
-    metrics::wire::JsonWriter body;
-    body.open('{').key("model").text("sim-7b").key("messages").open('[');
-    for (const Message& one : messages) {
-      body.open('{').key("role").text(roles[static_cast<std::size_t>(one.role)]);
-      body.key("content").text(words_of(one)).close('}');
-    }
-    body.close(']').key("max_tokens").count(std::uint64_t{1024}).key("stream").boolean(true);
-    if (!salt.empty()) body.key("cache_salt").text(salt);
-    body.key("stream_options").open('{').key("include_usage").boolean(true).close('}');
-    return body.close('}').written();
-  }
-
-  std::uint64_t seed_;
-  std::uint64_t texts_ = 0, sessions_ = 0;
-  std::unordered_map<std::uint64_t, std::string> words_;
-};
-
-/// Returns a length around this median. `sigma` is the deviation of its logarithm.
-std::uint64_t about(Random& random, double median, double sigma, double least, double most) {
-  return static_cast<std::uint64_t>(std::clamp(median * std::exp(sigma * random.normal()), least, most));
-}
-
 std::uint64_t answer_length(Random& random) { return about(random, 160, 0.7, 10, 600); }
-
-/// A conversation whose turns follow each other.
-class Conversation {
- public:
-  Conversation(Maker& maker, double at, std::vector<Message> before, Maker::Turn turn)
-      : maker_(maker), at_(at), messages_(std::move(before)), turn_(std::move(turn)) {
-    if (turn_.session == 0) turn_.session = maker.new_session();
-  }
-  /// Says something, and returns the place of the request.
-  std::size_t say(std::uint64_t tokens, std::uint64_t answer_tokens, double think = 0) {
-    messages_.push_back(maker_.message(Role::user, tokens));
-    const Message answer = maker_.message(Role::assistant, answer_tokens);
-    turn_.think = think;
-    turn_.parent = maker_.add(at_, turn_, messages_, answer);
-    messages_.push_back(answer);
-    return *turn_.parent;
-  }
-  const std::vector<Message>& messages() const { return messages_; }
-  double at() const { return at_; }
-
- private:
-  Maker& maker_;
-  double at_;
-  std::vector<Message> messages_;
-  Maker::Turn turn_;
-};
-
-/// Makes requests come one a second, by Poisson; those with a parent come with it.
-class Arrivals {
- public:
-  double next(Random& random, double requests) { return at_ += requests * random.exponential(); }
-
- private:
-  double at_ = 0;
-};
 
 void make_conversations(Maker& maker, bool two_tenants, std::uint64_t thoughts) {
   constexpr std::size_t conversations = 320;
@@ -299,22 +145,6 @@ void make_mooncake(Maker& maker, const std::string& path) {
   }
 }
 
-/// Parents stand before their children, and the others in the order of their arrival.
-void put_in_order(std::vector<TracedRequest>& requests) {
-  std::vector<std::size_t> order(requests.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Children were made behind their parents, and come with the first of their conversation.
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return requests[i].at; });
-  std::vector<std::size_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  std::vector<TracedRequest> sorted;
-  for (const std::size_t i : order) {
-    sorted.push_back(std::move(requests[i]));
-    if (sorted.back().parent) sorted.back().parent = place[*sorted.back().parent];
-  }
-  requests = std::move(sorted);
-}
-
 /// Returns how many prompt tokens a cache of so many tokens would save, if one request came after the other.
 std::uint64_t saved_by(std::uint64_t kv_tokens, std::span<const TracedRequest> requests) {
   engine::BlockMemory memory(kv_tokens, engine::block_tokens);
@@ -366,7 +196,57 @@ std::vector<engine::EngineSettings> engines_of(Kind kind) {
   return engines;
 }
 
+/// What happens to the last replica in the middle of the arrivals.
+std::function<void(Simulation&, double)> script_of(Kind kind) {
+  constexpr std::size_t one = 3;
+  const auto in_the_middle = [](auto what) {
+    return [what](Simulation& simulation, double seconds) {
+      simulation.at(seconds / 2, [&simulation, what] { what(simulation); });
+    };
+  };
+  switch (kind) {
+    case Kind::restart:
+      return in_the_middle([](Simulation& simulation) { simulation.restart(one); });
+    case Kind::flush:
+      return in_the_middle([](Simulation& simulation) { simulation.flush(one); });
+    case Kind::join:
+      return in_the_middle([](Simulation& simulation) { simulation.join(); });
+    default:
+      return {};
+  }
+}
+
 }  // namespace
+
+void put_in_order(std::vector<TracedRequest>& requests) {
+  std::vector<std::size_t> order(requests.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  // Children were made behind their parents, and come with the first of their conversation.
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return requests[i].at; });
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  std::vector<TracedRequest> sorted;
+  for (const std::size_t i : order) {
+    sorted.push_back(std::move(requests[i]));
+    if (sorted.back().parent) sorted.back().parent = place[*sorted.back().parent];
+  }
+  requests = std::move(sorted);
+}
+
+void complete(Workload& workload) {
+  put_in_order(workload.requests);
+  count_tokens(workload);
+  workload.capacity = capacity_with_reuse(workload);
+}
+
+double Workload::rate(double load) const {
+  if (closed_for) return rate_of(requests);
+  return own_rate.value_or(load * capacity);
+}
+
+double Workload::seconds(double load) const {
+  return closed_for.value_or(static_cast<double>(requests.size()) / rate(load));
+}
 
 Workload make_workload(Kind kind, std::uint64_t seed, const std::string& mooncake) {
   Workload workload;
@@ -403,21 +283,15 @@ Workload make_workload(Kind kind, std::uint64_t seed, const std::string& mooncak
     case Kind::reasoning:
       make_conversations(maker, false, 200);
       break;
-    case Kind::restart:
-    case Kind::flush:
-    case Kind::join:
-      workload.upheaval = kind;
-      workload.absent = kind == Kind::join ? 1 : 0;
-      [[fallthrough]];
     default:
       make_conversations(maker, false, 0);
   }
   if (kind == Kind::wrong_reports) workload.cache_report = engine::CacheReport::half;
   if (kind == Kind::missing_reports) workload.cache_report = engine::CacheReport::none;
+  if (kind == Kind::join) workload.absent = 1;
+  workload.script = script_of(kind);
   workload.requests = std::move(maker.requests);
-  put_in_order(workload.requests);
-  count_tokens(workload);
-  workload.capacity = capacity_with_reuse(workload);
+  complete(workload);
   return workload;
 }
 
@@ -426,19 +300,11 @@ Results serve(const Workload& workload, Setup setup, double load) {
   setup.absent = workload.absent;
   setup.cache_report = workload.cache_report;
   setup.kv_tokens_known = true;
-  setup.probes = !setup.peer && workload.upheaval.has_value();
-  const double rate = load * workload.capacity;
+  setup.probes = !setup.peer && workload.script;
   Simulation simulation(setup);
-  const double middle = static_cast<double>(workload.requests.size()) / rate / 2;
-  constexpr std::size_t one = 3;
-  if (workload.upheaval) {
-    simulation.at(middle, [&simulation, what = *workload.upheaval] {
-      if (what == Kind::restart) simulation.restart(one);
-      if (what == Kind::flush) simulation.flush(one);
-      if (what == Kind::join) simulation.join();
-    });
-  }
-  return simulation.serve(workload.requests, rate);
+  if (workload.script) workload.script(simulation, workload.seconds(load));
+  const double last = workload.closed_for ? 4.0 / 3 * *workload.closed_for : never;
+  return simulation.serve(workload.requests, workload.rate(load), never, last);
 }
 
 }  // namespace weir::lab::plan

@@ -1,14 +1,12 @@
 // Traffic in which prompts repeat what earlier prompts and answers said, as conversations, agents and shared documents
 // do. Each kind is drawn from a seed.
 //
-// Prompts are messages whose text is made from numbers: the same number is the same text, for weir, which reads the
-// body, as for the engines, which get blocks of the same numbers. A chat template adds its tokens as in lab/sim, so
-// that a turn's prompt goes on as its parent and its answer did. Texts are a third shorter than their tokens suggest,
-// and uneven: see requests_of().
+// Other workloads, by which bench_routing compares ways to choose a replica: routing_workloads.hpp.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,18 +57,31 @@ inline constexpr std::array<std::pair<std::string_view, Kind>, 17> kind_words{
      {"mooncake", Kind::mooncake}}};
 
 struct Workload {
-  std::vector<TracedRequest> requests;  ///< At one request a second.
+  std::vector<TracedRequest> requests;  ///< At one request a second, or at their own times in a closed loop.
   std::vector<engine::EngineSettings> engines;
   std::size_t absent = 0;
   engine::CacheReport cache_report = engine::CacheReport::exact;
-  std::optional<Kind> upheaval{};  ///< `restart`, `flush` or `join`, in the middle of the arrivals.
+  /// What becomes of the replicas in a run whose requests come for so many seconds. It is called before the run.
+  std::function<void(Simulation& simulation, double seconds)> script{};
+  std::optional<double> own_rate{};    ///< Requests a second at any load.
+  std::optional<double> closed_for{};  ///< The seconds of a closed loop, whose rate the replicas make.
 
   std::uint64_t prompt_tokens = 0;  ///< Of all requests.
   std::uint64_t repeated = 0;       ///< Prompt tokens that a single cache without bounds would save.
   /// Requests a second that the engines that are there from the beginning answer if they save what one cache of their
   /// size would.
   double capacity = 0;
+
+  double rate(double load) const;
+  /// Returns for how many seconds requests come. The users of a closed loop go on for a third of it more, so that the
+  /// last that count have company.
+  double seconds(double load) const;
 };
+
+/// Puts the requests in their order, and counts what repeats and what the engines can do.
+void complete(Workload& workload);
+/// Puts parents before their children, and the others in the order of their arrival.
+void put_in_order(std::vector<TracedRequest>& requests);
 
 /// Throws std::runtime_error if `mooncake`, the path of that trace, is needed and cannot be used.
 Workload make_workload(Kind kind, std::uint64_t seed, const std::string& mooncake);
