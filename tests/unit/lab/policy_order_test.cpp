@@ -1,5 +1,5 @@
 // A replica of four runs at half speed, under the conversation trace and 0.7 of what the four can do together: there
-// the token ledger must be better than other policies. tests/bench/policies.cpp runs it at more loads and with more
+// the token ledger must be better than other policies. tests/bench/routing.cpp runs it at more loads and with more
 // seeds. It is deterministic by seed.
 #include <gtest/gtest.h>
 

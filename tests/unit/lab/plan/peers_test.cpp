@@ -11,7 +11,10 @@ namespace {
 /// Requests to four equal replicas, of which one is chosen after the other.
 class Peers : public testing::Test {
  protected:
-  void start(Peer peer) { router_ = make_router(peer, engines_); }
+  void start(Peer peer) {
+    router_ = make_router(peer, engines_);
+    for (const auto& settings : engines_) timed_.emplace_back(settings, 1);
+  }
 
   /// Returns a request of `tokens` tokens, which begins as others of this family do for `shared` of them.
   static TracedRequest request(std::uint64_t family, std::uint64_t shared, std::uint64_t rest, std::uint64_t tokens) {
@@ -25,7 +28,8 @@ class Peers : public testing::Test {
     return request;
   }
   std::size_t choose(const TracedRequest& request) {
-    const Fleet fleet{now_, candidates_, in_flight_, [this](std::size_t r) { return held_[r]; }};
+    const auto engine = [this](std::size_t r) -> const TimedEngine& { return timed_[r]; };
+    const Fleet fleet{now_, candidates_, in_flight_, engine};
     const std::size_t chosen = router_->choose(next_++, request, fleet);
     EXPECT_THAT(candidates_, testing::Contains(chosen));
     return chosen;
@@ -36,7 +40,7 @@ class Peers : public testing::Test {
   double now_ = 0;
   std::vector<std::size_t> candidates_{0, 1, 2, 3};
   std::vector<std::uint32_t> in_flight_{0, 0, 0, 0};
-  std::vector<std::uint64_t> held_{0, 0, 0, 0};
+  std::vector<TimedEngine> timed_;
   std::size_t next_ = 0;
 
   static std::vector<engine::EngineSettings> four_engines() { return std::vector<engine::EngineSettings>(4); }
@@ -94,13 +98,24 @@ TEST_F(Peers, TokenLoadFiltersByHitAndTakesTheLeastUncachedTokens) {
   EXPECT_EQ(chosen.size(), 3u);
 }
 
-TEST_F(Peers, TheOracleComparesTimesUntilTheFirstToken) {
+TEST_F(Peers, TheOracleTakesTheEngineWhereAllTimesTogetherGrowLeast) {
   engines_[3].speed = 0.25;
+  for (auto& settings : engines_) settings.prefix_caching = engine::PrefixCaching::blocks;
   start(Peer::oracle);
-  held_ = {0, 0, 0, 700};
-  EXPECT_EQ(choose(request(1, 0, 1, 1'000)), 0u) << "300 tokens take as long there as 1,200";
-  held_ = {0, 0, 0, 900};
-  EXPECT_EQ(choose(request(1, 0, 2, 1'000)), 3u);
+  const TracedRequest one = request(1, 900, 1, 4'000);
+  EXPECT_EQ(choose(one), 0u);
+  timed_[0].submit({0, one.prompt_tokens, one.output_tokens, one.blocks}, now_);
+  EXPECT_EQ(choose(one), 1u) << "its prompt is not computed yet";
+  while (timed_[0].step_ends() != never) {
+    now_ = timed_[0].step_ends();
+    timed_[0].end_step();
+    timed_[0].begin_step(now_);
+  }
+  EXPECT_EQ(choose(one), 0u) << "it has the prompt";
+  timed_[0].stall(now_, 2);
+  EXPECT_EQ(choose(one), 1u) << "computing the prompt again takes less than the stall";
+  for (std::size_t r = 0; r < 3; ++r) timed_[r].stall(now_, 3);
+  EXPECT_EQ(choose(one), 3u) << "the slow one is done by then";
 }
 
 }  // namespace

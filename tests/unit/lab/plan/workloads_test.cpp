@@ -144,6 +144,46 @@ TEST(Simulation, GoesOnThroughWhatBecomesOfItsReplicas) {
   }
 }
 
+TEST(Simulation, GoesOnBehindANewWeir) {
+  const Workload workload = make_workload(Kind::conversations, 1, mooncake);
+  for (const std::optional<Peer> peer : {std::optional<Peer>(), std::optional(Peer::token_load)}) {
+    plan::Setup setup = with(peer);
+    setup.engines = workload.engines;
+    setup.prefix_aware = true;
+    Simulation simulation(setup);
+    std::uint32_t before = 0, after = 0;
+    simulation.at(60, [&] {
+      before = simulation.pool().figures().in_flight();
+      simulation.restart_weir();
+      after = simulation.pool().figures().in_flight();
+    });
+    const Results results = simulation.serve(workload.requests, 0.7 * workload.capacity);
+    EXPECT_EQ(requests_over(results), workload.requests.size());
+    EXPECT_EQ(results.failed + results.broken + results.refused, 0u);
+    EXPECT_EQ(before > 0, !peer);
+    EXPECT_EQ(after, 0u);
+  }
+}
+
+TEST(Simulation, NotesReplicasThatHaveNothingWhileOthersHaveMore) {
+  Workload workload = make_workload(Kind::no_reuse, 1, mooncake);
+  const auto idle_seconds = [&workload] {
+    double seconds = 0, last = 0;
+    for (const auto& [from, to, replicas] : serve(workload, with(Peer::sticky), 0.2).idle) {
+      EXPECT_LT(from, to);
+      EXPECT_GE(from, last);
+      EXPECT_GE(replicas, 1u);
+      EXPECT_LE(replicas, 3u);
+      last = to;
+      seconds += (to - from) * static_cast<double>(replicas);
+    }
+    return seconds;
+  };
+  const double spread = idle_seconds();
+  for (TracedRequest& request : workload.requests) request.session = 1;
+  EXPECT_GT(idle_seconds(), 10 * spread) << "one replica has all of them";
+}
+
 TEST(Simulation, TellsWhatAnEngineHolds) {
   const Workload workload = make_workload(Kind::hot_prefix, 1, mooncake);
   plan::Setup setup = with(Peer::sticky);
