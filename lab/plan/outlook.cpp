@@ -92,8 +92,9 @@ class Outlook::Play {
  private:
   /// Fixes how much each prompt gets in the next step, and returns the sum.
   std::uint64_t plan() {
-    std::uint64_t budget = settings_.prefill_budget - std::min<std::uint64_t>(settings_.prefill_budget, decoding_.size());
-    const std::uint64_t all = budget;
+    const std::uint64_t of_step = settings_.prefill_budget;
+    const std::uint64_t all = of_step - std::min<std::uint64_t>(of_step, decoding_.size());
+    std::uint64_t budget = all;
     gets_.clear();
     const auto give = [&](std::size_t i) {
       gets_.push_back(std::min(budget, entries_[i].prompt - entries_[i].prefilled));
@@ -131,8 +132,8 @@ class Outlook::Play {
   }
 
   void prefill(std::uint64_t prompt_tokens) {
-    const double prompts = static_cast<double>(settings_.per_prefill_token.count()) * static_cast<double>(prompt_tokens);
-    now_ += scale_ * (step_takes() + prompts);
+    const auto token_takes = static_cast<double>(settings_.per_prefill_token.count());
+    now_ += scale_ * (step_takes() + token_takes * static_cast<double>(prompt_tokens));
     ++steps_;
     resident_ += prompt_tokens + decoding_.size();
     std::size_t kept = 0;

@@ -1,11 +1,11 @@
 // When the sequences of an engine will end, if no others come: the engine model played forward without jitter.
 //
-// An outlook follows the continuous scheduler step by step while prompts are computed. A stretch in which sequences only
-// decode is one sum, up to the next end. A sequence that waits finds what its engine will have computed by then for the
-// sequence before it that begins most alike.
+// An outlook follows the continuous scheduler step by step while prompts are computed. A stretch in which sequences
+// only decode is one sum, up to the next end. A sequence that waits finds what its engine will have computed by then
+// for the sequence before it that begins most alike.
 //
-// Two things are left out. Memory that several sequences share is free again when the first of them ends. And nothing
-// is overwritten between now and a sequence's admission.
+// Three things are left out: drafts; memory that several sequences share, which counts as free when the first of them
+// ends; and what is overwritten between now and a sequence's admission.
 #pragma once
 
 #include <cstddef>

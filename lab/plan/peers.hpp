@@ -34,8 +34,8 @@ enum class Peer : std::uint8_t {
   /// there are none, the one with the fewest uncached tokens in flight and to come. A replica is believed to have the
   /// last blocks of 64 tokens that it was sent, as many as fit into its KV cache.
   token_load,
-  /// No router: it knows all engines, their caches and the lengths of answers, and takes the engine where the sum of all
-  /// requests' times grows least: see outlook.hpp. Requests to come it does not know.
+  /// No router: it knows all engines, their caches and the lengths of answers, and takes the engine where the sum of
+  /// all requests' times grows least (outlook.hpp). It does not know the requests to come.
   oracle,
 };
 

@@ -138,8 +138,10 @@ Workload make_stalls(std::uint64_t seed) {
 template <class PaceOf>
 std::function<void(Simulation&, double)> in_turn(double period, const PaceOf& pace_of) {
   return [period, pace_of](Simulation& simulation, double) {
-    for (std::size_t r = 0; r < 4; ++r)
-      simulation.set_pace(r, [period, pace_of, r](double now) { return pace_of(r, static_cast<std::size_t>(now / period)); });
+    for (std::size_t r = 0; r < 4; ++r) {
+      const auto pace = [=](double now) { return pace_of(r, static_cast<std::size_t>(now / period)); };
+      simulation.set_pace(r, pace);
+    }
   };
 }
 

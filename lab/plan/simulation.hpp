@@ -139,8 +139,8 @@ class Simulation final : public balancer::GrantSink {
   void set_prefill_time(std::size_t replica, engine::nanoseconds per_token) {
     line_.engines[replica].set_prefill_time(per_token);
   }
-  /// A new weir, which has learned nothing, takes the requests that come from now on. Requests in flight stay with the
-  /// old one, of which the new one knows nothing. A peer starts anew as well, but knows how many requests are in flight.
+  /// A new weir, which has learned nothing, takes the requests that come from now on. Those in flight stay with the old
+  /// one, and the new one does not know of them. A peer starts anew as well, but knows how many are in flight.
   void restart_weir();
   /// The replica forgets what earlier requests left in its KV cache.
   void flush(std::size_t replica) { line_.engines[replica].flush(); }

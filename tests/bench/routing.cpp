@@ -75,18 +75,23 @@ struct Figures {
   /// Seconds in which a replica had nothing while another had at least two requests, summed over the replicas.
   double idle = 0;
   double prefilled = 0;  ///< Prompt tokens that were computed in the whole run.
-  double lost = 0;       ///< Requests of the whole run without a whole answer.
+  double lost = 0;       ///< Requests of the window that got no whole answer.
 };
 
 struct Column {
   const char* key;
   double Figures::* figure;
 };
-constexpr Column columns[] = {{"ttft_p50", &Figures::ttft_p50},     {"ttft_p99", &Figures::ttft_p99},
-                              {"tpot_p50", &Figures::tpot_p50},     {"e2e_mean", &Figures::e2e_mean},
-                              {"e2e_p50", &Figures::e2e_p50},       {"e2e_p99", &Figures::e2e_p99},
-                              {"tokens_per_s", &Figures::tokens_per_s}, {"busiest", &Figures::busiest},
-                              {"idle_s", &Figures::idle},           {"prefilled", &Figures::prefilled},
+constexpr Column columns[] = {{"ttft_p50", &Figures::ttft_p50},
+                              {"ttft_p99", &Figures::ttft_p99},
+                              {"tpot_p50", &Figures::tpot_p50},
+                              {"e2e_mean", &Figures::e2e_mean},
+                              {"e2e_p50", &Figures::e2e_p50},
+                              {"e2e_p99", &Figures::e2e_p99},
+                              {"tokens_per_s", &Figures::tokens_per_s},
+                              {"busiest", &Figures::busiest},
+                              {"idle_s", &Figures::idle},
+                              {"prefilled", &Figures::prefilled},
                               {"lost", &Figures::lost}};
 
 /// A cell is named by its workload and its load, which is 0 for a rate of its own.
@@ -120,22 +125,25 @@ double quantile(std::vector<double>& values, double q) {
 
 Figures figures_of(const Workload& workload, const Results& results, double seconds) {
   const double from = 0.15 * seconds, to = workload.closed_for ? 0.9 * seconds : seconds;
+  Figures figures;
   std::vector<double> ttft, tpot, e2e, tokens(workload.engines.size());
   double all = 0, ended = 0;
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     const Served& served = results.requests[i];
-    if (!served.e2e) continue;
     const auto output = static_cast<double>(workload.requests[i].output_tokens);
-    const double end = served.arrived + *served.e2e;
+    const double end = served.arrived + served.e2e.value_or(never);
     if (end >= from && end <= to) ended += output;
     if (served.arrived < from || served.arrived > to) continue;
+    if (!served.e2e) {
+      ++figures.lost;
+      continue;
+    }
     ttft.push_back(*served.ttft);
     if (served.tpot) tpot.push_back(*served.tpot);
     e2e.push_back(*served.e2e);
     tokens[served.asked.back()] += output;
     all += output;
   }
-  Figures figures;
   figures.ttft_p50 = quantile(ttft, 0.50);
   figures.ttft_p99 = quantile(ttft, 0.99);
   figures.tpot_p50 = quantile(tpot, 0.50);
@@ -149,7 +157,6 @@ Figures figures_of(const Workload& workload, const Results& results, double seco
     figures.idle += std::max(0.0, lasted) * static_cast<double>(idle.replicas);
   }
   for (const std::uint64_t prefilled : results.prefilled) figures.prefilled += static_cast<double>(prefilled);
-  figures.lost = static_cast<double>(results.failed + results.broken + results.refused);
   return figures;
 }
 
@@ -226,8 +233,8 @@ void write_raw(const std::string& path, const std::vector<Row>& rows) {
   if (!file.flush()) throw std::runtime_error(path + " cannot be written");
 }
 
-/// Reads the rows of arm `weir` from a file that another build wrote: FILE or FILE:NAME, by which the arm is called.
-std::vector<Row> read_raw(const std::string& option) {
+/// Reads the rows of arm `weir` that another build wrote, up to a seed: FILE, or FILE:NAME with the arm's new name.
+std::vector<Row> read_raw(const std::string& option, std::uint64_t last_seed) {
   const std::size_t colon = option.rfind(':');
   const std::string path = option.substr(0, colon);
   const std::string name = colon == std::string::npos ? "before" : option.substr(colon + 1);
@@ -237,7 +244,7 @@ std::vector<Row> read_raw(const std::string& option) {
   for (std::string text; std::getline(file, text);) {
     const json::object line = json::parse(text).as_object();
     if (line.at("arm").as_string() != "weir") continue;
-    Row& row = rows.emplace_back();
+    Row row;
     row.cell = {std::string(line.at("workload").as_string()), line.at("load").to_number<double>()};
     row.arm = name;
     row.seed = line.at("seed").to_number<std::uint64_t>();
@@ -245,6 +252,7 @@ std::vector<Row> read_raw(const std::string& option) {
       const json::value* const value = line.if_contains(key);
       row.figures.*figure = value ? value->to_number<double>() : std::numeric_limits<double>::quiet_NaN();
     }
+    if (row.seed <= last_seed) rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -308,9 +316,10 @@ void print_cell(const Table& table, const std::string& cell) {
   for (const std::string& arm : table.arms()) {
     const Figures* const f = table.find(cell, arm);
     if (f == nullptr) continue;
-    std::printf("| %-14s | %10.3f | %7.3f | %11.1f | %10.3f | %7.3f | %7.3f | %8.0f | %5.1f %% | %7.1f | %15.0f | %4.1f |\n",
-                arm.c_str(), f->ttft_p50, f->ttft_p99, 1e3 * f->tpot_p50, f->e2e_mean, f->e2e_p50, f->e2e_p99,
-                f->tokens_per_s, 100 * f->busiest, f->idle, f->prefilled / 1e3, f->lost);
+    std::printf("| %-14s | %10.3f | %7.3f | %11.1f | %10.3f | %7.3f | %7.3f |", arm.c_str(), f->ttft_p50, f->ttft_p99,
+                1e3 * f->tpot_p50, f->e2e_mean, f->e2e_p50, f->e2e_p99);
+    std::printf(" %8.0f | %5.1f %% | %7.1f | %15.0f | %4.1f |\n", f->tokens_per_s, 100 * f->busiest, f->idle,
+                f->prefilled / 1e3, f->lost);
   }
 }
 
@@ -324,8 +333,12 @@ void print_ratios(const Table& table, const char* title, double Figures::* figur
   std::printf("%s\n|-------------------------------|", with_regret ? " regret |" : "");
   for (std::size_t a = 0; a < arms.size(); ++a) std::printf("---------------:|");
   std::printf("%s\n", with_regret ? "-------:|" : "");
-  std::vector<std::vector<double>> ratios(arms.size());
-  std::vector<double> regrets;
+  // The cells of shared texts are many, so they have a mean of their own. The last column is the regret.
+  std::vector<std::vector<double>> all(arms.size() + 1), shared(all.size()), others(all.size());
+  const auto note = [&](std::size_t column, const std::string& cell, double value) {
+    all[column].push_back(value);
+    (cell.starts_with("shared-") ? shared : others)[column].push_back(value);
+  };
   for (const std::string& cell : table.cells()) {
     std::printf("| %-29s |", cell.c_str());
     for (std::size_t a = 0; a < arms.size(); ++a) {
@@ -334,30 +347,34 @@ void print_ratios(const Table& table, const char* title, double Figures::* figur
         std::printf(" %14s |", "-");
         continue;
       }
-      ratios[a].push_back(figures->*figure / table.best(cell, figure));
-      std::printf(" %14.3f |", ratios[a].back());
+      const double ratio = figures->*figure / table.best(cell, figure);
+      note(a, cell, ratio);
+      std::printf(" %14.3f |", ratio);
     }
     if (with_regret) {
       const Figures* const weir = table.find(cell, "weir");
       const Figures* const least = table.find(cell, oracle);
       if (weir != nullptr && least != nullptr) {
-        regrets.push_back(100 * (weir->*figure / (least->*figure) - 1));
-        std::printf(" %4.1f %% |", regrets.back());
+        const double regret = 100 * (weir->*figure / (least->*figure) - 1);
+        note(arms.size(), cell, regret);
+        std::printf(" %4.1f %% |", regret);
       } else {
         std::printf(" %6s |", "-");
       }
     }
     std::printf("\n");
   }
-  const auto print_line = [&](const char* name, const auto& summary) {
+  const auto print_line = [&](const char* name, const std::vector<std::vector<double>>& of, const auto& summary) {
     std::printf("| %-29s |", name);
-    for (const auto& of_arm : ratios) std::printf(" %14.3f |", summary(of_arm));
-    if (with_regret) std::printf(" %4.1f %% |", summary(regrets));
+    for (std::size_t a = 0; a < arms.size(); ++a) std::printf(" %14.3f |", summary(of[a]));
+    if (with_regret) std::printf(" %4.1f %% |", summary(of.back()));
     std::printf("\n");
   };
-  print_line("mean", mean);
-  print_line("worst", [](const std::vector<double>& all) {
-    return all.empty() ? std::numeric_limits<double>::quiet_NaN() : std::ranges::max(all);
+  print_line("mean of shared-*", shared, mean);
+  print_line("mean of the others", others, mean);
+  print_line("mean", all, mean);
+  print_line("worst", all, [](const std::vector<double>& values) {
+    return values.empty() ? std::numeric_limits<double>::quiet_NaN() : std::ranges::max(values);
   });
 }
 
@@ -385,7 +402,7 @@ void run(const Options& options) {
     return options.arms.empty() ? arm.by_name_only : std::ranges::find(options.arms, arm.name) == options.arms.end();
   });
   std::vector<std::vector<Row>> others;
-  for (const std::string& with : options.with) others.push_back(read_raw(with));
+  for (const std::string& with : options.with) others.push_back(read_raw(with, options.seeds));
 
   std::vector<Job> jobs;
   for (const NamedWorkload& workload : workloads) {
