@@ -141,6 +141,7 @@ void read_limits(TableReader table, Limits& limits) {
     table.blame("request_body", *body,
                 "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
                 "raise that");
+  table.read("handshake_cpu", limits.handshake_cpu, Number{0, 1024});
   table.read("buffer_share", limits.buffer_share, Number{0, 1});
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});

@@ -32,6 +32,12 @@ void refuse_half(TableReader& table) {
 }
 
 }  // namespace
+void read_groups(TableReader& table, std::string& groups) {
+  const auto* written = table.read("groups", groups, Text{1024});
+  if (!written) return;
+  if (const auto problem = judge_groups(groups)) table.blame("groups", *written, problem->text);
+}
+
 
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
   const auto& source = server.table("tls");
@@ -48,6 +54,7 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   refuse_half(table);
   if (auto files = read_certificate(table)) tls.certificates.push_back(std::move(*files));
   for (const auto* more : table.tables("more")) {
+  read_groups(table, tls.groups);
     TableReader one("[[server.tls.more]]", *more, report);
     need(one);
     refuse_half(one);
@@ -79,6 +86,7 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
   refuse_half(table);
   tls.own = read_certificate(table);
   table.refuse_the_rest();
+  read_groups(table, tls.groups);
 }
 
 }  // namespace weir::config

@@ -35,9 +35,10 @@ enum class Limit : std::uint8_t {
   connections_per_address,
   idle_upstream_connections,  ///< A connection to a replica was closed that could have waited for another request.
   answer_rate,
-  buffer_share
+  buffer_share,
+  handshake_cpu,  ///< The TLS handshakes of an address had taken as much CPU as they may.
 };
-inline constexpr std::array<std::string_view, 21> limit_names{"connections",
+inline constexpr std::array<std::string_view, 22> limit_names{"connections",
                                                               "request_head",
                                                               "request_body",
                                                               "head_time",
@@ -57,7 +58,8 @@ inline constexpr std::array<std::string_view, 21> limit_names{"connections",
                                                               "connections_per_address",
                                                               "idle_upstream_connections",
                                                               "answer_rate",
-                                                              "buffer_share"};
+                                                              "buffer_share",
+                                                              "handshake_cpu"};
 
 /// Why a client was kept out.
 enum class Denied : std::uint8_t { no_key, wrong_key, model };

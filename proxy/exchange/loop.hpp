@@ -22,6 +22,7 @@
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
+#include "proxy/net/address_accounts.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/buffer_share.hpp"
@@ -47,6 +48,8 @@ struct Shared {
   std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
   /// When the log last told of an address that holds its share of memory: see serve/body_room.
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
+  /// When the log last told of an address whose handshakes take too much CPU: see serve/handshakes.
+  std::atomic<metrics::Moment> handshake_cpu_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};                ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
@@ -60,6 +63,7 @@ struct Shared {
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
   net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
+  net::AddressAccounts handshake_cpu{};   ///< Seconds of CPU that handshakes of clients took: see serve/handshakes.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
   Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.

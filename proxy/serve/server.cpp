@@ -69,7 +69,7 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   const auto snapshot = loop.shared.fleet.snapshot();
   if (!snapshot->server_tls) return start_session(loop, std::move(client));
   set_client_options(client);
-  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings.limits);
+  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings);
 }
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
