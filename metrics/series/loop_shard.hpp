@@ -65,6 +65,11 @@ inline constexpr std::array<std::string_view, 22> limit_names{"connections",
 enum class Denied : std::uint8_t { no_key, wrong_key, model };
 inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
 
+/// Why a request to the admin listener was refused.
+enum class OperatorRefusal : std::uint8_t { no_token, wrong_token, too_many, strange_host, not_allowed };
+inline constexpr std::array<std::string_view, 5> operator_refusal_names{"no_token", "wrong_token", "too_many",
+                                                                        "strange_host", "not_allowed"};
+
 /// The other end of a TLS handshake, and its result, in the order of net::tls::Side and Result.
 inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};
 inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resumed", "failed"};
