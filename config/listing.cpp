@@ -316,8 +316,9 @@ Listed rollout_listed(const Rollout& rollout) {
 
 Listing listing_of(const Settings& settings) {
   const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows, rollouts,
-               overridden] = settings;
-  static_cast<void>(overridden);  // No key: the names of keys that the environment set.
+               overridden, secret_files] = settings;
+  static_cast<void>(overridden);    // No key: the names of keys that the environment set.
+  static_cast<void>(secret_files);  // Likewise: other keys have their paths.
   const auto& [metrics_listen, ready_needs_replica] = metrics;
   const auto& [admin_listen, token, state, reports] = admin;
   Listing listing(1);

@@ -374,6 +374,8 @@ struct Settings {
   std::vector<Rollout> rollouts;
   /// The command line set these keys, whatever the file says: metrics.listen, admin.listen.
   std::vector<std::string> overridden;
+  /// The paths of the files that hold secrets: those that the settings name, and the settings' own if one stands there.
+  std::vector<std::string> secret_files{};
   bool operator==(const Settings&) const = default;
 };
 

@@ -19,6 +19,7 @@ std::optional<Certificate> read_certificate(TableReader& table) {
     table.blame(problem->key, of_key ? *key : *cert, problem->text);
     return std::nullopt;
   }
+  table.note_secret_file(files.key);
   return files;
 }
 
@@ -31,13 +32,13 @@ void refuse_half(TableReader& table) {
                         "cert = \"weir.pem\", key = \"weir.key\"");
 }
 
-}  // namespace
 void read_groups(TableReader& table, std::string& groups) {
   const auto* written = table.read("groups", groups, Text{1024});
   if (!written) return;
   if (const auto problem = judge_groups(groups)) table.blame("groups", *written, problem->text);
 }
 
+}  // namespace
 
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
   const auto& source = server.table("tls");
@@ -53,8 +54,8 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   need(table);
   refuse_half(table);
   if (auto files = read_certificate(table)) tls.certificates.push_back(std::move(*files));
-  for (const auto* more : table.tables("more")) {
   read_groups(table, tls.groups);
+  for (const auto* more : table.tables("more")) {
     TableReader one("[[server.tls.more]]", *more, report);
     need(one);
     refuse_half(one);
@@ -85,8 +86,8 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
                 "means that no certificate is checked, so that ca has no use; leave one of them out");
   refuse_half(table);
   tls.own = read_certificate(table);
-  table.refuse_the_rest();
   read_groups(table, tls.groups);
+  table.refuse_the_rest();
 }
 
 }  // namespace weir::config

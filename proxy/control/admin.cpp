@@ -97,7 +97,23 @@ void put(Response& response, ApiAnswer answer) {
   response.body() = std::move(answer.body);
 }
 
+/// No answer is kept by a browser, or read as another type than its own. A report is a page whose scripts stand in it:
+/// it runs them, but apart from the origin whose page has the token.
+void guard(Response& response) {
+  const auto type = response[http::field::content_type];
+  const bool is_page = std::string_view(type.data(), type.size()).starts_with("text/html");
+  if (response.find(http::field::cache_control) == response.end()) response.set(http::field::cache_control, "no-store");
+  if (response.find("Content-Security-Policy") == response.end())
+    response.set("Content-Security-Policy",
+                 is_page
+                     ? "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; "
+                       "form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
+                     : "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox");
+  response.set("X-Content-Type-Options", "nosniff");
+}
+
 void finish_answer(const Request& request, Response& response) {
+  guard(response);
   response.set(http::field::vary, "Accept-Encoding");
   const auto accepted = request[http::field::accept_encoding];
   if (response.body().size() >= worth_compressing && accepts_gzip({accepted.data(), accepted.size()})) {
@@ -362,6 +378,7 @@ net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, A
   LiveStream events(weir.live, Clock::now());
   std::string bytes =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+      "X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
       "Connection: close\r\n\r\n";
   bytes += events.next(Clock::now());
   net::Timer timer(stream.get_executor());

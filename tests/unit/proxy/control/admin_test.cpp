@@ -208,6 +208,22 @@ TEST_F(AdminRoutes, SendThePageWithWhatGuardsItAndOnlyOnce) {
   EXPECT_THAT(again.got, EndsWith("\r\n\r\n"));
 }
 
+TEST_F(AdminRoutes, AreKeptByNobodyAndReadAsNothingElse) {
+  live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
+  for (const auto* path :
+       {"/api/replicas", "/api/report", "/api/report?format=json", "/metrics", "/nowhere", "/api/live/stream"}) {
+    auto one = connect(AdminScope::admin);
+    one.sends("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    run(one);
+    EXPECT_THAT(one.got, HasSubstr("Cache-Control: no-store\r\n")) << path;
+    EXPECT_THAT(one.got, HasSubstr("X-Content-Type-Options: nosniff\r\n")) << path;
+    EXPECT_THAT(one.got, HasSubstr("Content-Security-Policy: default-src 'none'; ")) << path;
+    EXPECT_THAT(one.got, HasSubstr("frame-ancestors 'none'")) << path;
+    const bool runs_scripts = one.got.find("sandbox allow-scripts") != one.got.npos;
+    EXPECT_EQ(runs_scripts, std::string_view(path) == "/api/report") << "apart from the origin of the page";
+  }
+}
+
 class AdminTokens : public AdminConnections {
  protected:
   AdminTokens() {
