@@ -37,6 +37,9 @@ namespace weir::proxy::exchange {
 class Shadows;
 struct Waiter;
 
+/// Returns how much of limits.buffer_memory heads may hold on all loops together until they are whole: an eighth.
+inline std::size_t half_head_memory(const config::Limits& limits) { return limits.buffer_memory / 8; }
+
 /// State that all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
@@ -63,6 +66,7 @@ struct Shared {
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
   net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
+  net::AddressShares half_head_shares{};  ///< Counts what each address holds by heads that are not yet whole.
   net::AddressAccounts handshake_cpu{};   ///< Seconds of CPU that handshakes of clients took: see serve/handshakes.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
@@ -106,6 +110,9 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::Uploads uploads;
+  /// Bounds what heads hold of the buffers until they are whole, so that bodies keep the rest: see serve/body_room.
+  /// Each loop has its own part, so that a head finds those there that can make room for it.
+  net::BufferBudget half_heads{0};
   net::ArrivalClock clock;
   net::tls::Handshaking handshaking{
       context, [this](net::tls::Side side, net::tls::Result result) {
@@ -129,6 +136,7 @@ class Loop {
   void note_failure(const std::exception_ptr& failure, std::string_view consequence) const;
   void look_at_deadlines(metrics::Moment now, bool begin);
   void follow_snapshot();
+  void follow_limits(const config::Limits& limits);
   void make_room_for_others(metrics::Moment now);
 
   std::vector<char> buffer_;
