@@ -62,6 +62,8 @@ std::string text(const std::optional<ServerTls>& tls) {
   return list(tls->certificates, [](const Certificate& one) { return one.cert + " with " + one.key; });
 }
 
+std::string text_of_groups(const std::string& groups) { return groups.empty() ? "weir's own" : groups; }
+
 void list_server(const Server& server, std::vector<ListedKey>& keys) {
   const auto& [listen, threads, paths, replica_header, open, tls, api_keys, client_keys, trusted_proxies, cors_origins,
                half_close] = server;
@@ -71,6 +73,7 @@ void list_server(const Server& server, std::vector<ListedKey>& keys) {
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
   keys.push_back({"server.tls", text(tls)});
+  keys.push_back({"server.tls.groups", text_of_groups(tls ? tls->groups : "")});
   static_cast<void>(client_keys);  // They follow in list_client_keys.
   keys.push_back({"server.api_keys", text(api_keys)});
   keys.push_back({"server.trusted_proxies", list(trusted_proxies, [](const Network& one) { return to_text(one); })});
@@ -113,8 +116,8 @@ void list_log(const Log& log, std::vector<ListedKey>& keys) {
 void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {
   const auto& [request_head, request_body, read_ahead, connections, connections_per_address, buffer_memory,
                buffer_share, idle_upstream_connections, head_time, body_time, body_rate, answer_rate, handshake_time,
-               handshakes, client_idle, client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle,
-               accept_hold, drain_delay, drain, retry_budget] = limits;
+               handshakes, handshake_cpu, client_idle, client_stall, connect, first_token, between_tokens, whole_answer,
+               upstream_idle, accept_hold, drain_delay, drain, retry_budget] = limits;
   keys.push_back({"limits.request_head", size(request_head)});
   keys.push_back({"limits.request_body", size(request_body)});
   keys.push_back({"limits.read_ahead", size(read_ahead)});
@@ -129,6 +132,7 @@ void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {
   keys.push_back({"limits.answer_rate", size(answer_rate)});
   keys.push_back({"limits.handshake_time", text(handshake_time)});
   keys.push_back({"limits.handshakes", text(handshakes)});
+  keys.push_back({"limits.handshake_cpu", text(handshake_cpu)});
   keys.push_back({"limits.client_idle", text(client_idle)});
   keys.push_back({"limits.client_stall", text(client_stall)});
   keys.push_back({"limits.connect", text(connect)});
@@ -212,6 +216,7 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
   keys.push_back({"tls.verify", text(tls.verify)});
   keys.push_back({"tls.cert", tls.own ? tls.own->cert : "none"});
   keys.push_back({"tls.key", tls.own ? tls.own->key : "none"});
+  keys.push_back({"tls.groups", text_of_groups(tls.groups)});
   keys.push_back({"config", text(config)});
   keys.push_back({"gpu", text(gpu)});
   keys.push_back({"expand", text(expand)});
@@ -311,8 +316,9 @@ Listed rollout_listed(const Rollout& rollout) {
 
 Listing listing_of(const Settings& settings) {
   const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows, rollouts,
-               overridden] = settings;
-  static_cast<void>(overridden);  // No key: the names of keys that the environment set.
+               overridden, secret_files] = settings;
+  static_cast<void>(overridden);    // No key: the names of keys that the environment set.
+  static_cast<void>(secret_files);  // Likewise: other keys have their paths.
   const auto& [metrics_listen, ready_needs_replica] = metrics;
   const auto& [admin_listen, token, state, reports] = admin;
   Listing listing(1);

@@ -36,6 +36,7 @@ Settings read_settings(const toml::table& root, Report& report) {
   settings.rollouts = read_rollouts(file, settings, report);
   replicas.refuse_names_of_expanded();
   file.refuse_the_rest();
+  settings.secret_files.assign(report.secret_files().begin(), report.secret_files().end());
   return settings;
 }
 

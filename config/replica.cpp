@@ -5,7 +5,6 @@
 
 #include "config/address.hpp"
 #include "config/injection.hpp"
-#include "config/secret.hpp"
 #include "config/tls.hpp"
 #include "config/values.hpp"
 
@@ -90,17 +89,14 @@ void ReplicaReading::refuse_names_of_expanded() {
 
 void ReplicaReading::read_key(TableReader& table, Replica& replica) {
   constexpr std::string_view what = "the replica's key";
-  const auto* written = table.read_secret("api_key", replica.api_key, SecretText{what});
-  const auto* in_file = table.read_secret("api_key_file", replica.api_key, SecretFile{what});
-  if (table.has("api_key") && in_file) {
-    table.blame_secret("api_key_file", *in_file,
-                       "api_key is set as well, and a replica has one key; remove one of them");
-  }
-  if (server_.open || !server_.api_keys.empty() || !(written || in_file)) return;
+  const auto* const read = table.read_secret_or_file("api_key", "api_key_file", replica.api_key, what,
+                                                     "api_key is set as well, and a replica has one key; remove one "
+                                                     "of them");
+  if (server_.open || !server_.api_keys.empty() || read == nullptr) return;
   for (const auto& listener : listeners_) {
     if (listener.table != "[server]" || is_local(listener.address)) continue;
     const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
-    table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
+    table.blame_secret(table.has("api_key") ? "api_key" : "api_key_file", *read,
                        "would be used for everyone who reaches \"" + to_text(listener.address) +
                            "\", which is [server] listen" + where +
                            "; give clients keys of their own with api_keys in [server], listen on a loopback address "

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -53,7 +54,33 @@ std::optional<std::string> begin_of(const std::string& path) {
   return text;
 }
 
+/// True if every user may go to the file's directory: on another way they are kept out before the file itself.
+bool all_may_enter(const std::filesystem::path& file) {
+  std::error_code error;
+  for (auto way = std::filesystem::canonical(file, error); !error && way != way.root_path();) {
+    way = way.parent_path();
+    const auto status = std::filesystem::status(way, error);
+    if ((status.permissions() & std::filesystem::perms::others_exec) == std::filesystem::perms::none) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::vector<std::string> exposed_secrets(const std::vector<std::string>& files) {
+  std::vector<std::string> lines;
+  for (const auto& file : files) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0 || (status.st_mode & (S_IROTH | S_IWOTH)) == 0 || !all_may_enter(file))
+      continue;
+    const auto* const verb = (status.st_mode & S_IROTH) == 0   ? "alter"
+                             : (status.st_mode & S_IWOTH) == 0 ? "read"
+                                                               : "read and alter";
+    lines.push_back(file + ": holds a secret, and every user of this machine may " + verb +
+                    " it; `chmod o= FILE` ends that");
+  }
+  return lines;
+}
 
 Parsed<std::string> SecretText::operator()(const toml::node& node) const {
   if (const auto* text = node.as_string(); text && is_secret(text->get())) return text->get();

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/parsed.hpp"
 
@@ -23,5 +24,8 @@ struct SecretFile {
   std::string_view what;
   Parsed<std::string> operator()(const toml::node& node) const;
 };
+
+/// Returns a sentence for each of Settings::secret_files that any user of this machine may read or alter.
+std::vector<std::string> exposed_secrets(const std::vector<std::string>& files);
 
 }  // namespace weir::config

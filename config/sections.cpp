@@ -5,7 +5,6 @@
 
 #include "config/address.hpp"
 #include "config/keys.hpp"
-#include "config/secret.hpp"
 #include "config/text_file.hpp"
 #include "config/tls.hpp"
 #include "config/values.hpp"
@@ -93,18 +92,10 @@ void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Liste
   table.refuse_the_rest();
 }
 
-/// Reads a secret that stands in the settings or in a file of its own.
-void read_one_secret(TableReader& table, std::string_view key, std::string_view file_key, std::string_view what,
-                     std::string& secret) {
-  table.read_secret(key, secret, SecretText{what});
-  const auto* const in_file = table.read_secret(file_key, secret, SecretFile{what});
-  if (in_file != nullptr && table.has(key))
-    table.blame_secret(file_key, *in_file, "the secret is set beside it as well; remove one of them");
-}
-
 void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
-  read_one_secret(table, "token", "token_file", "the token of the admin listener", admin.token);
+  table.read_secret_or_file("token", "token_file", admin.token, "the token of the admin listener",
+                            "the secret is set beside it as well; remove one of them");
   table.read("state", admin.state, Text{4096, true});
   table.read("reports", admin.reports, Text{4096, true});
   const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
@@ -150,6 +141,7 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("body_time", limits.body_time, &time);
   table.read("handshake_time", limits.handshake_time, &time);
   table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
+  table.read("handshake_cpu", limits.handshake_cpu, Number{0, 1024});
   table.read("body_rate", limits.body_rate, Size{0, gib});
   table.read("answer_rate", limits.answer_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);

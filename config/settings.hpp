@@ -54,6 +54,7 @@ struct Certificate {
 /// With it, weir speaks TLS on `server.listen`.
 struct ServerTls {
   std::vector<Certificate> certificates;  ///< The client's server name chooses; the first is for all other names.
+  std::string groups{};                   ///< Of the key exchange, as OpenSSL lists them; "" means weir's own list.
   bool operator==(const ServerTls&) const = default;
 };
 
@@ -63,6 +64,7 @@ struct ReplicaTls {
   std::string server_name;  ///< The replica's certificate has this name; "" means the host of its url.
   bool verify = true;
   std::optional<Certificate> own;  ///< weir shows it to the replica.
+  std::string groups{};            ///< As in ServerTls.
   bool operator==(const ReplicaTls&) const = default;
 };
 
@@ -141,6 +143,7 @@ struct Limits {
   std::size_t answer_rate = 256;                  ///< Bytes per second that a client must take of an answer; 0: any.
   Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
   std::size_t handshakes = 1024;                  ///< Each loop has so many TLS handshakes under way at a time.
+  double handshake_cpu = 0.25;                    ///< The handshakes of one address may take so many CPUs; 0: any.
   Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
   Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
   Seconds connect{2};
@@ -371,6 +374,8 @@ struct Settings {
   std::vector<Rollout> rollouts;
   /// The command line set these keys, whatever the file says: metrics.listen, admin.listen.
   std::vector<std::string> overridden;
+  /// The paths of the files that hold secrets: those that the settings name, and the settings' own if one stands there.
+  std::vector<std::string> secret_files{};
   bool operator==(const Settings&) const = default;
 };
 

@@ -1,9 +1,10 @@
 #include "config/show.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 
+#include "config/controls.hpp"
 #include "config/url.hpp"
 
 namespace weir::config {
@@ -38,15 +39,13 @@ std::string number(double value) {
 
 std::string one_line(std::string_view text) {
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\u%04X", unsigned{byte});
-      result += escape.data();
-    } else {
-      result += c;
-    }
+  while (!text.empty()) {
+    const auto control = control_size(text);
+    if (control > 0)
+      append_escaped(result, text, control, true);
+    else
+      result += text.front();
+    text.remove_prefix(std::max<std::size_t>(control, 1));
   }
   return result;
 }

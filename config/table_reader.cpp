@@ -6,6 +6,7 @@
 
 #include "config/key_shape.hpp"
 #include "config/nearest.hpp"
+#include "config/secret.hpp"
 #include "config/show.hpp"
 
 namespace weir::config {
@@ -113,6 +114,16 @@ void TableReader::refuse_the_rest() {
     }
     report_.add(key.source().begin, std::move(message));
   }
+}
+
+const toml::node* TableReader::read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
+                                                   std::string_view what, std::string_view why_not_both) {
+  const auto* const written = read_secret(key, secret, SecretText{what});
+  const auto* const in_file = read_secret(file_key, secret, SecretFile{what});
+  if (in_file != nullptr && has(key)) blame_secret(file_key, *in_file, why_not_both);
+  if (written != nullptr) report_.note_secret(*written);
+  if (in_file != nullptr) report_.note_secret_file(in_file->ref<std::string>());
+  return written != nullptr ? written : in_file;
 }
 
 }  // namespace weir::config

@@ -34,6 +34,13 @@ class Report {
   bool is_given_up(const toml::node& value) const { return given_up_.contains(&value); }
   /// Returns the value as an error shows it.
   std::string shown(const toml::node& value) const;
+  /// Notes that a file holds a secret; or that this value is one, so that the file itself holds it unless it comes from
+  /// the environment.
+  void note_secret_file(const std::string& path) { secret_files_.insert(path); }
+  void note_secret(const toml::node& value) {
+    if (!written_.contains(&value)) secret_files_.insert(file_);
+  }
+  const std::set<std::string>& secret_files() const { return secret_files_; }
   bool empty() const { return errors_.empty() && of_other_files_.empty(); }
   /// Returns the errors in order of line and column.
   std::vector<SettingsError> take();
@@ -43,6 +50,7 @@ class Report {
   std::vector<SettingsError> errors_, of_other_files_;
   std::map<const toml::node*, std::string> written_;
   std::set<const toml::node*> given_up_;
+  std::set<std::string> secret_files_;
 };
 
 /// Tells where each name of a kind stands in the file.
@@ -66,6 +74,14 @@ class TableReader {
   /// Reads a value that no error may show.
   template <class T, class Kind>
   const toml::node* read_secret(std::string_view key, T& value, const Kind& kind);
+
+  /// Reads a secret that stands at `key`, or in a file of its own at `file_key`; not in both. Problems call it `what`
+  /// and, where both are there, say `why_not_both`. Returns the node, if one was there and right.
+  const toml::node* read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
+                                        std::string_view what, std::string_view why_not_both);
+
+  /// Notes that the file at this path holds a secret.
+  void note_secret_file(const std::string& path) { report_.note_secret_file(path); }
 
   /// Reads a key that has to be there; `why` says what it is for.
   template <class T, class Kind>

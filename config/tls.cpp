@@ -19,6 +19,7 @@ std::optional<Certificate> read_certificate(TableReader& table) {
     table.blame(problem->key, of_key ? *key : *cert, problem->text);
     return std::nullopt;
   }
+  table.note_secret_file(files.key);
   return files;
 }
 
@@ -29,6 +30,12 @@ void refuse_half(TableReader& table) {
       table.blame_table(std::string(other) +
                         " is missing; a certificate and its key are two files in PEM, such as "
                         "cert = \"weir.pem\", key = \"weir.key\"");
+}
+
+void read_groups(TableReader& table, std::string& groups) {
+  const auto* written = table.read("groups", groups, Text{1024});
+  if (!written) return;
+  if (const auto problem = judge_groups(groups)) table.blame("groups", *written, problem->text);
 }
 
 }  // namespace
@@ -47,6 +54,7 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   need(table);
   refuse_half(table);
   if (auto files = read_certificate(table)) tls.certificates.push_back(std::move(*files));
+  read_groups(table, tls.groups);
   for (const auto* more : table.tables("more")) {
     TableReader one("[[server.tls.more]]", *more, report);
     need(one);
@@ -78,6 +86,7 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
                 "means that no certificate is checked, so that ca has no use; leave one of them out");
   refuse_half(table);
   tls.own = read_certificate(table);
+  read_groups(table, tls.groups);
   table.refuse_the_rest();
 }
 

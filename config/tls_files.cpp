@@ -1,5 +1,6 @@
 #include "config/tls_files.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -125,12 +126,31 @@ std::optional<TlsProblem> trust(ssl_ctx_st& context, const std::string& authorit
   return std::nullopt;
 }
 
+std::optional<TlsProblem> use_groups(ssl_ctx_st& context, const std::string& groups, std::string_view own) {
+  const auto takes = [&](const std::string& list) {
+    const bool taken = SSL_CTX_set1_groups_list(&context, list.c_str()) == 1;
+    ERR_clear_error();
+    return taken;
+  };
+  const std::string usual(own);
+  if (groups.empty() ? takes("X25519MLKEM768:" + usual) || takes(usual) : takes(groups)) return std::nullopt;
+  return TlsProblem{"groups", "this OpenSSL (" + std::string(OpenSSL_version(OPENSSL_VERSION_STRING)) +
+                                  ") does not take the list; give names of groups that it knows with colons between "
+                                  "them, each once, such as \"X25519:P-256:P-384\""};
+}
+
 std::optional<TlsProblem> judge(const Certificate& files) {
   auto pem = read_certificate(files);
   if (auto* problem = std::get_if<TlsProblem>(&pem)) return std::move(*problem);
   const ContextPtr context(SSL_CTX_new(TLS_method()));
   SSL_CTX_set_security_level(context.get(), 2);
   return use_certificate(*context, std::get<CertificatePem>(pem));
+}
+
+std::optional<TlsProblem> judge_groups(const std::string& groups) {
+  const ContextPtr context(SSL_CTX_new(TLS_method()));
+  SSL_CTX_set_security_level(context.get(), 2);
+  return use_groups(*context, groups, "");
 }
 
 std::optional<TlsProblem> judge_authorities(const std::string& file) {

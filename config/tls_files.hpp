@@ -1,10 +1,11 @@
-// Reads the files of TLS and judges them, so that a settings file with a wrong one is refused at its line.
+// Reads the files and lists of TLS and judges them, so that a settings file with a wrong one is refused at its line.
 //
 // net/tls makes its contexts by the same functions. What is read here is found fit there, too.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "config/settings.hpp"
@@ -15,7 +16,7 @@ namespace weir::config {
 
 /// Says what is wrong with a file, and which key names it.
 struct TlsProblem {
-  std::string key;   ///< "cert", "key" or "ca".
+  std::string key;   ///< "cert", "key", "ca" or "groups".
   std::string text;  ///< The end of "KEY = VALUE: ...". It shows nothing of a key.
 };
 
@@ -34,8 +35,18 @@ std::optional<TlsProblem> use_certificate(ssl_ctx_st& context, const Certificate
 /// Lets a context trust these certificates, and no others.
 std::optional<TlsProblem> trust(ssl_ctx_st& context, const std::string& authorities);
 
+/// The groups by which weir exchanges keys unless the settings list others; X25519MLKEM768 stands in front where
+/// OpenSSL has it. A client may ask for any of its list, with a share that it has not computed: P-384 would cost weir 4
+/// ms (OpenSSL 3.0), and the largest finite-field group of OpenSSL's own list 0.2 s (CVE-2002-20001). To replicas weir
+/// connects itself.
+inline constexpr std::string_view groups_for_clients = "X25519:P-256", groups_for_replicas = "X25519:P-256:P-384";
+
+/// Lets a context exchange keys by these groups alone; "" stands for weir's `own`.
+std::optional<TlsProblem> use_groups(ssl_ctx_st& context, const std::string& groups, std::string_view own);
+
 /// Reads and judges files as weir would use them.
 std::optional<TlsProblem> judge(const Certificate& files);
 std::optional<TlsProblem> judge_authorities(const std::string& file);
+std::optional<TlsProblem> judge_groups(const std::string& groups);
 
 }  // namespace weir::config

@@ -1,12 +1,12 @@
 // Formats words and figures for the tables of the lab, and reads numbers.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "config/controls.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::lab {
@@ -20,12 +20,7 @@ inline std::string counted(unsigned long long n, const char* what) {
 }
 
 /// Returns how a line of a file begins, for an error: without letters that a terminal would obey.
-inline std::string beginning_of(std::string_view line) {
-  std::string beginning(line.substr(0, 100));
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  std::ranges::replace_if(beginning, is_control, '?');
-  return beginning;
-}
+inline std::string beginning_of(std::string_view line) { return config::printable(line.substr(0, 100)); }
 
 /// True for the first line of a file that gzip has made.
 inline bool is_compressed(std::string_view first_line) { return first_line.starts_with("\x1f\x8b"); }

@@ -13,6 +13,7 @@
 #include "config/load.hpp"
 #include "config/option_checks.hpp"
 #include "config/quantity.hpp"
+#include "config/secret.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
 #include "proxy/keys/new_key.hpp"
@@ -90,6 +91,8 @@ int check(const CheckOptions& options) {
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
+  for (const auto& line : config::exposed_secrets(settings->secret_files))
+    std::fprintf(stderr, "warning: %s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::prefix_lines(*settings)) std::printf("%s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::rollout_lines(*settings)) std::printf("%s\n", line.c_str());

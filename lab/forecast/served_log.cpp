@@ -98,7 +98,8 @@ std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings
   }
   const auto names_of = [](const std::set<std::string>& some) {
     std::string names;
-    for (const std::string& pool : some) names += (names.empty() ? "" : ", ") + (pool.empty() ? "(none)" : pool);
+    for (const std::string& pool : some)
+      names += (names.empty() ? "" : ", ") + (pool.empty() ? "(none)" : config::printable(pool));
     return names;
   };
   if (pools.size() > 1)

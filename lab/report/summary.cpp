@@ -66,8 +66,8 @@ std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
   if (!readable || text_at(*line, "role") != "primary") return std::nullopt;
   LogRow row;
   row.begin = 1e-6 * static_cast<double>(*begin);
-  row.replica = text_at(*line, "replica");
-  row.config = text_at(*line, "config");
+  row.replica = config::printable(text_at(*line, "replica"));
+  row.config = config::printable(text_at(*line, "config"));
   row.outcome = text_at(*line, "outcome");
   row.ttft = number_of(*line, "ttft_s");
   row.ttft_client = number_of(*line, "ttft_client_s");

@@ -167,6 +167,7 @@ class Exposition {
   const BuildInfo& build() const { return build_; }
 
   InternalErrors internal_errors{};                  ///< Any thread counts in it.
+  Counters<OperatorRefusal, operator_refusal_names.size()> operator_refusals{};  ///< The control thread counts in it.
   std::function<std::uint64_t()> log_lines_dropped;  ///< Set before the first scrape.
   std::function<BufferMemory()> buffer_memory;       ///< Set before the first scrape; zeros without it.
   LastLoad last_load{};                              ///< Set on the scraping thread.

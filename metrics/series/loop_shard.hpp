@@ -35,9 +35,10 @@ enum class Limit : std::uint8_t {
   connections_per_address,
   idle_upstream_connections,  ///< A connection to a replica was closed that could have waited for another request.
   answer_rate,
-  buffer_share
+  buffer_share,
+  handshake_cpu,  ///< The TLS handshakes of an address had taken as much CPU as they may.
 };
-inline constexpr std::array<std::string_view, 21> limit_names{"connections",
+inline constexpr std::array<std::string_view, 22> limit_names{"connections",
                                                               "request_head",
                                                               "request_body",
                                                               "head_time",
@@ -57,11 +58,17 @@ inline constexpr std::array<std::string_view, 21> limit_names{"connections",
                                                               "connections_per_address",
                                                               "idle_upstream_connections",
                                                               "answer_rate",
-                                                              "buffer_share"};
+                                                              "buffer_share",
+                                                              "handshake_cpu"};
 
 /// Why a client was kept out.
 enum class Denied : std::uint8_t { no_key, wrong_key, model };
 inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
+
+/// Why a request to the admin listener was refused.
+enum class OperatorRefusal : std::uint8_t { no_token, wrong_token, too_many, strange_host, not_allowed };
+inline constexpr std::array<std::string_view, 5> operator_refusal_names{"no_token", "wrong_token", "too_many",
+                                                                        "strange_host", "not_allowed"};
 
 /// The other end of a TLS handshake, and its result, in the order of net::tls::Side and Result.
 inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};

@@ -136,6 +136,12 @@ class OwnFamilies {
       add({{"part", part_names[part]}}, static_cast<double>(errors.counted(static_cast<Part>(part))));
   }
 
+  void operators(const Counters<OperatorRefusal, operator_refusal_names.size()>& refusals) {
+    begin(operator_refusals_series, MetricType::Counter);
+    for (std::size_t why = 0; why < operator_refusal_names.size(); ++why)
+      add({{"reason", operator_refusal_names[why]}}, static_cast<double>(refusals[why].value()));
+  }
+
   void buffer_memory(const BufferMemory& buffers) {
     add_one(buffer_memory_series, MetricType::Gauge, static_cast<double>(buffers.used));
     add_one(buffer_memory_limit_series, MetricType::Gauge, static_cast<double>(buffers.limit));
@@ -195,6 +201,7 @@ std::vector<MetricFamily> own_families(const Exposition& exposition) {
   own.rollouts(exposition.rollouts ? exposition.rollouts() : std::vector<RolloutGauges>());
   own.findings(exposition.findings ? exposition.findings() : std::vector<Exposition::Finding>());
   own.internal_errors(exposition.internal_errors);
+  own.operators(exposition.operator_refusals);
   own.buffer_memory(exposition.buffer_memory ? exposition.buffer_memory() : BufferMemory());
   own.settings(exposition.last_load, exposition.bypass && exposition.bypass());
   own.request_log(exposition.log_lines_dropped ? exposition.log_lines_dropped() : 0);

@@ -317,6 +317,10 @@ constinit const SeriesText denied_series{"weir_denied_requests_total",
                                          "Requests of clients that were kept out, by the reason: they sent no key, or "
                                          "a wrong one (401), or their key may not "
                                          "use the model (403)."};
+constinit const SeriesText operator_refusals_series{
+    "weir_operator_refusals_total",
+    "Requests to the admin listener that were refused, by the reason: no token, a wrong one, too many wrong ones from "
+    "one address, a Host that is not weir's, a change that its sender may not make."};
 constinit const SeriesText dropped_fields_series{"weir_dropped_fields_total",
                                                  "Header fields of requests that no replica gets, because a _ in their "
                                                  "names could pass for a - there."};

@@ -78,9 +78,9 @@ extern const SeriesText request_duration_series, requests_series, api_requests_s
     replica_state_series, engine_requests_series, comparison_effect_series, comparison_state_series,
     comparison_same_series, comparison_faults_series, comparison_fault_evidence_series, rollout_share_series,
     rollout_state_series, rollout_moves_series, rollout_crossed_series, finding_series, limit_hits_series,
-    denied_series, dropped_fields_series, tls_handshakes_series, requests_waiting_series, pool_saturation_series,
-    buffer_memory_series, buffer_memory_limit_series, bypass_series, loop_lag_series, loop_delay_series,
-    log_lines_dropped_series, internal_errors_series, last_reload_series, last_reload_successful_series,
-    build_info_series;
+    denied_series, operator_refusals_series, dropped_fields_series, tls_handshakes_series, requests_waiting_series,
+    pool_saturation_series, buffer_memory_series, buffer_memory_limit_series, bypass_series, loop_lag_series,
+    loop_delay_series, log_lines_dropped_series, internal_errors_series, last_reload_series,
+    last_reload_successful_series, build_info_series;
 
 }  // namespace weir::metrics::series

@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -16,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/control/admin_token.hpp"
 #include "proxy/control/api.hpp"
 #include "proxy/control/bypass_api.hpp"
 #include "proxy/control/change_guard.hpp"
@@ -27,8 +27,10 @@
 #include "proxy/control/page_files.hpp"
 #include "proxy/control/report_api.hpp"
 #include "proxy/control/shadow_api.hpp"
+#include "proxy/events/events.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
+#include "proxy/net/peer_address.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::control {
@@ -40,6 +42,7 @@ using Protocol = asio::generic::stream_protocol;  // TCP, or a Unix-domain socke
 using Stream = boost::beast::basic_stream<Protocol, asio::io_context::executor_type>;
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
+using metrics::series::OperatorRefusal;
 
 /// A whole request comes within this time: from the connection's begin, later from the request's first byte.
 constexpr std::chrono::seconds request_time{5};
@@ -94,7 +97,23 @@ void put(Response& response, ApiAnswer answer) {
   response.body() = std::move(answer.body);
 }
 
+/// No answer is kept by a browser, or read as another type than its own. A report is a page whose scripts stand in it:
+/// it runs them, but apart from the origin whose page has the token.
+void guard(Response& response) {
+  const auto type = response[http::field::content_type];
+  const bool is_page = std::string_view(type.data(), type.size()).starts_with("text/html");
+  if (response.find(http::field::cache_control) == response.end()) response.set(http::field::cache_control, "no-store");
+  if (response.find("Content-Security-Policy") == response.end())
+    response.set("Content-Security-Policy",
+                 is_page
+                     ? "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; "
+                       "form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
+                     : "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox");
+  response.set("X-Content-Type-Options", "nosniff");
+}
+
 void finish_answer(const Request& request, Response& response) {
+  guard(response);
   response.set(http::field::vary, "Accept-Encoding");
   const auto accepted = request[http::field::accept_encoding];
   if (response.body().size() >= worth_compressing && accepts_gzip({accepted.data(), accepted.size()})) {
@@ -261,7 +280,27 @@ void put_page(const Request& request, Response& response, const live::page::File
   put(response, {200, std::string(file.text), std::string(file.content_type)});
 }
 
-net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
+/// Lets an address that has sent many wrong tokens wait for its turn. Returns false if it gets none.
+net::Awaitable<bool> may_try(const net::PeerAddress& address, AdminSources& weir) {
+  auto& wrong = weir.wrong_tokens;
+  if (!wrong.slows(address, std::chrono::steady_clock::now())) co_return true;
+  if (wrong.waiting >= WrongTokens::most_waiting) co_return false;
+  ++wrong.waiting;
+  net::Timer timer(co_await asio::this_coro::executor);
+  timer.expires_after(WrongTokens::wait);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(net::use_awaitable, ignored));
+  --wrong.waiting;
+  co_return true;
+}
+
+void note_wrong_token(const net::PeerAddress& address, AdminSources& weir) {
+  const auto line = weir.wrong_tokens.add(address, std::chrono::steady_clock::now());
+  if (!line.empty()) events::warn(events::What::weir, "", "{}", line);
+}
+
+net::Awaitable<Response> answer(const Request& request, AdminScope scope, const net::PeerAddress& address,
+                                AdminSources& weir) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   const Asked asked(request, scope);
@@ -284,7 +323,17 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const bool reads = asked.reads || (known && route->takes_post && request.method() == http::verb::post);
   const auto strange = needs_token ? std::string() : why_strange_host(asked.sender, admin.listen);
   const auto why_not = needs_token ? std::string() : why_no_change(asked.sender, admin.listen);
-  if (needs_token && !bears_token(asked.authorization, admin.token)) {
+  const auto refused = [&weir](OperatorRefusal why) { weir.exposition.operator_refusals.add(why); };
+  const bool tries = needs_token && !asked.authorization.empty();
+  if (tries && !co_await may_try(address, weir)) {
+    refused(OperatorRefusal::too_many);
+    response.set(http::field::retry_after, "1");
+    put(response, api_error(429, "too_many_tokens",
+                            "many wrong tokens have come from this address, and others of it wait already: try again "
+                            "soon"));
+  } else if (needs_token && !bears_token(asked.authorization, admin.token)) {
+    refused(tries ? OperatorRefusal::wrong_token : OperatorRefusal::no_token);
+    if (tries) note_wrong_token(address, weir);
     response.set(http::field::www_authenticate, "Bearer");
     put(response,
         api_error(401, "no_token",
@@ -293,6 +342,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
                       ": send \"Authorization: Bearer TOKEN\"; the commands of weir take it by --token-file FILE, or "
                       "from WEIR_ADMIN_TOKEN in the environment"));
   } else if (reads && asked.of_api() && !strange.empty()) {
+    refused(OperatorRefusal::strange_host);
     put(response, api_error(403, "strange_host", strange));
   } else if (!known && asked.reads) {
     put(response, unknown_path(scope));
@@ -303,6 +353,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
     response.set(http::field::allow, allowed);
     put(response, plain("only " + allowed + " is answered here\n", 405));
   } else if (changes && !why_not.empty()) {
+    refused(OperatorRefusal::not_allowed);
     put(response, api_error(403, "not_allowed", why_not));
   } else {
     put(response, co_await route->answer({asked, *name, *snapshot, weir}));
@@ -327,6 +378,7 @@ net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, A
   LiveStream events(weir.live, Clock::now());
   std::string bytes =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+      "X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
       "Connection: close\r\n\r\n";
   bytes += events.next(Clock::now());
   net::Timer timer(stream.get_executor());
@@ -347,6 +399,7 @@ net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, A
 }
 
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
+  const auto address = net::peer_address(stream.socket().native_handle());
   OperatorPlaces::Place place(weir.places_of(scope), [&stream] { stream.close(); });
   boost::beast::flat_buffer buffer;
   for (bool more = true, first = true; more; first = false) {
@@ -366,7 +419,7 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     if (error) break;
     place.begin(OperatorPlaces::Does::answer);
     const auto operators_token = weir.fleet.snapshot()->settings.admin.token;
-    auto response = co_await answer(request, scope, weir);
+    auto response = co_await answer(request, scope, address, weir);
     if (is_stream(request, response)) {
       co_await send_stream(stream, place, weir, operators_token);
       break;

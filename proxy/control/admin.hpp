@@ -11,6 +11,7 @@
 #include <string>
 
 #include "metrics/series/exposition.hpp"
+#include "proxy/control/admin_token.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/operator_places.hpp"
 #include "proxy/control/reload.hpp"
@@ -36,7 +37,7 @@ inline constexpr std::size_t most_operators = 64;
 
 /// The sources of the answers, which outlive the context's run.
 struct AdminSources {
-  const metrics::series::Exposition& exposition;
+  metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
   Reload& reload;
   History& history;
@@ -50,6 +51,7 @@ struct AdminSources {
   std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>(most_operators);
   std::chrono::steady_clock::time_point warned{};
   SharedAnswers gates{};
+  WrongTokens wrong_tokens{};
 
   const std::shared_ptr<OperatorPlaces>& places_of(AdminScope scope) const {
     return scope == AdminScope::admin ? admin_places : metrics_places;

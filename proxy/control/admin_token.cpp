@@ -4,7 +4,9 @@
 #include <openssl/sha.h>
 
 #include <array>
+#include <utility>
 
+#include "config/network.hpp"
 #include "proxy/http/head.hpp"
 
 namespace weir::proxy::control {
@@ -28,6 +30,17 @@ bool bears_token(std::span<const std::string_view> authorization, const std::str
   // Digests have one length, and nobody can choose a token whose digest begins as the right one does.
   const auto sent = digest_of(field.substr(scheme.size())), wanted = digest_of(token);
   return CRYPTO_memcmp(sent.data(), wanted.data(), wanted.size()) == 0;
+}
+
+std::string WrongTokens::add(const net::PeerAddress& address, metrics::Moment now) {
+  accounts_.charge(address, 1, forgiven_a_second, now);
+  if (now - said_ < std::chrono::minutes(1)) return ++unsaid_, "";
+  said_ = now;
+  const auto others = std::exchange(unsaid_, 0);
+  const auto from = address == net::PeerAddress{} ? "a Unix-domain socket" : config::to_text(config::Network{address});
+  return "a wrong token was sent to the admin listener from " + from +
+         (others > 0 ? ", and " + std::to_string(others) + " more since this was last said" : "") +
+         " (said at most once a minute)";
 }
 
 }  // namespace weir::proxy::control

@@ -2,7 +2,6 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "config/address.hpp"
+#include "config/controls.hpp"
 #include "config/quantity.hpp"
 #include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/replica_stream.hpp"
@@ -107,12 +107,9 @@ std::string error_message(const Answered& answered) {
   simdjson::dom::parser parser;
   std::string_view message;
   const auto told = parser.parse(answered.body);
-  if (told["error"]["message"].get(message) == simdjson::SUCCESS) {
-    // Whatever answers at that address, it does not steer the terminal.
-    std::string text(message);
-    std::ranges::replace_if(text, [](unsigned char c) { return (c < ' ' && c != '\n') || c == 127; }, '?');
-    return text;
-  }
+  // Whatever answers at that address, it does not steer the terminal.
+  if (told["error"]["message"].get(message) == simdjson::SUCCESS)
+    return config::printable(message, config::LineFeeds::kept);
   return "weir answered with status " + std::to_string(answered.status);
 }
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "config/controls.hpp"
 #include "config/difference.hpp"
 #include "config/load.hpp"
 #include "proxy/control/api.hpp"
@@ -30,12 +31,14 @@ void leave_out(const std::vector<std::string>& overridden, config::Listing& list
 
 int show(const config::Listing& before, const config::Listing& after, const std::string& file) {
   const auto changes = config::difference(before, after), only_by_restart = config::needs_restart(before, after);
-  for (const auto& change : changes) std::printf("%s\n", change.c_str());
+  for (const auto& change : changes) std::printf("%s\n", config::printable(change).c_str());
   for (const auto& secret : config::cannot_tell(before, after))
-    std::printf("%s: set in both; weir shows no secrets, so this cannot tell whether it changes\n", secret.c_str());
+    std::printf("%s: set in both; weir shows no secrets, so this cannot tell whether it changes\n",
+                config::printable(secret).c_str());
   if (changes.empty()) std::printf("%s: a reload changes nothing\n", file.c_str());
   if (only_by_restart.empty()) return 0;
-  for (const auto& change : only_by_restart) std::fprintf(stderr, "%s: only a restart changes this\n", change.c_str());
+  for (const auto& change : only_by_restart)
+    std::fprintf(stderr, "%s: only a restart changes this\n", config::printable(change).c_str());
   std::fprintf(stderr, "%s: a reload would fail\n", file.c_str());
   return 1;
 }

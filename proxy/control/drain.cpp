@@ -5,6 +5,7 @@
 #include <string_view>
 #include <thread>
 
+#include "config/controls.hpp"
 #include "proxy/control/client.hpp"
 #include "proxy/control/commands.hpp"
 
@@ -60,8 +61,8 @@ Readiness readiness_of(const Admin& admin, const std::string& name) {
   simdjson::dom::parser parser;
   for (const auto one : parser.parse(answer)["replicas"]) {
     if (std::string_view(one["name"]) != name) continue;
-    last.state = std::string_view(one["state"]);
-    last.reason = std::string_view(one["reason"]);
+    last.state = config::printable(std::string_view(one["state"]));
+    last.reason = config::printable(std::string_view(one["reason"]));
     last.takes = takes_requests(last.state) && !one["address"].is_null();
     if (last.takes) break;
   }
@@ -90,7 +91,8 @@ void say_undrained(const DrainOptions& options, const std::string& answer) {
   const auto told = parser.parse(answer);
   if (told["pardoned"]) std::printf("%s was ejected, and is back on probation\n", name);
   if (options.wait) return;
-  const std::string state(told["state"].get_string().value()), reason(told["reason"].get_string().value());
+  const auto state = config::printable(told["state"].get_string().value()),
+             reason = config::printable(told["reason"].get_string().value());
   if (takes_requests(state))
     std::printf("%s takes requests\n", name);
   else

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "config/address.hpp"
+#include "config/controls.hpp"
 #include "config/load.hpp"
 #include "proxy/control/client.hpp"
 #include "proxy/control/commands.hpp"
@@ -24,7 +25,7 @@ constexpr std::chrono::milliseconds between_tries{100};
 constexpr std::chrono::seconds other_reload_ends_within{30};
 
 void print_all(std::FILE* to, simdjson::dom::array texts) {
-  for (const std::string_view text : texts) std::fprintf(to, "%.*s\n", static_cast<int>(text.size()), text.data());
+  for (const std::string_view text : texts) std::fprintf(to, "%s\n", config::printable(text).c_str());
 }
 
 int ask_for_reload(const Admin& admin) {

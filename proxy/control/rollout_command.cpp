@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "config/controls.hpp"
 #include "config/quantity.hpp"
 #include "config/rollouts.hpp"
 #include "metrics/wire/json/writer.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 using simdjson::dom::element;
 
-std::string text_in(element value) { return value.is_null() ? "" : std::string(value.get_string().value()); }
+/// Whatever answers at that address, it does not steer the terminal.
+std::string text_in(element value) { return value.is_null() ? "" : config::printable(value.get_string().value()); }
 
 std::string time_of(double seconds) { return config::format_duration(config::Seconds(std::round(seconds))); }
 
@@ -115,7 +117,9 @@ int rollout(const RolloutOptions& options) {
     const auto list = [&] { return body_of(ask_admin(admin, "GET", "/api/rollout")); };
     if (options.action == "status") {
       const auto answer = list();
-      std::fputs((options.json ? answer : rollout_text(answer, options.name)).c_str(), stdout);
+      const auto text =
+          options.json ? config::printable(answer, config::LineFeeds::kept) : rollout_text(answer, options.name);
+      std::fputs(text.c_str(), stdout);
       return 0;
     }
     const bool promotes = options.action == "promote";

@@ -9,9 +9,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
+#include <variant>
 
+#include "config/text_file.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/control/whole_file.hpp"
 #include "proxy/events/events.hpp"
@@ -23,6 +23,8 @@ namespace ro = balancer::rollout;
 using simdjson::dom::element;
 
 constexpr std::string_view file_name = "rollouts.json";
+
+constexpr config::KindOfFile file_of_state{"rollouts", file_name, 16};
 
 constexpr auto way_out = "make it a directory that weir's user may write and that has room";
 
@@ -175,18 +177,17 @@ KeptRollouts read_rollouts(const std::string& directory) {
   if (directory.empty()) return {};
   const auto file = file_in(directory);
   if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return {};
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();  // A read error, such as that of a directory, throws nothing here.
-  if (in.is_open())
-    if (auto kept = rollouts_in(text.view())) return std::move(*kept);
+  const auto text = config::read_text_file(file, file_of_state);  // A pipe would keep its reader waiting.
+  if (const auto* const whole = std::get_if<std::string>(&text))
+    if (auto kept = rollouts_in(*whole)) return std::move(*kept);
+  const auto* const problem = std::get_if<config::Problem>(&text);
   const auto aside = file + ".damaged";
   const bool moved = std::rename(file.c_str(), aside.c_str()) == 0;
   events::error(
       events::What::rollout, "",
-      "rollouts: cannot use the state in '{}'{}: all rollouts are idle, and their candidates get no request; "
+      "rollouts: cannot use the state in '{}'{}{}: all rollouts are idle, and their candidates get no request; "
       "see `weir rollout status`, and start them again",
-      file, moved ? ", which is now '" + aside + "'" : "");
+      file, problem != nullptr ? " (" + problem->text + ")" : "", moved ? ", which is now '" + aside + "'" : "");
   return {};
 }
 

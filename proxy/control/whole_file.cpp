@@ -14,7 +14,8 @@ namespace {
 
 /// Returns "" or why the bytes are not all on the disk. `how` is added to the flags of opening.
 std::string write_all(const std::string& file, std::string_view text, int how, mode_t mode) {
-  const net::UniqueFd out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | how, mode));
+  // A pipe without a reader would keep its writer waiting.
+  const net::UniqueFd out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | how, mode));
   if (out.get() < 0) return std::strerror(errno);
   const auto size = static_cast<off_t>(text.size());
   while (!text.empty()) {

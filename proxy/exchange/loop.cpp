@@ -95,11 +95,17 @@ void Loop::make_room_for_others(metrics::Moment now) {
     uploads.make_room(nullptr, now);
 }
 
+void Loop::follow_limits(const config::Limits& limits) {
+  shared.buffers.set_limit(limits.buffer_memory);
+  // Two of the largest heads have room on each loop.
+  half_heads.set_limit(std::max(half_head_memory(limits) / shared.exposition.loops().size(), 2 * limits.request_head));
+}
+
 /// Members that outlast requests follow a change of the settings within a tick.
 void Loop::follow_snapshot() {
   auto snapshot = shared.fleet.snapshot();
   if (snapshot == followed_) return;
-  shared.buffers.set_limit(snapshot->settings.limits.buffer_memory);
+  follow_limits(snapshot->settings.limits);
   for (const auto& pool : snapshot->all_pools) {
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
     for (const auto& replica : pool->replicas)

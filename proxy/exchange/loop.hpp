@@ -22,6 +22,7 @@
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
+#include "proxy/net/address_accounts.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/buffer_share.hpp"
@@ -36,6 +37,9 @@ namespace weir::proxy::exchange {
 class Shadows;
 struct Waiter;
 
+/// Returns how much of limits.buffer_memory heads may hold on all loops together until they are whole: an eighth.
+inline std::size_t half_head_memory(const config::Limits& limits) { return limits.buffer_memory / 8; }
+
 /// State that all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
@@ -47,6 +51,8 @@ struct Shared {
   std::atomic<metrics::Moment> poison_line{metrics::Moment(-std::chrono::hours(1))};
   /// When the log last told of an address that holds its share of memory: see serve/body_room.
   std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
+  /// When the log last told of an address whose handshakes take too much CPU: see serve/handshakes.
+  std::atomic<metrics::Moment> handshake_cpu_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};                ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
@@ -60,6 +66,8 @@ struct Shared {
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
   net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
+  net::AddressShares half_head_shares{};  ///< Counts what each address holds by heads that are not yet whole.
+  net::AddressAccounts handshake_cpu{};   ///< Seconds of CPU that handshakes of clients took: see serve/handshakes.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};      ///< New requests are relayed unread.
   Shadows* shadows = nullptr;           ///< Set before the loops run; null if nothing is mirrored.
@@ -102,6 +110,9 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::Uploads uploads;
+  /// Bounds what heads hold of the buffers until they are whole, so that bodies keep the rest: see serve/body_room.
+  /// Each loop has its own part, so that a head finds those there that can make room for it.
+  net::BufferBudget half_heads{0};
   net::ArrivalClock clock;
   net::tls::Handshaking handshaking{
       context, [this](net::tls::Side side, net::tls::Result result) {
@@ -125,6 +136,7 @@ class Loop {
   void note_failure(const std::exception_ptr& failure, std::string_view consequence) const;
   void look_at_deadlines(metrics::Moment now, bool begin);
   void follow_snapshot();
+  void follow_limits(const config::Limits& limits);
   void make_room_for_others(metrics::Moment now);
 
   std::vector<char> buffer_;

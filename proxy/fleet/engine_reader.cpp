@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/controls.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/engine_page.hpp"
@@ -24,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds reader_looks_every{100};
 constexpr std::size_t longest_page = 1024 * 1024;
-constexpr std::size_t longest_version = 64;
+constexpr std::size_t longest_version = 64, longest_model = 128;
 /// A replica that may hang is read twice, with this pause.
 constexpr std::chrono::seconds between_witnesses{1};
 
@@ -316,8 +317,9 @@ std::span<const Page> identifying_pages(Engine engine) {
 }
 
 void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
-  const auto version = printable(facts.version, longest_version);
-  const auto model = facts.models.empty() ? std::string() : printable(facts.models.front());
+  const auto version = config::printable_ascii(facts.version, longest_version);
+  const auto model =
+      facts.models.empty() ? std::string() : config::printable_ascii(facts.models.front(), longest_model);
   const auto differs = [](const std::string& told, const std::string& known) {
     return !told.empty() && !known.empty() && told != known;
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/controls.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/json/sax.hpp"
 #include "proxy/fleet/engine_page.hpp"
@@ -164,14 +165,7 @@ std::string refusal_message(std::string_view body) {
   std::string message = text_of(answer["error"]["message"]);
   for (const auto* key : {"message", "error", "detail"})
     if (message.empty()) message = text_of(answer[key]);
-  return printable(message, 200);
-}
-
-std::string printable(std::string_view text, std::size_t most) {
-  std::string shown(text.substr(0, most));
-  std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return shown;
+  return config::printable_ascii(message, 200);
 }
 
 }  // namespace weir::proxy::fleet

@@ -61,8 +61,4 @@ ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names);
 /// printable and at most 200 bytes long.
 std::string refusal_message(std::string_view body);
 
-/// Returns a replica's text for a terminal: other characters than printable ASCII become `?`, and it is cut at `most`
-/// bytes.
-std::string printable(std::string_view text, std::size_t most = 128);
-
 }  // namespace weir::proxy::fleet

@@ -16,6 +16,14 @@ std::size_t size_of_fields(const MessageHead& head) {
   return size;
 }
 
+/// True for a field by which some frameworks take a request for another one than its line says. weir's routes, and the
+/// models of a key, hold for the line.
+bool overrides_line(const HeaderField& field) {
+  constexpr std::string_view names[]{"x-http-method-override", "x-http-method", "x-method-override", "x-original-url",
+                                     "x-rewrite-url"};
+  return field.known == FieldName::other && is_among(names, field.name);
+}
+
 /// The room for the lines that weir adds, unless they are unusually long.
 constexpr std::size_t own_lines = 512;
 
@@ -44,7 +52,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
     if (is_hop_by_hop(field, client.named) || is(FieldName::host) || is(FieldName::content_length) ||
         is(FieldName::expect) || is(FieldName::x_request_id) || (request.inspected && is(FieldName::accept_encoding)))
       continue;
-    if (may_pass_for_another(field)) continue;
+    if (may_pass_for_another(field) || overrides_line(field)) continue;
     if (drops_key && (is(FieldName::authorization) || is(FieldName::x_api_key))) {
       sent_x_api_key |= is(FieldName::x_api_key);
       continue;

@@ -35,6 +35,11 @@ PeerAddress peer_address(const sockaddr_storage& peer) {
 
 bool is_ipv4(const PeerAddress& address) { return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), address.begin()); }
 
+bool is_loopback(const PeerAddress& address) {
+  static constexpr PeerAddress ipv6{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return is_ipv4(address) ? address[12] == 127 : address == ipv6;
+}
+
 PeerAddress client_part(PeerAddress address) {
   if (!is_ipv4(address)) std::fill(address.begin() + address.size() / 2, address.end(), static_cast<unsigned char>(0));
   return address;

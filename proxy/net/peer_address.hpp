@@ -16,6 +16,9 @@ PeerAddress peer_address(const sockaddr_storage& peer);
 /// True if it is an IPv4 address.
 bool is_ipv4(const PeerAddress& address);
 
+/// True if it is this machine's own: a process here, perhaps a proxy for many.
+bool is_loopback(const PeerAddress& address);
+
 /// Returns the part that identifies a client: an IPv4 address, or the first 64 bits of an IPv6 address.
 PeerAddress client_part(PeerAddress address);
 

@@ -5,12 +5,12 @@
 
 namespace weir::proxy::net {
 
-bool Uploads::make_room(Upload* asker, metrics::Moment now) {
+bool Uploads::make_room(Upload* asker, metrics::Moment now, Of of) {
   Upload* slowest = nullptr;
   auto least = std::numeric_limits<std::uint64_t>::max();
   bool spares_new = false;
   for (auto& one : list_) {
-    if (&one == asker || one.reserved() == 0) continue;
+    if (&one == asker || one.reserved() == 0 || (of == Of::heads && !one.is_head())) continue;
     // A body that has just begun has had no time to be fast, and is ended only where no older one holds memory.
     const bool is_new = one.is_new(now);
     if (is_new && spares_new) continue;

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "config/controls.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
@@ -112,7 +113,8 @@ class StreamReader : public fleet::AnswerReader {
     const auto& seen = meter_->answer();
     if (seen.in_band_error) return "it answers with status 200 and then with an error in the stream";
     if (form_ != BodyForm::sse)
-      return "it answers with \"" + fleet::printable(content_type_) + "\" where an event stream was asked for";
+      return "it answers with \"" + config::printable_ascii(content_type_, 128) +
+             "\" where an event stream was asked for";
     if (seen.complete == metrics::Completeness::none)
       return exchanged.why.empty() ? "its stream ends too early" : exchanged.why;
     return seen.token_events == 0 ? "its stream brings no token" : "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/controls.hpp"
 #include "config/injection.hpp"
 #include "metrics/format.hpp"
 #include "metrics/wire/json/writer.hpp"
@@ -11,7 +12,6 @@ namespace {
 
 using fleet::Engine;
 using fleet::name_of;
-using fleet::printable;
 using fleet::ReplicaFacts;
 
 using metrics::format;
@@ -20,6 +20,7 @@ using metrics::TokensPerEvent;
 using metrics::wire::JsonWriter;
 
 constexpr std::size_t most_listed = 8;
+constexpr std::size_t longest_name = 128;  ///< The most bytes that are shown of a name that a replica gave.
 
 std::string time_of(std::optional<double> seconds) {
   if (!seconds) return "unknown";
@@ -29,7 +30,7 @@ std::string time_of(std::optional<double> seconds) {
 std::string list_of(const std::vector<std::string>& names) {
   std::string text = "[";
   for (std::size_t i = 0; i < std::min(names.size(), most_listed); ++i)
-    text += (i > 0 ? ", \"" : "\"") + printable(names[i]) + "\"";
+    text += (i > 0 ? ", \"" : "\"") + config::printable_ascii(names[i], longest_name) + "\"";
   if (names.size() > most_listed) text += format(", and %zu more", names.size() - most_listed);
   return text + "]";
 }
@@ -139,7 +140,7 @@ std::string limits_text(const ReplicaFacts& facts) {
 std::string engine_text(const ReplicaFacts& facts) {
   if (facts.engine == Engine::unknown) return "unknown engine";
   return std::string(name_of(facts.engine)) + " " +
-         (facts.version.empty() ? "(version unknown)" : printable(facts.version));
+         (facts.version.empty() ? "(version unknown)" : config::printable_ascii(facts.version, longest_name));
 }
 
 /// Returns nothing if there is no such stream.

@@ -16,12 +16,6 @@ constexpr std::size_t least_room = 4096;
 /// A step of a body ends so many others at most, because each costs a look at all.
 constexpr int most_ended_at_once = 8;
 
-/// A loopback peer is a process of this machine, perhaps a proxy for many.
-bool is_loopback(const net::PeerAddress& address) {
-  static constexpr net::PeerAddress ipv6{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  return net::is_ipv4(address) ? address[12] == 127 : address == ipv6;
-}
-
 /// Warns, at most once an hour, that an address holds its share: clients behind a proxy that weir does not know, or
 /// behind a NAT, have one address.
 void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAddress& address, metrics::Moment now) {
@@ -88,20 +82,46 @@ std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
   return std::nullopt;
 }
 
+/// The slowest heads of the loop end for a head that finds no room among them. Bodies do not. A head that is whole is
+/// none of them: its bytes may be the beginning of a body.
+std::optional<Limit> BodyRoom::pay_for_head(bool is_whole) {
+  const auto bytes = client_.unread().capacity();
+  if (is_whole) {
+    half_head_.set(0);
+    return charge(bytes);
+  }
+  auto& shared = loop_.shared;
+  if (!half_head_.has_joined() && has_share()) half_head_.join(shared.half_head_shares.of(identity_.address));
+  const auto share = static_cast<double>(exchange::half_head_memory(settings_.limits)) * settings_.limits.buffer_share;
+  // Each address has room for the largest head.
+  const auto most = std::max(static_cast<std::size_t>(share), 2 * settings_.limits.request_head);
+  if (half_head_.full_share(bytes, most)) return Limit::buffer_share;
+  for (int ended = 0; !half_head_.try_set(bytes); ++ended) {
+    if (ended == most_ended_at_once ||
+        !loop_.uploads.make_room(this, std::chrono::steady_clock::now(), net::Uploads::Of::heads))
+      return Limit::buffer_memory;
+  }
+  return charge(bytes);
+}
+
 /// An address that is not known has no share, and neither has a proxy itself: many clients may stand behind it.
+bool BodyRoom::has_share() const {
+  const auto& address = identity_.address;
+  return address != net::PeerAddress{} && !net::is_loopback(address) &&
+         !config::contains(settings_.server.trusted_proxies, address);
+}
+
 void BodyRoom::join_shares() {
   joined_ = true;
-  const auto& address = identity_.address;
-  const bool is_proxy = config::contains(settings_.server.trusted_proxies, address);
   auto& hold = message_.budget_hold;
   // The head may have joined the address.
-  if (!hold.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
-    hold.join(loop_.shared.address_shares.of(address));
+  if (!hold.has_joined() && has_share()) hold.join(loop_.shared.address_shares.of(identity_.address));
   if (const auto& key = identity_.key) hold.join({key->use, &key->use->held});
 }
 
 void BodyRoom::give_way() {
   gave_way_ = true;
+  half_head_.set(0);
   message_.give_up();
   std::string().swap(client_.unread());
   client_.stop_waiting();

@@ -1,7 +1,9 @@
 // The memory of one request's body while it is read, and how fast its bytes come. A long head has one, too.
 //
 // Room is taken of limits.buffer_memory, within the shares of the client's address and key. Where it is spent, the
-// slowest body of the loop ends, not the one that asks. Only the loop's thread uses it.
+// slowest body of the loop ends, not the one that asks. Heads have a part of the memory (half_head_memory): nobody
+// needs a key to send the half of one, so all of them together leave most of it to bodies. Only the loop's thread uses
+// it.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +36,7 @@ class BodyRoom final : net::Upload {
   /// there is none.
   std::optional<metrics::series::Limit> make_room(std::size_t more);
   /// Pays for what is there of a head. Returns the limit that bit, if there is no room.
-  std::optional<metrics::series::Limit> pay_for_head() { return charge(client_.unread().capacity()); }
+  std::optional<metrics::series::Limit> pay_for_head(bool is_whole);
   /// Returns the limit that bites if nothing new may begin.
   std::optional<metrics::series::Limit> may_begin();
   void received(metrics::Moment now, std::size_t bytes) { lately_.add(now, bytes); }
@@ -45,9 +47,11 @@ class BodyRoom final : net::Upload {
  private:
   std::uint64_t recent(metrics::Moment now) override { return lately_.recent(now); }
   std::size_t reserved() const override { return message_.budget_hold.reserved(); }
+  bool is_head() const override { return half_head_.reserved() > 0; }
   bool is_new(metrics::Moment now) const override { return now - begun_ < std::chrono::milliseconds(2500); }
   void give_way() override;
   void join_shares();
+  bool has_share() const;
   std::optional<metrics::series::Limit> charge(std::size_t bytes);
 
   exchange::Loop& loop_;
@@ -57,6 +61,7 @@ class BodyRoom final : net::Upload {
   const exchange::ClientIdentity& identity_;
   const metrics::Moment begun_;
   net::RateWindow lately_;
+  net::SharedBudgetHold half_head_{loop_.half_heads};  ///< Of a head alone, beside the message's own hold.
   bool joined_ = false, gave_way_ = false;
 };
 

@@ -1,6 +1,8 @@
 #include "proxy/serve/key_check.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/http/credential.hpp"
@@ -11,6 +13,44 @@ namespace {
 using metrics::series::Denied;
 
 constexpr std::string_view bad_request = "invalid_request_error";
+
+/// True if the text holds the word in any case.
+bool has_charset(std::string_view text) {
+  constexpr std::string_view word = "charset";
+  for (; text.size() >= word.size(); text.remove_prefix(1))
+    if (http::same_token(text.substr(0, word.size()), word)) return true;
+  return false;
+}
+
+/// True for a media type that every engine reads as JSON in UTF-8 (or in ASCII, a part of it).
+bool is_json_in_utf8(std::string_view content_type) {
+  const auto ends_in = [](std::string_view text, std::string_view end) {
+    return text.size() >= end.size() && http::same_token(text.substr(text.size() - end.size()), end);
+  };
+  bool first = true;
+  for (;;) {
+    const auto end = content_type.find(';');
+    const auto part = http::trim(content_type.substr(0, end));
+    if (std::exchange(first, false)) {
+      if (!http::same_token(part, "application/json") && !ends_in(part, "+json")) return false;
+    } else if (part.find_first_of("\"'\\*") != part.npos || has_charset(part)) {
+      constexpr std::string_view harmless[]{"charset=utf-8", "charset=\"utf-8\"", "charset=utf8", "charset=us-ascii",
+                                            "charset=\"us-ascii\""};
+      if (!http::is_among(harmless, part)) return false;
+    }
+    if (end == content_type.npos) return true;
+    content_type.remove_prefix(end + 1);
+  }
+}
+
+/// True if the head says that the body's bytes are something else than JSON in UTF-8. A head without a Content-Type
+/// says nothing.
+bool is_read_otherwise(const http::RequestHead& head) {
+  return std::ranges::any_of(head.fields, [](const http::HeaderField& field) {
+    return field.known == http::FieldName::content_encoding ||
+           (field.known == http::FieldName::content_type && !is_json_in_utf8(field.value));
+  });
+}
 
 }  // namespace
 
@@ -49,12 +89,17 @@ http::OwnAnswer denied_answer(Denied why) {
                                 : "the key that was sent is not known here; ask whoever runs this service for one");
 }
 
-std::optional<http::OwnAnswer> model_refusal(const keys::ClientKey* key, const metrics::wire::RequestFacts& facts) {
+std::optional<http::OwnAnswer> model_refusal(const keys::ClientKey* key, const http::RequestHead& head,
+                                             const metrics::wire::RequestFacts& facts) {
   if (key == nullptr || key->settings.models.empty()) return std::nullopt;
-  if (facts.whole_json && !facts.model_twice && key->may_use(facts.model)) return std::nullopt;
+  const bool read_otherwise = is_read_otherwise(head);
+  if (facts.whole_json && !facts.model_twice && !read_otherwise && key->may_use(facts.model)) return std::nullopt;
   std::string allowed;
   for (const auto& model : key->settings.models) allowed += (allowed.empty() ? "" : ", ") + model;
-  const auto about = !facts.whole_json || facts.model.empty() ? std::string("has to name its model in a JSON body")
+  const auto about = read_otherwise ? std::string(
+                                          "has to send its body as application/json in UTF-8 and without a "
+                                          "Content-Encoding: engines differ on what others mean")
+                     : !facts.whole_json || facts.model.empty() ? std::string("has to name its model in a JSON body")
                      : facts.model_twice ? std::string("may name its model once: engines differ on which of two counts")
                                          : "may not use the model '" + facts.model + "'";
   return http::error_answer(

@@ -32,9 +32,11 @@ std::optional<metrics::series::Denied> find_key(const std::shared_ptr<const keys
 http::OwnAnswer denied_answer(metrics::series::Denied why);
 
 /// Returns the answer to a request whose key may not use its model; nothing if it may. The model is the one that the
-/// body names. A body that is not JSON, or that names a model twice, in whatever case, may name another one to an
-/// engine, so a key that is limited to models cannot send it.
-std::optional<http::OwnAnswer> model_refusal(const keys::ClientKey* key, const metrics::wire::RequestFacts& facts);
+/// body names. A body may name another one to an engine if it is not JSON, names a model twice, in whatever case, or if
+/// the head says that its bytes are to be read otherwise than as JSON in UTF-8. A key that is limited to models cannot
+/// send such a body.
+std::optional<http::OwnAnswer> model_refusal(const keys::ClientKey* key, const http::RequestHead& head,
+                                             const metrics::wire::RequestFacts& facts);
 
 /// Returns the answer to a request whose key has as many requests as it may. `wait` is when to come back.
 http::OwnAnswer key_busy_answer(const keys::ClientKey& key, std::chrono::milliseconds wait);

@@ -117,7 +117,8 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     if (!room && unread.capacity() < net::BufferBudget::step) continue;  // Not counted.
     if (!room) room.emplace(loop_, client_, request_.snapshot->settings, request_.message, request_.client);
     room->received(Clock::now(), bytes.size());
-    if (const auto limit = room->pay_for_head()) co_return no_room(*limit);
+    const bool is_whole = http::head_length(unread, seen).has_value();
+    if (const auto limit = room->pay_for_head(is_whole)) co_return no_room(*limit);
   }
   client_.set_deadline(metrics::Moment::max());
   co_return take_head(length);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "config/network.hpp"
+#include "config/secret.hpp"
 #include "proxy/control/admin.hpp"
 #include "proxy/control/bypass_api.hpp"
 #include "proxy/control/couple_watch.hpp"
@@ -69,7 +70,7 @@ void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   const auto snapshot = loop.shared.fleet.snapshot();
   if (!snapshot->server_tls) return start_session(loop, std::move(client));
   set_client_options(client);
-  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings.limits);
+  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings);
 }
 
 /// Returns the rollouts as an earlier weir left them. Conversations keep their numbers.
@@ -90,6 +91,10 @@ config::LoadResult load_again(const LoadSettings& load, const BlameSettings& bla
   const auto why = control::why_not_kept(settings->admin.state);
   if (why.empty()) return loaded;
   return std::vector{blame("admin", "state", why)};
+}
+
+void warn_of_exposed(const config::Settings& settings) {
+  for (const auto& line : config::exposed_secrets(settings.secret_files)) spdlog::warn("{}", line);
 }
 
 /// The server lives on the control thread, except for the loops' threads.
@@ -191,6 +196,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, BlameSetting
                  [this](Audience audience, net::UniqueFd client) { accepted(audience, std::move(client)); }) {
   for (const int signal : handled_signals) signals_.add(signal);
   for (const auto& line : start_lines(settings, version, threads_)) events::info(events::What::weir, "", "{}", line);
+  warn_of_exposed(settings);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.buffer_memory = [this] {
     return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
@@ -367,6 +373,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
   }
   control::begin_anew(*before, *fleet_.snapshot(), history_, now);
   rollouts_.adopt(Clock::now());
+  warn_of_exposed(settings);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }

@@ -252,7 +252,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
 /// whole.
 std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest& request, bool has_slot) {
   const auto* const key = request.client.key.get();
-  auto refusal = model_refusal(key, *request.message.facts);
+  auto refusal = model_refusal(key, request.message.head, *request.message.facts);
   if (!refusal && has_slot) return nullptr;
   if (refusal) {
     loop_.shard.denied.add(metrics::series::Denied::model);

@@ -4,19 +4,10 @@
 #include <charconv>
 #include <system_error>
 
+#include "config/controls.hpp"
+
 namespace weir::proxy::top {
 namespace {
-
-constexpr bool is_printable(char letter) { return letter >= ' ' && letter <= '~'; }
-/// True of the second and later bytes of a character in UTF-8.
-constexpr bool is_continuation(char letter) { return (static_cast<unsigned char>(letter) & 0xC0) == 0x80; }
-
-std::string printable(std::string_view text) {
-  std::string shown;
-  for (const char letter : text)
-    if (!is_continuation(letter)) shown += is_printable(letter) ? letter : '?';
-  return shown;
-}
 
 std::string sequence_of(Style style, bool colours) {
   std::string out = "\x1b[0";
@@ -63,7 +54,7 @@ std::size_t printed_columns(const char* environment, std::size_t terminal) {
 std::size_t Line::put(std::size_t column, std::string_view text, Style style, std::size_t width) {
   if (column >= cells_.size()) return cells_.size();
   const auto room = std::min(width, cells_.size() - column);
-  auto shown = printable(text);
+  auto shown = config::printable_ascii(text);
   if (shown.size() > room) {
     shown.resize(room);
     if (room > 0) shown.back() = '~';

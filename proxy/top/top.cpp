@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "config/address.hpp"
+#include "config/controls.hpp"
 #include "proxy/control/client.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/timer.hpp"
@@ -91,7 +92,7 @@ control::Answered ask_once(const control::Admin& admin) {
 int print_once(const control::Admin& admin, bool json) {
   const auto text = control::body_of(ask_once(admin));
   if (json) {
-    std::printf("%s\n", text.c_str());
+    std::printf("%s\n", config::printable(text, config::LineFeeds::kept).c_str());
     return 0;
   }
   const Document document(text);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/controls.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::metrics::wire {
@@ -14,13 +15,13 @@ constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8.
 /// True for ASCII that stands in a JSON string as it is.
 constexpr auto is_plain = [] {
   std::array<bool, 256> plain{};
-  for (unsigned c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
+  for (unsigned c = 0x20; c < 0x7F; ++c) plain[c] = c != '"' && c != '\\';
   return plain;
 }();
 
-void append_escape(std::string& out, unsigned char c) {
-  constexpr char digits[] = "0123456789abcdef";
-  switch (c) {
+/// Appends the escape of the character that a text begins with: a quote, a backslash or a control character.
+void append_escape(std::string& out, std::string_view text, std::size_t size) {
+  switch (text.front()) {
     case '"':
       out += "\\\"";
       break;
@@ -37,9 +38,7 @@ void append_escape(std::string& out, unsigned char c) {
       out += "\\t";
       break;
     default:
-      out += "\\u00";
-      out += digits[c >> 4];
-      out += digits[c & 15];
+      config::append_escaped(out, text, size);
   }
 }
 
@@ -59,10 +58,11 @@ void append_json_string(std::string& out, std::string_view text) {
     out.append(text.data(), plain);
     text.remove_prefix(plain);
     if (text.empty()) break;
-    const auto c = static_cast<unsigned char>(text.front());
-    if (c < 0x80) {
-      append_escape(out, c);
-      text.remove_prefix(1);
+    const bool is_ascii = static_cast<unsigned char>(text.front()) < 0x80;
+    // A log is read in terminals and editors, which obey some characters beyond ASCII, too.
+    if (const auto size = is_ascii ? 1 : config::control_size(text); size > 0) {
+      append_escape(out, text, size);
+      text.remove_prefix(size);
       continue;
     }
     const CodePointBytes point = first_code_point(text);

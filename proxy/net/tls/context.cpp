@@ -100,6 +100,13 @@ class Hash {
   std::string all_;
 };
 
+/// Gives a context its groups. They count among what makes a context another one.
+void use_groups(SSL_CTX& context, const std::string& groups, std::string_view own, const std::string& table,
+                Hash& hash) {
+  hash.add(groups);
+  if (const auto problem = config::use_groups(context, groups, own)) refuse(table, *problem, groups);
+}
+
 /// Gives a context the certificate of these files.
 void use(SSL_CTX& context, const config::Certificate& files, const std::string& table, Hash& hash) {
   const auto pem = config::read_certificate(files);
@@ -122,6 +129,7 @@ ServerContext::ServerContext(const config::ServerTls& settings) : ticket_keys_(s
   for (const auto& files : settings.certificates) {
     auto context = make_context();
     use(*context, files, contexts_.empty() ? "[server.tls]" : "[[server.tls.more]]", hash);
+    use_groups(*context, settings.groups, config::groups_for_clients, "[server.tls]", hash);
     // Only ciphers with forward secrecy; those of TLS 1.3 all have it.
     SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
     SSL_CTX_set_options(context.get(), SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -179,6 +187,7 @@ ClientContext::ClientContext(const config::ReplicaTls& settings)
     if (const auto problem = config::trust(*context_, std::get<std::string>(pem))) refuse("tls", *problem, settings.ca);
   }
   if (settings.own) use(*context_, *settings.own, "tls", hash);
+  use_groups(*context_, settings.groups, config::groups_for_replicas, "tls", hash);
   SSL_CTX_set_alpn_protos(context_.get(), reinterpret_cast<const unsigned char*>(protocol.data()),
                           static_cast<unsigned>(protocol.size()));
   SSL_CTX_set_session_cache_mode(context_.get(), SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);

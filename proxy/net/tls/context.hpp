@@ -2,7 +2,8 @@
 //
 // The control thread makes contexts from the settings; they never change, and any thread may use them. Connections keep
 // the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1.
-// There is no renegotiation, no compression and no early data.
+// There is no renegotiation, no compression and no early data, and
+// keys are exchanged by few groups (config/tls_files) unless the settings list others.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -30,7 +31,7 @@ struct FreeSsl {
 using SslPtr = std::unique_ptr<SSL, FreeSsl>;
 using ContextPtr = std::unique_ptr<SSL_CTX, FreeSsl>;
 using SessionPtr = std::unique_ptr<SSL_SESSION, FreeSsl>;
-/// The SHA-256 of the files from which a context was made.
+/// The SHA-256 of the files and lists from which a context was made.
 using Fingerprint = std::array<std::uint8_t, 32>;
 
 /// Speaks to clients. The server name that a client sends chooses the certificate: an exact name before a wildcard,

@@ -44,6 +44,7 @@ bool refuses_certificate(int reason) {
 
 std::string failure_text(int failure) {
   if (failure == ended_within_handshake) return "TLS: the connection was closed within the handshake";
+  if (failure == costs_too_much) return "TLS: the handshakes of this address take too much CPU";
   if (failure > failed_handshake(0))
     return "TLS: certificate verify failed: " + verification_text(failed_verification(0) - failure);
   const int reason = failed_handshake(0) - failure;

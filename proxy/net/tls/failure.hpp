@@ -8,6 +8,9 @@ namespace weir::proxy::net::tls {
 /// The peer closed the connection within the handshake.
 inline constexpr int ended_within_handshake = -2;
 
+/// The client's address owes too much CPU: see CpuAccount.
+inline constexpr int costs_too_much = -3;
+
 /// Returns the failure for OpenSSL's X509_V_ERR_*.
 constexpr int failed_verification(long code) { return -1000 - static_cast<int>(code); }
 /// Returns the failure for the reason of an error of OpenSSL's SSL library.

@@ -5,10 +5,22 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 
 #include "metrics/prefetch.hpp"
+#include "proxy/net/tls/failure.hpp"
 
 namespace weir::proxy::net::tls {
+namespace {
+
+std::chrono::nanoseconds cpu_of_thread() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+}  // namespace
 
 template <class Context>
 std::unique_ptr<TlsChannel> TlsChannel::make(const Loop& loop, UniqueFd socket, std::shared_ptr<const Context> context,
@@ -26,8 +38,10 @@ std::unique_ptr<Channel> TlsChannel::to_replica(const Loop& loop, UniqueFd socke
 }
 
 std::unique_ptr<TlsChannel> TlsChannel::to_client(const Loop& loop, UniqueFd socket,
-                                                  std::shared_ptr<const ServerContext> context) {
-  return make(loop, std::move(socket), std::move(context), Side::client);
+                                                  std::shared_ptr<const ServerContext> context, CpuAccount account) {
+  auto channel = make(loop, std::move(socket), std::move(context), Side::client);
+  if (channel) channel->account_ = account;
+  return channel;
 }
 
 TlsChannel::TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side)
@@ -134,9 +148,20 @@ void TlsChannel::prefetch(std::uint32_t, int ahead) const {
   if (watcher_ != nullptr) watcher_->prefetch(tag_, ahead);
 }
 
-void TlsChannel::step() {
-  tls_.may_have_bytes(SocketChannel::hung_up());
+/// Charges the step to the client's account. The thread's own clock stands while others have its CPU.
+Socket::Step TlsChannel::shake_hands() {
+  if (account_.all == nullptr) return tls_.handshake();
+  const auto before = cpu_of_thread();
   const auto result = tls_.handshake();
+  const auto took = std::chrono::duration<double>(cpu_of_thread() - before).count();
+  account_.all->charge(account_.address, took, account_.cpus, std::chrono::steady_clock::now());
+  return result;
+}
+
+void TlsChannel::step() {
+  if (account_.owes_too_much(std::chrono::steady_clock::now())) return fail(costs_too_much);
+  tls_.may_have_bytes(SocketChannel::hung_up());
+  const auto result = shake_hands();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   if (result == Socket::Step::failed) return fail(tls_.failure());
   if (result != Socket::Step::done) return;

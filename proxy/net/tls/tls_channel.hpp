@@ -9,11 +9,25 @@
 
 #include <memory>
 
+#include "proxy/net/address_accounts.hpp"
 #include "proxy/net/socket_channel.hpp"
 #include "proxy/net/tls/handshaking.hpp"
 #include "proxy/net/tls/socket.hpp"
 
 namespace weir::proxy::net::tls {
+
+/// The account of a client's address, to which the CPU of its handshakes is charged. The address owes what they took
+/// beyond `cpus` of each second. Once it owes `most`, its handshakes take no further step: they fail (costs_too_much).
+struct CpuAccount {
+  /// In seconds: the clients behind one address may well come together by the thousand.
+  static constexpr double most = 1;
+
+  AddressAccounts* all = nullptr;  ///< Null: nothing is charged. It outlives the channel.
+  PeerAddress address{};
+  double cpus = 0;
+
+  bool owes_too_much(metrics::Moment now) const { return all != nullptr && all->owed(address, cpus, now) >= most; }
+};
 
 class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
  public:
@@ -27,7 +41,7 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   static std::unique_ptr<Channel> to_replica(const Loop& loop, UniqueFd socket, std::shared_ptr<const Target> target);
   /// Speaks to a client that has connected.
   static std::unique_ptr<TlsChannel> to_client(const Loop& loop, UniqueFd socket,
-                                               std::shared_ptr<const ServerContext> context);
+                                               std::shared_ptr<const ServerContext> context, CpuAccount account = {});
   ~TlsChannel() override;
 
   Read read(std::span<char> into) override;
@@ -62,6 +76,7 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void prefetch(std::uint32_t tag, int ahead) const override;
   void step() override;
+  Socket::Step shake_hands();
   void tell(std::uint32_t events);
   void fail(int error);
 
@@ -70,6 +85,7 @@ class TlsChannel final : public SocketChannel, Watcher, Handshaking::Stepper {
   Watcher* watcher_ = nullptr;
   std::uint32_t tag_ = 0;
   int error_ = 0;
+  CpuAccount account_;
   const Side side_;
   State state_;
   bool unread_ = false;  ///< Bytes may be left that OpenSSL has read.

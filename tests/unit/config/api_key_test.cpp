@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "config/secret.hpp"
 #include "load_text.hpp"
 
 namespace weir::config {
@@ -144,6 +147,35 @@ TEST(ApiKey, IsNotSaidByErrorsOfSyntax) {
                            "api_key = true3cret", "api_key = 0xs3cret", "api_key = 1979-05-27s3cret",
                            "api_key = ''s3cret''", "api_key = 's3cret'\napi_key = 's3cret'"})
     EXPECT_THAT(errors_in(keyed(line)), ElementsAre(Not(HasSubstr("s3cret")))) << line;
+}
+
+TEST(SecretFiles, AreThoseThatTheSettingsNameAndTheirOwnWhereASecretStandsThere) {
+  Folder folder;
+  const auto file = folder.file("sk-abc");
+  EXPECT_THAT(settings_in(one_pool).secret_files, IsEmpty());
+  EXPECT_THAT(settings_in(keyed("api_key_file = '" + file + "'")).secret_files, ElementsAre(file));
+  EXPECT_THAT(settings_in(keyed("api_key = 'sk-abc'")).secret_files, ElementsAre("weir.toml"));
+  EXPECT_THAT(settings_in(one_pool + "[admin]\ntoken = 'abc'\n").secret_files, ElementsAre("weir.toml"));
+  ASSERT_EQ(::setenv("WEIR_TEST_SECRET", "sk-abc", 1), 0);
+  EXPECT_THAT(settings_in(keyed("api_key = '${WEIR_TEST_SECRET}'")).secret_files, IsEmpty());
+  ::unsetenv("WEIR_TEST_SECRET");
+}
+
+TEST(SecretFiles, ThatAnyUserMayReadOrAlterAreTold) {
+  Folder folder;
+  const auto file = folder.file("sk-abc");
+  const auto directory = std::filesystem::path(file).parent_path();
+  ASSERT_EQ(::chmod(directory.c_str(), 0755), 0);
+  const auto told = [&](mode_t mode) {
+    EXPECT_EQ(::chmod(file.c_str(), mode), 0);
+    return exposed_secrets({file, file + ".none"});
+  };
+  EXPECT_THAT(told(0600), IsEmpty());
+  EXPECT_THAT(told(0640), IsEmpty()) << "the group may be weir's own";
+  EXPECT_THAT(told(0644), ElementsAre(AllOf(StartsWith(file), HasSubstr("every user of this machine may read it"))));
+  EXPECT_THAT(told(0666), ElementsAre(HasSubstr("may read and alter it")));
+  ASSERT_EQ(::chmod(directory.c_str(), 0700), 0);
+  EXPECT_THAT(told(0666), IsEmpty()) << "nobody else gets there";
 }
 
 }  // namespace

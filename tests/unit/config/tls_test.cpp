@@ -9,7 +9,9 @@
 namespace weir::config {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string file(const std::string& name) { return std::string(WEIR_TEST_DATA) + "/tls/" + name; }
@@ -127,6 +129,17 @@ TEST(UnixReplica, IsReadAndTakesNoExpansion) {
   EXPECT_EQ(
       settings_in(pool + "[[pool.replica]]\nname = \"gpu1\"\nurl = \"unix:/run/b.sock\"\n").pools.at(0).replicas.size(),
       2u);
+}
+
+TEST(Tls, TheGroupsOfTheKeyExchangeAreAListThatOpensslTakes) {
+  const auto server = one_pool + "[server.tls]\n" + pair_of("local.pem", "local.key");
+  EXPECT_EQ(settings_in(server).server.tls->groups, "") << "weir's own list";
+  EXPECT_EQ(settings_in(server + "groups = \"P-256:X448\"\n").server.tls->groups, "P-256:X448");
+  EXPECT_EQ(settings_in(secure_pool("tls = { groups = \"P-256\" }\n")).pools.at(0).replicas.at(0).tls.groups, "P-256");
+  const auto refused = AllOf(HasSubstr("groups = \"P-256:nonsense\": this OpenSSL ("),
+                             HasSubstr("does not take the list"), HasSubstr("\"X25519:P-256:P-384\""));
+  EXPECT_THAT(errors_in(server + "groups = \"P-256:nonsense\"\n"), ElementsAre(refused));
+  EXPECT_THAT(errors_in(secure_pool("tls = { groups = \"P-256:nonsense\" }\n")), ElementsAre(refused));
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
+  for (const auto reason : operator_refusal_names)
+    EXPECT_EQ(now.at("weir_operator_refusals_total{reason=\"" + std::string(reason) + "\"}"), 0);
   for (const auto reason : denied_names)
     EXPECT_EQ(now.at("weir_denied_requests_total{reason=\"" + std::string(reason) + "\"}"), 0);
   EXPECT_EQ(now.at("weir_dropped_fields_total"), 0);

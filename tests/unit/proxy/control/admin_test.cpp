@@ -208,5 +208,68 @@ TEST_F(AdminRoutes, SendThePageWithWhatGuardsItAndOnlyOnce) {
   EXPECT_THAT(again.got, EndsWith("\r\n\r\n"));
 }
 
+TEST_F(AdminRoutes, AreKeptByNobodyAndReadAsNothingElse) {
+  live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
+  for (const auto* path :
+       {"/api/replicas", "/api/report", "/api/report?format=json", "/metrics", "/nowhere", "/api/live/stream"}) {
+    auto one = connect(AdminScope::admin);
+    one.sends("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    run(one);
+    EXPECT_THAT(one.got, HasSubstr("Cache-Control: no-store\r\n")) << path;
+    EXPECT_THAT(one.got, HasSubstr("X-Content-Type-Options: nosniff\r\n")) << path;
+    EXPECT_THAT(one.got, HasSubstr("Content-Security-Policy: default-src 'none'; ")) << path;
+    EXPECT_THAT(one.got, HasSubstr("frame-ancestors 'none'")) << path;
+    const bool runs_scripts = one.got.find("sandbox allow-scripts") != one.got.npos;
+    EXPECT_EQ(runs_scripts, std::string_view(path) == "/api/report") << "apart from the origin of the page";
+  }
+}
+
+class AdminTokens : public AdminConnections {
+ protected:
+  AdminTokens() {
+    config::Settings settings;
+    settings.admin.token = "right";
+    fleet.adopt(settings, fleet.prepare(settings), fleet.keys_of(settings.server));
+  }
+  Operator ask(const std::string& token) {
+    auto one = connect(AdminScope::admin);
+    const auto field = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
+    one.sends("GET /api/replicas HTTP/1.1\r\nHost: any\r\n" + field + "\r\n");
+    run(one);
+    return one;
+  }
+  std::uint64_t refused(metrics::series::OperatorRefusal why) { return exposition.operator_refusals.value(why); }
+};
+
+TEST_F(AdminTokens, ThatAreWrongAreCountedAndSlowTheirAddress) {
+  using metrics::series::OperatorRefusal;
+  EXPECT_THAT(ask("right").got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask("").got, StartsWith("HTTP/1.1 401 "));
+  // Some of the ten are forgiven meanwhile.
+  const auto slowed = [this] { return sources.wrong_tokens.slows({}, std::chrono::steady_clock::now()); };
+  std::uint64_t tried = 0;
+  for (; !slowed(); ++tried) EXPECT_THAT(ask("wrong").got, StartsWith("HTTP/1.1 401 "));
+  EXPECT_EQ(refused(OperatorRefusal::no_token), 1u);
+  EXPECT_EQ(refused(OperatorRefusal::wrong_token), tried);
+  EXPECT_GE(tried, 10u);
+  sources.wrong_tokens.add({}, std::chrono::steady_clock::now());
+  sources.wrong_tokens.add({}, std::chrono::steady_clock::now());
+  std::vector<Operator> waiting;
+  for (std::size_t i = 0; i < WrongTokens::most_waiting; ++i) {
+    waiting.push_back(ask(i % 2 == 0 ? "wrong" : "right"));
+    EXPECT_EQ(waiting.back().got, "") << "nobody learns at once whether it was the right one";
+  }
+  EXPECT_EQ(sources.wrong_tokens.waiting, WrongTokens::most_waiting);
+  EXPECT_THAT(ask("right").got, StartsWith("HTTP/1.1 429 "));
+  EXPECT_EQ(refused(OperatorRefusal::too_many), 1u);
+  EXPECT_THAT(ask("").got, StartsWith("HTTP/1.1 401 ")) << "that tries none";
+  // Each wait ends by itself.
+  while (sources.wrong_tokens.waiting > 0) context.run_one();
+  run(waiting[1]);
+  EXPECT_THAT(waiting[1].got, StartsWith("HTTP/1.1 200 "));
+  run(waiting[0]);
+  EXPECT_THAT(waiting[0].got, StartsWith("HTTP/1.1 401 "));
+}
+
 }  // namespace
 }  // namespace weir::proxy::control

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 
+#include "tests/unit/proxy/said.hpp"
+
 namespace weir::proxy::control {
 namespace {
 
@@ -165,6 +167,17 @@ TEST_F(RolloutFile, ADirectoryInItsPlaceIsMovedAside) {
   EXPECT_EQ(read_rollouts(path), KeptRollouts());
   EXPECT_FALSE(std::filesystem::exists(file()));
   EXPECT_TRUE(std::filesystem::is_directory(file() + ".damaged"));
+}
+
+TEST_F(RolloutFile, APipeInItsPlaceIsMovedAsideAndKeepsNobodyWaiting) {
+  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  Said said;
+  EXPECT_EQ(read_rollouts(path), KeptRollouts());
+  EXPECT_THAT(said.take(), HasSubstr("it is a pipe"));
+  EXPECT_TRUE(std::filesystem::is_fifo(file() + ".damaged"));
+  ASSERT_EQ(::mkfifo((file() + ".new").c_str(), 0600), 0);
+  EXPECT_NE(write_rollouts(path, KeptRollouts()), std::nullopt);
+  EXPECT_EQ(write_rollouts(path, KeptRollouts()), std::nullopt) << "what was in the way is gone";
 }
 
 TEST_F(RolloutFile, SaysWhyItCannotBeWritten) {

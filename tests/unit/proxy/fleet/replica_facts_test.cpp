@@ -198,12 +198,5 @@ TEST(ReplicaFacts, RefusalsOfEveryShapeGiveTheirMessage) {
   for (const auto& [body, message] : refusals) EXPECT_EQ(refusal_message(body), message) << body;
 }
 
-TEST(ReplicaFacts, TextOfAReplicaCannotWriteToTheTerminal) {
-  EXPECT_EQ(printable("qwen 2.5~"), "qwen 2.5~");
-  EXPECT_EQ(printable("a\x1b[2Jb\r\n\x7f\xc2\x9b"), "a?[2Jb?????");
-  EXPECT_THAT(printable(std::string(1000, 'x')), SizeIs(128));
-  EXPECT_THAT(printable(""), IsEmpty());
-}
-
 }  // namespace
 }  // namespace weir::proxy::fleet

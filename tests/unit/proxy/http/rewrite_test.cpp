@@ -142,6 +142,16 @@ TEST(UpstreamHead, LetsNoNamePassForAnotherWithUnderscores) {
   EXPECT_THAT(head, HasSubstr("Authorization: Bearer k\r\n"));
 }
 
+TEST(UpstreamHead, LetsNoFieldTakeThePlaceOfItsLine) {
+  const auto head = post_with(
+      "X-HTTP-Method-Override: DELETE\r\nX-Http-Method: PUT\r\nx-method-override: GET\r\nX-Original-URL: /admin\r\n"
+      "X-Rewrite-URL: /admin\r\nX-Original: kept\r\n");
+  EXPECT_THAT(head, Not(HasSubstr("verride")));
+  EXPECT_THAT(head, Not(HasSubstr("Method:")));
+  EXPECT_THAT(head, Not(HasSubstr("/admin")));
+  EXPECT_THAT(head, HasSubstr("X-Original: kept\r\n"));
+}
+
 TEST(UpstreamHead, AsksForNoCodingWhereTheAnswerIsRead) {
   const std::string request = "POST /x HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n";
   EXPECT_THAT(sent_on(request, 0, true), Not(HasSubstr("gzip")));

@@ -15,6 +15,7 @@ struct Body final : Upload {
   }
   std::uint64_t recent(metrics::Moment) override { return lately; }
   std::size_t reserved() const override { return holds; }
+  bool is_head() const override { return head; }
   bool is_new(metrics::Moment) const override { return fresh; }
   void give_way() override {
     ended = true;
@@ -22,7 +23,7 @@ struct Body final : Upload {
   }
   std::uint64_t lately;
   std::size_t holds;
-  bool fresh, ended = false;
+  bool fresh, ended = false, head = false;
 };
 
 TEST(Uploads, EndTheSlowestThatHoldsAnything) {
@@ -34,6 +35,15 @@ TEST(Uploads, EndTheSlowestThatHoldsAnything) {
   EXPECT_FALSE(all.make_room(&fast, {})) << "nobody else holds anything";
   EXPECT_TRUE(all.make_room(nullptr, {}));
   EXPECT_TRUE(fast.ended);
+}
+
+TEST(Uploads, EndNoBodyWhereAHeadIsToMakeRoom) {
+  Uploads all;
+  Body body(all, 0, 20), head(all, 1000, 10);
+  EXPECT_FALSE(all.make_room(nullptr, {}, Uploads::Of::heads));
+  head.head = true;
+  EXPECT_TRUE(all.make_room(nullptr, {}, Uploads::Of::heads));
+  EXPECT_TRUE(head.ended && !body.ended);
 }
 
 TEST(Uploads, EndOfTwoEqualsTheOneThatHoldsMore) {

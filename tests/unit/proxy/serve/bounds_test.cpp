@@ -26,6 +26,9 @@ std::string announced(std::size_t bytes) {
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
+/// A client's address in 10.0.0.0/8.
+net::PeerAddress ten(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}; }
+
 TEST(BodyRate, LetsNobodyEarnTimeByWhatItSentBefore) {
   for (const std::size_t at_once : {std::size_t{0}, 20 * kib, mib}) {
     ScriptedProxy proxy;
@@ -196,24 +199,62 @@ TEST(BufferMemory, ThatOneBodyGivesUpLeavesTheBytesOfTheOtherAlone) {
   EXPECT_TRUE(sent.ends_with("\r\n\r\n" + std::string(size, 'c'))) << std::ranges::count(sent, 'A');
 }
 
-TEST(BufferMemory, ThatSlowHeadsHoldGoesToWhoeverComes) {
+/// Nobody needs a key to send half a head, so heads have an eighth of the memory, and end each other.
+TEST(BufferMemory, OfBodiesIsNotTakenByHalfHeads) {
   ScriptedProxy proxy(1, [](config::Settings& settings) {
-    settings.limits.buffer_memory = mib;
+    settings.limits.buffer_memory = settings.limits.request_body = 4 * mib;
     settings.limits.request_head = 64 * kib;
   });
   proxy.plan[0] = {says(whole_answer("200 OK", completion))};
   std::vector<std::shared_ptr<net::Peer>> slow;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 100; ++i) {
     slow.push_back(proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(60 * kib, 'x')));
     proxy.run();
+    ASSERT_LE(proxy.shared.buffers.used(), mib / 2);
   }
-  ASSERT_TRUE(proxy.shared.buffers.spent());
-  const auto whole = proxy.asks(post(chat(false)));
-  EXPECT_EQ(read_answer(whole->got).status, 200u);
+  EXPECT_GE(proxy.shared.buffers.used(), mib / 4);
   const auto ended = std::ranges::find_if(slow, has_no_room);
   ASSERT_NE(ended, slow.end());
   EXPECT_THAT((*ended)->got, HasSubstr("more slowly than others"));
   EXPECT_TRUE((*ended)->writing_ended());
+  const auto standing = std::ranges::count_if(slow, [](const auto& one) { return one->got.empty(); });
+  const auto whole = proxy.asks(announced(3 * mib) + std::string(3 * mib, ' '));
+  EXPECT_EQ(read_answer(whole->got).status, 200u);
+  EXPECT_EQ(std::ranges::count_if(slow, [](const auto& one) { return one->got.empty(); }), standing);
+  for (const auto& one : slow) one->breaks();
+  proxy.run();
+  EXPECT_EQ(proxy.loop.half_heads.used(), 0u);
+}
+
+TEST(BufferMemory, OfHalfHeadsIsNotAskedForByARequestWhoseHeadComesWhole) {
+  ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+  net::BudgetHold others(proxy.loop.half_heads);
+  others.set(proxy.loop.half_heads.limit());
+  const auto field = "X: " + std::string(10 * kib, 'x') + "\r\n";
+  EXPECT_EQ(read_answer(proxy.asks(post(chat(false), field))->got).status, 200u);
+  const auto half = proxy.asks("POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n" + field);
+  EXPECT_TRUE(has_no_room(half));
+}
+
+TEST(BufferMemory, OfHeadsIsSharedAmongAddresses) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = 16 * mib; });
+  const auto half = "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(40 * kib, 'x');
+  std::vector<std::shared_ptr<net::Peer>> heads;
+  const auto come = [&](net::PeerAddress from, int count) {
+    proxy.address = from;
+    for (int i = 0; i < count; ++i) {
+      heads.push_back(proxy.client(half));
+      proxy.run();
+    }
+    return proxy.loop.half_heads.used();
+  };
+  const auto of_one = come(ten(1), 40);
+  EXPECT_LE(of_one, 16 * mib / 8 / 4);
+  EXPECT_GT(proxy.limit_hits(Limit::buffer_share), 0u);
+  EXPECT_GT(come(ten(2), 4), of_one) << "another address has room";
+  for (const auto& one : heads) one->breaks();
+  proxy.run();
+  EXPECT_EQ(proxy.shared.half_head_shares.size(), 0u);
 }
 
 TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
@@ -229,9 +270,6 @@ TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
   proxy.tick(Clock::now());
   EXPECT_NE(has_no_room(first), has_no_room(second)) << "there is room";
 }
-
-/// A client's address in 10.0.0.0/8.
-net::PeerAddress ten(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}; }
 
 /// An address may hold a quarter of 16 MiB, and a proxy that is trusted is at 10.0.0.9.
 class BufferShare : public testing::Test {

@@ -27,7 +27,8 @@ class HandshakesTest : public testing::Test {
     auto far = net::begin_connect(listener.endpoint);
     net::UniqueFd near(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     ++begun;
-    handshakes.begin({.socket = std::move(near), .count = ConnectionCount(proxy.loop)}, context, limits);
+    handshakes.begin({.socket = std::move(near), .address = address, .count = ConnectionCount(proxy.loop)}, context,
+                     settings);
     return far;
   }
   void poll() {
@@ -53,7 +54,9 @@ class HandshakesTest : public testing::Test {
   }
 
   ScriptedProxy proxy{1};
-  config::Limits limits;
+  config::Settings settings;
+  config::Limits& limits = settings.limits;
+  net::PeerAddress address{};  ///< Of the clients that connect.
   std::shared_ptr<const net::tls::ServerContext> context =
       std::make_shared<net::tls::ServerContext>(config::ServerTls{{net::tls::test_certificate("local")}});
   std::size_t lost() const { return begun - proxy.loop.connections; }
@@ -164,6 +167,56 @@ TEST_F(HandshakesTest, EndAtOnceWhereClientsAreClosed) {
   proxy.tick_in(0);
   EXPECT_EQ(lost(), 1u);
   EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 0u);
+}
+
+constexpr net::PeerAddress far_away{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1},
+    loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+
+TEST_F(HandshakesTest, ChargeTheirCpuToTheAddressOfTheClient) {
+  const auto owed = [this](const net::PeerAddress& of) {
+    return proxy.shared.handshake_cpu.owed(of, 0, std::chrono::steady_clock::now());
+  };
+  for (const auto& [of, limit, charged] :
+       {std::tuple{far_away, 0.25, true}, {far_away, 0.0, false}, {loopback, 0.25, false}, {{}, 0.25, false}}) {
+    const auto before = owed(of);
+    address = of;
+    limits.handshake_cpu = limit;
+    auto far = connect();
+    auto peer = net::tls::TlsPeer::client();
+    exchange(far, peer);
+    EXPECT_TRUE(peer.is_open());
+    // A signature alone costs 20 us.
+    EXPECT_EQ(owed(of) > before + 20e-6, charged) << limit;
+    EXPECT_LT(owed(of), before + 0.1);
+  }
+  settings.server.trusted_proxies = {config::Network{far_away}};
+  const auto before = owed(far_away);
+  address = far_away;
+  auto far = connect();
+  auto peer = net::tls::TlsPeer::client();
+  exchange(far, peer);
+  EXPECT_EQ(owed(far_away), before) << "a proxy speaks for many clients";
+}
+
+TEST_F(HandshakesTest, OfAnAddressThatOwesTooMuchCpuEndAndThoseOfOthersGoOn) {
+  address = far_away;
+  limits.handshake_cpu = 1e-6;  // What is owed stays owed for the time of the test.
+  auto begun_before = connect();
+  proxy.shared.handshake_cpu.charge(far_away, 1, limits.handshake_cpu, std::chrono::steady_clock::now());
+  auto peer = net::tls::TlsPeer::client();
+  exchange(begun_before, peer);
+  EXPECT_FALSE(peer.is_open()) << "its hello had not been read";
+  EXPECT_EQ(proxy.limit_hits(Limit::handshake_cpu), 1u);
+  auto next = connect();
+  EXPECT_EQ(heard(next), "end");
+  EXPECT_EQ(proxy.limit_hits(Limit::handshake_cpu), 2u);
+  EXPECT_EQ(handshakes.under_way(), 0u);
+  EXPECT_EQ(lost(), 2u);
+  address[15] = 2;
+  auto other = connect();
+  auto others_peer = net::tls::TlsPeer::client();
+  exchange(other, others_peer);
+  EXPECT_TRUE(others_peer.is_open()) << others_peer.error;
 }
 
 }  // namespace

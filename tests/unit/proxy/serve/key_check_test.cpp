@@ -179,6 +179,48 @@ TEST(KeyCheck, AModelThatIsNamedTwiceIsRefusedInEveryDialectAndInBypass) {
       }
 }
 
+TEST(KeyCheck, ALimitedKeysBodyIsReadAsJsonInUtf8ByEveryEngine) {
+  const struct {
+    std::string fields;
+    bool may;
+  } rows[]{{"", true},
+           {"Content-Type: application/json\r\n", true},
+           {"content-type: APPLICATION/JSON ; Charset=UTF-8\r\n", true},
+           {"Content-Type: application/json; charset=\"utf-8\"\r\n", true},
+           {"Content-Type: application/json;charset=us-ascii\r\n", true},
+           {"Content-Type: application/vnd.api+json; version=1\r\n", true},
+           {"Content-Type: application/json; charset=utf-7\r\n", false},
+           {"Content-Type: application/json; charset=cp037\r\n", false},
+           {"Content-Type: application/json; charset=\"utf-16\"\r\n", false},
+           {"Content-Type: application/json; charset=utf-8; charset=utf-7\r\n", false},
+           {"Content-Type: application/json; charset = utf-7\r\n", false},
+           {"Content-Type: application/json; charset*=utf-8''utf-7\r\n", false},
+           {"Content-Type: application/json; x=\";charset=utf-8\r\n", false},
+           {"Content-Type: application/x-www-form-urlencoded\r\n", false},
+           {"Content-Type: text/plain\r\n", false},
+           {"Content-Type: multipart/form-data; boundary=x\r\n", false},
+           {"Content-Type: application/json\r\nContent-Type: application/json; charset=utf-7\r\n", false},
+           {"Content-Encoding: gzip\r\n", false},
+           {"Content-Encoding: identity\r\n", false}};
+  for (const bool bypassed : {false, true})
+    for (const auto& [fields, may] : rows) {
+      SCOPED_TRACE(fields);
+      ScriptedProxy proxy(1, with_keys());
+      proxy.shared.bypass = bypassed;
+      proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+      const auto ask = [&](const std::string& secret) {
+        const auto body = chat(false);
+        return proxy.asks("POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n" + bearer(secret) + fields +
+                          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+      };
+      const auto limited = ask("bobs-key"), any = ask("alices-key");
+      const auto seen = read_answer(limited->got);
+      EXPECT_EQ(seen.status, may ? 200u : 403u);
+      EXPECT_EQ(read_answer(any->got).status, 200u) << "another key is not limited";
+      EXPECT_EQ(seen.body.find("application/json in UTF-8") != std::string::npos, !may);
+    }
+}
+
 TEST(KeyCheck, OneRightKeyEntersWhateverStandsInTheOtherFieldAndNeitherGoesOn) {
   const struct {
     std::string text, name;  ///< The name is the key's; "" if it is none of weir's.

@@ -28,6 +28,21 @@ TEST(JsonWriter, EscapesKeysThatAreNotItsSources) {
   EXPECT_EQ(writer.written(), R"({"a\"\n":1})");
 }
 
+TEST(JsonWriter, EscapesWhatWouldSteerATerminalOrAnEditor) {
+  const auto written = [](const std::string& text) {
+    JsonWriter writer;
+    writer.text(text);
+    return writer.written();
+  };
+  EXPECT_EQ(written("\x1b[31m\x7f"), R"("\u001b[31m\u007f")");
+  EXPECT_EQ(written("\u0080\u0085\u009b\u009f"), R"("\u0080\u0085\u009b\u009f")");
+  EXPECT_EQ(written("\u2028\u2029\u202a\u202e\u2066\u2069"), R"("\u2028\u2029\u202a\u202e\u2066\u2069")");
+  for (const std::string text : {"\u00a0\u00e9", "\u2027\u202f", "\u2065\u206a", "\u4f60\u597d", "\U0001f600"})
+    EXPECT_EQ(written(text), '"' + text + '"');
+  for (const std::string text : {"a\u009bb\u202ec", "\x7f\u2028"})
+    EXPECT_EQ(json::parse(written(text)).as_string(), text) << "the same text to a reader";
+}
+
 TEST(JsonWriter, WritesNullForWhatIsAbsent) {
   JsonWriter writer;
   writer.open('[').known_text("").count({}).decimal({}).fixed({}, 3).exact({}).boolean({}).close(']');
