@@ -25,7 +25,7 @@ void Candidates::look(bool for_queue) {
 void Candidates::price_waste() {
   if (!pool_.counts_cached) return;
   const ReplicaView& best = *std::ranges::max_element(found_, {}, &ReplicaView::cached);
-  const double price = best.cached > 0 ? pool_.price_of_waste(best.index, best.cached) : 0;
+  const double price = best.cached > 0 ? pool_.price_of_waste(best.index) : 0;
   for (ReplicaView& view : found_) view.waste = price * static_cast<double>(best.cached - view.cached);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "balancer/prefix/replica_prefixes.hpp"
+#include "balancer/replica_time.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -40,6 +41,11 @@ struct PrefixChoice {
   std::shared_ptr<const metrics::wire::PromptPrefix> prompt{};  ///< Null from the first token on.
 };
 
+/// The times of a request as its pool expected them, in seconds from the choice of its replica.
+struct PredictedTimes {
+  double ttft = 0, e2e = 0;
+};
+
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
@@ -53,6 +59,9 @@ struct LedgerEntry {
   /// So much of the prompt is not charged, because the replica is believed to hold it.
   Tokens cached() const { return prefix ? prefix->prediction.cached : 0; }
   Moment since{};
+  ReplicaTime::Began began{};  ///< What its replica had to do until its first token, as it was expected.
+  std::optional<PredictedTimes> predicted{};
+  bool for_slot = false;  ///< It was to wait for a place in its engine's batch.
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
   bool waited = false;     ///< It stood in the queue.
@@ -97,6 +106,9 @@ class Lease {
   /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return entry_.subject; }
   Tokens prompt_estimate() const { return entry_.prompt; }
+  /// Seconds from the choice to the first token and to the end, as they were expected. Nothing where the replica's
+  /// times were not known yet, or the answer shows no tokens.
+  const std::optional<PredictedTimes>& predicted() const { return entry_.predicted; }
   /// Tokens of the prompt that the replica is believed to hold, and that the candidate that holds most does. Nothing if
   /// nothing is known of the prompt.
   struct PrefixTokens {

@@ -47,9 +47,8 @@ Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optiona
 
 }  // namespace
 
-void LeaseBook::set_policy(config::Policy policy, double decode_weight) {
-  policy_ = policy::make(policy, decode_weight);
-  decode_weight_ = decode_weight;
+void LeaseBook::set_policy(config::Policy policy) {
+  policy_ = policy::make(policy);
 }
 
 void LeaseBook::estimate(WaitingRequest& request) const {
@@ -71,27 +70,27 @@ void LeaseBook::note_cached(WaitingRequest& request) const {
 }
 
 Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
-  const double output = decode_weight_ * static_cast<double>(expected_output_.of(facts));
+  constexpr double token = 0.05;  // Steps give tokens to many sequences at a time.
+  const double output = token * static_cast<double>(expected_output_.of(facts));
   return static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
 }
 
 Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
                       std::span<const ReplicaView> candidates) {
-  const ReplicaView& chosen = candidates[policy_->choose(request.prompt, candidates, random_)];
+  const Tokens output = expected_output_.of(*request.facts);
+  const policy::Job job{request.prompt, output, pool_.prompt_load()};
+  const ReplicaView& chosen = candidates[policy_->choose(job, candidates, random_)];
   PoolReplica& replica = pool_.replicas[chosen.index];
   const bool shows = shows_tokens(*request.facts);
-  const Tokens output = expected_output_.of(*request.facts);
   const Tokens longest = longest_output(*request.facts, request.prompt_known, replica.context());
   const std::uint64_t number = Split::number_of(*request.facts, request.lot);
   LedgerEntry entry;
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
   try {
-    if (shows) replica.rates.prompt_began(tickets_);
     if (shows) pool_.split.begin_wait(tickets_, number, pool_.latest);
     entry.prefix = note_sent(request, chosen, candidates);
   } catch (...) {
     replica.ledger.close(tickets_, true, shows ? output : 0, 0, pool_.latest);
-    replica.rates.prompt_ended(tickets_, pool_.latest);
     pool_.split.end_wait(tickets_);
     throw;
   }
@@ -111,6 +110,14 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.number = number;
   entry.since = pool_.latest;
   entry.waited = request.since < pool_.latest;
+  const policy::Forecast forecast = policy::forecast(job, chosen);
+  entry.began.own_believed = static_cast<double>(chosen.uncached(request.prompt));
+  entry.began.ahead = forecast.prompt_tokens - entry.began.own_believed;
+  entry.began.sequences = chosen.streaming;
+  entry.began.context = static_cast<double>(chosen.resident);
+  if (shows && replica.time.knows_prompts())
+    entry.predicted = PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode};
+  entry.for_slot = forecast.for_slot;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
   return Lease(owner_.shared_from_this(), std::move(entry));
@@ -131,8 +138,26 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
   return choice;
 }
 
+/// Sees whether the engine keeps prompts waiting though it has nothing else to compute: its batch is full.
+void LeaseBook::note_slots(PoolReplica& replica) {
+  TokenLedger& ledger = replica.ledger;
+  ledger.advance(pool_.latest);
+  if (replica.slots && ledger.streaming() + 1 > *replica.slots) replica.slots.reset();
+  if (ledger.pending() == 0 || ledger.streaming() < 4) return;
+  const TimeModel time = replica.time.model(pool_.latest);
+  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.resident()));
+  const double prompt = time.token * static_cast<double>(ledger.prefill_left()) / ledger.pending();
+  const double since_end = ledger.seconds_since_end();
+  if (ledger.worked_seconds() > 3 * prompt + 4 * step && since_end < 2 * prompt + 4 * step &&
+      ledger.worked_seconds() - since_end > 2 * prompt + 3 * step) {
+    replica.slots = ledger.streaming() + 1;
+    replica.slots_seen = pool_.latest;
+  }
+}
+
 Tokens LeaseBook::first_token(const LedgerEntry& entry) noexcept {
   PoolReplica& replica = pool_.replicas[entry.key.index];
+  note_slots(replica);
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   pool_.split.end_wait(entry.ticket);
   if (!output) return 0;
@@ -140,9 +165,8 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) noexcept {
     pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
   if_memory_allows([&] {
     prompt_finished(replica, entry, entry.prompt - entry.cached());
-    if (!shows_tokens(*entry.facts)) return;
-    replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), pool_.latest);
-    speeds_.update();
+    const auto uncached = static_cast<double>(entry.prompt - entry.cached());
+    pool_.prompt_seconds.add(uncached * replica.time.model(pool_.latest).token, pool_.latest);
   });
   return *output;
 }
@@ -184,7 +208,6 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
     replica.ledger.lives(pool_.latest);
     if_memory_allows([&] { learn(replica, entry, end, closed); });
   }
-  replica.rates.prompt_ended(entry.ticket, pool_.latest);
   pool_.replicas.drop_if_gone(entry.key.index);
   return closed.concurrency;
 }
@@ -193,15 +216,25 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
                       const TokenLedger::Closed& closed) {
   const RequestFacts& facts = *entry.facts;
   estimator_.learn(facts, end.prompt_tokens);
+  // An answer without a token is no work, and as fast as none.
+  if (end.output_tokens == Tokens{0} && metrics::generates(facts.api)) return;
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
   if (!closed.first_token) return prompt_finished(replica, entry, closed.uncached);
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
   const Tokens cached = std::min(end.cached_tokens.value_or(entry.cached()), prompt);
-  replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, pool_.latest);
-  if (end.output_tokens)
-    replica.rates.answer_finished(*end.output_tokens, metrics::seconds(pool_.latest - *closed.first_token));
-  speeds_.update();
+  ReplicaTime::Began began = entry.began;
+  began.seconds = metrics::seconds(*closed.first_token - entry.since);
+  began.own = static_cast<double>(prompt - cached);
+  if (!entry.for_slot) replica.time.began(began, pool_.latest);
+  if (end.output_tokens && *end.output_tokens > 1) {
+    const double seconds = metrics::seconds(pool_.latest - *closed.first_token);
+    replica.time.decoded({*end.output_tokens - 1, seconds, closed.sequences, closed.context, closed.computed},
+                         pool_.latest);
+  }
+  const TimeModel time = replica.time.model(pool_.latest);
+  const double step = time.step_of(replica.ledger.streaming() + 1, static_cast<double>(replica.ledger.resident()));
+  replica.ledger.set_drain_rates({replica.time.prompt_rate().value_or(0), replica.time.knows_steps() ? 1 / step : 0});
 }
 
 void LeaseBook::prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached) {

@@ -12,11 +12,11 @@
 #include "balancer/expected_output.hpp"
 #include "balancer/if_memory_allows.hpp"
 #include "balancer/lease.hpp"
+#include "balancer/policy/least_queued_tokens.hpp"
 #include "balancer/policy/policy.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/replica_view.hpp"
 #include "balancer/retry_after.hpp"
-#include "balancer/speeds.hpp"
 #include "balancer/starts.hpp"
 #include "balancer/token_estimator.hpp"
 
@@ -31,11 +31,11 @@ class LeaseBook {
   static constexpr std::uint32_t failures_before_rest = 2;
 
   /// `owner` is the owner of all leases. `seed` feeds ties and the random policies.
-  LeaseBook(PoolState& pool, Speeds& speeds, Starts& starts, RetryAfter& retry_after, LeaseOwner& owner,
+  LeaseBook(PoolState& pool, Starts& starts, RetryAfter& retry_after, LeaseOwner& owner,
             std::uint64_t seed)
-      : pool_(pool), speeds_(speeds), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
+      : pool_(pool), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
 
-  void set_policy(config::Policy policy, double decode_weight);
+  void set_policy(config::Policy policy);
 
   /// Sets the prompt of a request, and what it may come to, as estimated from its facts.
   void estimate(WaitingRequest& request) const;
@@ -53,17 +53,16 @@ class LeaseBook {
   void note_cached(WaitingRequest& request) const;
   std::unique_ptr<PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
                                           std::span<const ReplicaView> candidates);
+  void note_slots(PoolReplica& replica);
   void prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
 
   PoolState& pool_;
-  Speeds& speeds_;
   Starts& starts_;
   RetryAfter& retry_after_;
   LeaseOwner& owner_;
   policy::Random random_;
   std::unique_ptr<policy::Policy> policy_;
-  double decode_weight_ = 0;
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;
   TokenLedger::Ticket tickets_ = 0;

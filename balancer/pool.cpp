@@ -5,13 +5,13 @@
 
 namespace weir::balancer {
 
-std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink) {
-  return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed, sink));
+std::shared_ptr<Pool> Pool::make(config::Policy policy, std::uint64_t seed, GrantSink* sink) {
+  return std::shared_ptr<Pool>(new Pool(policy, seed, sink));
 }
 
-Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink)
+Pool::Pool(config::Policy policy, std::uint64_t seed, GrantSink* sink)
     : core_(sink, *this, seed) {
-  set_policy(policy, decode_weight);
+  set_policy(policy);
 }
 
 void Pool::set_limits(const PoolLimits& limits, Moment now) {
@@ -22,18 +22,16 @@ void Pool::set_limits(const PoolLimits& limits, Moment now) {
   });
 }
 
-void Pool::set_policy(config::Policy policy, double decode_weight) {
+void Pool::set_policy(config::Policy policy) {
   core_.locked([&](PoolParts& parts) {
     parts.state.policy = policy;
-    parts.state.decode_weight = decode_weight;
     parts.apply_policy();
   });
 }
 
-void Pool::set_prefix_aware(bool aware, std::optional<double> kappa) {
+void Pool::set_prefix_aware(bool aware) {
   core_.locked([&](PoolParts& parts) {
     parts.state.prefix_aware = aware;
-    parts.state.kappa = kappa.value_or(PoolState::usual_kappa);
     parts.apply_policy();
   });
 }
@@ -53,20 +51,16 @@ void Pool::note_overdue(Moment sent_before) {
   core_.locked([&](PoolParts& parts) { parts.state.split.note_overdue(sent_before); });
 }
 
-void Pool::set_prefix_oracle(PrefixOracle oracle) {
-  core_.locked([&](PoolParts& parts) { parts.state.oracle = std::move(oracle); });
-}
-
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
     // Whatever fails behind this, each replica has its place in the index.
     parts.state.prefixes.set_places(parts.state.replicas.places_for(specs));
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
     parts.state.close_candidates();
+    parts.state.share_steps();
     for (const PoolReplica& replica : parts.state.replicas.named())
       parts.state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
     parts.queue.note_contexts();
-    parts.speeds.update();
     return indices;
   });
 }
@@ -82,7 +76,6 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.front_of_queue = placement.front_of_queue;
   return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) -> Offered {
     const PoolState& pool = parts.state;
-    parts.speeds.forget_untested();
     if (pool.counts_cached) request.prefix = placement.prefix;
     parts.leases.estimate(request);
     request.tried.assign(placement.tried.begin(), placement.tried.end());

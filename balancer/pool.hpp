@@ -31,17 +31,15 @@ namespace weir::balancer {
 class Pool final : public LeaseOwner {
  public:
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
-  static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed,
+  static std::shared_ptr<Pool> make(config::Policy policy, std::uint64_t seed,
                                     GrantSink* sink = nullptr);
   void set_limits(const PoolLimits& limits, Moment now);
 
   /// Chooses in another way from now on. The books stay.
-  void set_policy(config::Policy policy, double decode_weight);
+  void set_policy(config::Policy policy);
   /// Counts what replicas hold of prompts from now on, or not. The other policies do not look at it, so it is off for
-  /// them. With `kappa`, which only simulations set, that is the price of computing what another replica holds.
-  void set_prefix_aware(bool aware, std::optional<double> kappa = {});
-  /// For simulations: what replicas really hold counts, in place of what is believed.
-  void set_prefix_oracle(PrefixOracle oracle);
+  /// them.
+  void set_prefix_aware(bool aware);
 
   /// Splits the requests between the candidate's replicas and the others from now on, or gives them to all of them
   /// alike for nothing. With a share of 0 the candidate's replicas get no request, even while no other is up. Its
@@ -73,7 +71,7 @@ class Pool final : public LeaseOwner {
   PoolFigures& figures() { return figures_; }
 
  private:
-  Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
+  Pool(config::Policy policy, std::uint64_t seed, GrantSink* sink);
 
   Tokens first_token(const LedgerEntry& entry, Moment now) override;
   void stalled(const LedgerEntry& entry) override;

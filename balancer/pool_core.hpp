@@ -12,23 +12,21 @@
 #include "balancer/pool_state.hpp"
 #include "balancer/queue_server.hpp"
 #include "balancer/retry_after.hpp"
-#include "balancer/speeds.hpp"
 #include "balancer/starts.hpp"
 
 namespace weir::balancer {
 
 struct PoolParts {
-  PoolParts(LeaseOwner& owner, std::uint64_t seed) : leases(state, speeds, starts, retry_after, owner, seed) {}
+  PoolParts(LeaseOwner& owner, std::uint64_t seed) : leases(state, starts, retry_after, owner, seed) {}
 
   void apply_policy() {
     state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
     // Prompts that are not entered take the room of those that are.
     if (!state.counts_cached) state.prefixes.forget_prompts();
-    leases.set_policy(state.policy, state.decode_weight);
+    leases.set_policy(state.policy);
   }
 
   PoolState state;
-  Speeds speeds{state};
   Starts starts{state};
   RetryAfter retry_after{state};
   LeaseBook leases;

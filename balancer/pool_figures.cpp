@@ -21,7 +21,7 @@ ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
   load.busy_seconds = ledger.busy_seconds();
   load.prefill_seconds = ledger.prefill_seconds();
   load.decode_seconds = ledger.decode_seconds();
-  load.speed = replica.speed;
+  load.time = replica.time.model(now);
   load.prefix_aware = pool.counts_cached;
   const ReplicaPrefixes& prefix = pool.prefixes.of(replica.key.index);
   load.prefix = prefix.sums();

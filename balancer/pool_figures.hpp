@@ -22,7 +22,7 @@ struct ReplicaLoad {
   double oldest_unanswered_seconds = 0;
   double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
-  double speed = 1;
+  TimeModel time;               ///< The times that it is taken to need.
   bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
   PrefixSums prefix;
   double prefix_believed = 1;   ///< The share of what is predicted that comes true.

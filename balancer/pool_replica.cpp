@@ -12,11 +12,17 @@ std::optional<Tokens> PoolReplica::longest_prompt() const {
 
 Tokens PoolReplica::allowance() const { return 2 * (health.finished() + ledger.finished_unseen(health.since())); }
 
-ReplicaView PoolReplica::view(Moment now) const {
+ReplicaView PoolReplica::view(Moment now) {
   ReplicaView view;
   view.index = key.index;
   view.weight = spec.weight;
-  view.speed = speed;
+  view.time = time.model(now);
+  view.pending = ledger.pending();
+  view.streaming = ledger.streaming();
+  view.worked_seconds = ledger.worked_seconds();
+  view.silent_seconds = ledger.silent_seconds(now);
+  constexpr double slots_remembered = 60;
+  if (slots && metrics::seconds(now - slots_seen) < slots_remembered) view.slots = slots;
   view.prefill_left = ledger.prefill_left();
   view.decode_left = ledger.decode_left();
   view.resident = ledger.resident();
@@ -24,6 +30,7 @@ ReplicaView PoolReplica::view(Moment now) const {
   view.recent_failures = ledger.recent_failures();
   view.refuses = health.refuses();
   view.out = health.out();
+  view.fresh = health.is_new(now);
   view.suspected = suspicion.is_grave();
   view.draining = spec.draining;
   view.full = health.is_full(now);

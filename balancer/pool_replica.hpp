@@ -9,8 +9,8 @@
 #include "balancer/failed_clients.hpp"
 #include "balancer/health.hpp"
 #include "balancer/placement.hpp"
-#include "balancer/replica_rates.hpp"
 #include "balancer/replica_spec.hpp"
+#include "balancer/replica_time.hpp"
 #include "balancer/replica_view.hpp"
 #include "balancer/suspicion.hpp"
 #include "balancer/token_ledger.hpp"
@@ -34,13 +34,13 @@ struct PoolReplica {
   /// Returns how many prompt tokens the replica may hold while it starts; one request it may hold in any case.
   Tokens allowance() const;
   /// Returns its gauges as of the ledger's latest time.
-  ReplicaView view(Moment now) const;
+  ReplicaView view(Moment now);
 
   ReplicaSpec spec;
   EngineLimits told;
   const ReplicaKey key;
   TokenLedger ledger;
-  ReplicaRates rates;
+  ReplicaTime time{std::make_shared<StepTimes>()};
   Health health;
   AnswerWindow answers;  ///< Bad is 4xx, and failures are no answers.
   AnswerWindow ends;     ///< Ends of work: bad are failures; 4xx and what no replica could answer are neither.
@@ -52,7 +52,8 @@ struct PoolReplica {
   Moment rests_until = Moment::min();      ///< See LeaseBook::rest_after_failure.
   bool rests_for_all = true;               ///< Not only a request that failed there before is kept away.
   std::optional<WaitTicket> reserved_for;  ///< No other request may go there.
-  double speed = 1;
+  std::optional<std::uint32_t> slots;      ///< See ReplicaView::slots.
+  Moment slots_seen{};
   std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
 };
 

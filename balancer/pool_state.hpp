@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <optional>
 
 #include "balancer/finished_tokens.hpp"
@@ -16,9 +19,6 @@
 
 namespace weir::balancer {
 
-/// Tells how many tokens of a request's prompt a replica really holds, in place of what the index believes.
-using PrefixOracle = std::function<Tokens(const metrics::wire::RequestFacts&, ReplicaIndex)>;
-
 struct PoolState {
   PoolLimits limits;
   Moment latest = Moment::min();  ///< The latest time that any call gave. Calls may bring theirs out of order.
@@ -26,18 +26,14 @@ struct PoolState {
   WaitingQueue waiting;
   FinishedTokens finished;
   config::Policy policy = config::Policy::least_queued_tokens;
-  double decode_weight = 0;
   bool prefix_aware = false;
-  /// The price of computing a token that another candidate holds, where nobody else will need it there. Such work keeps
-  /// those waiting that come after, and takes the place of something else in the replica's cache. Simulations set
-  /// others.
-  double kappa = usual_kappa;
-  static constexpr double usual_kappa = 4;
   PrefixIndex prefixes;
   bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
-  PrefixOracle oracle;         ///< Set by simulations alone.
   Split split;
   std::uint32_t in_flight = 0;
+  std::shared_ptr<StepTimes> steps_of_all = std::make_shared<StepTimes>();
+  std::map<std::string, std::shared_ptr<StepTimes>> steps;  ///< By configuration.
+  PromptSeconds prompt_seconds;                             ///< Of all replicas.
   std::optional<WaitTicket> reserved_for;  ///< No replica takes anything else: the pool's own limit stands against it.
 
   /// Notes which replicas get no request, after the split or the replicas have changed.
@@ -47,25 +43,38 @@ struct PoolState {
 
   /// Looks what the replicas hold of a request's prompt. Returns false if nothing is known of it.
   bool look_up(const WaitingRequest& request) {
-    if (!counts_cached || (!request.prefix && !oracle)) return false;
-    if (request.prefix) prefixes.look(*request.prefix, request.prompt);
+    if (!counts_cached || !request.prefix) return false;
+    prefixes.look(*request.prefix, request.prompt);
     return true;
   }
   /// Returns how much of the prompt that was looked up last the replica need not compute. Below the prompt.
   Tokens cached(const WaitingRequest& request, ReplicaIndex replica) const {
-    if (!oracle) return prefixes.cached(replica, request.prompt);
-    return std::min(oracle(*request.facts, replica), request.prompt > 0 ? request.prompt - 1 : 0);
+    return prefixes.cached(replica, request.prompt);
   }
 
-  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds `held` tokens of
-  /// the prompt that was looked up last, most of all: -1 where it costs nothing. A beginning that many prompts have is
-  /// computed once for all those that follow, so its price falls below 1 with its uses. Otherwise the replica that had
-  /// it first would get all of them, however many answers it is writing.
-  double price_of_waste(ReplicaIndex best, Tokens held) const {
-    constexpr double uses_of_quarter = 32;
-    const double share = 1 + prefixes.uses(best) / uses_of_quarter;
-    const double price = kappa / (share * share);
-    return price * static_cast<double>(held) < static_cast<double>(PrefixIndex::least_cached) ? -1 : price - 1;
+  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds most of the
+  /// prompt that was looked up last. Work that is done twice takes another prompt's place in a cache, and keeps those
+  /// waiting that come after. But a beginning that others will have, too, is computed once for all of them: the price
+  /// halves with each request that has used it, and goes to -1, which is nothing at all.
+  double price_of_waste(ReplicaIndex best) const {
+    constexpr double unshared = 4;
+    return unshared * std::exp2(-static_cast<double>(prefixes.uses(best))) - 1;
+  }
+
+  /// Gives each replica the step times of its configuration, and forgets those of configurations that are gone.
+  void share_steps() {
+    for (PoolReplica& replica : replicas.named()) {
+      auto& shared = steps[replica.spec.config];
+      if (!shared) shared = std::make_shared<StepTimes>(steps_of_all);
+      replica.time.set_steps(shared);
+    }
+    std::erase_if(steps, [](const auto& one) { return one.second.use_count() == 1; });
+  }
+  /// Returns the share of their time that the replicas that are in spend on prompts, 0 to 0.95.
+  double prompt_load() const {
+    double in = 0;
+    for (const PoolReplica& replica : replicas.named()) in += replica.is_in() ? 1 : 0;
+    return in > 0 ? std::min(prompt_seconds.a_second(latest) / in, 0.95) : 0;
   }
 
   /// Lets time pass. Returns the latest time.

@@ -24,6 +24,7 @@ struct ReplicaSpec {
   std::optional<Tokens> max_queued_tokens{};  ///< Bounds prefill_left. A longer prompt is taken when nothing is queued.
   bool max_context_refuses = false;           ///< A prompt that is surely longer than max_context never goes there.
   bool candidate = false;                     ///< Belongs to the candidate's side of the pool's split.
+  std::string config{};                       ///< Replicas of one configuration learn their times together.
   bool draining = false;                      ///< The replica takes nothing new and keeps its requests.
 };
 

@@ -4,18 +4,25 @@
 #include <cstdint>
 #include <optional>
 
+#include "balancer/replica_time.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
 
 struct ReplicaView {
   ReplicaIndex index = 0;
-  double weight = 1, speed = 1;
+  double weight = 1;
+  TimeModel time;
+  std::uint32_t pending = 0, streaming = 0;  ///< Streams that wait for their first token, and that have had it.
+  double worked_seconds = 0;  ///< For so long the oldest prompt has been worked on.
+  double silent_seconds = 0;  ///< For so long no stream has had a token that was to get some.
+  std::optional<std::uint32_t> slots;  ///< So many sequences the engine was seen to run at a time, while more waited.
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
   double waste = 0;   ///< The price, in tokens, of what the replica would compute although another candidate holds it.
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
+  bool fresh = false;                 ///< The replica has come, or come back, within a minute.
   bool tried = false;                 ///< The replica already had the request.
   bool refuses = false;               ///< Refuses connections.
   bool out = false;                   ///< Ejected or down.

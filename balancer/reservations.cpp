@@ -47,7 +47,7 @@ void Reservations::reserve() {
     if (std::ranges::any_of(views, is_its_own)) continue;
     const auto load_of = [&](const ReplicaView& view) {
       const auto queued = static_cast<double>(replica_of(view).ledger.prefill_left());
-      return std::pair(!pool_has_room(view), queued / (view.weight * view.speed));
+      return std::pair(!pool_has_room(view), queued * view.time.token / view.weight);
     };
     replica_of(*std::ranges::min_element(candidates_.found(), {}, load_of)).reserved_for = ticket;
     ++reserved;

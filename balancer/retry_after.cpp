@@ -46,7 +46,7 @@ std::optional<double> RetryAfter::capacity() const {
   for (const PoolReplica& replica : pool_.replicas.all()) {
     if (!replica.is_in()) continue;
     ++those_in;
-    const auto rate = replica.rates.prefill();
+    const auto rate = replica.time.prompt_rate();
     if (!rate) continue;
     known += *rate;
     ++those_known;

@@ -23,8 +23,10 @@ std::string clause(const char* format, Numbers... numbers) {
 
 std::optional<std::string> judge(PoolReplica& replica, Moment now) {
   TokenLedger& ledger = replica.ledger;
-  const double prefill = replica.rates.prefill().value_or(slowest_prefill);
-  const double decode = replica.rates.decode().value_or(slowest_decode);
+  const TimeModel time = replica.time.model(now);
+  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.resident()));
+  const double prefill = replica.time.prompt_rate().value_or(slowest_prefill);
+  const double decode = replica.time.knows_steps() ? 1 / step : slowest_decode;
   const auto seconds_of = [=](Tokens prompts, Tokens output) {
     return static_cast<double>(prompts) / prefill + static_cast<double>(output) / decode;
   };
@@ -75,7 +77,6 @@ std::optional<std::string> judge(PoolReplica& replica, Moment now) {
 
 void convict(PoolReplica& replica, std::string_view reason, Moment now) {
   replica.health.hung(reason, now);
-  replica.rates.leave_out_until(replica.ledger.pending_seconds());
   replica.ledger.forget_silence();
   replica.suspicion.end();
 }

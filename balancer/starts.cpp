@@ -4,6 +4,12 @@
 
 namespace weir::balancer {
 
+double median_of(std::span<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 void Starts::end_finished() {
   const auto& replicas = pool_.replicas;
   const auto starts = [](const PoolReplica& replica) { return replica.health.state() == ReplicaState::starting; };

@@ -2,11 +2,15 @@
 // without peers, all that is there and all that waits. A Pool owns it and calls it under its mutex.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "balancer/pool_state.hpp"
 
 namespace weir::balancer {
+
+/// Returns the middle value, or the mean of the two middle ones; 0 if there are none. Reorders `values`.
+double median_of(std::span<double> values);
 
 class Starts {
  public:

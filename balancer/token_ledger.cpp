@@ -25,7 +25,7 @@ void TokenLedger::advance(Moment now) {
   updated_ = now;
 
   if (!entries_.empty()) busy_seconds_ += elapsed;
-  if (pending_ > 0) pending_seconds_ += elapsed;
+  context_seconds_ += static_cast<double>(resident()) * elapsed;
   prefill_seconds_ += pending_ * elapsed;
   decode_seconds_ += streaming_ * elapsed;
   if (silent_ > 0) drain(elapsed);
@@ -86,6 +86,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entries_.emplace(ticket, entry);  // Nothing has changed if it throws.
 
   if (entry.shows) begin_to_owe();
+  if (pending_ == 0) worked_since_ = updated_;
   ++(entry.silent ? silent_ : pending_);
   prompts_ += work.prompt;
   prefill_left_ += work.uncached();
@@ -101,6 +102,11 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   life_ = updated_;
   --(entry.silent ? silent_ : pending_);
   ++streaming_;
+  worked_since_ = updated_;
+  computed_ += static_cast<double>(entry.uncached);
+  entry.decode_seconds_at_first = decode_seconds_;
+  entry.context_seconds_at_first = context_seconds_;
+  entry.computed_at_first = computed_;
   entry.silent = false;
   return counted(std::exchange(entry.output_left, 0.0));
 }
@@ -120,7 +126,14 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   streamed_.resident.fetch_sub(streamed + entry.drained, std::memory_order_relaxed);
   --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);
 
+  if (entry.first_token) ended_ = updated_;
+
   Closed closed;
+  if (const double decoded = entry.first_token ? metrics::seconds(updated_ - *entry.first_token) : 0; decoded > 0) {
+    closed.sequences = std::max(1.0, (decode_seconds_ - entry.decode_seconds_at_first) / decoded);
+    closed.context = (context_seconds_ - entry.context_seconds_at_first) / decoded;
+    closed.computed = computed_ - entry.computed_at_first;
+  }
   closed.prompt = entry.prompt;
   closed.uncached = entry.uncached;
   closed.first_token = entry.first_token;

@@ -74,6 +74,9 @@ class TokenLedger {
   /// The pool learns from this when a request has ended.
   struct Closed {
     Concurrency concurrency;
+    /// Of the time since the first token, in the mean: sequences that decoded, and tokens in context.
+    double sequences = 1, context = 0;
+    double computed = 0;  ///< The prompt tokens that were computed for others since the first token.
     Tokens prompt = 0, uncached = 0;
     std::optional<Moment> first_token;
     /// A prompt of which no token was to tell is taken to be computed: by the learned rate, or, while none is learned,
@@ -105,6 +108,13 @@ class TokenLedger {
   /// Returns the prompts and the output so far of all that runs here. They lie in the replica's KV cache.
   Tokens resident() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
+  /// Returns how many streams wait for their first token, and how many have had it.
+  std::uint32_t pending() const { return pending_; }
+  std::uint32_t streaming() const { return streaming_; }
+  /// Returns for how many seconds the oldest prompt has been the one that is worked on; 0 if none is.
+  double worked_seconds() const { return pending_ > 0 ? metrics::seconds(updated_ - worked_since_) : 0; }
+  /// Returns since when no stream has ended.
+  double seconds_since_end() const { return metrics::seconds(updated_ - ended_); }
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
   /// Returns the age of the oldest stream without a first token; 0 if there is none. An answer that is not
   /// streamed shows none while it is well under way, so it says nothing here.
@@ -148,11 +158,10 @@ class TokenLedger {
   /// The requests that are here now count in no silence any more.
   void forget_silence();
 
-  /// Integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
+  /// Integrals, in seconds.
   double busy_seconds() const { return busy_seconds_; }
   double prefill_seconds() const { return prefill_seconds_; }
   double decode_seconds() const { return decode_seconds_; }
-  double pending_seconds() const { return pending_seconds_; }
 
   StreamedTokens& streamed() { return streamed_; }
 
@@ -168,6 +177,7 @@ class TokenLedger {
     Tokens drained = 0;       ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
     double in_flight_seconds_at_start = 0;
+    double decode_seconds_at_first = 0, context_seconds_at_first = 0, computed_at_first = 0;
     std::uint32_t in_flight_at_start = 0;
     bool shows = false;   ///< Opened as a stream whose tokens are seen.
     bool unread = false;  ///< The answer is not read now.
@@ -196,7 +206,10 @@ class TokenLedger {
   Tokens shown_ = 0;            ///< As of the latest look.
   std::optional<Moment> life_;  ///< The latest sign of life.
   Moment owing_since_{};        ///< Since when any stream is to get tokens.
-  double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0, pending_seconds_ = 0;
+  Moment worked_since_{}, ended_{};
+  double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;
+  double context_seconds_ = 0;  ///< The integral of resident().
+  double computed_ = 0;         ///< The uncached tokens of all prompts that had their first token.
 };
 
 }  // namespace weir::balancer

@@ -271,12 +271,11 @@ void list_shadow(const Shadow& shadow, Listing& listing) {
 }
 
 void list_pool(const Pool& pool, Listing& listing) {
-  const auto& [name, models, policy, decode_weight, prefix_aware, prefix_isolation, replicas, health, max_in_flight,
+  const auto& [name, models, policy, prefix_aware, prefix_isolation, replicas, health, max_in_flight,
                max_queued_tokens, queue, engine] = pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
   listed.keys.push_back({"policy", std::string(name_of(policy))});
-  listed.keys.push_back({"decode_weight", text(decode_weight)});
   listed.keys.push_back({"prefix_aware", text(prefix_aware)});
   listed.keys.push_back({"prefix_isolation", std::string(name_of(prefix_isolation))});
   listed.keys.push_back({"max_in_flight", text(max_in_flight)});

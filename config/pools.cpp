@@ -51,7 +51,8 @@ Pool PoolReading::pool(const toml::table& source) {
   }
   read_models(table, source, pool);
   table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words});
-  table.read("decode_weight", pool.decode_weight, Number{0, 1000});
+  table.refuse_gone("decode_weight",
+                    "remove it: least_queued_tokens weighs seconds, which it learns from the replicas' answers");
   read_prefix(table, pool);
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});

@@ -268,7 +268,6 @@ struct Pool {
   std::string name;                 ///< Unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
-  double decode_weight = 0.05;  ///< An output token still to come costs so many prompt tokens.
   bool prefix_aware = true;     ///< With least_queued_tokens, what a replica has computed before costs nothing.
   PrefixIsolation prefix_isolation = PrefixIsolation::none;  ///< Unless the file says: `key` where clients have keys.
   std::vector<Replica> replicas;

@@ -97,6 +97,13 @@ void TableReader::refuse_taken(std::string_view key, const toml::node& value, st
   if (!is_new) blame(key, value, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
+void TableReader::refuse_gone(std::string_view key, std::string_view instead) {
+  const auto* const node = table_.get(key);
+  if (node == nullptr) return;
+  gone_.emplace_back(key);
+  report_.add(node->source().begin, prefix() + std::string(key) + ": is no setting any more; " + std::string(instead));
+}
+
 void TableReader::blame_table(std::string_view problem) {
   report_.add(table_.source().begin, title_ + ": " + std::string(problem));
 }
@@ -104,6 +111,7 @@ void TableReader::blame_table(std::string_view problem) {
 void TableReader::refuse_the_rest() {
   for (const auto& [key, value] : table_) {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
+    if (std::find(gone_.begin(), gone_.end(), key.str()) != gone_.end()) continue;
     // The value is not shown: it may be a secret that another version of weir uses.
     auto message = prefix() + show_key(key.str()) + ": unknown key; ";
     if (const auto meant = nearest(key.str(), known_); !meant.empty()) {

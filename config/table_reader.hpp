@@ -102,6 +102,9 @@ class TableReader {
   /// Returns the tables that stand at `key` as [[key]].
   std::vector<const toml::table*> tables(std::string_view key);
 
+  /// Refuses a key that earlier versions had; `instead` says what to do.
+  void refuse_gone(std::string_view key, std::string_view instead);
+
   /// True if the key is in the file, right or wrong.
   bool has(std::string_view key) const { return table_.contains(key); }
 
@@ -136,6 +139,7 @@ class TableReader {
   const toml::table& table_;
   Report& report_;
   std::vector<std::string_view> known_;
+  std::vector<std::string> gone_;
 };
 
 template <class T, class Kind>

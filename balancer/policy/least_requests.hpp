@@ -8,7 +8,7 @@ namespace weir::balancer::policy {
 
 class LeastRequests final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random& random) override {
+  std::size_t choose(const Job& /*job*/, std::span<const ReplicaView> replicas, Random& random) override {
     return lowest(replicas, random, [](const ReplicaView& r) { return r.requests_by_weight(); });
   }
 };

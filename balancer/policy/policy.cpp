@@ -8,7 +8,7 @@
 
 namespace weir::balancer::policy {
 
-std::unique_ptr<Policy> make(config::Policy policy, double decode_weight) {
+std::unique_ptr<Policy> make(config::Policy policy) {
   switch (policy) {
     case config::Policy::round_robin:
       return std::make_unique<RoundRobin>();
@@ -21,7 +21,7 @@ std::unique_ptr<Policy> make(config::Policy policy, double decode_weight) {
     case config::Policy::least_queued_tokens:
       break;
   }
-  return std::make_unique<LeastQueuedTokens>(decode_weight);
+  return std::make_unique<LeastQueuedTokens>();
 }
 
 }  // namespace weir::balancer::policy

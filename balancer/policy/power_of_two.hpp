@@ -9,7 +9,7 @@ namespace weir::balancer::policy {
 
 class PowerOfTwo final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random& random) override {
+  std::size_t choose(const Job& /*job*/, std::span<const ReplicaView> replicas, Random& random) override {
     if (replicas.size() == 1) return 0;
     const std::size_t first = draw(random, replicas.size());
     std::size_t second = draw(random, replicas.size() - 1);

@@ -7,7 +7,7 @@ namespace weir::balancer::policy {
 
 class RandomReplica final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random& random) override {
+  std::size_t choose(const Job& /*job*/, std::span<const ReplicaView> replicas, Random& random) override {
     double all = 0;
     for (const ReplicaView& r : replicas) all += r.weight;
     // 53 random bits make a number in [0, all).

@@ -11,7 +11,7 @@ namespace weir::balancer::policy {
 
 class RoundRobin final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random&) override {
+  std::size_t choose(const Job& /*job*/, std::span<const ReplicaView> replicas, Random&) override {
     double earned = 0;
     std::size_t richest = 0;
     for (std::size_t i = 0; i < replicas.size(); ++i) {

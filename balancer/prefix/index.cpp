@@ -6,7 +6,7 @@ namespace weir::balancer {
 
 namespace {
 
-constexpr std::uint32_t most_answer = 0x7fffffff, most_segment = 0xffffff, most_uses = 0xff,
+constexpr std::uint32_t most_answer = 0xfffff, most_segment = 0xffffff, most_uses = 0x7ffff,
                         most_doubts = 31;
 
 std::uint32_t segment_of(Tokens tokens) { return static_cast<std::uint32_t>(std::min<Tokens>(tokens, most_segment)); }
@@ -162,7 +162,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
   looked_.found = changes_;
   looked_.prompt = prompt;
   std::ranges::fill(found_, PrefixFound{});
-  std::ranges::fill(uses_, std::uint8_t{0});
+  std::ranges::fill(uses_, 0u);
   spread_tokens(prefix, prompt);
   if (!table_) return;
   // An answer adds to the anchor before it; of two anchors the deeper one counts.
@@ -182,7 +182,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       found.answer = capped(found_again);
       found.answer_whole = capped(answer);
       found.depth = capped(holdings.depth(used));
-      uses_[replica] = static_cast<std::uint8_t>(table_->details[lines_[i]].uses);
+      uses_[replica] = static_cast<std::uint32_t>(table_->details[lines_[i]].uses);
       break;
     }
   }
@@ -258,7 +258,8 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
       table_->details[line] = {segment_of(tokens_[i] - std::min(before, tokens_[i])), 0, 0, prefix.token_ids};
     }
     Detail& detail = table_->details[line];
-    if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
+    // Siblings that come while the first of them is computed say nothing of those that come later.
+    if (i < prediction.sure_anchors && detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
     Use& use = table_->use(line, replica);
     if (i < prediction.sure_anchors)
       use.doubts = 0;
@@ -293,8 +294,8 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
     // An engine's cache orders blocks by when their request let them go, so the end of an answer is a use.
     Use& use = table_->use(line, replica);
     one.holdings().release(use.epoch, detail.segment);
-    const Tokens without = detail.segment - std::min<std::uint32_t>(detail.segment, detail.answer);
-    detail.answer = static_cast<std::uint32_t>(std::min<Tokens>(report.output.value_or(0), most_answer)) & most_answer;
+    const Tokens without = detail.segment - std::min<Tokens>(detail.segment, detail.answer);
+    detail.answer = std::min<Tokens>(report.output.value_or(0), most_answer) & most_answer;
     detail.segment = segment_of(without + detail.answer) & most_segment;
     use.epoch = one.holdings().use(0, detail.segment);
     use.doubts = 0;  // Another prompt may have brought the line in again, and in doubt.

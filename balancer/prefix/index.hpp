@@ -64,8 +64,8 @@ class PrefixIndex {
   void look(const PromptPrefix& prefix, Tokens prompt);
   /// Returns what the replica holds of the prompt of the latest look.
   const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
-  /// Returns how many prompts have had the beginning that the replica holds of it, 255 at most.
-  unsigned uses(ReplicaIndex replica) const { return uses_[replica]; }
+  /// Returns how many prompts have had the beginning that the replica holds of it.
+  std::uint32_t uses(ReplicaIndex replica) const { return uses_[replica]; }
   /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
   /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
@@ -110,10 +110,10 @@ class PrefixIndex {
     std::uint32_t used = 0;    // By the clock of prompts.
   };
   struct Detail {
-    std::uint32_t segment : 24 = 0;  // The tokens since the anchor before, and of the answer.
-    std::uint32_t uses : 8 = 0;      // So many prompts had it; 255 are all from there on.
-    std::uint32_t answer : 31 = 0;  // The tokens of the answer that followed.
-    std::uint32_t exact : 1 = 0;    // The tokens are a replica's count.
+    std::uint64_t segment : 24 = 0;  // The tokens since the anchor before, and of the answer.
+    std::uint64_t uses : 19 = 0;     // So many prompts had it.
+    std::uint64_t answer : 20 = 0;   // The tokens of the answer that followed.
+    std::uint64_t exact : 1 = 0;     // The tokens are a replica's count.
   };
   template <class T>
   class Zeroed {  // Memory of zeros that is not touched before it is used.
@@ -177,7 +177,7 @@ class PrefixIndex {
   std::vector<std::size_t> lines_;
   std::vector<Tokens> tokens_;
   std::vector<PrefixFound> found_;
-  std::vector<std::uint8_t> uses_;
+  std::vector<std::uint32_t> uses_;
 };
 
 }  // namespace weir::balancer

@@ -40,6 +40,7 @@ Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
   prefix_ = lease.prefix_tokens();
+  predicted_ = lease.predicted();
   const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
   begin(to, std::move(lease), now);
   return Command::connect;
@@ -283,6 +284,10 @@ void Story::complete(metrics::record::RequestRecord& record, Moment now) {
   if (prefix_) {
     record.prefix_predicted = prefix_->predicted;
     record.prefix_best = prefix_->best;
+  }
+  if (predicted_) {
+    record.predicted_ttft = predicted_->ttft;
+    record.predicted_e2e = predicted_->e2e;
   }
   record.attempt = made_;
   record.suspect = is_poison();

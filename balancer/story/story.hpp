@@ -197,6 +197,7 @@ class Story {
   std::optional<metrics::Retry> repeats_for_;  ///< The reason to count once the retry has a lease.
   std::optional<Moment> deadline_;             ///< When a queued request gives up.
   std::optional<std::uint64_t> prompt_estimate_;
+  std::optional<PredictedTimes> predicted_;
   std::optional<Lease::PrefixTokens> prefix_;
   std::optional<Refused::Reason> limit_hit_;
   Refused refusal_;

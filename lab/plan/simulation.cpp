@@ -50,14 +50,9 @@ Simulation::Simulation(const Setup& setup)
 }
 
 std::shared_ptr<balancer::Pool> Simulation::make_pool() {
-  auto pool = balancer::Pool::make(setup_.policy, setup_.decode_weight, setup_.seed, has_weir_ ? this : nullptr);
+  auto pool = balancer::Pool::make(setup_.policy, setup_.seed, has_weir_ ? this : nullptr);
   pool->set_limits(limits_of(setup_), moment());
-  pool->set_prefix_aware(setup_.prefix_aware, setup_.kappa);
-  if (setup_.oracle) {
-    pool->set_prefix_oracle([this](const metrics::wire::RequestFacts& facts, balancer::ReplicaIndex replica) {
-      return held(by_facts_.at(&facts), replica, true);
-    });
-  }
+  pool->set_prefix_aware(setup_.prefix_aware);
   return pool;
 }
 
@@ -117,8 +112,6 @@ Results Simulation::serve(std::span<const TracedRequest> requests, double rate, 
   children_.resize(requests.size());
   left_ = requests.size();
   for (std::size_t i = 0; i < requests.size(); ++i)
-    by_facts_.emplace(requests[i].facts.get(), i);
-  for (std::size_t i = 0; i < requests.size(); ++i)
     if (requests[i].parent) children_[*requests[i].parent].push_back(i);
   const double faster = rate / rate_of(requests);
   const auto on_token = [this](std::size_t replica, const engine::TokenEvent& event) { token(replica, event); };
@@ -138,7 +131,6 @@ Results Simulation::serve(std::span<const TracedRequest> requests, double rate, 
   if (!stopped_ && (last < never || !setup_.probes)) line_.run_until(last, on_token, settle);
   // Probes go on for ever, so the line has no end of its own.
   while (!stopped_ && last == never && setup_.probes && left_ > 0) line_.run_until(now() + 1, on_token, settle);
-  for (const auto& key : keys_) results_.speed.push_back(pool_->figures().load(key, moment()).speed);
   for (std::size_t r = 0; r < servers_.size(); ++r)
     results_.prefilled.push_back(lost_prefill_[r] + line_.engines[r].prefilled());
   return std::move(results_);
@@ -241,6 +233,7 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   if (!router_) {
     served.estimate =
         static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
+    if (const auto& predicted = requests_[i].lease.predicted()) served.predicted_ttft = predicted->ttft;
   }
 }
 

@@ -1,6 +1,6 @@
 // weir in front of simulated engines, in simulated time: what policies, queues, health and retries make of a trace.
 //
-// Real are the pool with its ledger, learned speeds, estimator, queue and health; the story of each request; the
+// Real are the pool with its ledger, learned times, estimator, queue and health; the story of each request; the
 // requests' bodies, read by the request inspector, so that prompts have to be estimated; and the engine models that
 // `weir-lab sim` runs. Time, the engines and the connections are simulated; weir's own I/O costs nothing.
 //
@@ -54,16 +54,13 @@ class Watcher {
 struct Setup {
   std::vector<engine::EngineSettings> engines;
   config::Policy policy = config::Policy::least_queued_tokens;
-  double decode_weight = config::Pool{}.decode_weight;
   std::uint64_t seed = 1;  ///< Seeds the pool's choices.
   std::uint64_t engine_seed =
       1;                         ///< Seeds the first engine. The seeds of the others, and of restarted engines, follow.
   bool plain = false;            ///< Plain health checks in weir's place.
   std::optional<Peer> peer{};    ///< This router in weir's place,
   std::shared_ptr<Router> router{};  ///< or this one.
-  bool prefix_aware = false;      ///< weir counts what replicas hold of prompts,
-  std::optional<double> kappa{};  ///< at this price of doing it twice,
-  bool oracle = false;            ///< and what they really hold.
+  bool prefix_aware = false;      ///< weir counts what replicas hold of prompts.
   bool probes = true;            ///< Replicas are probed, and their health is looked after.
   bool endless_queue = false;    ///< Every request waits as long as it takes.
   bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
@@ -81,6 +78,7 @@ struct Served {
   double arrived = never;          ///< `never` if its parent was not over by the end.
   std::optional<double> ttft;      ///< Seconds from arrival.
   std::optional<double> tpot;      ///< Seconds per output token after the first.
+  std::optional<double> predicted_ttft{};  ///< As weir expected it when it chose the last replica.
   std::optional<double> e2e;       ///< Seconds from arrival to the last token.
   double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
   std::uint64_t cached_tokens = 0;  ///< Prompt tokens that its last replica had.
@@ -91,7 +89,6 @@ struct Served {
 
 struct Results {
   std::vector<Served> requests;
-  std::vector<double> speed;  ///< The speed that was learned of each replica by the end.
   std::vector<std::uint64_t> prefilled;  ///< Prompt tokens that each replica computed.
   struct Change {
     double at = 0;
@@ -235,7 +232,6 @@ class Simulation final : public balancer::GrantSink {
   std::vector<std::uint32_t> in_flight_;  ///< At each replica.
   double in_flight_since_ = 0;
   std::vector<std::uint64_t> lost_prefill_;  ///< Prompt tokens that engines computed that are no longer there.
-  std::unordered_map<const metrics::wire::RequestFacts*, std::size_t> by_facts_;
   std::span<const TracedRequest> traced_;
   std::vector<std::vector<std::size_t>> children_;
   std::size_t left_ = 0;  ///< Requests that are not over.

@@ -115,6 +115,8 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("tpot_s", figures.tpot);
   time("ntpot_s", figures.ntpot);
   time("e2e_s", figures.e2e);
+  time("predicted_ttft_s", record.predicted_ttft);
+  time("predicted_e2e_s", record.predicted_e2e);
   line.key("k_source").known_text(known_word(answer.tokens_per_event));
   line.key("gap_bins").raw(facts.stream ? bins_of(answer.gaps) : "null");
   line.key("complete").known_text(known_word(answer.complete));

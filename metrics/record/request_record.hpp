@@ -52,6 +52,7 @@ struct RequestRecord {
   std::uint32_t shadows = 0;  ///< The number of shadows that got a copy.
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
+  std::optional<double> predicted_ttft, predicted_e2e;  ///< Seconds from the choice of the replica.
   /// So many tokens of the prompt the replica was believed to hold, and the one that held most could.
   std::optional<std::uint32_t> prefix_predicted, prefix_best;
   Rare<std::vector<wire::PrefixMark>> prefixes;  ///< Of the prompt; empty unless log.prefixes is set.

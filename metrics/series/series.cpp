@@ -61,6 +61,9 @@ constexpr HistogramSeries histograms[] = {
     {{"weir_prompt_estimate_ratio", "Prompt tokens as weir estimated them, divided by those the engine reported."},
      thousandths,
      &ReplicaShard::prompt_estimate_ratio},
+    {{"weir_ttft_measured_by_predicted", "Time to first token, divided by what the balancer predicted at its choice."},
+     thousandths,
+     &ReplicaShard::ttft_measured_by_predicted},
 };
 
 constexpr CounterSeries counters[] = {

@@ -13,6 +13,12 @@ std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
 
 std::uint64_t to_nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
 
+/// Returns the thousandths of a ratio, rounded up as a ratio of counts is.
+std::uint64_t in_thousandths(double ratio) {
+  constexpr double most = 1e9;
+  return static_cast<std::uint64_t>(std::ceil(1000 * std::min(ratio, most)));
+}
+
 /// Returns thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
 std::uint64_t millitokens(double tokens_per_second) {
   return static_cast<std::uint64_t>(std::llround(std::min(tokens_per_second, 1e9) * 1e3));
@@ -108,6 +114,8 @@ void ReplicaShard::settle_tokens(const record::RequestRecord& record) {
 void ReplicaShard::settle_served(const record::RequestRecord& record) {
   const record::Figures figures = record::figures_of(record);
   if (figures.queue) queue_duration.observe(to_nanoseconds(*figures.queue));
+  if (figures.ttft && record.predicted_ttft && *record.predicted_ttft > 0)
+    ttft_measured_by_predicted.observe(in_thousandths(*figures.ttft / *record.predicted_ttft));
   if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(to_nanoseconds(*figures.e2e));
   const auto decoded = [this](double tpot, double speed) {
     time_per_output_token.observe(to_nanoseconds(tpot));

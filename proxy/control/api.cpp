@@ -62,7 +62,7 @@ void write_replica(JsonWriter& json, const fleet::Replica& replica, const balanc
   json.key("reason").text(leaves_since ? "it is no longer in the settings" : health.reason);
   json.key("in_flight").count(load.in_flight).key("queued_prefill_tokens").count(load.prefill_left);
   json.key("queued_decode_tokens").count(load.decode_left).key("resident_tokens").count(load.resident);
-  json.key("oldest_unanswered_seconds").exact(load.oldest_unanswered_seconds).key("speed").exact(load.speed);
+  json.key("oldest_unanswered_seconds").exact(load.oldest_unanswered_seconds);
   json.key("ttft_p50_seconds").exact(median.ttft).key("tpot_p50_seconds").exact(median.tpot);
   write_engine(json, replica, now);
   json.key("injection_disabled").boolean(replica.state->usage.is_refused()).close('}');

@@ -329,10 +329,10 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   pool->shadow = shadow_name;
   pool->unassigned = exposition_.add({settings.name, "", "", role}).shared_from_this();
   pool->balancer = old_pool != nullptr ? old_pool->balancer
-                                       : balancer::Pool::make(settings.policy, settings.decode_weight, seed_++, sink_);
+                                       : balancer::Pool::make(settings.policy, seed_++, sink_);
   if (old_pool != nullptr &&
-      (old_pool->settings.policy != settings.policy || old_pool->settings.decode_weight != settings.decode_weight))
-    pool->balancer->set_policy(settings.policy, settings.decode_weight);
+      (old_pool->settings.policy != settings.policy))
+    pool->balancer->set_policy(settings.policy);
   // Copies say nothing of their prompts' prefixes.
   if (!shadow && (old_pool == nullptr || old_pool->settings.prefix_aware != settings.prefix_aware))
     pool->balancer->set_prefix_aware(settings.prefix_aware);
@@ -375,6 +375,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
                      replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                      settings.health, replica_settings.max_queued_tokens});
     specs.back().candidate = rollout && replica_settings.config == rollout->candidate;
+    // Replicas that no configuration is given to are taken for alike.
+    if (replica_settings.config != replica_settings.name) specs.back().config = replica_settings.config;
     specs.back().max_context_refuses = replica_settings.max_context_refuses;
     specs.back().draining = drains_.has(Drains::who(replica_settings));
     if (!specs.back().draining) replica->state->cut = false;

@@ -35,7 +35,7 @@ auto kind_of(const ReplicaNow& one) {
 void compare_with_peers(std::vector<ReplicaNow>& replicas) {
   using Values = std::vector<std::pair<const ReplicaNow*, double>>;
   struct OfKind {
-    Values ttft, gap;
+    Values ttft, gap, usual;
   };
   std::map<decltype(kind_of(replicas.front())), OfKind> kinds;
   const auto is_in = [](const ReplicaNow& one) {
@@ -50,6 +50,7 @@ void compare_with_peers(std::vector<ReplicaNow>& replicas) {
   for (const auto& one : replicas) {
     if (!is_in(one)) continue;
     auto& kind = kinds[kind_of(one)];
+    kind.usual.emplace_back(&one, one.usual_ttft);
     if (knows_ttft(one)) kind.ttft.emplace_back(&one, *one.recent_ttft);
     if (knows_gap(one)) kind.gap.emplace_back(&one, *one.recent_gap);
   }
@@ -61,6 +62,10 @@ void compare_with_peers(std::vector<ReplicaNow>& replicas) {
       return others && *others > 0 ? std::optional(*own / *others) : std::nullopt;
     };
     if (knows_ttft(one)) one.ttft_by_peers = by(kind.ttft, one.recent_ttft);
+    // A slow replica gets few requests, so the balancer knows it before there are enough of them to compare.
+    constexpr double slower = 1.5;
+    if (const auto usual = by(kind.usual, one.usual_ttft); !knows_ttft(one) && usual && *usual >= slower)
+      one.ttft_by_peers = usual;
     if (knows_gap(one)) one.gap_by_peers = by(kind.gap, one.recent_gap);
   }
 }

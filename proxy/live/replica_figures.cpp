@@ -50,7 +50,7 @@ void take_books(ReplicaNow& row, const balancer::ReplicaLoad& load) {
   row.resident_tokens = load.resident;
   row.oldest_unanswered = above_zero(load.oldest_unanswered_seconds);
   row.silent = above_zero(load.silent_seconds);
-  row.speed = load.speed;
+  row.usual_ttft = load.time.first_steps * load.time.step + 1000 * load.time.token;
 }
 
 /// Sets what the engine's own pages say. Where they do not tell the use of the KV cache, weir's books do.
@@ -186,6 +186,11 @@ void ReplicaFigures::take_histograms(OfReplica& memory, const fleet::Replica& re
   // Observations fade by the number that came last, not by time.
   memory.estimates.take(estimates(*shards.front()).bounds(), counts_,
                         std::exp(-memory.estimates.came() / recent_estimates));
+  counts_.clear();
+  const auto predictions = [](const Shard& s) -> const auto& { return s.ttft_measured_by_predicted; };
+  add_histograms(shards, predictions, counts_);
+  memory.predictions.take(predictions(*shards.front()).bounds(), counts_,
+                          std::exp(-memory.predictions.came() / recent_estimates));
 }
 
 void ReplicaFigures::set_series(ReplicaNow& row, const OfReplica& memory) {
@@ -203,6 +208,10 @@ void ReplicaFigures::set_series(ReplicaNow& row, const OfReplica& memory) {
   row.recent_gaps = memory.gap.count();
   row.estimate_ratio = scaled(memory.estimates.quantile(0.5), thousandths);
   row.estimates = memory.estimates.count();
+  // Half of the predictions are between the quartiles, so half of them are no worse than the worse one.
+  const auto low = scaled(memory.predictions.quantile(0.25), thousandths);
+  const auto high = scaled(memory.predictions.quantile(0.75), thousandths);
+  if (low && high) row.prediction_error = std::max(std::abs(*low - 1), std::abs(*high - 1));
 }
 
 void ReplicaFigures::complete(Now& now) const {

@@ -54,7 +54,7 @@ class ReplicaFigures {
     Growth retried, prompt, output, cached_prompt, known_prompt, busy_seconds, prefill_seconds, decode_seconds,
         suspects;
     Latencies latencies;
-    Recent ttft, gap, estimates;
+    Recent ttft, gap, estimates, predictions;
     Moment state_since{};
     Wall state_since_wall{};
     bool seen = false;

@@ -74,7 +74,7 @@ constexpr std::array replica_columns{
     Column{"TTFT95", 6, 9, As::time, "/ttft_s/p95"},
     Column{"TPOT50", 6, 1, As::time, "/tpot_s/p50"},
     Column{"TOK/S", 5, 2, As::count, "/tokens_out_per_s"},
-    Column{"SPEED", 5, 4, As::count, "/speed", "", false},
+    Column{"PRED+-", 6, 4, As::share, "/prediction_error", "", false},
     Column{"KV%", 5, 3, As::share, "/kv/usage", "/kv/source"},
     Column{"FAIL+RE", 7, 3, As::plus, "/failed_60s", "/retries_60s"},
     Column{"CACHED%", 7, 10, As::share, "/cached_share"},

@@ -253,7 +253,7 @@ metrics::wire::RequestFacts chat_of(std::uint64_t letters) {
 
 /// Measures the choice, the first token and the end: every time a request takes the pool's lock.
 void pool_request(benchmark::State& state) {
-  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 1);
   std::vector<balancer::ReplicaSpec> specs(static_cast<std::size_t>(state.range(0)));
   for (std::size_t i = 0; i < specs.size(); ++i) specs[i].name = "replica" + std::to_string(i);
   pool->set_replicas(specs, start);
@@ -291,7 +291,7 @@ class Grantees final : public balancer::GrantSink {
 /// its first token and its end.
 void pool_request_that_waits(benchmark::State& state) {
   Grantees grantees;
-  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1, &grantees);
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 1, &grantees);
   balancer::PoolLimits limits;
   limits.queue = 1'000'000;
   limits.queue_time = std::chrono::hours(1000);
@@ -335,7 +335,7 @@ BENCHMARK(pool_request_that_waits)->Arg(16)->Arg(1000);
 /// Measures how long a scrape holds a pool's lock for one replica, which has so many streams under way. Only the latest
 /// of them has no token yet.
 void replica_load(benchmark::State& state) {
-  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 1);
   std::vector<balancer::ReplicaSpec> specs(1);
   specs[0].name = "replica";
   pool->set_replicas(specs, start);

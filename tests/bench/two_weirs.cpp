@@ -91,7 +91,7 @@ struct Weir {
 class Simulation {
  public:
   Simulation(const Options& options, const Way& way, std::span<const TraceEntry> requests, std::uint64_t seed)
-      : way_(way), requests_(requests), random_(seed), placed_(requests.size()), policy_(0.05), choice_(seed) {
+      : way_(way), requests_(requests), random_(seed), placed_(requests.size()), choice_(seed) {
     for (const auto& settings : lab::plan::four_engines(options.slow_speed)) {
       line_.engines.emplace_back(settings, seed * 101 + speeds_.size());
       speeds_.push_back(settings.speed);
@@ -146,7 +146,16 @@ class Simulation {
     ledger.advance(moment(line_.now()));
     ReplicaView view;
     view.index = static_cast<balancer::ReplicaIndex>(r);
-    view.speed = speeds_[r];
+    const lab::engine::EngineSettings engine;
+    const auto seconds = [&](lab::engine::nanoseconds time) {
+      return std::chrono::duration<double>(time).count() / speeds_[r];
+    };
+    view.time = {seconds(engine.step_base), seconds(engine.per_decode_sequence), seconds(engine.per_kv_token),
+                 seconds(engine.per_prefill_token)};
+    view.pending = ledger.pending();
+    view.streaming = ledger.streaming();
+    view.resident = ledger.resident();
+    view.worked_seconds = ledger.worked_seconds();
     view.prefill_left = ledger.prefill_left();
     view.decode_left = ledger.decode_left();
     view.in_flight = ledger.in_flight();
@@ -169,8 +178,9 @@ class Simulation {
     std::vector<ReplicaView> views;
     for (std::size_t r = 0; r < replicas; ++r) views.push_back(view_of(placed.weir, r));
     const auto& request = requests_[i];
-    placed.replica = views[policy_.choose(request.prompt_tokens, views, choice_)].index;
     placed.output_left = static_cast<Tokens>(mean_output_);
+    const balancer::policy::Job job{request.prompt_tokens, placed.output_left};
+    placed.replica = views[policy_.choose(job, views, choice_)].index;
     auto& weir = weirs_[placed.weir];
     auto& engine = engines_[placed.replica];
     weir.ledgers[placed.replica].open(i, {request.prompt_tokens, placed.output_left, true}, moment(line_.now()));

@@ -21,7 +21,7 @@ def replica(i, second):
             "kv": {"usage": round(wave, 4), "source": "engine", "tokens": 60000}, "oldest_unanswered_s": round(wave, 3), "requests_per_s": round(9 * wave, 2),
             "failed_per_s": 0.0, "tokens_in_per_s": round(9000 * wave, 1), "tokens_out_per_s": round(1800 * wave, 1), "requests_60s": int(500 * wave), "failed_60s": 0,
             "retries_60s": 0, "share": 0.1, "tokens_per_busy_s": 1500.0, "ttft_s": {"p50": round(0.05 + 0.1 * wave, 6), "p95": round(0.2 + wave, 6)},
-            "tpot_s": {"p50": round(0.02 + 0.01 * wave, 6)}, "peers": {"ttft": 1.0, "icl": 1.0}, "speed": 1.0, "cached_share": round(wave, 4), "estimate_ratio": 1.0,
+            "tpot_s": {"p50": round(0.02 + 0.01 * wave, 6)}, "peers": {"ttft": 1.0, "icl": 1.0}, "prediction_error": 0.12, "cached_share": round(wave, 4), "estimate_ratio": 1.0,
             "engine": {"name": "vllm", "version": "0.33.0", "model": "m", "running": 3, "waiting": 0, "divergence": 0.0}}
 
 

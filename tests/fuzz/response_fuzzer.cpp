@@ -89,7 +89,7 @@ class Reading {
     told_ << " end " << static_cast<int>(*progress.end);
   }
 
-  std::shared_ptr<balancer::Pool> pool_ = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
+  std::shared_ptr<balancer::Pool> pool_ = balancer::Pool::make(config::Policy::round_robin, 1);
   metrics::series::ReplicaShard shard_;
   std::ostringstream told_;
   std::string body_;

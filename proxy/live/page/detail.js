@@ -23,7 +23,7 @@ function replica_facts(data) {
     ["url", data.url], ["config", data.config], ["GPU", data.gpu], ["role", data.role],
     ["requests/s", short(data.requests_per_s)], ["share of its pool", percent(data.share)],
     ["failed in 60 s", short(data.failed_60s)], ["went elsewhere in 60 s", short(data.retries_60s)],
-    ["tokens/s while busy", short(data.tokens_per_busy_s)], ["speed", times(data.speed)],
+    ["tokens/s while busy", short(data.tokens_per_busy_s)], ["TTFT predicted within", percent(data.prediction_error)],
     ["TTFT beside its peers", times(data.peers?.ttft)], ["gaps beside its peers", times(data.peers?.icl)],
     ["oldest without a token", latency(data.oldest_unanswered_s)], ["queued decode tokens", short(data.queued_decode_tokens)],
     ["resident tokens", short(data.resident_tokens)], ["KV tokens", short(data.kv?.tokens)], ["cached", percent(data.cached_share)],

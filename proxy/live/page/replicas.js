@@ -55,8 +55,8 @@ export function replica_grid(place, series, open) {
     { title: "TPOT p50", kind: "number", descends: true, value: (row) => row.data.tpot_s?.p50, cell: text_cell((row) => latency(row.data.tpot_s?.p50)) },
     { title: "Tokens/s", kind: "rate", descends: true, value: (row) => row.data.tokens_out_per_s,
       cell: rate_cell(series, "replicas", "tokens_out_per_s", (row) => row.data.tokens_out_per_s, () => null) },
-    { title: "Speed", kind: "number wide", hint: "Prefill rate beside the median of its pool", value: (row) => row.data.speed,
-      cell: text_cell((row) => times(row.data.speed),
+    { title: "Predicted", kind: "number wide", hint: "Half of weir's predictions of the time to first token were right within this share", value: (row) => row.data.prediction_error,
+      cell: text_cell((row) => (known(row.data.prediction_error) ? "± " + percent(row.data.prediction_error) : unknown),
                       (row) => `beside its peers: TTFT ${times(row.data.peers?.ttft)}, gaps between chunks ${times(row.data.peers?.icl)}`) },
     { title: "Failed/min", kind: "number wide", descends: true, hint: "Requests in 60 s that it failed, and those that another replica got then",
       value: (row) => sum(row.data.failed_60s, row.data.retries_60s), cell: (cell) => (row) => {

@@ -296,7 +296,7 @@ class PoolWithoutMemory {
   explicit PoolWithoutMemory(std::uint64_t seed) : random_(seed) {
     static constexpr std::array policies{config::Policy::least_queued_tokens, config::Policy::round_robin,
                                          config::Policy::least_requests, config::Policy::power_of_two};
-    pool_ = Pool::make(policies[seed % policies.size()], 0.05, seed, &sink_);
+    pool_ = Pool::make(policies[seed % policies.size()], seed, &sink_);
     pool_->set_prefix_aware(seed % 3 == 0);
     if (seed % 5 == 0) pool_->set_split(0.5, at(0));
     set_limits();

@@ -20,7 +20,7 @@ class Conservation {
  public:
   Conservation(std::uint64_t seed, bool pool_limits)
       : random_(seed), pool_limits_(pool_limits), one_drains_(seed % 4 > 1) {
-    pool_ = Pool::make(config::Policy::least_queued_tokens, 0.05, seed, &sink_);
+    pool_ = Pool::make(config::Policy::least_queued_tokens, seed, &sink_);
     pool_->set_prefix_aware(seed % 3 != 0);
     specs_.resize(3 + below(2));
     known_.resize(specs_.size());

@@ -245,7 +245,7 @@ TEST_F(PoolHealth, AReplicaRestsOnlyAfterAFailureOfItsOwn) {
     Grantees grantees;
     auto spec = replica("a");
     spec.max_in_flight = 1;
-    pool = Pool::make(config::Policy::round_robin, 0.05, 1, &grantees);
+    pool = Pool::make(config::Policy::round_robin, 1, &grantees);
     pool->set_replicas(std::array{spec}, at(0));
     Lease first = admitted(pool->offer(prompt_of(10), at(1)));
     PlacementRequest waits{shared(prompt_of(10))};
@@ -290,27 +290,6 @@ TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
   for (auto& lease : held)
     if (lease.replica() != indexes[2]) lease.first_token(at(3));
   EXPECT_EQ(state(2, 3), up) << "its peers hold nothing now";
-}
-
-TEST_F(PoolHealth, OneThatComesBackIsNotTakenForFasterThanItsPeersInItsFirstMinute) {
-  begin(2);
-  double now = 0;
-  const Serial not_a[] = {2}, not_b[] = {1};
-  const auto serve = [&](std::span<const Serial> others, double seconds) {
-    for (int i = 0; i < 100; ++i) {
-      Lease lease = admitted(pool->offer(prompt_of(1000), at(now), others));
-      lease.first_token(at(now += seconds));
-      lease.end(LeaseEnd(EndCause::answered), at(now));
-    }
-  };
-  serve(not_b, 0.05);
-  report(0, Sign::refused, 1, now);
-  serve(not_b, 0.1);
-  report(0, Sign::probe_passed, 1, now);
-  serve(not_a, 0.02);
-  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1) << "its peer had the work of both";
-  serve(not_b, 0.6);
-  EXPECT_GT(pool->figures().load(0, at(now)).speed, 1.2);
 }
 
 TEST_F(PoolHealth, WhatIsSaidOfOneThatIsGoneTouchesNobody) {

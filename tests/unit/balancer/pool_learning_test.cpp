@@ -1,4 +1,4 @@
-// A pool learns from answers: estimates, rates, and the speeds of its replicas.
+// A pool learns from answers: estimates, and the times of its replicas.
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 
@@ -32,10 +32,10 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
   }
   Lease lease = admitted(pool->offer(not_streamed(prompt_of(1000)), at(now)));
   EXPECT_EQ(pool->figures().load(0, at(now)).prefill_left, 1000u);
-  EXPECT_NEAR(static_cast<double>(pool->figures().load(0, at(now + 0.05)).prefill_left), 500, 2);
+  EXPECT_NEAR(static_cast<double>(pool->figures().load(0, at(now + 0.05)).prefill_left), 500, 30);
   const ReplicaLoad later = pool->figures().load(0, at(now + 0.5));
   EXPECT_EQ(later.prefill_left, 0u);
-  EXPECT_NEAR(static_cast<double>(later.decode_left), 51 - 0.4 * 50, 1);
+  EXPECT_NEAR(static_cast<double>(later.decode_left), 51 - 0.4 * 50, 2);
   EXPECT_EQ(later.oldest_unanswered_seconds, 0.0);
   lease.end(answer(1000, 51), at(now + 2));
   expect_idle(*pool, 1, at(now + 2));
@@ -60,75 +60,123 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
 
 // Serves streams one after the other on the replica that is not in `others`; each has a prompt of 1000 tokens and takes
 // `seconds`.
-void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const LeaseEnd& end) {
-  for (int i = 0; i < 400; ++i) {
+void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const LeaseEnd& end,
+           double decode = 0.001) {
+  for (int i = 0; i < 40; ++i) {
     Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
     lease.first_token(at(now += seconds));
-    lease.end(end, at(now));
+    lease.end(end, at(now += decode));
   }
+}
+
+double token_seconds(Pool& pool, ReplicaIndex replica, double now) {
+  return pool.figures().load(replica, at(now)).time.token;
 }
 
 TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
-  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
-  const Serial not_a[] = {2, 3}, not_b[] = {1, 3}, not_c[] = {1, 2};
-  double now = 0;
-  serve(*pool, not_a, now, 0.1, answer(1000, 10));
-  serve(*pool, not_b, now, 0.1, answer(1000, 10, 0));
-  serve(*pool, not_c, now, 0.1, answer(1000, 10, 500));
-  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1);
-  EXPECT_EQ(pool->figures().load(1, at(now)).speed, 1);
-  EXPECT_NEAR(pool->figures().load(2, at(now)).speed, 0.5, 0.01);
-}
-
-TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
   auto pool = pool_of({replica("a"), replica("b")});
   const Serial not_a[] = {2}, not_b[] = {1};
   double now = 0;
-  serve(*pool, not_a, now, 0.01, answer());
-  serve(*pool, not_b, now, 0.05, answer());
-  ASSERT_LT(pool->figures().load(1, at(now)).speed, 0.5);
-  const auto chosen = [&](double when) {
+  for (int i = 0; i < 10; ++i) {
+    serve(*pool, not_a, now, 0.1, answer(1000, 10, 0));
+    serve(*pool, not_b, now, 0.1, answer(1000, 10, 500));
+  }
+  EXPECT_GT(token_seconds(*pool, 1, now), 1.3 * token_seconds(*pool, 0, now));
+}
+
+/// The pool with the same replicas, of which the second needs ten times as long.
+struct PoolWithASlowOne : testing::Test {
+  void SetUp() override {
+    for (int i = 0; i < 5; ++i) {
+      serve(*pool, not_a, now, 0.01, answer(1000, 2));
+      serve(*pool, not_b, now, 0.1, answer(1000, 2));
+    }
+  }
+  ReplicaIndex chosen(double when) {
     Lease lease = admitted(pool->offer(prompt_of(1000), at(when)));
     const ReplicaIndex replica = lease.replica();
     lease.first_token(at(when + 0.01));
-    lease.end(answer(), at(when + 0.01));
+    lease.end(answer(1000, 2), at(when + 0.02));
     return replica;
-  };
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(chosen(now + i), 0U) << "an idle fast one is always the better choice";
-  int tried = 0;
-  for (int i = 0; i < 50; ++i) tried += chosen(now + 61 + i) == 1 ? 1 : 0;
-  EXPECT_GT(tried, 15);
-  EXPECT_EQ(pool->figures().load(1, at(now + 200)).speed, 1) << "it has proved otherwise";
-}
-
-TEST(Pool, ARemovedReplicaIsNotCompared) {
-  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
-  const Serial not_a[] = {2, 3}, not_b[] = {1, 3}, not_c[] = {1, 2};
+  }
+  std::shared_ptr<Pool> pool = pool_of({replica("a"), replica("b")});
+  const Serial not_a[1] = {2}, not_b[1] = {1};
   double now = 0;
-  serve(*pool, not_a, now, 0.1, answer());
-  serve(*pool, not_b, now, 0.1, answer());
-  serve(*pool, not_c, now, 0.2, answer());
-  EXPECT_NEAR(pool->figures().load(2, at(now)).speed, 0.5, 0.01);
-  const ReplicaSpec left[] = {replica("c")};
-  pool->set_replicas(left, at(now));
-  EXPECT_EQ(pool->figures().load(2, at(now)).speed, 1);
+};
+
+TEST_F(PoolWithASlowOne, AnIdleFastReplicaIsAlwaysTheBetterChoice) {
+  EXPECT_GT(token_seconds(*pool, 1, now), 5 * token_seconds(*pool, 0, now));
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(chosen(now + i), 0U);
 }
 
-TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
+TEST_F(PoolWithASlowOne, TheSlowOneIsTriedAgainOnceNothingHasTestedItForMinutes) {
+  int tried = 0;
+  for (int i = 0; i < 1200; ++i) tried += chosen(now + i) == 1 ? 1 : 0;
+  EXPECT_GT(tried, 100) << "it has proved otherwise";
+}
+
+TEST_F(PoolWithASlowOne, ItsRequestsAreForeseenToTakeLonger) {
+  const Lease fast = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  const Lease slow = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+  ASSERT_TRUE(fast.predicted() && slow.predicted());
+  EXPECT_NEAR(fast.predicted()->ttft, 0.01, 0.003);
+  EXPECT_NEAR(slow.predicted()->ttft, 0.1, 0.03);
+}
+
+/// A configuration that nobody knows is taken for the others': it gets requests, and shows what it can do.
+TEST(Pool, AnUnknownConfigurationIsNotLeftIdle) {
+  ReplicaSpec known = replica("a"), unknown = replica("b");
+  known.config = "fp16", unknown.config = "fp8";
+  auto pool = pool_of({known, unknown});
+  const Serial not_a[] = {2};
+  double now = 0;
+  serve(*pool, not_a, now, 0.001, answer(1000, 10));
+  int there = 0;
+  for (int i = 0; i < 20; ++i) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    there += lease.replica() == 1 ? 1 : 0;
+    lease.first_token(at(now += 0.001));
+    lease.end(answer(1000, 10), at(now += 0.001));
+  }
+  EXPECT_GT(there, 3);
+}
+
+TEST(Pool, NothingIsPredictedBeforeAnythingIsKnown) {
+  auto pool = pool_of({replica("a")});
+  EXPECT_FALSE(admitted(pool->offer(prompt_of(1000), at(1))).predicted());
+}
+
+/// A replica that does no work, and answers at once, teaches nothing.
+TEST(Pool, EmptyAnswersTeachNoTimes) {
   auto pool = pool_of({replica("a"), replica("b")});
   const Serial not_a[] = {2}, not_b[] = {1};
   double now = 0;
-  serve(*pool, not_a, now, 0.1, answer());
-  for (int i = 0; i < 400; ++i) {
-    Lease stream = admitted(pool->offer(prompt_of(1000), at(now), not_b));
-    Lease whole = admitted(pool->offer(not_streamed(prompt_of(9000)), at(now), not_b));
-    stream.first_token(at(now += 0.1));
-    whole.first_token(at(now));
-    whole.end(answer(9000, 10), at(now));
-    stream.end(answer(1000, 10), at(now));
+  serve(*pool, not_a, now, 0.1, answer(1000, 10));
+  const double before = token_seconds(*pool, 1, now);
+  serve(*pool, not_b, now, 0.0001, answer(1000, 0));
+  EXPECT_DOUBLE_EQ(token_seconds(*pool, 1, now), before);
+}
+
+/// Engines hold prompts back while their batch is full: the pool sees that, and that it is over.
+TEST(Pool, SeesHowManySequencesAnEngineRuns) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const Serial not_a[] = {2}, not_b[] = {1};
+  double now = 0;
+  serve(*pool, not_a, now, 0.05, answer(1000, 100), 2);
+  serve(*pool, not_b, now, 0.05, answer(1000, 100), 2);
+  std::vector<Lease> batch;
+  for (int i = 0; i < 6; ++i) {
+    batch.push_back(admitted(pool->offer(prompt_of(1000), at(now), not_a)));
+    batch.back().first_token(at(now += 0.05));
   }
-  EXPECT_EQ(pool->figures().load(0, at(now)).speed, 1);
-  EXPECT_EQ(pool->figures().load(1, at(now)).speed, 1);
+  Lease held_back = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  const double quick = held_back.predicted()->ttft;
+  now += 5;
+  batch.front().end(answer(1000, 100), at(now));
+  held_back.first_token(at(now += 0.05));
+  batch.front() = std::move(held_back);
+  const Lease next = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  EXPECT_GT(next.predicted()->ttft, 1.5 * quick) << "an answer has to end before it begins";
 }
 
 }  // namespace

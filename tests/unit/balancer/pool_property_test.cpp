@@ -25,7 +25,7 @@ class Storm {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica("r" + std::to_string(i), i == 0 ? 2 : 1));
     specs[1].kv_tokens = 20'000;
     specs[2].max_in_flight = 5;
-    pool_ = Pool::make(policy, 0.05, seed);
+    pool_ = Pool::make(policy, seed);
     pool_->set_prefix_aware(seed % 3 != 0);
     pool_->set_replicas(specs, at(0));
     specs_ = specs;

@@ -25,7 +25,7 @@ struct Wish {
 class PoolQueue : public testing::Test {
  protected:
   void begin(std::vector<ReplicaSpec> specs, PoolLimits limits = {}) {
-    pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 1, &sink);
+    pool = Pool::make(config::Policy::least_queued_tokens, 1, &sink);
     pool->set_limits(limits, at(0));
     pool->set_replicas(specs, at(0));
   }

@@ -13,7 +13,7 @@ namespace {
 class WaitingStorm {
  public:
   WaitingStorm(config::Policy policy, std::uint64_t seed) : random_(seed) {
-    pool_ = Pool::make(policy, 0.05, seed, &sink_);
+    pool_ = Pool::make(policy, seed, &sink_);
     for (std::size_t i = 0; i < replicas; ++i) specs_.push_back(replica("r" + std::to_string(i)));
     pool_->set_replicas(specs_, at(0));
     change_limits();

@@ -29,7 +29,7 @@ class ClosedLoop final : public GrantSink {
   };
 
   ClosedLoop(const Load& load, std::uint64_t seed) : load_(load), random_(seed), free_at_(replicas) {
-    pool_ = Pool::make(config::Policy::least_queued_tokens, 0.05, seed, this);
+    pool_ = Pool::make(config::Policy::least_queued_tokens, seed, this);
     pool_->set_limits(load.limits, at(0));
     std::vector<ReplicaSpec> specs;
     for (std::size_t i = 0; i < replicas; ++i) {

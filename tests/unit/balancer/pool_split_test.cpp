@@ -258,7 +258,7 @@ TEST_F(PoolQueue, AWaitingRequestTakesTheFirstPlaceOfEitherSide) {
 class Traffic {
  public:
   explicit Traffic(std::uint64_t seed) : random_(seed) {
-    pool_ = Pool::make(config::Policy::least_queued_tokens, 0.05, seed);
+    pool_ = Pool::make(config::Policy::least_queued_tokens, seed);
     const std::size_t replicas = 2 + below(4);
     for (std::size_t i = 0; i < replicas; ++i) {
       auto spec = i > 0 && (i == 1 || below(2)) ? candidate(std::to_string(i)) : replica(std::to_string(i));

@@ -67,7 +67,7 @@ TEST(Pool, TellsWhetherAnotherReplicaIsLeft) {
 }
 
 TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
-  auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
+  auto pool = Pool::make(config::Policy::round_robin, 1);
   auto moved = replica("a");
   moved.url = "elsewhere";
   const ReplicaSpec ab[] = {replica("a"), replica("b")}, cb[] = {replica("c"), replica("b")}, other[] = {moved};
@@ -226,11 +226,10 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
 TEST(Pool, OutputStillToComeWeighsALittle) {
   auto pool = pool_of({replica("a"), replica("b")});
   const Serial not_a[] = {2}, not_b[] = {1};
-  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // The score is 0.05 * 200 = 10 prompt tokens.
+  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));
   on_a.first_token(at(1));
-  Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
   EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);
-  on_a.tokens(100);
+  Lease on_b = admitted(pool->offer(prompt_of(1000), at(1), not_b));
   EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 0u);
 }
 

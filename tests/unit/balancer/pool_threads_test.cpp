@@ -84,7 +84,7 @@ class SharedInbox final : public GrantSink {
 
 TEST(PoolThreads, EachOfThoseThatWaitIsToldOnceWhoeverFreesItsPlace) {
   SharedInbox inbox;
-  auto pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 1, &inbox);
+  auto pool = Pool::make(config::Policy::least_queued_tokens, 1, &inbox);
   std::vector<ReplicaSpec> specs{replica("a"), replica("b")};
   for (ReplicaSpec& spec : specs) spec.max_in_flight = 3;
   pool->set_replicas(specs, at(0));

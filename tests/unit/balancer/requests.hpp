@@ -69,7 +69,7 @@ inline ReplicaSpec replica(std::string name, double weight = 1) {
 inline std::shared_ptr<Pool> pool_of(std::vector<ReplicaSpec> specs,
                                      config::Policy policy = config::Policy::least_queued_tokens,
                                      std::uint64_t seed = 1) {
-  auto pool = Pool::make(policy, 0.05, seed);
+  auto pool = Pool::make(policy, seed);
   pool->set_replicas(specs, at(0));
   return pool;
 }

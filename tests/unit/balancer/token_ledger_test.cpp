@@ -63,7 +63,6 @@ TEST(TokenLedger, IntegralsAndConcurrencyAreExact) {
   EXPECT_DOUBLE_EQ(ledger.busy_seconds(), 8);
   EXPECT_DOUBLE_EQ(ledger.prefill_seconds(), 1 + 4);
   EXPECT_DOUBLE_EQ(ledger.decode_seconds(), 3 + 2);
-  EXPECT_DOUBLE_EQ(ledger.pending_seconds(), 1 + 4);
   EXPECT_EQ(a.in_flight_at_start, 0u);
   EXPECT_DOUBLE_EQ(a.in_flight_mean, (2 * 1 + 2 * 2) / 4.0);
   EXPECT_EQ(b.in_flight_at_start, 1u);

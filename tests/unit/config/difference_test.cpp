@@ -169,7 +169,6 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"engine.names.prefix_hits = ['a', 'b']", "engine.names.prefix_hits [c] -> [a, b]", "engine.names.prefix_hits = 'c'"},
     Line{"engine.names.prefix_misses = ['a', 'b']", "engine.names.prefix_misses [c] -> [a, b]", "engine.names.prefix_misses = 'c'"},
     Line{"engine.names.counters = ['a', 'b']", "engine.names.counters [c] -> [a, b]", "engine.names.counters = 'c'"},
-    Line{"decode_weight = 1", "pool chat: decode_weight 0.05 -> 1"},
     Line{"prefix_aware = false", "pool chat: prefix_aware true -> false"},
     Line{"max_in_flight = 7", "pool chat: max_in_flight none -> 7"},
     Line{"max_queued_tokens = 7", "pool chat: max_queued_tokens none -> 7"},

@@ -18,32 +18,82 @@ Replicas idle(std::size_t n) {
 
 std::vector<int> counts(config::Policy policy, const Replicas& replicas, int turns, std::uint64_t seed = 1) {
   Random random(seed);
-  const auto chooser = make(policy, 0.05);
+  const auto chooser = make(policy);
   std::vector<int> chosen(replicas.size());
-  for (int i = 0; i < turns; ++i) ++chosen[chooser->choose(100, replicas, random)];
+  for (int i = 0; i < turns; ++i) ++chosen[chooser->choose({.prompt = 100}, replicas, random)];
   return chosen;
 }
 
-TEST(LeastQueuedTokens, ScoresByHand) {
-  struct Row {
-    double decode_weight;
-    Tokens prompt, prefill_left, decode_left;
-    double weight, speed, score;
+constexpr TimeModel times{.step = 0.02, .sequence = 0.001, .context = 1e-7, .token = 1e-4, .first_steps = 1.5};
+
+ReplicaView view() {
+  ReplicaView made;
+  made.time = times;
+  return made;
+}
+
+/// Each row differs from an idle replica in one thing, and adds so many seconds to the first token.
+TEST(Forecast, AddsTheTimesUntilTheFirstTokenByHand) {
+  const Job job{.prompt = 1000, .output = 100};
+  const double idle = 1.5 * 0.02 + 1000 * 1e-4;
+  const auto first = [&](auto change) {
+    ReplicaView one = view();
+    change(one);
+    return forecast(job, one).first_token;
   };
-  const Row rows[] = {
-      {0.05, 100, 0, 0, 1, 1, 100},        {0.05, 100, 900, 0, 1, 1, 1000},
-      {0.05, 100, 900, 2000, 1, 1, 1100},  {0, 100, 900, 2000, 1, 1, 1000},
-      {0.05, 100, 900, 2000, 2, 1, 550},   {0.05, 100, 900, 2000, 1, 0.5, 2200},
-      {0.05, 100, 900, 2000, 0.5, 4, 550}, {1, 0, 0, 7, 1, 1, 7},
-  };
-  for (const Row& row : rows) {
-    ReplicaView view;
-    view.prefill_left = row.prefill_left;
-    view.decode_left = row.decode_left;
-    view.weight = row.weight;
-    view.speed = row.speed;
-    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, view), row.score);
-  }
+  EXPECT_NEAR(first([](ReplicaView&) {}), idle, 1e-9);
+  EXPECT_NEAR(first([](ReplicaView& r) { r.cached = 400; }), idle - 400 * 1e-4, 1e-9);
+  EXPECT_NEAR(first([](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.in_flight = 1; }), idle + 0.05, 1e-9);
+  // A fifth of a prompt of 500 is done after 10 ms.
+  const auto begun = [](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.worked_seconds = 0.01; };
+  EXPECT_NEAR(first(begun), idle + 0.04, 1e-9);
+  // One that should have come 1 s ago may take as long again; three steps' delay are usual.
+  const auto late = [](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.worked_seconds = 1.11; };
+  EXPECT_NEAR(first(late), idle + 1, 1e-9);
+  const auto silent = [](ReplicaView& r) { r.silent_seconds = 1.06; };
+  EXPECT_NEAR(first(silent), idle + 1, 1e-9);
+  // Ten decode with 5000 tokens in context.
+  const auto busy = [](ReplicaView& r) { r.streaming = r.in_flight = 10, r.resident = 5000; };
+  EXPECT_NEAR(first(busy), idle + 1.5 * (10 * 0.001 + 5000 * 1e-7), 1e-9);
+}
+
+TEST(Forecast, WaitsForAPlaceInTheBatch) {
+  const Job job{.prompt = 1000, .output = 100};
+  ReplicaView full = view();
+  full.streaming = full.in_flight = 4;
+  full.decode_left = 4 * 50;
+  const double open = forecast(job, full).first_token;
+  full.slots = 4;
+  const Forecast waits = forecast(job, full);
+  EXPECT_TRUE(waits.for_slot);
+  // One of four answers of 50 tokens more ends after a quarter of 50 steps.
+  EXPECT_NEAR(waits.first_token - open, 50 * 0.024 / 4, 1e-9);
+  full.slots = 5;
+  EXPECT_FALSE(forecast(job, full).for_slot);
+}
+
+TEST(Forecast, KnowsTheAnswerAndWhatOthersWaitLonger) {
+  const Job job{.prompt = 1000, .output = 100, .prompt_load = 0.5};
+  ReplicaView busy = view();
+  busy.streaming = busy.in_flight = 10;
+  busy.resident = 5000;
+  busy.decode_left = 10 * 40;
+  const Forecast made = forecast(job, busy);
+  EXPECT_NEAR(made.decode, 100 * (0.02 + 11 * 0.001 + 6050 * 1e-7) / 0.5, 1e-9);
+  // Forty more tokens of ten answers are in larger steps, and all ten wait for the prompt.
+  EXPECT_NEAR(made.others, (0.001 + 1000 * 1e-7) * 10 * 40 + 10 * 0.1, 1e-9);
+}
+
+TEST(LeastQueuedTokens, TheScoreIsInSecondsByWeight) {
+  const Job job{.prompt = 1000, .output = 100};
+  ReplicaView one = view();
+  const Forecast made = forecast(job, one);
+  const double score = LeastQueuedTokens::score(job, one);
+  EXPECT_NEAR(score, made.first_token + 0.01 * (made.decode + made.others), 1e-12);
+  one.waste = 500;
+  EXPECT_NEAR(LeastQueuedTokens::score(job, one), score + 500 * 1e-4, 1e-12);
+  one.weight = 2;
+  EXPECT_NEAR(LeastQueuedTokens::score(job, one), (score + 500 * 1e-4) / 2, 1e-12);
 }
 
 TEST(LeastQueuedTokens, TakesTheLowestScore) {
@@ -53,6 +103,17 @@ TEST(LeastQueuedTokens, TakesTheLowestScore) {
   replicas[1].in_flight = 50;
   replicas[2].prefill_left = 600;
   EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{0, 10, 0}));
+}
+
+/// An engine whose first token comes a little later than its peers' is no reason to leave it idle.
+TEST(LeastQueuedTokens, AFewMillisecondsLeaveNoReplicaIdle) {
+  Replicas replicas = idle(2);
+  for (ReplicaView& one : replicas) one.time = times;
+  replicas[1].time.token *= 1.01;
+  replicas[0].in_flight = 1;
+  EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{0, 10}));
+  replicas[1].time.token *= 2;
+  EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{10, 0}));
 }
 
 TEST(LeastQueuedTokens, TiesGoToTheFewestInFlightThenAtRandom) {
@@ -66,29 +127,29 @@ TEST(LeastQueuedTokens, TiesGoToTheFewestInFlightThenAtRandom) {
 
 TEST(RoundRobin, GoesAround) {
   Random random(1);
-  const auto chooser = make(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin);
   const Replicas replicas = idle(3);
-  for (int i = 0; i < 30; ++i) EXPECT_EQ(chooser->choose(1, replicas, random), static_cast<std::size_t>(i % 3));
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(chooser->choose({.prompt = 1}, replicas, random), static_cast<std::size_t>(i % 3));
 }
 
 TEST(RoundRobin, FollowsTheWeightsEvenly) {
   Random random(1);
-  const auto chooser = make(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin);
   Replicas replicas = idle(3);
   replicas[0].weight = 5;
   std::string order;
-  for (int i = 0; i < 7; ++i) order += static_cast<char>('a' + chooser->choose(1, replicas, random));
+  for (int i = 0; i < 7; ++i) order += static_cast<char>('a' + chooser->choose({.prompt = 1}, replicas, random));
   EXPECT_EQ(order, "aabacaa");
 }
 
 TEST(RoundRobin, AReplicaThatComesBackHasNothingSavedUp) {
   Random random(1);
-  const auto chooser = make(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin);
   const Replicas all = idle(3);
   const Replicas two(all.begin(), all.begin() + 2);
-  for (int i = 0; i < 100; ++i) chooser->choose(1, two, random);
+  for (int i = 0; i < 100; ++i) chooser->choose({.prompt = 1}, two, random);
   std::map<std::size_t, int> chosen;
-  for (int i = 0; i < 30; ++i) ++chosen[chooser->choose(1, all, random)];
+  for (int i = 0; i < 30; ++i) ++chosen[chooser->choose({.prompt = 1}, all, random)];
   EXPECT_EQ(chosen, (std::map<std::size_t, int>{{0, 10}, {1, 10}, {2, 10}}));
 }
 

@@ -9,7 +9,7 @@
 namespace weir::balancer {
 namespace {
 
-/// Where nothing is shared, prefixes change no choice, whatever kappa is: two pools make the same decisions.
+/// Where nothing is shared, prefixes change no choice: two pools make the same decisions.
 TEST(PoolWithNothingToReuse, ChoosesAsOneThatKnowsOfNoPrefixes) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     std::mt19937_64 random(seed);
@@ -17,7 +17,7 @@ TEST(PoolWithNothingToReuse, ChoosesAsOneThatKnowsOfNoPrefixes) {
     specs[2].max_queued_tokens = 6000;
     const auto plain = pool_of(specs, config::Policy::least_queued_tokens, seed);
     const auto aware = pool_of(specs, config::Policy::least_queued_tokens, seed);
-    aware->set_prefix_aware(true, seed % 2 ? 3 : 1);
+    aware->set_prefix_aware(true);
     std::vector<std::pair<Lease, Lease>> leases;
     double now = 1;
     for (std::uint64_t step = 0; step < 2000; ++step) {
@@ -70,14 +70,16 @@ TEST_F(PoolPrefix, AReplicaWithAnAncientBacklogIsLeftThoughItHoldsThePrompt) {
   EXPECT_EQ(admitted(offer(1, 2200, 2)).replica(), 1 - home);
 }
 
-TEST_F(PoolPrefix, WorkThatIsDoneTwiceCostsKappa) {
-  for (const auto& [kappa, stays] : {std::pair(1.0, false), std::pair(3.0, true)}) {
+/// The price falls with each request that has reused a beginning, so that one that many will have is computed anew.
+TEST_F(PoolPrefix, WorkThatIsDoneTwiceCostsLessTheMoreRequestsReuseIt) {
+  for (const auto& [reused, stays] : {std::pair(0, true), std::pair(2, true), std::pair(12, false)}) {
     specs.clear();
-    begin(2, kappa);
+    begin(2);
     const ReplicaIndex home = serve(1, 2000, 1);
+    for (int i = 0; i < reused; ++i) ASSERT_EQ(serve(1, 2000, 1), home);
     const std::vector<Serial> only_home{pool->figures().key(1 - home).serial};
-    Lease busy = admitted(offer(50, 3000, 2, only_home));
-    EXPECT_EQ(admitted(offer(1, 2064, 2)).replica() == home, stays) << kappa;
+    Lease busy = admitted(offer(50, 1000, 2, only_home));
+    EXPECT_EQ(admitted(offer(1, 2064, 2)).replica() == home, stays) << reused;
   }
 }
 
@@ -102,8 +104,8 @@ TEST_F(PoolPrefix, AReplicaIsNotTakenForAFastOneForWhatItDoesNotCompute) {
       lease.end(end, at(now += 0.01));
     }
   }
-  EXPECT_EQ(load(0, now).speed, 1);
-  EXPECT_EQ(load(1, now).speed, 1);
+  EXPECT_NEAR(load(0, now).time.token, 0.001, 0.0001);
+  EXPECT_NEAR(load(1, now).time.token, 0.001, 0.0001);
 }
 
 TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
@@ -123,7 +125,7 @@ TEST_F(PoolPrefix, OneThatWaitsIsGrantedByWhatReplicasHoldThen) {
 }
 
 TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWent) {
-  begin(4, {});
+  begin(4);
   std::vector<Lease> siblings;
   for (int i = 0; i < 8; ++i) {
     PlacementRequest placement{shared(prompt_of(4000 + 64))};
@@ -139,7 +141,7 @@ TEST_F(PoolPrefix, SiblingsOfOneMomentGoWhereTheFirstWent) {
 
 /// A beginning that all prompts have is computed on each replica once: else one of them would write all answers.
 TEST_F(PoolPrefix, AHotBeginningSpreadsOverAllReplicas) {
-  begin(4, {});
+  begin(4);
   std::vector<std::size_t> requests(4);
   std::vector<Lease> writing;
   for (std::uint64_t i = 0; i < 400; ++i) {
@@ -158,13 +160,13 @@ TEST_F(PoolPrefix, AHotBeginningSpreadsOverAllReplicas) {
 
 TEST_F(PoolPrefix, OtherPoliciesDoNotLook) {
   begin(2);
-  pool->set_policy(config::Policy::round_robin, 0.05);
+  pool->set_policy(config::Policy::round_robin);
   serve(1, 2000, 1);
   EXPECT_EQ(load(0, 2).prefix.looked_up + load(1, 2).prefix.looked_up, 0u);
-  pool->set_policy(config::Policy::least_queued_tokens, 0.05);
+  pool->set_policy(config::Policy::least_queued_tokens);
   serve(1, 2000, 3);
   EXPECT_EQ(load(0, 4).prefix.looked_up + load(1, 4).prefix.looked_up, 2000u);
-  pool->set_policy(config::Policy::round_robin, 0.05);
+  pool->set_policy(config::Policy::round_robin);
   EXPECT_EQ(load(0, 5).prefix_held + load(1, 5).prefix_held, 0u) << "Who knows what they hold when it is asked again?";
 }
 

@@ -83,7 +83,7 @@ TEST_F(PoolPrefix, ThePoolsOwnLimitCountsWhatIsToBeComputed) {
 TEST_F(PoolPrefix, ALongPromptGoesWhereThePoolHasRoomForIt) {
   specs = {replica("a"), replica("b")};
   specs[0].max_in_flight = 1;
-  begin(0, {});
+  begin(0);
   PoolLimits limits;
   limits.max_queued_tokens = 6000;
   limits.queue = 8;
@@ -132,7 +132,7 @@ TEST_F(PoolPrefix, ALongPromptGoesElsewhereWhereThePoolHasNoRoomAtTheReplicaThat
   specs[0].max_in_flight = specs[1].max_in_flight = 1;
   specs[2].max_context = 6000;  // Too short for the long prompt and its answer.
   for (auto& spec : specs) spec.health.eject = false;
-  begin(0, {});
+  begin(0);
   PoolLimits limits;
   limits.max_queued_tokens = 6000;
   limits.queue = 8;
@@ -191,7 +191,7 @@ TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
       if (seed % 2) spec.kv_tokens = 1000 + random() % 4000;
       if (seed % 3 == 0) spec.max_queued_tokens = 500 + random() % 2500;
     }
-    begin(0, {});
+    begin(0);
     PoolLimits limits;
     limits.max_queued_tokens = most;
     limits.queue = random() % 2 ? 0 : 8;

@@ -19,10 +19,10 @@ namespace weir::balancer {
 
 class PoolPrefix : public testing::Test {
  protected:
-  void begin(std::size_t replicas, std::optional<double> kappa = 1) {
+  void begin(std::size_t replicas) {
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
-    pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 7, &sink);
-    pool->set_prefix_aware(true, kappa);
+    pool = Pool::make(config::Policy::least_queued_tokens, 7, &sink);
+    pool->set_prefix_aware(true);
     pool->set_replicas(specs, at(0));
   }
   /// A replica starts beside one that is full while the lease is held.

@@ -291,13 +291,22 @@ TEST_F(Prefixes, AFailedPromptLeavesWhatOthersHaveUsedThereSince) {
   EXPECT_EQ(held(sibling, 0), 100 * tokens_a_part);
 }
 
-TEST_F(Prefixes, UsesOfABeginningAreCountedUpTo255) {
+TEST_F(Prefixes, UsesOfABeginningAreCountedOnceItIsComputed) {
   places(1);
-  for (std::uint64_t i = 1; i <= 300; ++i) {
-    send(prompt_of({1, 2, 1000 + i}), 0);
-    const auto next = prompt_of({1, 2, 3});
+  const auto next = prompt_of({1, 2, 3});
+  const auto uses = [&] {
     index.look(next, tokens_of(next));
-    ASSERT_EQ(index.uses(0), std::min<std::uint64_t>(i, 255));
+    return index.uses(0);
+  };
+  // Siblings that come meanwhile say nothing of those that come later.
+  const auto first = prompt_of({1, 2, 1000});
+  const auto prediction = send(first, 0);
+  for (std::uint64_t i = 0; i < 5; ++i) send(prompt_of({1, 2, 500 + i}), 0);
+  EXPECT_EQ(uses(), 0u);
+  index.computed(first, prediction, 0);
+  for (std::uint64_t i = 1; i <= 600; ++i) {
+    send(prompt_of({1, 2, 1000 + i}), 0);
+    ASSERT_EQ(uses(), i);
   }
 }
 

@@ -19,7 +19,7 @@ TEST(RolloutFollower, PassesOnThatTheGateStaysUnknownUntilAnotherStepOrGateIsAsk
   settings.steps = {{true, 0, config::Seconds(60)}, {false, 1, config::Seconds(0)}};
   Follower follower(settings);
   follower.machine.start();
-  const auto pool = Pool::make(config::Policy::least_queued_tokens, 1, 1);
+  const auto pool = Pool::make(config::Policy::least_queued_tokens, 1);
   const metrics::compare::samples::Names names;
   const Ended nothing{names, [](Moment) { return std::vector<const metrics::compare::samples::Sample*>(); }};
   double now = 1;

@@ -119,7 +119,7 @@ class SignsOfOneRequest : public testing::Test {
   }
 
   const Moment now = std::chrono::steady_clock::now();
-  const std::shared_ptr<Pool> pool = Pool::make(config::Policy::round_robin, 0.05, 1);
+  const std::shared_ptr<Pool> pool = Pool::make(config::Policy::round_robin, 1);
 };
 
 TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
@@ -152,7 +152,7 @@ TEST(RefusedContent, IsToldToASplitOnce) {
   for (unsigned status = 200; status < 600; ++status) {
     auto candidate = ReplicaSpec();
     candidate.candidate = true;
-    const auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
+    const auto pool = Pool::make(config::Policy::round_robin, 1);
     const auto now = std::chrono::steady_clock::now();
     pool->set_replicas(std::vector{candidate}, now);
     pool->set_split(0.5, now);

@@ -84,7 +84,7 @@ class Stories final : public GrantSink {
  public:
   explicit Stories(std::size_t replicas = 3, double share = 1, std::size_t queue = 0)
       : budget(share, [this] { return std::size_t{pool->figures().in_flight()}; }), queues(queue > 0) {
-    pool = Pool::make(config::Policy::round_robin, 0.05, 1, this);
+    pool = Pool::make(config::Policy::round_robin, 1, this);
     PoolLimits limits;
     limits.queue = queue;
     pool->set_limits(limits, now);

@@ -38,7 +38,7 @@ class LogOfSimulation : public testing::TestWithParam<std::uint64_t> {
     setup_.endless_queue = true;
     requests_ = plan::requests_of(plan::read_trace_file(WEIR_TEST_DATA "/traces/conv.csv"), 1600, GetParam());
     rate_ = 0.6 * plan::capacity_of(setup_.engines, requests_);
-    std::istringstream in(log_of(requests_, serve(4, config::Policy::least_queued_tokens)));
+    std::istringstream in(log_of(requests_, serve(4, config::Policy::least_requests)));
     log_ = read_served_log(in, {});
     settings_.limits = {.max_batch = 64, .kv_tokens = 60'000, .prefill_budget = 2048};
   }
@@ -78,7 +78,7 @@ TEST_P(LogOfSimulation, GivesTheConstantsOfEachEngine) {
     EXPECT_THAT(fit.prefill, Within(0.10, seconds(engine.per_prefill_token) / engine.speed));
     // Many sequences have many resident tokens, so the two are told apart less well.
     EXPECT_THAT(fit.sequence, Within(0.15, seconds(engine.per_decode_sequence) / engine.speed));
-    EXPECT_THAT(fit.kv, Within(0.10, seconds(engine.per_kv_token) / engine.speed));
+    EXPECT_THAT(fit.kv, Within(0.15, seconds(engine.per_kv_token) / engine.speed));
     EXPECT_LT(fit.overhead, 0.005);
   }
 }

@@ -31,7 +31,7 @@ constexpr const char* fields =
     "v time id client_id? pair? group? key? instance role pool? replica? config? api model? stream status? "
     "outcome phase? finish_reason? attempt replica_status? max_tokens? n greedy tools images prompt_tokens? cached_tokens? "
     "prompt_tokens_estimate? prefix_predicted? prefix_best? prefixes? output_tokens? tokens_source? events reads queue_s? ttfb_s? ttfc_s? ttft_s? "
-    "ttft_client_s? ttfot_s? tpot_s? ntpot_s? e2e_s? k_source? gap_bins? complete? wait_s connect_s? paused_s "
+    "ttft_client_s? ttfot_s? tpot_s? ntpot_s? e2e_s? predicted_ttft_s? predicted_e2e_s? k_source? gap_bins? complete? wait_s connect_s? paused_s "
     "overhead_max_s? in_flight_at_start? in_flight_mean? prompt_chars? output_chars? bytes_in bytes_out "
     "engine_queue_s? engine_prefill_s? engine_ttft_s? engine_decode_s? engine_total_s? engine_time_per_token_s? "
     "engine_draft_tokens? engine_draft_accepted_tokens? coalesced_reads suspect turn? lasted_s? served";

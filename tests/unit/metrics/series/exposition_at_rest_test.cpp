@@ -98,6 +98,7 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   shard.time_to_first_token.observe(1);
   shard.client_time_to_first_token.observe(1);
   shard.inter_chunk_latency.observe(1);
+  shard.ttft_measured_by_predicted.observe(1000);
   shard.token_overhead.observe(1);
   shard.retries.add(Retry::connect);
   shard.unparsed.add(Unparsed::broken_json);

@@ -213,7 +213,7 @@ class AttemptStory {
   }
 
   Circumstances setup;
-  std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
+  std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 1);
   metrics::series::ReplicaShard shard;
   std::optional<Observed> machine;
   ClientOutput out;

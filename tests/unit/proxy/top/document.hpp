@@ -26,7 +26,7 @@ inline std::string replica_json(const std::string& name, const std::string& stat
          R"(,"max_in_flight":64,"in_prefill":1.5,"in_decode":10,"queued_prefill_tokens":2100,)"
          R"("kv":{"usage":0.61,"source":"weir","tokens":100000},"oldest_unanswered_s":0.4,)"
          R"("tokens_out_per_s":1900.5,"failed_60s":0,"retries_60s":2,"ttft_s":{"p50":0.0912,"p95":1.2},)"
-         R"("tpot_s":{"p50":0.024},"speed":1,"cached_share":0.31,)"
+         R"("tpot_s":{"p50":0.024},"prediction_error":0.12,"cached_share":0.31,)"
          R"("engine":{"name":"vllm","version":"0.9.1","model":"m","running":12,"waiting":0,"divergence":null}})";
 }
 

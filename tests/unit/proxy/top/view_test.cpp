@@ -35,13 +35,13 @@ chat                    2/4  41.2  5.6k    118/192   69/256  4.10s   90ms   0.40
 embeddings-of-d~ments   1/1    12     -          3     0/64      -      -      0
 !! 56 of 69 that wait are key flood's; the others wait 0.3 s (for 4m11s)
 !  gpu1 is slow: TPOT 2.2x, TTFT 2.1x of its peers; gets 2 % of the requests (f~
-REPLICA STATE        FOR  FLIGHT  QTOK TTFT50 TPOT50 TOK/S SPEED   KV% FAIL+RE
-gpu2    ejected   12m11s    0/64  2.1k   91ms   24ms  1.9k     1   61*     0+2
+REPLICA STATE        FOR  FLIGHT  QTOK TTFT50 TPOT50 TOK/S PRED+-   KV% FAIL+RE
+gpu2    ejected   12m11s    0/64  2.1k   91ms   24ms  1.9k     12   61*     0+2
     5 requests in a row failed (500); back in 3 s
-gpu1    up!       12m11s   12/64  2.1k   91ms   24ms  1.9k     1   61*     0+2
-gpu10   draining  12m11s    3/64  2.1k   91ms   24ms  1.9k     1   61*     0+2
+gpu1    up!       12m11s   12/64  2.1k   91ms   24ms  1.9k     12   61*     0+2
+gpu10   draining  12m11s    3/64  2.1k   91ms   24ms  1.9k     12   61*     0+2
     POST /api/replicas/gpu10/drain
-gpu0    up        12m11s   12/64  2.1k   91ms   24ms  1.9k     1   61*     0+2
+gpu0    up        12m11s   12/64  2.1k   91ms   24ms  1.9k     12   61*     0+2
 shadow fp8 is OFF: sent 0/min, in flight 0/64
 shadow fp4: sent 245/min, dropped primary waits 2, in flight 57/64, no token fo~
 rollout next: live, gets 5.0 % of the requests
@@ -63,13 +63,13 @@ chat                      2/4  41.2  5.6k  9.1k    118/192   69/256  4.10s   90m
 embeddings-of-documents   1/1    12     -     -          3     0/64      -      -      -      -      0       0     -
 !! 56 of 69 that wait are key flood's; the others wait 0.3 s (for 4m11s)
 !  gpu1 is slow: TPOT 2.2x, TTFT 2.1x of its peers; gets 2 % of the requests (for 4m11s)
-REPLICA POOL           STATE        FOR  FLIGHT  QTOK OLDEST TTFT50 TTFT95 TPOT50 TOK/S SPEED   KV% FAIL+RE CACHED%  ENGINE VERSION
-gpu2    chat           ejected   12m11s    0/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     1   61*     0+2      31    12+0 vllm 0.9.1
+REPLICA POOL           STATE        FOR  FLIGHT  QTOK OLDEST TTFT50 TTFT95 TPOT50 TOK/S PRED+-   KV% FAIL+RE CACHED%  ENGINE VERSION
+gpu2    chat           ejected   12m11s    0/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     12   61*     0+2      31    12+0 vllm 0.9.1
     5 requests in a row failed (500); back in 3 s
-gpu1    chat           up!       12m11s   12/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     1   61*     0+2      31    12+0 vllm 0.9.1
-gpu10   chat           draining  12m11s    3/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     1   61*     0+2      31    12+0 vllm 0.9.1
+gpu1    chat           up!       12m11s   12/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     12   61*     0+2      31    12+0 vllm 0.9.1
+gpu10   chat           draining  12m11s    3/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     12   61*     0+2      31    12+0 vllm 0.9.1
     POST /api/replicas/gpu10/drain
-gpu0    chat           up        12m11s   12/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     1   61*     0+2      31    12+0 vllm 0.9.1
+gpu0    chat           up        12m11s   12/64  2.1k  400ms   91ms  1.20s   24ms  1.9k     12   61*     0+2      31    12+0 vllm 0.9.1
 shadow fp8 is OFF: sent 0/min, in flight 0/64
 shadow fp4: sent 245/min, dropped primary waits 2, in flight 57/64, no token for 18s; 812 pairs; tpot worse +16 % (+14 % to +17 %); ttft inconclusive
 rollout next: live, gets 5.0 % of the requests

@@ -1,0 +1,102 @@
+#include "balancer/policy/least_queued_tokens.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::balancer::policy {
+
+Forecast forecast(const Job& job, const ReplicaView& replica) {
+  const TimeModel& time = replica.time;
+  const auto output = static_cast<double>(job.output), uncached = static_cast<double>(replica.uncached(job.prompt));
+  const auto in_flight = static_cast<double>(replica.in_flight), streaming = static_cast<double>(replica.streaming);
+  const double step_now = time.step_of(streaming, static_cast<double>(replica.resident));
+
+  Forecast made;
+  // Prompts are computed in the order of their arrival, and something of the oldest is done.
+  const auto queued = static_cast<double>(replica.prefill_left);
+  const double oldest = replica.pending > 0 ? queued / replica.pending : 0;
+  made.prompt_tokens = uncached + queued - std::min(oldest, time.token > 0 ? replica.worked_seconds / time.token : 0);
+  made.first_token = time.first_steps * step_now + time.token * made.prompt_tokens;
+
+  // A replica that has been late for so long is expected to need as long again.
+  const double due = time.token * oldest + 3 * step_now;
+  const double waited = replica.pending > 0 ? replica.worked_seconds : 0;
+  made.first_token += std::max({0.0, waited - due, replica.silent_seconds - due});
+
+  // Answers are as long as their expected rest; one that is longer than expected is not at its end either.
+  constexpr double least_left = 0.25;
+  const double left =
+      in_flight > 0 ? std::max(static_cast<double>(replica.decode_left) / in_flight, least_left * output) : 0;
+  if (replica.slots && replica.in_flight >= *replica.slots) {
+    made.for_slot = true;
+    const double ends = in_flight + 1 - *replica.slots;  // So many answers have to end before it begins.
+    made.first_token += ends * left * step_now / std::max(1.0, streaming);
+  }
+
+  const auto prompt = static_cast<double>(job.prompt);
+  const double step = time.step_of(in_flight + 1, static_cast<double>(replica.resident) + prompt + output / 2);
+  made.decode = output * step / (1 - job.prompt_load);
+  made.others = (time.sequence + time.context * prompt) * in_flight * std::min(output, left) +
+                time.token * uncached * streaming;
+  return made;
+}
+
+namespace {
+
+/// Returns the replica as if it were as busy as those that are not fresh.
+ReplicaView as_busy_as_others(const ReplicaView& fresh, std::span<const ReplicaView> replicas) {
+  ReplicaView mean = fresh;
+  std::uint32_t others = 0;
+  mean.in_flight = mean.streaming = 0;
+  mean.resident = mean.decode_left = 0;
+  for (const ReplicaView& other : replicas) {
+    if (other.fresh) continue;
+    ++others;
+    mean.in_flight += other.in_flight;
+    mean.streaming += other.streaming;
+    mean.resident += other.resident;
+    mean.decode_left += other.decode_left;
+  }
+  if (others == 0) return fresh;
+  mean.in_flight = std::max(fresh.in_flight, mean.in_flight / others);
+  mean.streaming = std::max(fresh.streaming, mean.streaming / others);
+  mean.resident = std::max(fresh.resident, mean.resident / others);
+  mean.decode_left = std::max(fresh.decode_left, mean.decode_left / others);
+  return mean;
+}
+
+}  // namespace
+
+double LeastQueuedTokens::score(const Job& job, const ReplicaView& replica) {
+  constexpr double after_first_token = 0.01;
+  const Forecast made = forecast(job, replica);
+  return (made.first_token + replica.time.token * replica.waste + after_first_token * (made.decode + made.others)) /
+         replica.weight;
+}
+
+std::size_t LeastQueuedTokens::choose(const Job& job, std::span<const ReplicaView> replicas, Random& random) {
+  constexpr double equal_share = 0.02, equal_seconds = 0.005;
+  scores_.clear();
+  double least = std::numeric_limits<double>::infinity();
+  busy_.clear();
+  for (const ReplicaView& replica : replicas) {
+    const ReplicaView seen = replica.fresh ? as_busy_as_others(replica, replicas) : replica;
+    busy_.push_back(seen.in_flight + seen.recent_failures);
+    least = std::min(least, scores_.emplace_back(score(job, seen)));
+  }
+  const auto among_equals = [&](std::size_t at) {
+    return std::tuple(scores_[at] > least * (1 + equal_share) + equal_seconds, busy_[at], replicas[at].uncached(job.prompt));
+  };
+  std::size_t best = 0, tied = 1;
+  for (std::size_t i = 1; i < replicas.size(); ++i) {
+    if (among_equals(i) < among_equals(best)) {
+      best = i;
+      tied = 1;
+    } else if (among_equals(i) == among_equals(best) && draw(random, ++tied) == 0) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace weir::balancer::policy

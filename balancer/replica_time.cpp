@@ -1,0 +1,133 @@
+#include "balancer/replica_time.hpp"
+
+namespace weir::balancer {
+namespace {
+
+// Of a usual engine: what a sequence and a token in context cost of its step.
+constexpr double usual_sequence = 1.0 / 180, usual_context = 1.0 / 300'000, usual_token = 1.0 / 170;
+constexpr double most_variance = 1, drift = 0.002;
+
+constexpr double usual_sequences = 16, usual_in_context = 16'000, usual_prompt = 1'000;
+
+}  // namespace
+
+TimeModel StepTimes::model() const {
+  TimeModel model = model_;
+  if (!of_pool_) return model;
+  if (decode_.answers() < enough) {
+    model.step = of_pool_->model_.step;
+    model.sequence = of_pool_->model_.sequence;
+    model.context = of_pool_->model_.context;
+  }
+  if (prefill_.answers() < enough) {
+    model.token = of_pool_->model_.token;
+    model.first_steps = of_pool_->model_.first_steps;
+  }
+  return model;
+}
+
+void StepTimes::decoded(double seconds, double sequences, double in_context) {
+  if (of_pool_) of_pool_->decoded(seconds, sequences, in_context);
+  decode_.add({1, sequences, in_context}, seconds);
+  const double scale = decode_.mean() / 1.2;
+  const auto found = decode_.solve({scale, scale * usual_sequence, scale * usual_context},
+                                   {1, usual_sequences, usual_in_context}, scale * 1.2, {2, 2, 2});
+  model_.step = std::max(found[0], scale * 0.01);
+  model_.sequence = found[1];
+  model_.context = found[2];
+}
+
+void StepTimes::began(double seconds, double prompt_tokens, double step) {
+  if (of_pool_) of_pool_->began(seconds, prompt_tokens, step);
+  // Nothing is known of steps before an answer of more than one token.
+  if (decode_.answers() == 0) step = std::min(step, seconds / 10);
+  prefill_.add({step, prompt_tokens}, seconds);
+  const auto found = prefill_.solve({1.25, step * usual_token}, {step, usual_prompt}, prefill_.mean(), {10, 0.2});
+  model_.first_steps = found[0];
+  model_.token = found[1];
+}
+
+double PaceFactor::value(Moment now, double usual) const {
+  const double beyond = (log_ - usual) * kept(now);
+  // Equal replicas differ by chance. What is little tested is believed less, so that it is tested again.
+  constexpr double least_same = 0.05, deviations = 0.5;
+  const double variance = std::min(most_variance, variance_ + drift * untested(now));
+  const double same = std::max(least_same, deviations * std::sqrt(variance));
+  return std::exp(usual + (beyond > same ? beyond - same : beyond < -same ? beyond + same : 0));
+}
+
+double PaceFactor::untested(Moment now) const { return std::max(0.0, metrics::seconds(now - learned_)); }
+
+/// A replica that nothing tests is taken for one like its peers again.
+double PaceFactor::kept(Moment now) const {
+  constexpr double forgotten_after = 60;
+  return learned_ == Moment{} ? 0 : std::exp(-untested(now) / forgotten_after);
+}
+
+void PaceFactor::learn(double ratio, Moment now, double& usual) {
+  constexpr double first_variance = 0.09, of_usual = 0.05;
+  variance_ = learned_ == Moment{} ? first_variance : std::min(most_variance, variance_ + drift * untested(now));
+  log_ = usual + (log_ - usual) * kept(now);
+  learned_ = std::max(learned_, now);
+  const double error = std::log(std::clamp(ratio, 1e-3, 1e3)) - log_;
+  const double gain = variance_ / (variance_ + noise_);
+  log_ += gain * error;
+  variance_ *= 1 - gain;
+  // A surprise says that something has changed: what comes next counts more.
+  if (error * error > 6 * (variance_ + noise_)) variance_ += error * error / 4;
+  usual += of_usual * (log_ - usual);
+}
+
+TimeModel ReplicaTime::model(Moment now) const {
+  TimeModel model = steps_->model();
+  const double output = output_.value(now, steps_->usual_output);
+  model.step *= output;
+  model.sequence *= output;
+  model.context *= output;
+  const double prompts = prompts_.value(now, steps_->usual_prompts);
+  model.token *= prompts;
+  model.first_steps *= prompts;
+  return model;
+}
+
+std::optional<double> ReplicaTime::prompt_rate() const {
+  constexpr std::uint32_t prompts_needed = 20;
+  if (prompts_seen_ < prompts_needed) return std::nullopt;
+  if (seconds_ > 0) return tokens_ / seconds_;
+  const TimeModel shared = steps_->model();
+  constexpr double usual = 1000;
+  return usual / (shared.first_steps * shared.step + usual * shared.token);
+}
+
+void ReplicaTime::decoded(const Decoded& answer, Moment now) {
+  if (answer.tokens < 1 || answer.seconds <= 0) return;
+  const TimeModel shared = steps_->model();
+  const double stalled = answer.prompt_tokens * shared.token * prompts_.value(now, steps_->usual_prompts);
+  const double each = std::max(answer.seconds - stalled, answer.seconds * 0.25) / static_cast<double>(answer.tokens);
+  if (knows_steps()) output_.learn(each / shared.step_of(answer.sequences, answer.context), now, steps_->usual_output);
+  steps_->decoded(each / output_.value(now, steps_->usual_output), answer.sequences, answer.context);
+}
+
+void ReplicaTime::began(const Began& first, Moment now) {
+  if (first.seconds <= 0) return;
+  const TimeModel shared = steps_->model();
+  const double step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
+  ++prompts_seen_;
+  constexpr double kept = 0.95;
+  // What is ahead was counted as it was believed.
+  if (first.own_believed > 0) {
+    believed_ = believed_ * kept + first.own_believed;
+    computed_ = computed_ * kept + first.own;
+  }
+  const double prompt_tokens = first.own + first.ahead * (believed_ > 0 ? computed_ / believed_ : 1);
+  constexpr double least_work = 256;  // Less takes a step, however little it is.
+  if (prompt_tokens >= least_work) {
+    tokens_ = tokens_ * kept + prompt_tokens;
+    seconds_ = seconds_ * kept + first.seconds;
+  }
+  const double expected = shared.first_steps * step + shared.token * prompt_tokens;
+  if (knows_prompts()) prompts_.learn(first.seconds / expected, now, steps_->usual_prompts);
+  steps_->began(first.seconds / prompts_.value(now, steps_->usual_prompts), prompt_tokens, step / output_.value(now, steps_->usual_output));
+}
+
+}  // namespace weir::balancer

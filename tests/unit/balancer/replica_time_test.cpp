@@ -1,0 +1,179 @@
+#include "balancer/replica_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/unit/balancer/requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+/// An engine whose step times are known, and the answers that it would give.
+struct KnownEngine {
+  TimeModel truth{.step = 0.018, .sequence = 0.0001, .context = 95e-9, .token = 105e-6, .first_steps = 1.5};
+  double slower = 1;
+  std::mt19937_64 random{1};
+
+  double between(double least, double most) { return std::uniform_real_distribution(least, most)(random); }
+  ReplicaTime::Decoded decoded() {
+    ReplicaTime::Decoded answer;
+    answer.tokens = 50 + random() % 400;
+    answer.sequences = between(1, 40);
+    answer.context = answer.sequences * between(300, 1500);
+    answer.prompt_tokens = between(0, 5000);
+    answer.seconds = slower * between(0.97, 1.03) *
+                     (static_cast<double>(answer.tokens) * truth.step_of(answer.sequences, answer.context) +
+                      truth.token * answer.prompt_tokens);
+    return answer;
+  }
+  ReplicaTime::Began began() {
+    ReplicaTime::Began first;
+    first.sequences = between(0, 40);
+    first.context = first.sequences * 900;
+    first.ahead = between(0, 2000);
+    first.own = first.own_believed = between(50, 4000);
+    first.seconds = slower * between(0.9, 1.1) *
+                    (truth.first_steps * truth.step_of(first.sequences, first.context) + truth.token * (first.ahead + first.own));
+    return first;
+  }
+  void serve(ReplicaTime& time, int answers, double& now) {
+    for (int i = 0; i < answers; ++i) {
+      now += 0.5;
+      time.began(began(), at(now));
+      time.decoded(decoded(), at(now));
+    }
+  }
+};
+
+TEST(ReplicaTime, LearnsAStepAndAPromptTokenFromAnswers) {
+  ReplicaTime time(std::make_shared<StepTimes>());
+  EXPECT_FALSE(time.knows_prompts());
+  KnownEngine engine;
+  double now = 1;
+  engine.serve(time, 200, now);
+  EXPECT_TRUE(time.knows_prompts());
+  const TimeModel learned = time.model(at(now));
+  for (const auto& [sequences, context] : {std::pair(1., 500.), std::pair(16., 14'000.), std::pair(40., 36'000.)})
+    EXPECT_NEAR(learned.step_of(sequences, context) / engine.truth.step_of(sequences, context), 1, 0.05) << sequences;
+  EXPECT_NEAR(learned.token / engine.truth.token, 1, 0.05);
+  EXPECT_NEAR(learned.first_steps, engine.truth.first_steps, 0.3);
+}
+
+/// What an engine needs is no matter of scale: tiny models on a CPU and large ones on many GPUs.
+TEST(ReplicaTime, LearnsEnginesOfAnySpeed) {
+  for (const double speed : {0.01, 1.0, 100.0}) {
+    ReplicaTime time(std::make_shared<StepTimes>());
+    KnownEngine engine;
+    engine.truth.step *= speed, engine.truth.sequence *= speed, engine.truth.context *= speed;
+    engine.truth.token *= speed;
+    double now = 1;
+    engine.serve(time, 60, now);
+    const TimeModel learned = time.model(at(now));
+    EXPECT_NEAR(learned.step_of(16, 14'000) / engine.truth.step_of(16, 14'000), 1, 0.1) << speed;
+    EXPECT_NEAR(learned.token / engine.truth.token, 1, 0.1) << speed;
+  }
+}
+
+TEST(ReplicaTime, OneThatIsTwiceAsSlowAsItsPeersIsKnownAfterAFewAnswers) {
+  const auto steps = std::make_shared<StepTimes>();
+  ReplicaTime fast(steps), slow(steps);
+  KnownEngine engine;
+  double now = 1;
+  engine.serve(fast, 100, now);
+  engine.slower = 2;
+  engine.serve(slow, 8, now);
+  const TimeModel one = fast.model(at(now)), other = slow.model(at(now));
+  EXPECT_NEAR(other.step_of(16, 14'000) / one.step_of(16, 14'000), 2, 0.25);
+  EXPECT_GT(other.token / one.token, 1.5);
+  EXPECT_LT(other.token / one.token, 2.3);
+}
+
+TEST(ReplicaTime, EqualReplicasAreTakenForEqual) {
+  const auto steps = std::make_shared<StepTimes>();
+  ReplicaTime one(steps), other(steps);
+  KnownEngine engine;
+  double now = 1;
+  for (int i = 0; i < 50; ++i) {
+    engine.serve(one, 1, now);
+    engine.serve(other, 1, now);
+  }
+  EXPECT_NEAR(one.model(at(now)).step / other.model(at(now)).step, 1, 0.05);
+}
+
+TEST(ReplicaTime, AChangeOfSpeedIsFollowedBothWays) {
+  const auto steps = std::make_shared<StepTimes>();
+  ReplicaTime time(steps), peer(steps);
+  KnownEngine engine;
+  double now = 1;
+  for (int i = 0; i < 50; ++i) {
+    engine.serve(time, 1, now);
+    engine.serve(peer, 1, now);
+  }
+  const double before = time.model(at(now)).token;
+  engine.slower = 4;
+  engine.serve(time, 6, now);
+  EXPECT_GT(time.model(at(now)).token, 2.5 * before);
+  engine.slower = 1;
+  engine.serve(time, 6, now);
+  EXPECT_LT(time.model(at(now)).token, 1.4 * before);
+}
+
+/// One answer while an engine compiles says little.
+TEST(ReplicaTime, OneAnswerOutOfTheOrdinaryIsSoonForgotten) {
+  ReplicaTime time(std::make_shared<StepTimes>());
+  KnownEngine engine;
+  double now = 1;
+  engine.serve(time, 60, now);
+  const double before = time.model(at(now)).token;
+  auto late = engine.began();
+  late.seconds *= 40;
+  time.began(late, at(now));
+  EXPECT_LT(time.model(at(now)).token, 2.5 * before);
+  engine.serve(time, 4, now);
+  EXPECT_NEAR(time.model(at(now)).token / before, 1, 0.25);
+}
+
+TEST(ReplicaTime, WhatNothingTestsIsForgotten) {
+  const auto steps = std::make_shared<StepTimes>();
+  ReplicaTime fast(steps), slow(steps);
+  KnownEngine engine;
+  double now = 1;
+  engine.serve(fast, 50, now);
+  engine.slower = 160;
+  engine.serve(slow, 3, now);
+  EXPECT_GT(slow.model(at(now)).token, 8 * fast.model(at(now)).token);
+  EXPECT_LT(slow.model(at(now + 300)).token, 1.5 * fast.model(at(now)).token);
+}
+
+/// Whatever is told, times are finite and above 0.
+TEST(ReplicaTime, NoAnswerMakesNonsense) {
+  std::mt19937_64 random(7);
+  const double values[] = {0, 1e-9, 1e-3, 1, 40, 1e6};
+  const auto any = [&] { return values[random() % std::size(values)]; };
+  ReplicaTime time(std::make_shared<StepTimes>());
+  for (int i = 0; i < 5000; ++i) {
+    const Moment now = at(any());
+    if (random() % 2) {
+      time.began({any(), any(), any(), any(), any(), any()}, now);
+    } else {
+      time.decoded({random() % 1000, any(), any(), any(), any()}, now);
+    }
+    const TimeModel model = time.model(now);
+    for (const double one : {model.step, model.sequence, model.context, model.token, model.first_steps})
+      ASSERT_TRUE(std::isfinite(one) && one >= 0) << i;
+    ASSERT_GT(model.step, 0) << i;
+  }
+}
+
+TEST(PromptSeconds, AreTheShareOfTheLastTwentySeconds) {
+  PromptSeconds load;
+  for (int i = 0; i < 1000; ++i) load.add(0.05, at(1 + 0.1 * i));
+  EXPECT_NEAR(load.a_second(at(101)), 0.5, 0.02);
+  EXPECT_LT(load.a_second(at(201)), 0.01);
+}
+
+}  // namespace
+}  // namespace weir::balancer
