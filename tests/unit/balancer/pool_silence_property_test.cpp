@@ -4,6 +4,8 @@
 // An engine prefills one prompt at a time and decodes nothing meanwhile, or works on one request at a time; it may
 // compile for 40 s before one of its requests, its tool parser may buffer what it generates, and a client may leave its
 // stream unread. Its door answers as long as its process lives. So does that of an engine that is deadlocked.
+#include <numeric>
+#include <vector>
 #include <algorithm>
 #include <random>
 #include <span>
@@ -246,7 +248,10 @@ TEST(PoolSilence, OfADeadlockedOneBehindAnOpenDoorPutsItOutThoughNothingIsStream
 
 TEST(PoolSilence, OfAStoppedOnePutsItOutWithinTheTimeOfAProbe) {
   int suspected = 0, deaf = 0;
-  for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+  std::vector<std::uint32_t> seeds(16);
+  std::iota(seeds.begin(), seeds.end(), 1u);
+  seeds.push_back(71);  // Few are deaf before they are suspected.
+  for (const std::uint32_t seed : seeds) {
     Town town(seed);
     town.live(1500, 450);
     if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
