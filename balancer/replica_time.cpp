@@ -3,7 +3,7 @@
 namespace weir::balancer {
 namespace {
 
-// Of a usual engine: what a sequence and a token in context cost of its step.
+// A usual engine's costs of a sequence, a token in context and a computed prompt token, as shares of its step.
 constexpr double usual_sequence = 1.0 / 180, usual_context = 1.0 / 300'000, usual_token = 1.0 / 170;
 constexpr double most_variance = 1, drift = 0.002;
 
@@ -114,7 +114,7 @@ void ReplicaTime::began(const Began& first, Moment now) {
   const double step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
   ++prompts_seen_;
   constexpr double kept = 0.95;
-  // What is ahead was counted as it was believed.
+  // Prompts ahead were counted less what the cache was believed to hold; the last answers say how right that was.
   if (first.own_believed > 0) {
     believed_ = believed_ * kept + first.own_believed;
     computed_ = computed_ * kept + first.own;

@@ -143,7 +143,7 @@ class PaceFactor {
   explicit PaceFactor(double noise) : noise_(noise * noise) {}
 
   double value(Moment now, double usual) const;
-  /// It took so many times as long as the times say.
+  /// Learns from one observation: the measured time divided by what the configuration's times say.
   void learn(double ratio, Moment now, double& usual);
 
  private:

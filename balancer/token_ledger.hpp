@@ -74,7 +74,7 @@ class TokenLedger {
   /// The pool learns from this when a request has ended.
   struct Closed {
     Concurrency concurrency;
-    /// Of the time since the first token, in the mean: sequences that decoded, and tokens in context.
+    /// Means over the time since the first token: sequences that decoded, and tokens in context.
     double sequences = 1, context = 0;
     double computed = 0;  ///< The prompt tokens that were computed for others since the first token.
     Tokens prompt = 0, uncached = 0;

@@ -1,7 +1,7 @@
 // The characters that steer a terminal or a page in place of being shown: what the other side of a connection, or a
 // log, says must not hide a line, change a title or turn a text around.
 //
-// They are the control characters of ASCII (C0, DEL) and of Unicode (C1), the marks that embed, override or isolate a
+// The list has the control characters of ASCII (C0, DEL) and of Unicode (C1), the marks that embed, override or isolate a
 // direction, and the separators of lines and paragraphs. This file is header only and includes no other file of weir.
 #pragma once
 
@@ -56,7 +56,7 @@ inline std::string printable(std::string_view text, LineFeeds line_feeds = LineF
 }
 
 /// Returns a text for places that count columns, and for labels: `?` for each character that is not printable ASCII.
-/// It is cut at `most` bytes.
+/// The text is cut at `most` bytes.
 inline std::string printable_ascii(std::string_view text, std::size_t most = std::string_view::npos) {
   std::string shown;
   for (const char c : text.substr(0, most))

@@ -17,7 +17,7 @@
 
 namespace weir::lab::plan {
 
-/// What a sequence finds when it is admitted.
+/// The prompt tokens that a sequence finds computed when the engine admits the sequence.
 struct Finds {
   std::uint64_t tokens = 0;                     ///< Prompt tokens that are there now.
   std::optional<engine::SequenceId> ahead{};    ///< The sequence in the engine that begins most alike,

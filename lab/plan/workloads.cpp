@@ -196,7 +196,7 @@ std::vector<engine::EngineSettings> engines_of(Kind kind) {
   return engines;
 }
 
-/// What happens to the last replica in the middle of the arrivals.
+/// Returns a script that restarts, flushes or adds the last replica in the middle of the arrivals.
 std::function<void(Simulation&, double)> script_of(Kind kind) {
   constexpr std::size_t one = 3;
   const auto in_the_middle = [](auto what) {

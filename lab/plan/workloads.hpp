@@ -61,7 +61,7 @@ struct Workload {
   std::vector<engine::EngineSettings> engines;
   std::size_t absent = 0;
   engine::CacheReport cache_report = engine::CacheReport::exact;
-  /// What becomes of the replicas in a run whose requests come for so many seconds. It is called before the run.
+  /// Schedules what happens to the replicas. `seconds`: how long requests come. Called before the run.
   std::function<void(Simulation& simulation, double seconds)> script{};
   std::optional<double> own_rate{};    ///< Requests a second at any load.
   std::optional<double> closed_for{};  ///< The seconds of a closed loop, whose rate the replicas make.

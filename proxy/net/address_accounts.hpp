@@ -1,4 +1,4 @@
-// What each client address owes: of CPU that its handshakes took, of wrong tokens that it sent. A debt is paid off with
+// The debts of client addresses: CPU that their handshakes took, and wrong tokens that they sent. A debt is paid off with
 // time, at a rate that the caller gives, so an account says what an address has cost lately.
 #pragma once
 

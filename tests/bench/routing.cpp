@@ -30,7 +30,7 @@ using namespace weir;
 using namespace lab::plan;
 namespace json = boost::json;
 
-/// Who places the requests.
+/// An arm is a way to choose replicas.
 struct Arm {
   std::string name;
   config::Policy policy = config::Policy::least_queued_tokens;

@@ -47,7 +47,7 @@ TEST(Forecast, AddsTheTimesUntilTheFirstTokenByHand) {
   // A fifth of a prompt of 500 is done after 10 ms.
   const auto begun = [](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.worked_seconds = 0.01; };
   EXPECT_NEAR(first(begun), idle + 0.04, 1e-9);
-  // One that should have come 1 s ago may take as long again; three steps' delay are usual.
+  // A first token that is 1 s overdue may take 1 s more; a delay of three steps is usual.
   const auto late = [](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.worked_seconds = 1.11; };
   EXPECT_NEAR(first(late), idle + 1, 1e-9);
   const auto silent = [](ReplicaView& r) { r.silent_seconds = 1.06; };
