@@ -127,7 +127,8 @@ void ReplicaTime::began(const Began& first, Moment now) {
   }
   const double expected = shared.first_steps * step + shared.token * prompt_tokens;
   if (knows_prompts()) prompts_.learn(first.seconds / expected, now, steps_->usual_prompts);
-  steps_->began(first.seconds / prompts_.value(now, steps_->usual_prompts), prompt_tokens, step / output_.value(now, steps_->usual_output));
+  const double prompts = prompts_.value(now, steps_->usual_prompts);
+  steps_->began(first.seconds / prompts, prompt_tokens, step / output_.value(now, steps_->usual_output));
 }
 
 }  // namespace weir::balancer

@@ -120,7 +120,7 @@ class StepTimes {
   TimeModel model() const;
   /// A stream needed so many seconds for a token, in steps like this one.
   void decoded(double seconds, double sequences, double in_context);
-  /// A first token came after so many seconds, in which so many prompt tokens were computed, in steps of so many seconds.
+  /// A first token came after `seconds`, in which `prompt_tokens` were computed, in steps of `step` seconds.
   void began(double seconds, double prompt_tokens, double step);
   double answers() const { return decode_.answers(); }
   double first_tokens() const { return prefill_.answers(); }
