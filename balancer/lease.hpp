@@ -41,9 +41,10 @@ struct PrefixChoice {
   std::shared_ptr<const metrics::wire::PromptPrefix> prompt{};  ///< Null from the first token on.
 };
 
-/// The times of a request as its pool expected them, in seconds from the choice of its replica.
+/// The times of a request as its pool expected them, in seconds: from the choice of its replica to the first and to the
+/// last token, and for each token after the first.
 struct PredictedTimes {
-  double ttft = 0, e2e = 0;
+  double ttft = 0, e2e = 0, tpot = 0;
 };
 
 /// An entry is what the books of a pool have for one request.

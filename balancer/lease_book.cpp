@@ -116,7 +116,8 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.began.sequences = chosen.streaming;
   entry.began.context = static_cast<double>(chosen.resident);
   if (shows && replica.time.knows_prompts())
-    entry.predicted = PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode};
+    entry.predicted =
+        PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode, forecast.output_token};
   entry.for_slot = forecast.for_slot;
   entry.output_left = shows ? output : 0;
   entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);

@@ -35,7 +35,8 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
 
   const auto prompt = static_cast<double>(job.prompt);
   const double step = time.step_of(in_flight + 1, static_cast<double>(replica.resident) + prompt + output / 2);
-  made.decode = output * step / (1 - job.prompt_load);
+  made.output_token = step / (1 - job.prompt_load);
+  made.decode = output * made.output_token;
   made.others = (time.sequence + time.context * prompt) * in_flight * std::min(output, left) +
                 time.token * uncached * streaming;
   return made;

@@ -24,6 +24,7 @@ namespace weir::balancer::policy {
 /// The course of a request at a replica, as it is expected. Times are in seconds.
 struct Forecast {
   double first_token = 0;    ///< From the choice.
+  double output_token = 0;   ///< From each token of its answer to the next.
   double decode = 0;         ///< From the first token to the last.
   double others = 0;         ///< What the answers under way there will take longer, together.
   double prompt_tokens = 0;  ///< So many are to be computed there until the first token.

@@ -233,7 +233,7 @@ void Simulation::placed(std::size_t i, std::size_t replica) {
   if (!router_) {
     served.estimate =
         static_cast<double>(requests_[i].lease.prompt_estimate()) / static_cast<double>(traced_[i].prompt_tokens);
-    if (const auto& predicted = requests_[i].lease.predicted()) served.predicted_ttft = predicted->ttft;
+    served.predicted = requests_[i].lease.predicted();
   }
 }
 

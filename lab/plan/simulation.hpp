@@ -78,7 +78,8 @@ struct Served {
   double arrived = never;          ///< `never` if its parent was not over by the end.
   std::optional<double> ttft;      ///< Seconds from arrival.
   std::optional<double> tpot;      ///< Seconds per output token after the first.
-  std::optional<double> predicted_ttft{};  ///< As weir expected it when it chose the last replica.
+  /// As weir expected the times when it chose the last replica.
+  std::optional<balancer::PredictedTimes> predicted{};
   std::optional<double> e2e;       ///< Seconds from arrival to the last token.
   double estimate = 0;             ///< The prompt's estimated tokens by its true tokens.
   std::uint64_t cached_tokens = 0;  ///< Prompt tokens that its last replica had.

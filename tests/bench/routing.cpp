@@ -76,6 +76,8 @@ struct Figures {
   double idle = 0;
   double prefilled = 0;  ///< Prompt tokens that were computed in the whole run.
   double lost = 0;       ///< Requests of the window that got no whole answer.
+  /// The medians of |predicted / measured - 1|, where weir predicts; otherwise 0.
+  double ttft_error = 0, tpot_error = 0;
 };
 
 struct Column {
@@ -92,7 +94,9 @@ constexpr Column columns[] = {{"ttft_p50", &Figures::ttft_p50},
                               {"busiest", &Figures::busiest},
                               {"idle_s", &Figures::idle},
                               {"prefilled", &Figures::prefilled},
-                              {"lost", &Figures::lost}};
+                              {"lost", &Figures::lost},
+                              {"ttft_error", &Figures::ttft_error},
+                              {"tpot_error", &Figures::tpot_error}};
 
 /// A cell is named by its workload and its load, which is 0 for a rate of its own.
 struct Cell {
@@ -126,7 +130,7 @@ double quantile(std::vector<double>& values, double q) {
 Figures figures_of(const Workload& workload, const Results& results, double seconds) {
   const double from = 0.15 * seconds, to = workload.closed_for ? 0.9 * seconds : seconds;
   Figures figures;
-  std::vector<double> ttft, tpot, e2e, tokens(workload.engines.size());
+  std::vector<double> ttft, tpot, e2e, ttft_errors, tpot_errors, tokens(workload.engines.size());
   double all = 0, ended = 0;
   for (std::size_t i = 0; i < results.requests.size(); ++i) {
     const Served& served = results.requests[i];
@@ -141,6 +145,10 @@ Figures figures_of(const Workload& workload, const Results& results, double seco
     ttft.push_back(*served.ttft);
     if (served.tpot) tpot.push_back(*served.tpot);
     e2e.push_back(*served.e2e);
+    if (served.predicted) {
+      ttft_errors.push_back(std::abs(served.predicted->ttft / *served.ttft - 1));
+      if (served.tpot) tpot_errors.push_back(std::abs(served.predicted->tpot / *served.tpot - 1));
+    }
     tokens[served.asked.back()] += output;
     all += output;
   }
@@ -150,6 +158,8 @@ Figures figures_of(const Workload& workload, const Results& results, double seco
   figures.e2e_mean = mean(e2e);
   figures.e2e_p50 = quantile(e2e, 0.50);
   figures.e2e_p99 = quantile(e2e, 0.99);
+  if (!ttft_errors.empty()) figures.ttft_error = quantile(ttft_errors, 0.50);
+  if (!tpot_errors.empty()) figures.tpot_error = quantile(tpot_errors, 0.50);
   figures.tokens_per_s = ended / (to - from);
   figures.busiest = std::ranges::max(tokens) / all;
   for (const auto& idle : results.idle) {
