@@ -32,6 +32,7 @@ void Lease::lives() {
 }
 
 void Lease::leave_unread(bool unread) {
+  entry_.was_unread = entry_.was_unread || unread;
   if (owner_ && std::exchange(entry_.unread, unread) != unread) owner_->leave_unread(entry_, unread);
 }
 

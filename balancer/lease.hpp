@@ -67,6 +67,7 @@ struct LedgerEntry {
   Tokens streamed = 0;
   bool waited = false;     ///< It stood in the queue.
   bool unread = false;     ///< Its answer is not read now.
+  bool was_unread = false;  ///< Its answer has been left unread: its end says nothing of the replica's pace.
   bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see is_odd().
 };
 

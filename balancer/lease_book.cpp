@@ -143,7 +143,8 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
 void LeaseBook::note_slots(PoolReplica& replica) {
   TokenLedger& ledger = replica.ledger;
   ledger.advance(pool_.latest);
-  if (replica.slots && ledger.streaming() + 1 > *replica.slots) replica.slots.reset();
+  const std::uint32_t running = ledger.in_flight() - ledger.pending() + 1;
+  if (replica.slots && running > *replica.slots) replica.slots.reset();
   if (ledger.pending() == 0 || ledger.streaming() < 4) return;
   const TimeModel time = replica.time.model(pool_.latest);
   const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.resident()));
@@ -151,7 +152,7 @@ void LeaseBook::note_slots(PoolReplica& replica) {
   const double since_end = ledger.seconds_since_end();
   if (ledger.worked_seconds() > 3 * prompt + 4 * step && since_end < 2 * prompt + 4 * step &&
       ledger.worked_seconds() - since_end > 2 * prompt + 3 * step) {
-    replica.slots = ledger.streaming() + 1;
+    replica.slots = running;
     replica.slots_seen = pool_.latest;
   }
 }
@@ -228,7 +229,8 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   began.seconds = metrics::seconds(*closed.first_token - entry.since);
   began.own = static_cast<double>(prompt - cached);
   if (!entry.for_slot) replica.time.began(began, pool_.latest);
-  if (end.output_tokens && *end.output_tokens > 1) {
+  // Usage counts the tokens of all choices together.
+  if (end.output_tokens > Tokens{1} && facts.n <= 1 && !entry.was_unread) {
     const double seconds = metrics::seconds(pool_.latest - *closed.first_token);
     replica.time.decoded({*end.output_tokens - 1, seconds, closed.sequences, closed.context, closed.computed},
                          pool_.latest);

@@ -7,6 +7,12 @@ namespace {
 constexpr double usual_sequence = 1.0 / 180, usual_context = 1.0 / 300'000, usual_token = 1.0 / 170;
 constexpr double most_variance = 1, drift = 0.002;
 
+/// No observation counts as more than so many times, or less than such a part, of what was expected.
+constexpr double most_surprise = 4;
+double bounded(double seconds, double expected) {
+  return std::clamp(seconds, expected / most_surprise, expected * most_surprise);
+}
+
 constexpr double usual_sequences = 16, usual_in_context = 16'000, usual_prompt = 1'000;
 
 }  // namespace
@@ -47,13 +53,13 @@ void StepTimes::began(double seconds, double prompt_tokens, double step) {
   model_.token = found[1];
 }
 
-double PaceFactor::value(Moment now, double usual) const {
+double PaceFactor::beside_peers(Moment now, double usual) const {
   const double beyond = (log_ - usual) * kept(now);
   // Equal replicas differ by chance. What is little tested is believed less, so that it is tested again.
   constexpr double least_same = 0.05, deviations = 0.5;
   const double variance = std::min(most_variance, variance_ + drift * untested(now));
   const double same = std::max(least_same, deviations * std::sqrt(variance));
-  return std::exp(usual + (beyond > same ? beyond - same : beyond < -same ? beyond + same : 0));
+  return std::exp(beyond > same ? beyond - same : beyond < -same ? beyond + same : 0);
 }
 
 double PaceFactor::untested(Moment now) const { return std::max(0.0, metrics::seconds(now - learned_)); }
@@ -69,7 +75,7 @@ void PaceFactor::learn(double ratio, Moment now, double& usual) {
   variance_ = learned_ == Moment{} ? first_variance : std::min(most_variance, variance_ + drift * untested(now));
   log_ = usual + (log_ - usual) * kept(now);
   learned_ = std::max(learned_, now);
-  const double error = std::log(std::clamp(ratio, 1e-3, 1e3)) - log_;
+  const double error = std::clamp(std::log(ratio) - log_, -std::log(most_surprise), std::log(most_surprise));
   const double gain = variance_ / (variance_ + noise_);
   log_ += gain * error;
   variance_ *= 1 - gain;
@@ -99,13 +105,22 @@ std::optional<double> ReplicaTime::prompt_rate() const {
   return usual / (shared.first_steps * shared.step + usual * shared.token);
 }
 
+// The times of all learn without the difference of this replica from its peers. If `usual` were divided out, too, only
+// the product of the two would be known, and they would drift apart.
 void ReplicaTime::decoded(const Decoded& answer, Moment now) {
-  if (answer.tokens < 1 || answer.seconds <= 0) return;
+  constexpr Tokens least_tokens = 8;  // Fewer may have come at once.
+  if (answer.tokens < least_tokens || answer.seconds <= 0) return;
   const TimeModel shared = steps_->model();
   const double stalled = answer.prompt_tokens * shared.token * prompts_.value(now, steps_->usual_prompts);
-  const double each = std::max(answer.seconds - stalled, answer.seconds * 0.25) / static_cast<double>(answer.tokens);
-  if (knows_steps()) output_.learn(each / shared.step_of(answer.sequences, answer.context), now, steps_->usual_output);
-  steps_->decoded(each / output_.value(now, steps_->usual_output), answer.sequences, answer.context);
+  double each = std::max(answer.seconds - stalled, answer.seconds * 0.25) / static_cast<double>(answer.tokens);
+  const double expected = shared.step_of(answer.sequences, answer.context);
+  if (knows_steps()) {
+    output_.learn(each / expected, now, steps_->usual_output);
+    const double usual = expected * output_.value(now, steps_->usual_output);
+    if (each < usual / most_surprise) return;  // A parser has held tokens back.
+    each = bounded(each, usual);
+  }
+  steps_->decoded(each / output_.beside_peers(now, steps_->usual_output), answer.sequences, answer.context);
 }
 
 void ReplicaTime::began(const Began& first, Moment now) {
@@ -119,16 +134,21 @@ void ReplicaTime::began(const Began& first, Moment now) {
     believed_ = believed_ * kept + first.own_believed;
     computed_ = computed_ * kept + first.own;
   }
-  const double prompt_tokens = first.own + first.ahead * (believed_ > 0 ? computed_ / believed_ : 1);
+  const double right = believed_ > 0 ? std::clamp(computed_ / believed_, 1 / most_surprise, most_surprise) : 1;
+  const double prompt_tokens = first.own + first.ahead * right;
+  const double expected = shared.first_steps * step + shared.token * prompt_tokens;
+  double seconds = first.seconds;
+  if (knows_prompts()) {
+    prompts_.learn(seconds / expected, now, steps_->usual_prompts);
+    seconds = bounded(seconds, expected * prompts_.value(now, steps_->usual_prompts));
+  }
   constexpr double least_work = 256;  // Less takes a step, however little it is.
   if (prompt_tokens >= least_work) {
     tokens_ = tokens_ * kept + prompt_tokens;
-    seconds_ = seconds_ * kept + first.seconds;
+    seconds_ = seconds_ * kept + seconds;
   }
-  const double expected = shared.first_steps * step + shared.token * prompt_tokens;
-  if (knows_prompts()) prompts_.learn(first.seconds / expected, now, steps_->usual_prompts);
-  const double prompts = prompts_.value(now, steps_->usual_prompts);
-  steps_->began(first.seconds / prompts, prompt_tokens, step / output_.value(now, steps_->usual_output));
+  steps_->began(seconds / prompts_.beside_peers(now, steps_->usual_prompts), prompt_tokens,
+                step / output_.beside_peers(now, steps_->usual_output));
 }
 
 }  // namespace weir::balancer

@@ -142,7 +142,9 @@ class PaceFactor {
   /// `noise`: the deviation of one observation's logarithm.
   explicit PaceFactor(double noise) : noise_(noise * noise) {}
 
-  double value(Moment now, double usual) const;
+  /// Returns the factor of the times, and the part of it by which the replica differs from its peers.
+  double value(Moment now, double usual) const { return std::exp(usual) * beside_peers(now, usual); }
+  double beside_peers(Moment now, double usual) const;
   /// Learns from one observation: the measured time divided by what the configuration's times say.
   void learn(double ratio, Moment now, double& usual);
 
@@ -174,7 +176,10 @@ class PromptSeconds {
 class ReplicaTime {
  public:
   explicit ReplicaTime(std::shared_ptr<StepTimes> steps) : steps_(std::move(steps)) {}
-  void set_steps(std::shared_ptr<StepTimes> steps) { steps_ = std::move(steps); }
+  /// Other times begin with new factors: the old ones were relative to the old times.
+  void set_steps(std::shared_ptr<StepTimes> steps) {
+    if (steps != steps_) *this = ReplicaTime(std::move(steps));
+  }
 
   /// Returns the replica's times as of now.
   TimeModel model(Moment now) const;

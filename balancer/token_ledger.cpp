@@ -127,6 +127,11 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);
 
   if (entry.first_token) ended_ = updated_;
+  const auto waits_before = [&](const auto& one) {
+    return one.first < ticket && one.second.shows && !one.second.first_token;
+  };
+  const bool was_pending = entry.shows && !entry.first_token;
+  if (was_pending && std::ranges::none_of(entries_, waits_before)) worked_since_ = updated_;
 
   Closed closed;
   if (const double decoded = entry.first_token ? metrics::seconds(updated_ - *entry.first_token) : 0; decoded > 0) {

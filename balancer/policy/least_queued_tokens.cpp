@@ -1,6 +1,7 @@
 #include "balancer/policy/least_queued_tokens.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace weir::balancer::policy {
@@ -38,7 +39,7 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
   made.output_token = step / (1 - job.prompt_load);
   made.decode = output * made.output_token;
   made.others = (time.sequence + time.context * prompt) * in_flight * std::min(output, left) +
-                time.token * uncached * streaming;
+                time.token * (uncached + std::min(0.0, replica.waste)) * streaming;
   return made;
 }
 
@@ -68,25 +69,29 @@ ReplicaView as_busy_as_others(const ReplicaView& fresh, std::span<const ReplicaV
 
 }  // namespace
 
-double LeastQueuedTokens::score(const Job& job, const ReplicaView& replica) {
+double LeastQueuedTokens::score(const Job& job, const ReplicaView& replica, double weight) {
   constexpr double after_first_token = 0.01;
   const Forecast made = forecast(job, replica);
-  return (made.first_token + replica.time.token * replica.waste + after_first_token * (made.decode + made.others)) /
-         replica.weight;
+  return (made.first_token + replica.time.token * replica.waste + after_first_token * (made.decode + made.others)) *
+         weight / replica.weight;
 }
 
 std::size_t LeastQueuedTokens::choose(const Job& job, std::span<const ReplicaView> replicas, Random& random) {
-  constexpr double equal_share = 0.02, equal_seconds = 0.005;
+  constexpr double equal_share = 0.02, equal_seconds = 0.005, small_change = 128;
   scores_.clear();
   double least = std::numeric_limits<double>::infinity();
   busy_.clear();
+  const double weight = std::ranges::max(replicas, {}, &ReplicaView::weight).weight;
   for (const ReplicaView& replica : replicas) {
     const ReplicaView seen = replica.fresh ? as_busy_as_others(replica, replicas) : replica;
     busy_.push_back(seen.in_flight + seen.recent_failures);
-    least = std::min(least, scores_.emplace_back(score(job, seen)));
+    least = std::min(least, scores_.emplace_back(score(job, seen, weight)));
   }
   const auto among_equals = [&](std::size_t at) {
-    return std::tuple(scores_[at] > least * (1 + equal_share) + equal_seconds, busy_[at], replicas[at].uncached(job.prompt));
+    // What others will reuse costs nothing here either: else a replica that has just come would lose each tie.
+    const double bill = static_cast<double>(replicas[at].uncached(job.prompt)) + replicas[at].waste;
+    return std::tuple(scores_[at] > least * (1 + equal_share) + equal_seconds, busy_[at],
+                      std::floor(bill / small_change));
   };
   std::size_t best = 0, tied = 1;
   for (std::size_t i = 1; i < replicas.size(); ++i) {

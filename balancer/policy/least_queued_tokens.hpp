@@ -1,6 +1,6 @@
 // Chooses the replica where a request costs its client and the others the least time.
 //
-//   score = (first token + waste + 0.01 * (own answer + what others wait longer)) / weight
+//   score = (first token + waste + 0.01 * (own answer + what others wait longer)) * highest weight / weight
 //
 // All parts are seconds (forecast()), by what the replica has taught of its times (replica_time.hpp). A second before
 // the first token counts as much as a hundred seconds of the tokens after it. The first token is what people wait for;
@@ -11,7 +11,8 @@
 // requests at once, though its caches are cold and nobody knows how it does.
 //
 // Scores within 2 % and 5 ms of the lowest are equal: replicas of one kind differ by chance, and nobody feels a few
-// milliseconds, which would leave a replica idle. Ties go to the fewest in flight, then to the fewest uncached tokens, then at random.
+// milliseconds, which would leave a replica idle. Ties go to the fewest in flight, then to the fewest tokens to compute
+// that nobody will reuse, then at random.
 #pragma once
 
 #include <tuple>
@@ -34,8 +35,8 @@ Forecast forecast(const Job& job, const ReplicaView& replica);
 
 class LeastQueuedTokens final : public Policy {
  public:
-  /// Returns the score of a replica, in seconds.
-  static double score(const Job& job, const ReplicaView& replica);
+  /// Returns the score of a replica, in seconds of one with `weight`.
+  static double score(const Job& job, const ReplicaView& replica, double weight);
 
   std::size_t choose(const Job& job, std::span<const ReplicaView> replicas, Random& random) override;
 

@@ -123,6 +123,39 @@ TEST_F(PoolWithASlowOne, ItsRequestsAreForeseenToTakeLonger) {
   EXPECT_NEAR(slow.predicted()->ttft, 0.1, 0.03);
 }
 
+/// Usage counts the tokens of all choices together, and a step gives each choice one.
+TEST(Pool, AnswersOfManyChoicesTeachNoStep) {
+  auto pool = pool_of({replica("a")});
+  double now = 0;
+  const auto ask = [&](std::uint32_t choices) {
+    RequestFacts facts = prompt_of(1000);
+    facts.n = choices;
+    Lease lease = admitted(pool->offer(facts, at(now)));
+    lease.first_token(at(now += 0.05));
+    lease.end(answer(1000, 100 * choices), at(now += 2));
+  };
+  for (int i = 0; i < 40; ++i) ask(1);
+  const double step = pool->figures().load(0, at(now)).time.step;
+  for (int i = 0; i < 40; ++i) ask(8);
+  EXPECT_DOUBLE_EQ(pool->figures().load(0, at(now)).time.step, step);
+}
+
+/// A slow client holds up an answer, and not the engine.
+TEST(Pool, AnAnswerThatWasLeftUnreadTeachesNoStep) {
+  auto pool = pool_of({replica("a")});
+  double now = 0;
+  serve(*pool, {}, now, 0.05, answer(1000, 100), 2);
+  const double step = pool->figures().load(0, at(now)).time.step;
+  for (int i = 0; i < 10; ++i) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    lease.first_token(at(now += 0.05));
+    lease.leave_unread(true);
+    lease.leave_unread(false);
+    lease.end(answer(1000, 100), at(now += 60));
+  }
+  EXPECT_DOUBLE_EQ(pool->figures().load(0, at(now)).time.step, step);
+}
+
 /// A configuration that nobody knows is taken for the others': it gets requests, and shows what it can do.
 TEST(Pool, AnUnknownConfigurationIsNotLeftIdle) {
   ReplicaSpec known = replica("a"), unknown = replica("b");

@@ -148,6 +148,54 @@ TEST(ReplicaTime, WhatNothingTestsIsForgotten) {
   EXPECT_LT(slow.model(at(now + 300)).token, 1.5 * fast.model(at(now)).token);
 }
 
+/// Hours of answers whose times vary: the times of all and the factors of each stay what they are, and a replica that
+/// becomes slow is seen at the end as at the beginning.
+TEST(ReplicaTime, NothingDriftsOverHours) {
+  for (const double noise : {0.1, 0.3}) {
+    const auto steps = std::make_shared<StepTimes>(std::make_shared<StepTimes>());
+    std::vector<ReplicaTime> replicas(4, ReplicaTime(steps));
+    KnownEngine engine;
+    std::mt19937_64 random(3);
+    std::normal_distribution<double> normal;
+    double now = 1;
+    const auto serve = [&](std::size_t which, double slower) {
+      now += 0.05;
+      auto first = engine.began();
+      first.seconds *= slower * std::exp(2 * noise * normal(random));
+      replicas[which].began(first, at(now));
+      auto answer = engine.decoded();
+      answer.seconds *= slower * std::exp(noise * normal(random));
+      replicas[which].decoded(answer, at(now));
+    };
+    for (int i = 0; i < 40'000; ++i) serve(random() % 4, 1);
+    const TimeModel learned = replicas[0].model(at(now));
+    EXPECT_NEAR(learned.step_of(16, 14'000) / engine.truth.step_of(16, 14'000), 1, 0.3) << noise;
+    EXPECT_NEAR(learned.first_steps * learned.step / (1.5 * engine.truth.step), 1, 0.6) << noise;
+    EXPECT_NEAR(learned.token / engine.truth.token, 1, 0.5) << noise;
+    EXPECT_LT(std::abs(steps->usual_output), 0.5) << noise;
+    EXPECT_LT(std::abs(steps->usual_prompts), 0.7) << noise;
+    for (int i = 0; i < 60; ++i) serve(static_cast<std::size_t>(i % 4), i % 4 == 3 ? 3 : 1);
+    const TimeModel slow = replicas[3].model(at(now)), fast = replicas[0].model(at(now));
+    EXPECT_GT(slow.step / fast.step, 1.7) << noise;
+    EXPECT_GT(slow.token / fast.token, 1.4) << noise;
+  }
+}
+
+/// A parser that holds back a tool call sends hundreds of tokens at once. Their times say nothing of the engine's steps.
+TEST(ReplicaTime, TokensThatComeAtOnceTeachNoStep) {
+  ReplicaTime time(std::make_shared<StepTimes>());
+  KnownEngine engine;
+  double now = 1;
+  engine.serve(time, 300, now);
+  const double before = time.model(at(now)).step_of(16, 14'000);
+  for (int i = 0; i < 100; ++i) {
+    if (i % 20 == 0) time.decoded({.tokens = 400, .seconds = 1e-4}, at(now));
+    if (i % 20 == 1) time.decoded({.tokens = 2, .seconds = 6e-5}, at(now));
+    engine.serve(time, 1, now);
+  }
+  EXPECT_NEAR(time.model(at(now)).step_of(16, 14'000) / before, 1, 0.2);
+}
+
 /// Whatever is told, times are finite and above 0.
 TEST(ReplicaTime, NoAnswerMakesNonsense) {
   std::mt19937_64 random(7);

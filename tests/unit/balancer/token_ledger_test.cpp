@@ -69,6 +69,21 @@ TEST(TokenLedger, IntegralsAndConcurrencyAreExact) {
   EXPECT_DOUBLE_EQ(b.in_flight_mean, (2 * 2 + 4 * 1) / 6.0);
 }
 
+TEST(TokenLedger, APromptIsWorkedOnOnceThoseBeforeItAreDoneOrGone) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(90'000, 10), at(1));
+  ledger.open(2, stream(10, 10), at(2));
+  ledger.open(3, stream(10, 10), at(3));
+  ledger.close(3, true, 10, 0, at(40));
+  ledger.advance(at(50));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 49);
+  ledger.close(1, true, 10, 0, at(51));
+  ledger.advance(at(52));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 1) << "a client that gave up leaves no delay to the next";
+  ledger.first_token(2, at(53));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 0);
+}
+
 TEST(TokenLedger, ARequestThatTookNoTimeWasWithThoseThatWereThere) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(10, 10), at(1));

@@ -88,12 +88,12 @@ TEST(LeastQueuedTokens, TheScoreIsInSecondsByWeight) {
   const Job job{.prompt = 1000, .output = 100};
   ReplicaView one = view();
   const Forecast made = forecast(job, one);
-  const double score = LeastQueuedTokens::score(job, one);
+  const double score = LeastQueuedTokens::score(job, one, 1);
   EXPECT_NEAR(score, made.first_token + 0.01 * (made.decode + made.others), 1e-12);
   one.waste = 500;
-  EXPECT_NEAR(LeastQueuedTokens::score(job, one), score + 500 * 1e-4, 1e-12);
+  EXPECT_NEAR(LeastQueuedTokens::score(job, one, 1), score + 500 * 1e-4, 1e-12);
   one.weight = 2;
-  EXPECT_NEAR(LeastQueuedTokens::score(job, one), (score + 500 * 1e-4) / 2, 1e-12);
+  EXPECT_NEAR(LeastQueuedTokens::score(job, one, 4), (score + 500 * 1e-4) * 2, 1e-12);
 }
 
 TEST(LeastQueuedTokens, TakesTheLowestScore) {
@@ -103,6 +103,39 @@ TEST(LeastQueuedTokens, TakesTheLowestScore) {
   replicas[1].in_flight = 50;
   replicas[2].prefill_left = 600;
   EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{0, 10, 0}));
+}
+
+/// A beginning that all prompts have is computed where it is not held, too: its price is nothing by then.
+TEST(LeastQueuedTokens, AReplicaThatHasJustComeGetsItsShareOfWhatOthersHold) {
+  Replicas replicas = idle(4);
+  for (ReplicaView& one : replicas) {
+    one.time = times;
+    one.cached = 3000;
+    one.in_flight = one.streaming = 8;
+  }
+  replicas[3].cached = 0;
+  replicas[3].waste = -2999.9;
+  replicas[3].fresh = true;
+  replicas[3].in_flight = replicas[3].streaming = 0;
+  Random random(1);
+  const auto chooser = make(config::Policy::least_queued_tokens);
+  int there = 0;
+  for (int i = 0; i < 400; ++i) there += chooser->choose({.prompt = 3040, .output = 100}, replicas, random) == 3 ? 1 : 0;
+  EXPECT_NEAR(there, 100, 40);
+}
+
+/// Weights say how much more one replica gets than another, so only their ratios count.
+TEST(LeastQueuedTokens, WeightsCountByTheirRatio) {
+  for (const double unit : {0.001, 1.0, 100.0}) {
+    Replicas replicas = idle(2);
+    for (ReplicaView& one : replicas) one.time = times;
+    replicas[0].weight = 2 * unit;
+    replicas[1].weight = unit;
+    replicas[0].prefill_left = 200;
+    EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{10, 0})) << unit;
+    replicas[0].prefill_left = 5000;
+    EXPECT_EQ(counts(config::Policy::least_queued_tokens, replicas, 10), (std::vector{0, 10})) << unit;
+  }
 }
 
 /// An engine whose first token comes a little later than its peers' is no reason to leave it idle.
