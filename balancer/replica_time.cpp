@@ -15,92 +15,126 @@ double bounded(double seconds, double expected) {
 
 constexpr double usual_sequences = 16, usual_in_context = 16'000, usual_prompt = 1'000;
 
-}  // namespace
-
-TimeModel StepTimes::model() const {
-  TimeModel model = model_;
-  if (!of_pool_) return model;
-  if (decode_.answers() < enough) {
-    model.step = of_pool_->model_.step;
-    model.sequence = of_pool_->model_.sequence;
-    model.context = of_pool_->model_.context;
-  }
-  if (prefill_.answers() < enough) {
-    model.token = of_pool_->model_.token;
-    model.first_steps = of_pool_->model_.first_steps;
-  }
-  return model;
+/// Returns how much of what was learned is still believed after so long without a test.
+double kept_since(Moment learned, Moment now) {
+  constexpr double forgotten_after = 60;
+  return learned == Moment{} ? 0 : std::exp(-std::max(0.0, metrics::seconds(now - learned)) / forgotten_after);
 }
 
-void StepTimes::decoded(double seconds, double sequences, double in_context) {
-  if (of_pool_) of_pool_->decoded(seconds, sequences, in_context);
+/// Moves the logarithm of a factor of all towards that of one answer.
+void learn_usual(double& usual, double answer) {
+  constexpr double of_one = 0.05;
+  usual += of_one * (answer - usual);
+}
+
+double log_of_surprise(double ratio) {
+  return std::clamp(std::log(ratio), -std::log(most_surprise), std::log(most_surprise));
+}
+
+}  // namespace
+
+TimeModel StepTimes::fit() const {
+  TimeModel fit = fit_;
+  if (!of_pool_) return fit;
+  if (answers() < enough) {
+    fit.step = of_pool_->fit_.step;
+    fit.sequence = of_pool_->fit_.sequence;
+    fit.context = of_pool_->fit_.context;
+  }
+  if (first_tokens() < enough) {
+    fit.token = of_pool_->fit_.token;
+    fit.first_steps = of_pool_->fit_.first_steps;
+  }
+  return fit;
+}
+
+TimeModel StepTimes::model(Moment now) const {
+  TimeModel model = fit().times(std::exp(usual_output), std::exp(usual_prompts));
+  if (!of_pool_) return model;
+  const TimeModel all = of_pool_->model(now);
+  const auto step_of = [](const TimeModel& one) { return one.step_of(usual_sequences, usual_in_context); };
+  const auto prompt_of = [](const TimeModel& one) { return one.first_steps * one.step + one.token * usual_prompt; };
+  const double output_kept = answers() < enough ? 0 : kept_since(decoded_, now);
+  model = model.times(std::pow(step_of(all) / step_of(model), 1 - output_kept), 1);
+  const double prompts_kept = first_tokens() < enough ? 0 : kept_since(began_, now);
+  return model.times(1, std::pow(prompt_of(all) / prompt_of(model), 1 - prompts_kept));
+}
+
+void StepTimes::decoded(double seconds, double beside_peers, double sequences, double in_context, Moment now) {
+  if (of_pool_) {
+    if (of_pool_->answers() >= enough)
+      learn_usual(of_pool_->usual_output, log_of_surprise(seconds / of_pool_->fit_.step_of(sequences, in_context)));
+    of_pool_->decoded(seconds, beside_peers, sequences, in_context, now);
+  }
+  decoded_ = std::max(decoded_, now);
+  seconds /= beside_peers;
   decode_.add({1, sequences, in_context}, seconds);
   const double scale = decode_.mean() / 1.2;
   const auto found = decode_.solve({scale, scale * usual_sequence, scale * usual_context},
                                    {1, usual_sequences, usual_in_context}, scale * 1.2, {2, 2, 2});
-  model_.step = std::max(found[0], scale * 0.01);
-  model_.sequence = found[1];
-  model_.context = found[2];
+  fit_.step = std::max(found[0], scale * 0.01);
+  fit_.sequence = found[1];
+  fit_.context = found[2];
 }
 
-void StepTimes::began(double seconds, double prompt_tokens, double step) {
-  if (of_pool_) of_pool_->began(seconds, prompt_tokens, step);
+void StepTimes::began(double seconds, double beside_peers, double prompt_tokens, double step, Moment now) {
+  if (of_pool_) {
+    const double expected = of_pool_->fit_.first_steps * step + of_pool_->fit_.token * prompt_tokens;
+    if (of_pool_->first_tokens() >= enough)
+      learn_usual(of_pool_->usual_prompts, log_of_surprise(seconds / expected));
+    of_pool_->began(seconds, beside_peers, prompt_tokens, step, now);
+  }
+  began_ = std::max(began_, now);
+  seconds /= beside_peers;
   // Nothing is known of steps before an answer of more than one token.
-  if (decode_.answers() == 0) step = std::min(step, seconds / 10);
+  if (answers() == 0) step = std::min(step, seconds / 10);
   prefill_.add({step, prompt_tokens}, seconds);
   const auto found = prefill_.solve({1.25, step * usual_token}, {step, usual_prompt}, prefill_.mean(), {10, 0.2});
-  model_.first_steps = found[0];
-  model_.token = found[1];
+  fit_.first_steps = found[0];
+  fit_.token = found[1];
 }
 
 double PaceFactor::beside_peers(Moment now, double usual) const {
-  const double beyond = (log_ - usual) * kept(now);
+  const double beyond = (log_ - usual) * kept_since(learned_, now);
   // Equal replicas differ by chance. What is little tested is believed less, so that it is tested again.
   constexpr double least_same = 0.05, deviations = 0.5;
-  const double variance = std::min(most_variance, variance_ + drift * untested(now));
+  const double variance = variance_now(now);
   const double same = std::max(least_same, deviations * std::sqrt(variance));
   return std::exp(beyond > same ? beyond - same : beyond < -same ? beyond + same : 0);
 }
 
-double PaceFactor::untested(Moment now) const { return std::max(0.0, metrics::seconds(now - learned_)); }
-
-/// A replica that nothing tests is taken for one like its peers again.
-double PaceFactor::kept(Moment now) const {
-  constexpr double forgotten_after = 60;
-  return learned_ == Moment{} ? 0 : std::exp(-untested(now) / forgotten_after);
+double PaceFactor::variance_now(Moment now) const {
+  return std::min(most_variance, variance_ + drift * std::max(0.0, metrics::seconds(now - learned_)));
 }
 
 void PaceFactor::learn(double ratio, Moment now, double& usual) {
-  constexpr double first_variance = 0.09, of_usual = 0.05;
-  variance_ = learned_ == Moment{} ? first_variance : std::min(most_variance, variance_ + drift * untested(now));
-  log_ = usual + (log_ - usual) * kept(now);
+  constexpr double first_variance = 0.09;
+  variance_ = learned_ == Moment{} ? first_variance : variance_now(now);
+  log_ = usual + (log_ - usual) * kept_since(learned_, now);
   learned_ = std::max(learned_, now);
-  const double error = std::clamp(std::log(ratio) - log_, -std::log(most_surprise), std::log(most_surprise));
+  const double error = log_of_surprise(ratio / std::exp(log_));
   const double gain = variance_ / (variance_ + noise_);
   log_ += gain * error;
   variance_ *= 1 - gain;
   // A surprise says that something has changed: what comes next counts more.
   if (error * error > 6 * (variance_ + noise_)) variance_ += error * error / 4;
-  usual += of_usual * (log_ - usual);
+  learn_usual(usual, log_);
 }
 
 TimeModel ReplicaTime::model(Moment now) const {
-  TimeModel model = steps_->model();
-  const double output = output_.value(now, steps_->usual_output);
-  model.step *= output;
-  model.sequence *= output;
-  model.context *= output;
-  const double prompts = prompts_.value(now, steps_->usual_prompts);
-  model.token *= prompts;
-  model.first_steps *= prompts;
-  return model;
+  if (now < model_until_) return model_;
+  constexpr std::chrono::milliseconds kept(50);
+  model_ = steps_->model(now).times(output_.beside_peers(now, steps_->usual_output),
+                                    prompts_.beside_peers(now, steps_->usual_prompts));
+  model_until_ = now + kept;
+  return model_;
 }
 
 std::optional<double> ReplicaTime::prompt_rate() const {
   constexpr std::uint32_t prompts_needed = 20;
   if (prompts_seen_ < prompts_needed) return std::nullopt;
   if (seconds_ > 0) return tokens_ / seconds_;
-  const TimeModel shared = steps_->model();
+  const TimeModel shared = steps_->fit();
   constexpr double usual = 1000;
   return usual / (shared.first_steps * shared.step + usual * shared.token);
 }
@@ -110,7 +144,8 @@ std::optional<double> ReplicaTime::prompt_rate() const {
 void ReplicaTime::decoded(const Decoded& answer, Moment now) {
   constexpr Tokens least_tokens = 8;  // Fewer may have come at once.
   if (answer.tokens < least_tokens || answer.seconds <= 0) return;
-  const TimeModel shared = steps_->model();
+  model_until_ = Moment::min();
+  const TimeModel shared = steps_->fit();
   const double stalled = answer.prompt_tokens * shared.token * prompts_.value(now, steps_->usual_prompts);
   double each = std::max(answer.seconds - stalled, answer.seconds * 0.25) / static_cast<double>(answer.tokens);
   const double expected = shared.step_of(answer.sequences, answer.context);
@@ -120,12 +155,13 @@ void ReplicaTime::decoded(const Decoded& answer, Moment now) {
     if (each < usual / most_surprise) return;  // A parser has held tokens back.
     each = bounded(each, usual);
   }
-  steps_->decoded(each / output_.beside_peers(now, steps_->usual_output), answer.sequences, answer.context);
+  steps_->decoded(each, output_.beside_peers(now, steps_->usual_output), answer.sequences, answer.context, now);
 }
 
 void ReplicaTime::began(const Began& first, Moment now) {
   if (first.seconds <= 0) return;
-  const TimeModel shared = steps_->model();
+  model_until_ = Moment::min();
+  const TimeModel shared = steps_->fit();
   const double step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
   ++prompts_seen_;
   constexpr double kept = 0.95;
@@ -147,8 +183,8 @@ void ReplicaTime::began(const Began& first, Moment now) {
     tokens_ = tokens_ * kept + prompt_tokens;
     seconds_ = seconds_ * kept + seconds;
   }
-  steps_->began(seconds / prompts_.beside_peers(now, steps_->usual_prompts), prompt_tokens,
-                step / output_.beside_peers(now, steps_->usual_output));
+  steps_->began(seconds, prompts_.beside_peers(now, steps_->usual_prompts), prompt_tokens,
+                step / output_.beside_peers(now, steps_->usual_output), now);
 }
 
 }  // namespace weir::balancer

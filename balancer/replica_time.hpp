@@ -9,7 +9,8 @@
 // The four are learned for all replicas of one configuration together (StepTimes), as least squares of the relative
 // error that fade over some hundred answers and begin at a usual ratio of the four. How much slower or faster than
 // that a replica is stands in two factors of its own (ReplicaTime), one for prompts and one for output. They follow a
-// change within a few answers, and go back to 1 while nothing tests them: a replica that looked slow is tried again.
+// change within a few answers, and go back to 1 while nothing tests them, as a configuration that nothing tests goes
+// back to the times of its pool: what looked slow is tried again.
 //
 // Only answers that did work teach. Times are in seconds. A Pool owns both and calls them under its mutex. Nothing
 // allocates; an answer costs some 0.2 us.
@@ -37,6 +38,10 @@ struct TimeModel {
   /// Returns the time of a step in which so many sequences decode, with so many tokens in context together.
   double step_of(double sequences, double in_context) const {
     return step + sequence * sequences + context * in_context;
+  }
+  /// Returns the same with so many times the time for output and for prompts.
+  TimeModel times(double output, double prompts) const {
+    return {step * output, sequence * output, context * output, token * prompts, first_steps * prompts};
   }
 };
 
@@ -109,19 +114,23 @@ class FadingFit {
   double answers_ = 0, inverse_ = 0;
 };
 
-/// The step times of one configuration. Until it has given enough answers, the times of all configurations of its pool
-/// stand for its own: else one that nobody knows would look slow or fast beside the others.
+/// The step times of one configuration, or of a whole pool. Until a configuration has given enough answers, the times of
+/// its pool stand for its own: else one that nobody knows would look slow or fast beside the others.
 class StepTimes {
  public:
   static constexpr double enough = 4.9;  ///< Five answers, of which the first have faded a little.
 
   explicit StepTimes(std::shared_ptr<StepTimes> of_pool = {}) : of_pool_(std::move(of_pool)) {}
 
-  TimeModel model() const;
-  /// A stream needed so many seconds for a token, in steps like this one.
-  void decoded(double seconds, double sequences, double in_context);
+  /// Returns what the answers say.
+  TimeModel fit() const;
+  /// Returns what is expected now of a usual replica: the less tested, the more like the others of the pool.
+  TimeModel model(Moment now) const;
+  /// A stream needed so many seconds for a token, in steps like this one. Its replica is expected to need `beside_peers`
+  /// times what its peers do.
+  void decoded(double seconds, double beside_peers, double sequences, double in_context, Moment now);
   /// A first token came after `seconds`, in which `prompt_tokens` were computed, in steps of `step` seconds.
-  void began(double seconds, double prompt_tokens, double step);
+  void began(double seconds, double beside_peers, double prompt_tokens, double step, Moment now);
   double answers() const { return decode_.answers(); }
   double first_tokens() const { return prefill_.answers(); }
 
@@ -130,9 +139,10 @@ class StepTimes {
 
  private:
   std::shared_ptr<StepTimes> of_pool_;
-  TimeModel model_;
+  TimeModel fit_;
   FadingFit<3> decode_;
   FadingFit<2> prefill_;
+  Moment decoded_{}, began_{};
 };
 
 /// How much longer than the times of its configuration a replica needs for something. Logarithms of factors are
@@ -149,8 +159,7 @@ class PaceFactor {
   void learn(double ratio, Moment now, double& usual);
 
  private:
-  double untested(Moment now) const;
-  double kept(Moment now) const;
+  double variance_now(Moment now) const;
 
   double noise_, log_ = 0, variance_ = 0;
   Moment learned_{};
@@ -181,7 +190,7 @@ class ReplicaTime {
     if (steps != steps_) *this = ReplicaTime(std::move(steps));
   }
 
-  /// Returns the replica's times as of now.
+  /// Returns the replica's times as of now. What its peers taught within 50 ms may be missing.
   TimeModel model(Moment now) const;
   /// True once enough answers of its configuration have taught what prompts take, and what steps do.
   bool knows_prompts() const { return steps_->first_tokens() >= StepTimes::enough; }
@@ -210,6 +219,8 @@ class ReplicaTime {
 
  private:
   std::shared_ptr<StepTimes> steps_;
+  mutable TimeModel model_;  ///< Each choice asks for it.
+  mutable Moment model_until_ = Moment::min();
   PaceFactor prompts_{0.3}, output_{0.15};
   std::uint32_t prompts_seen_ = 0;
   double believed_ = 0, computed_ = 0;  ///< Prompt tokens of the last answers; these sums fade.

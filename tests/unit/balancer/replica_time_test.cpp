@@ -35,8 +35,9 @@ struct KnownEngine {
     first.context = first.sequences * 900;
     first.ahead = between(0, 2000);
     first.own = first.own_believed = between(50, 4000);
-    first.seconds = slower * between(0.9, 1.1) *
-                    (truth.first_steps * truth.step_of(first.sequences, first.context) + truth.token * (first.ahead + first.own));
+    const double step = truth.step_of(first.sequences, first.context);
+    first.seconds =
+        slower * between(0.9, 1.1) * (truth.first_steps * step + truth.token * (first.ahead + first.own));
     return first;
   }
   void serve(ReplicaTime& time, int answers, double& now) {
@@ -146,6 +147,45 @@ TEST(ReplicaTime, WhatNothingTestsIsForgotten) {
   engine.serve(slow, 3, now);
   EXPECT_GT(slow.model(at(now)).token, 8 * fast.model(at(now)).token);
   EXPECT_LT(slow.model(at(now + 300)).token, 1.5 * fast.model(at(now)).token);
+}
+
+/// A configuration that no answer has tested, or none for minutes, is no slower and no faster than its pool: neither
+/// would be tried again.
+TEST(ReplicaTime, AConfigurationThatNothingTestsIsTakenForOneLikeItsPool) {
+  const auto pool = std::make_shared<StepTimes>();
+  const auto steps = std::make_shared<StepTimes>(pool), others = std::make_shared<StepTimes>(pool);
+  ReplicaTime used(steps), unused(others);
+  KnownEngine engine;
+  std::mt19937_64 random(5);
+  std::exponential_distribution<double> late(2);
+  double now = 1;
+  const auto serve = [&](ReplicaTime& time, int answers, double slower) {
+    for (int i = 0; i < answers; ++i) {
+      now += 0.5;
+      auto first = engine.began();
+      first.seconds *= slower * (1 + late(random));
+      time.began(first, at(now));
+      auto answer = engine.decoded();
+      answer.seconds *= slower * (1 + late(random));
+      time.decoded(answer, at(now));
+    }
+  };
+  const auto step_ratio = [&] {
+    return unused.model(at(now)).step_of(16, 14'000) / used.model(at(now)).step_of(16, 14'000);
+  };
+  const auto prompt_of = [&](const TimeModel& one) { return one.first_steps * one.step + one.token * 1000; };
+  const auto prompt_ratio = [&] { return prompt_of(unused.model(at(now))) / prompt_of(used.model(at(now))); };
+  for (const int answers : {20, 200}) {
+    serve(used, answers, 1);
+    EXPECT_NEAR(step_ratio(), 1, 0.1);
+    EXPECT_NEAR(prompt_ratio(), 1, 0.1);
+  }
+  serve(unused, 30, 5);
+  EXPECT_GT(step_ratio(), 3);
+  EXPECT_GT(prompt_ratio(), 2.5);
+  serve(used, 600, 1);
+  EXPECT_NEAR(step_ratio(), 1, 0.1);
+  EXPECT_NEAR(prompt_ratio(), 1, 0.15);
 }
 
 /// Hours of answers whose times vary: the times of all and the factors of each stay what they are, and a replica that
