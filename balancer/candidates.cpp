@@ -25,8 +25,8 @@ void Candidates::look(bool for_queue) {
 void Candidates::price_waste() {
   if (!pool_.counts_cached) return;
   const ReplicaView& best = *std::ranges::max_element(found_, {}, &ReplicaView::cached);
-  const double price = best.cached > 0 ? pool_.price_of_waste(best.index) : 0;
-  for (ReplicaView& view : found_) view.waste = price * static_cast<double>(best.cached - view.cached);
+  if (best.cached == 0) return;
+  for (ReplicaView& view : found_) view.waste = pool_.waste(best.index, view.index, best.cached, view.cached);
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.

@@ -114,7 +114,7 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.began.own_believed = static_cast<double>(chosen.uncached(request.prompt));
   entry.began.ahead = forecast.prompt_tokens - entry.began.own_believed;
   entry.began.sequences = chosen.streaming;
-  entry.began.context = static_cast<double>(chosen.resident);
+  entry.began.context = static_cast<double>(chosen.context);
   if (shows && replica.time.knows_prompts())
     entry.predicted =
         PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode, forecast.output_token};
@@ -147,7 +147,7 @@ void LeaseBook::note_slots(PoolReplica& replica) {
   if (replica.slots && running > *replica.slots) replica.slots.reset();
   if (ledger.pending() == 0 || ledger.streaming() < 4) return;
   const TimeModel time = replica.time.model(pool_.latest);
-  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.resident()));
+  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.context()));
   const double prompt = time.token * static_cast<double>(ledger.prefill_left()) / ledger.pending();
   const double since_end = ledger.seconds_since_end();
   if (ledger.worked_seconds() > 3 * prompt + 4 * step && since_end < 2 * prompt + 4 * step &&
@@ -236,7 +236,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
                          pool_.latest);
   }
   const TimeModel time = replica.time.model(pool_.latest);
-  const double step = time.step_of(replica.ledger.streaming() + 1, static_cast<double>(replica.ledger.resident()));
+  const double step = time.step_of(replica.ledger.streaming() + 1, static_cast<double>(replica.ledger.context()));
   replica.ledger.set_drain_rates({replica.time.prompt_rate().value_or(0), replica.time.knows_steps() ? 1 / step : 0});
 }
 

@@ -25,6 +25,7 @@ ReplicaView PoolReplica::view(Moment now) {
   if (slots && metrics::seconds(now - slots_seen) < slots_remembered) view.slots = slots;
   view.prefill_left = ledger.prefill_left();
   view.decode_left = ledger.decode_left();
+  view.context = ledger.context();
   view.resident = ledger.resident();
   view.in_flight = ledger.in_flight();
   view.recent_failures = ledger.recent_failures();

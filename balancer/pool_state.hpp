@@ -52,13 +52,25 @@ struct PoolState {
     return prefixes.cached(replica, request.prompt);
   }
 
-  /// Returns what it costs more than itself to compute a token that this candidate holds, which holds most of the
-  /// prompt that was looked up last. Work that is done twice takes another prompt's place in a cache, and keeps those
-  /// waiting that come after. But a beginning that others will have, too, is computed once for all of them: the price
-  /// halves with each request that has used it, and goes to -1, which is nothing at all.
-  double price_of_waste(ReplicaIndex best) const {
-    constexpr double unshared = 4;
-    return unshared * std::exp2(-static_cast<double>(prefixes.uses(best))) - 1;
+  /// Returns what it costs beside the request's own time that `replica` serves the prompt that was looked up last, in
+  /// tokens to compute. It holds `cached` of it, and `best` holds most, `most`.
+  ///
+  /// Work that is done twice takes another prompt's place in a cache, and keeps those waiting that come after. But a
+  /// beginning that others will have, too, is computed once for all of them: the price halves with each request that
+  /// has used it, and goes to -1, which is nothing at all.
+  ///
+  /// What takes room in a full cache pushes out what others may want again. How often they do, the replica has shown. A
+  /// copy that is used stays: so it takes as much room as it has sunk towards the end of the cache.
+  double waste(ReplicaIndex best, ReplicaIndex replica, Tokens most, Tokens cached) const {
+    constexpr double unshared = 4, of_room = 8;
+    const double price = unshared * std::exp2(-static_cast<double>(prefixes.uses(best))) - 1;
+    const double twice = price * static_cast<double>(most - cached);
+    const ReplicaPrefixes& prompts = prefixes.of(replica);
+    const PrefixHoldings& holdings = prompts.holdings();
+    if (holdings.held() + (most - cached) <= holdings.capacity()) return twice;
+    const double sunk =
+        cached > 0 ? static_cast<double>(prefixes.found(replica).depth) / static_cast<double>(holdings.capacity()) : 1;
+    return twice + of_room * prompts.wanted_again() * std::min(sunk, 1.0) * static_cast<double>(most);
   }
 
   /// Gives each replica the step times of its configuration, and forgets those of configurations that are gone.

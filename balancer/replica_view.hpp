@@ -17,7 +17,9 @@ struct ReplicaView {
   double worked_seconds = 0;  ///< For so long the oldest prompt has been worked on.
   double silent_seconds = 0;  ///< For so long no stream has had a token that was to get some.
   std::optional<std::uint32_t> slots;  ///< So many sequences the engine was seen to run at a time, while more waited.
-  Tokens prefill_left = 0, decode_left = 0, resident = 0;
+  Tokens prefill_left = 0, decode_left = 0;
+  Tokens context = 0;   ///< Of all that is in flight.
+  Tokens resident = 0;  ///< What of it takes room of the KV cache.
   Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
   double waste = 0;   ///< The price, in tokens, of what the replica would compute although another candidate holds it.
   std::uint32_t in_flight = 0;

@@ -24,7 +24,7 @@ std::string clause(const char* format, Numbers... numbers) {
 std::optional<std::string> judge(PoolReplica& replica, Moment now) {
   TokenLedger& ledger = replica.ledger;
   const TimeModel time = replica.time.model(now);
-  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.resident()));
+  const double step = time.step_of(ledger.streaming(), static_cast<double>(ledger.context()));
   const double prefill = replica.time.prompt_rate().value_or(slowest_prefill);
   const double decode = replica.time.knows_steps() ? 1 / step : slowest_decode;
   const auto seconds_of = [=](Tokens prompts, Tokens output) {

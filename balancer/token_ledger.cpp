@@ -25,7 +25,7 @@ void TokenLedger::advance(Moment now) {
   updated_ = now;
 
   if (!entries_.empty()) busy_seconds_ += elapsed;
-  context_seconds_ += static_cast<double>(resident()) * elapsed;
+  context_seconds_ += static_cast<double>(context()) * elapsed;
   prefill_seconds_ += pending_ * elapsed;
   decode_seconds_ += streaming_ * elapsed;
   if (silent_ > 0) drain(elapsed);
@@ -89,6 +89,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   if (pending_ == 0) worked_since_ = updated_;
   ++(entry.silent ? silent_ : pending_);
   prompts_ += work.prompt;
+  cached_ += work.cached;
   prefill_left_ += work.uncached();
   streamed_.decode_left.fetch_add(work.output, std::memory_order_relaxed);
 }
@@ -122,6 +123,7 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   const bool is_remembered = left > 0 && !answered;
   if (!is_remembered) prefill_left_ -= left;
   prompts_ -= entry.prompt;
+  cached_ -= entry.prompt - entry.uncached;
   streamed_.decode_left.fetch_sub(output_left + counted(entry.output_left), std::memory_order_relaxed);
   streamed_.resident.fetch_sub(streamed + entry.drained, std::memory_order_relaxed);
   --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);

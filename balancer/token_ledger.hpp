@@ -105,8 +105,10 @@ class TokenLedger {
 
   Tokens prefill_left() const { return prefill_left_; }
   Tokens decode_left() const { return streamed_.decode_left.load(std::memory_order_relaxed); }
-  /// Returns the prompts and the output so far of all that runs here. They lie in the replica's KV cache.
-  Tokens resident() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
+  /// Returns the prompts and the output so far of all that runs here, which its steps read.
+  Tokens context() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
+  /// Returns what these take in the replica's KV cache. What it is believed to have had lies there once for all.
+  Tokens resident() const { return context() - cached_; }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
   /// Returns how many streams wait for their first token, and how many have had it.
   std::uint32_t pending() const { return pending_; }
@@ -200,6 +202,7 @@ class TokenLedger {
   Moment updated_;
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;
+  Tokens cached_ = 0;  ///< Of the prompts.
   std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
   std::uint32_t owing_ = 0;                                 ///< So many streams are to get tokens.
   Ticket forgotten_ = 0;        ///< Up to this one requests are not asked for answers any more.
@@ -208,7 +211,7 @@ class TokenLedger {
   Moment owing_since_{};        ///< Since when any stream is to get tokens.
   Moment worked_since_{}, ended_{};
   double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;
-  double context_seconds_ = 0;  ///< The integral of resident().
+  double context_seconds_ = 0;  ///< The integral of context().
   double computed_ = 0;         ///< The uncached tokens of all prompts that had their first token.
 };
 

@@ -10,7 +10,7 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
   const TimeModel& time = replica.time;
   const auto output = static_cast<double>(job.output), uncached = static_cast<double>(replica.uncached(job.prompt));
   const auto in_flight = static_cast<double>(replica.in_flight), streaming = static_cast<double>(replica.streaming);
-  const double step_now = time.step_of(streaming, static_cast<double>(replica.resident));
+  const double step_now = time.step_of(streaming, static_cast<double>(replica.context));
 
   Forecast made;
   // Prompts are computed in the order of their arrival, and something of the oldest is done.
@@ -35,7 +35,7 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
   }
 
   const auto prompt = static_cast<double>(job.prompt);
-  const double step = time.step_of(in_flight + 1, static_cast<double>(replica.resident) + prompt + output / 2);
+  const double step = time.step_of(in_flight + 1, static_cast<double>(replica.context) + prompt + output / 2);
   made.output_token = step / (1 - job.prompt_load);
   made.decode = output * made.output_token;
   made.others = (time.sequence + time.context * prompt) * in_flight * std::min(output, left) +
@@ -50,19 +50,19 @@ ReplicaView as_busy_as_others(const ReplicaView& fresh, std::span<const ReplicaV
   ReplicaView mean = fresh;
   std::uint32_t others = 0;
   mean.in_flight = mean.streaming = 0;
-  mean.resident = mean.decode_left = 0;
+  mean.context = mean.decode_left = 0;
   for (const ReplicaView& other : replicas) {
     if (other.fresh) continue;
     ++others;
     mean.in_flight += other.in_flight;
     mean.streaming += other.streaming;
-    mean.resident += other.resident;
+    mean.context += other.context;
     mean.decode_left += other.decode_left;
   }
   if (others == 0) return fresh;
   mean.in_flight = std::max(fresh.in_flight, mean.in_flight / others);
   mean.streaming = std::max(fresh.streaming, mean.streaming / others);
-  mean.resident = std::max(fresh.resident, mean.resident / others);
+  mean.context = std::max(fresh.context, mean.context / others);
   mean.decode_left = std::max(fresh.decode_left, mean.decode_left / others);
   return mean;
 }

@@ -51,7 +51,7 @@ Tokens PrefixHoldings::depth(Epoch used) const {
 
 void PrefixHoldings::wipe() {
   now_ = exhausted() ? 1 : now_ + 1;
-  horizon_ = ghosts_ = now_;
+  first_ = horizon_ = ghosts_ = now_;
   held_ = ghost_tokens_ = 0;
   buckets_.clear();
 }

@@ -36,6 +36,8 @@ class PrefixHoldings {
   explicit PrefixHoldings(Tokens capacity) { set_capacity(capacity); }
 
   bool holds(Epoch used) const { return used >= horizon_; }
+  /// True for what was held and has left for want of room.
+  bool lost(Epoch used) const { return used >= first_ && used < horizon_; }
   /// True for what is held, and for what left last.
   bool remembers(Epoch used) const { return used >= ghosts_; }
   /// Uses a segment of so many tokens now, whose last use was in epoch `used`. Returns the epoch of this use.
@@ -70,6 +72,7 @@ class PrefixHoldings {
   void merge();
 
   Tokens capacity_ = 0, held_ = 0, ghost_tokens_ = 0;
+  Epoch first_ = 1;    ///< The first since the beginning or the last wipe.
   Epoch now_ = 1;      ///< The last bucket's, where there is one.
   Epoch horizon_ = 1;  ///< The first epoch of what is held.
   Epoch ghosts_ = 1;   ///< The first epoch of what is remembered.

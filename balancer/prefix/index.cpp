@@ -221,6 +221,10 @@ std::size_t PrefixIndex::claim(std::uint64_t key) {
   return oldest;
 }
 
+void PrefixIndex::count_use(Detail& detail) {
+  if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
+}
+
 PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt) {
   if (prefix.anchors.empty()) return {};
   if (!table_) {
@@ -238,8 +242,13 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   const auto last_sure = std::find_if(last_held, lines_.rend(), [&](std::size_t line) {
     return is_held(line) && table_->use(line, replica).doubts == 0;
   });
-  prediction.in_doubt = last_sure != last_held;
+  prediction.held_anchors = static_cast<std::uint32_t>(lines_.rend() - last_held);
   prediction.sure_anchors = static_cast<std::uint32_t>(lines_.rend() - last_sure);
+  const auto last_lost = std::find_if(lines_.rbegin(), lines_.rend(), [&](std::size_t line) {
+    return line != no_line && one.holdings().lost(table_->use(line, replica).epoch);
+  });
+  const Tokens had = last_lost == lines_.rend() ? 0 : tokens_[static_cast<std::size_t>(lines_.rend() - last_lost) - 1];
+  one.count_lost(prompt, found_[replica].held, had);
 
   ++changes_;
   prediction.entered = ++clock_;
@@ -258,8 +267,7 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
       table_->details[line] = {segment_of(tokens_[i] - std::min(before, tokens_[i])), 0, 0, prefix.token_ids};
     }
     Detail& detail = table_->details[line];
-    // Siblings that come while the first of them is computed say nothing of those that come later.
-    if (i < prediction.sure_anchors && detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
+    if (i < prediction.sure_anchors) count_use(detail);
     Use& use = table_->use(line, replica);
     if (i < prediction.sure_anchors)
       use.doubts = 0;
@@ -331,6 +339,9 @@ void PrefixIndex::computed(const PromptPrefix& prefix, const PrefixPrediction& p
     if (line == no_line) continue;
     // Prompts that failed may have taken the line out after this one had come.
     Use& use = table_->use(line, replica);
+    // Siblings that came while the first of them was computed count as soon as they are: else the next of them would be
+    // computed elsewhere.
+    if (i < prediction.held_anchors) count_use(table_->details[line]);
     if (!one.holdings().holds(use.epoch)) use.epoch = one.holdings().use(use.epoch, table_->details[line].segment);
     use.doubts = 0;
   }

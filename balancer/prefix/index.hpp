@@ -150,6 +150,7 @@ class PrefixIndex {
   void spread_tokens(const PromptPrefix& prefix, Tokens prompt);
   std::size_t claim(std::uint64_t key);
   void release(std::size_t line);
+  static void count_use(Detail& detail);
   std::size_t find(std::uint64_t key) const { return table_ ? table_->find(key) : no_line; }
   Tokens answer_after(std::size_t anchor) const;
   Tokens believed(Tokens answer) const {

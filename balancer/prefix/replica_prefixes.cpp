@@ -68,7 +68,7 @@ bool ReplicaPrefixes::found_nothing(const EngineSigns& signs, std::uint32_t now)
 }
 
 void ReplicaPrefixes::unreported(const PrefixPrediction& prediction) {
-  if (prediction.found.held >= large && !prediction.in_doubt && is_since(prediction, found_since_)) ++unproven_;
+  if (prediction.found.held >= large && !prediction.in_doubt() && is_since(prediction, found_since_)) ++unproven_;
 }
 
 std::optional<Tokens> ReplicaPrefixes::told_cached(metrics::Api api, std::optional<Tokens> cached) {
@@ -91,7 +91,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
     learn_granularity(cached);
   }
 
-  if (prediction.in_doubt) {
+  if (prediction.in_doubt()) {
     if (cached > 0) misses_ = 0;
     return false;
   }

@@ -16,7 +16,9 @@
 // its cache in all. A replica that never reports, and whose page has no such counter, keeps what it began with.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,7 +70,9 @@ struct PrefixPrediction {
   std::uint32_t cached = 0;  ///< So many of its tokens were believed to be cached.
   PrefixFound found{};
   std::uint32_t sure_anchors = 0;  ///< So many of its anchors are up to the last one that the replica had computed.
-  bool in_doubt = false;           ///< What was held rests on prompts of which no token had come yet.
+  std::uint32_t held_anchors = 0;  ///< The same up to the last one that it held.
+  /// True if what was held rests on prompts of which no token had come yet.
+  bool in_doubt() const { return held_anchors > sure_anchors; }
   std::uint32_t entered = 0;       ///< When it was entered, by the clock of prompts.
   Client client{};                 ///< Whose prompt it is.
 };
@@ -126,6 +130,18 @@ class ReplicaPrefixes {
   /// True if what was computed for the prompt went with the cache. After misses it may have come after that.
   bool was_lost(const PrefixPrediction& prediction) const { return !is_since(prediction, lost_at_); }
 
+  /// Counts a prompt that is sent, of which so much is held, and so much was held before it left for want of room.
+  void count_lost(Tokens prompt, Tokens held, Tokens had) {
+    if (held >= prompt) return;
+    const auto computed = static_cast<double>(prompt - held);
+    const auto again = static_cast<double>(std::max(std::min(had, prompt), held) - held);
+    const double kept = std::exp(-computed / static_cast<double>(holdings_.capacity()));
+    wanted_again_ = wanted_again_ * kept + again / computed * (1 - kept);
+  }
+  /// Returns which share of what the replica computes it held before, 0 to 1: a mean over the last prompts that would
+  /// fill its cache.
+  double wanted_again() const { return wanted_again_; }
+
   PrefixHoldings& holdings() { return holdings_; }
   const PrefixHoldings& holdings() const { return holdings_; }
   PrefixSums& sums() { return sums_; }
@@ -170,6 +186,7 @@ class ReplicaPrefixes {
   Tokens granularity_ = 1, divides_ = 0;
   unsigned since_granularity_ = 0;
   unsigned granularity_reports_ = 4;  ///< After so many, what divides all of them is believed; a lower one at once.
+  double wanted_again_ = 0.2;  ///< Until something is known.
   PrefixSums sums_;
 };
 

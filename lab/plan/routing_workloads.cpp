@@ -112,6 +112,26 @@ Workload chat_on(std::vector<EngineSettings> engines, const Chat& chat, std::uin
   return workload;
 }
 
+/// Questions about texts of which the replicas together can hold all, and one of them half of them.
+Workload make_many_texts(std::uint64_t seed) {
+  constexpr std::size_t texts = 30, requests = 1'500;
+  constexpr std::uint64_t text_tokens = 4'000;
+  Workload workload;
+  workload.engines = with_caches(four_engines());
+  Maker maker(seed);
+  std::vector<Message> all;
+  for (std::size_t i = 0; i < texts; ++i) all.push_back(maker.message(Role::system, text_tokens));
+  double at = 0;
+  for (std::size_t i = 0; i < requests; ++i) {
+    at += maker.random.exponential();
+    const auto which = static_cast<std::size_t>(maker.random.uniform() * static_cast<double>(texts)) % texts;
+    Conversation(maker, at, {all[which]}, {}).say(about(maker.random, 60, 0.5, 10, 300), about(maker.random, 150, 0.5, 10, 600));
+  }
+  workload.requests = std::move(maker.requests);
+  complete(workload);
+  return workload;
+}
+
 /// Engines as by default, whose prompts may repeat.
 Workload chat_on_four(const Chat& chat, std::uint64_t seed) { return chat_on(with_caches(four_engines()), chat, seed); }
 
@@ -227,6 +247,7 @@ std::vector<NamedWorkload> routing_workloads(const TraceOptions& traces) {
                                    .most_prompt = 7'700};
                    return chat_on_four(chat, seed);
                  }});
+  all.push_back({"many_texts", loads, make_many_texts});
   all.push_back({"slow_first", {0.5}, make_slow_first});
   all.push_back({"chat_h800", {}, [](std::uint64_t seed) { return make_chat_h800(seed, 30, 2'700); }});
   all.push_back({"chat_fast", {}, [](std::uint64_t seed) { return make_chat_h800(seed, 2, 300); }});

@@ -121,7 +121,7 @@ class Storm {
       ReplicaLoad& load = account[held.lease.replica()];
       if (!held.first_token) load.prefill_left += held.uncached;
       load.decode_left += held.expected - std::min(held.expected, held.streamed);
-      load.resident += held.prompt + held.streamed;
+      load.resident += held.uncached + held.streamed;
       ++load.in_flight;
     }
     for (ReplicaIndex i = 0; i < replicas; ++i) {

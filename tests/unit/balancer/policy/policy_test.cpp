@@ -53,7 +53,7 @@ TEST(Forecast, AddsTheTimesUntilTheFirstTokenByHand) {
   const auto silent = [](ReplicaView& r) { r.silent_seconds = 1.06; };
   EXPECT_NEAR(first(silent), idle + 1, 1e-9);
   // Ten decode with 5000 tokens in context.
-  const auto busy = [](ReplicaView& r) { r.streaming = r.in_flight = 10, r.resident = 5000; };
+  const auto busy = [](ReplicaView& r) { r.streaming = r.in_flight = 10, r.context = 5000; };
   EXPECT_NEAR(first(busy), idle + 1.5 * (10 * 0.001 + 5000 * 1e-7), 1e-9);
 }
 
@@ -76,7 +76,7 @@ TEST(Forecast, KnowsTheAnswerAndWhatOthersWaitLonger) {
   const Job job{.prompt = 1000, .output = 100, .prompt_load = 0.5};
   ReplicaView busy = view();
   busy.streaming = busy.in_flight = 10;
-  busy.resident = 5000;
+  busy.context = 5000;
   busy.decode_left = 10 * 40;
   const Forecast made = forecast(job, busy);
   EXPECT_NEAR(made.decode, 100 * (0.02 + 11 * 0.001 + 6050 * 1e-7) / 0.5, 1e-9);

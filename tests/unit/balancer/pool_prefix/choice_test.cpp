@@ -162,6 +162,36 @@ TEST_F(PoolPrefix, AHotBeginningSpreadsOverAllReplicas) {
   for (const std::size_t of_one : requests) EXPECT_GT(of_one, 60u);
 }
 
+/// Texts that many requests have, of which the caches hold all together and no cache holds all. If each of them was
+/// copied to each replica, like the one above, they would push each other out for ever.
+TEST_F(PoolPrefix, HotBeginningsThatDoNotFitTwiceAreNotCopiedForEver) {
+  constexpr std::uint64_t texts = 14, text_tokens = 1'000;
+  for (char name = 'a'; name < 'e'; ++name) {
+    specs.push_back(replica(std::string(1, name)));
+    specs.back().kv_tokens = 5'000;
+  }
+  begin(0);
+  policy::Random random(3);
+  std::vector<Lease> writing;
+  int computed = 0;
+  for (std::uint64_t i = 0; i < 3'000; ++i) {
+    const double now = 1 + 0.2 * static_cast<double>(i);
+    PlacementRequest placement{shared(prompt_of(text_tokens + 20))};
+    auto prefix = *prefix_of(1 + random() % texts, text_tokens);
+    prefix.anchors.push_back({1'000'000 + i, text_tokens + 20});
+    placement.prefix = std::make_shared<const metrics::wire::PromptPrefix>(prefix);
+    writing.push_back(admitted(pool->offer(placement, at(now))));
+    const Tokens cached = writing.back().prefix_tokens()->predicted;
+    if (i >= 2'000 && cached < text_tokens / 2) ++computed;
+    writing.back().first_token(at(now + 0.02 + 1e-4 * static_cast<double>(text_tokens + 20 - cached)));
+    if (writing.size() > 3) {
+      writing.front().end(answer(text_tokens + 20, 20), at(now + 0.15));
+      writing.erase(writing.begin());
+    }
+  }
+  EXPECT_LT(computed, 50) << "of a thousand";
+}
+
 TEST_F(PoolPrefix, OtherPoliciesDoNotLook) {
   begin(2);
   pool->set_policy(config::Policy::round_robin);

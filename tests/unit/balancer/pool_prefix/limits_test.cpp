@@ -9,18 +9,31 @@
 namespace weir::balancer {
 namespace {
 
-TEST_F(PoolPrefix, WhatIsHeldIsNoWorkAndYetFillsTheMemory) {
+TEST_F(PoolPrefix, WhatIsHeldIsNoWorkAndTakesNoMoreRoom) {
   begin(1);
   serve(1, 2000, 1);
   Lease lease = admitted(offer(1, 2100, 2));
   const Tokens cached = lease.prefix_tokens()->predicted;
   EXPECT_GE(cached, 1900u);
   EXPECT_EQ(load(0, 2).prefill_left, 2100 - cached);
-  EXPECT_EQ(load(0, 2).resident, 2100u);
+  EXPECT_EQ(load(0, 2).resident, 2100 - cached);
   EXPECT_EQ(lease.prompt_estimate(), 2100u);
   lease.end(LeaseEnd(EndCause::client_left), at(3));
   EXPECT_EQ(load(0, 3).prefill_left, 0u);
   EXPECT_EQ(load(0, 3).resident, 0u);
+}
+
+/// Requests that share a beginning have it in the cache once, so that its replica has room for all of them.
+TEST_F(PoolPrefix, ABeginningThatRequestsShareTakesItsRoomOnce) {
+  specs = {replica("a"), replica("b")};
+  for (ReplicaSpec& spec : specs) spec.kv_tokens = 3000;
+  begin(0);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  std::vector<Lease> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(admitted(offer(1, 2100, 2)));
+    EXPECT_EQ(all.back().replica(), home) << i;
+  }
 }
 
 TEST_F(PoolPrefix, ALimitOfQueuedTokensCountsWhatIsToBeComputed) {

@@ -215,7 +215,7 @@ TEST_F(Prefixes, WhatIsUnderWayIsStillInDoubtWhenReplicasCome) {
   const auto prompt = prompt_of({1, 2, 3});
   const auto prediction = send(prompt, 0);
   places(40);
-  EXPECT_TRUE(send(prompt, 0).in_doubt);
+  EXPECT_TRUE(send(prompt, 0).in_doubt());
   for (int prompts = 2; prompts > 0; --prompts) {
     EXPECT_EQ(held(prompt, 0), tokens_of(prompt));
     index.failed(prompt, prediction, 0);
