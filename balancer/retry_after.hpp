@@ -22,8 +22,8 @@ class RetryAfter {
   /// Refuses a request, and tells when it may come back.
   ///
   /// A client's Retry-After is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
-  /// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves.
-  /// With the spread it is at most 60 s: clients of OpenAI's and Anthropic's libraries follow no longer one.
+  /// quarter later in the mean: it is told 0.85 of the time. With the spread that is at most 60 s: clients of OpenAI's
+  /// and Anthropic's libraries follow no longer one.
   Refused refuse(Refused::Reason reason, const WaitingRequest& request) const noexcept;
   /// Learns for how many seconds a request was on its replica.
   void note_lasted(double seconds);
