@@ -241,7 +241,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
 }
 
 void LeaseBook::prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached) {
-  pool_.finished.add(uncached, pool_.latest, entry.waited);
+  pool_.prompt_finished(uncached, entry.waited);
   replica.health.prompt_finished(uncached);
   starts_.end_finished();
 }

@@ -81,7 +81,6 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
     request.tried.assign(placement.tried.begin(), placement.tried.end());
     std::ranges::sort(request.tried);
     request.since = pool.latest;
-    request.returned = parts.retry_after.came_back(request);
 
     const bool can_wait = core_.has_sink() && placement.waiter && pool.limits.queue > 0;
     const bool others_wait = can_wait && !pool.waiting.empty();
@@ -112,10 +111,7 @@ std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) -> std::optional<Refused> {
     const auto request = parts.state.waiting.leave(ticket);
     if (!request) return std::nullopt;
-    const auto refused = parts.retry_after.refuse(Refused::Reason::expired, *request);
-    // A client that went before its deadline does not come back.
-    if (parts.state.latest < request->deadline) parts.retry_after.came_back(*request);
-    return refused;
+    return parts.retry_after.refuse(Refused::Reason::expired, *request);
   });
 }
 

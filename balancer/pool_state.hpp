@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <optional>
+#include <string>
+#include <utility>
 
-#include "balancer/finished_tokens.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
@@ -24,7 +24,6 @@ struct PoolState {
   Moment latest = Moment::min();  ///< The latest time that any call gave. Calls may bring theirs out of order.
   ReplicaSet replicas;
   WaitingQueue waiting;
-  FinishedTokens finished;
   config::Policy policy = config::Policy::least_queued_tokens;
   bool prefix_aware = false;
   PrefixIndex prefixes;
@@ -33,7 +32,9 @@ struct PoolState {
   std::uint32_t in_flight = 0;
   std::shared_ptr<StepTimes> steps_of_all = std::make_shared<StepTimes>();
   std::map<std::string, std::shared_ptr<StepTimes>> steps;  ///< By configuration.
-  PromptSeconds prompt_seconds;                             ///< Of all replicas.
+  FadingSum prompt_seconds;                                 ///< The time that all replicas spent on prompts.
+  /// The seconds in which requests waited, and the prompt tokens that were finished then or had waited.
+  FadingSum waited_seconds, drained_tokens;
   std::optional<WaitTicket> reserved_for;  ///< No replica takes anything else: the pool's own limit stands against it.
 
   /// Notes which replicas get no request, after the split or the replicas have changed.
@@ -86,13 +87,27 @@ struct PoolState {
   double prompt_load() const {
     double in = 0;
     for (const PoolReplica& replica : replicas.named()) in += replica.is_in() ? 1 : 0;
-    return in > 0 ? std::min(prompt_seconds.a_second(latest) / in, 0.95) : 0;
+    return in > 0 ? std::min(prompt_seconds.at(latest) / FadingSum::memory / in, 0.95) : 0;
+  }
+
+  /// True while requests wait for what replicas do. An outage is no slow queue.
+  bool drains() const { return !waiting.empty() && !replicas.none_up(); }
+  void prompt_finished(Tokens tokens, bool waited) {
+    if (waited || drains()) drained_tokens.add(static_cast<double>(tokens), latest);
+  }
+  /// Returns the prompt tokens that are finished per second while requests wait, or a higher rate: a queue that waited
+  /// for a replica's rest is finished while nobody waits. Nothing while that is unknown.
+  std::optional<double> drain_rate() const {
+    constexpr double known_after_seconds = 1;
+    const double seconds = waited_seconds.at(latest), tokens = drained_tokens.at(latest);
+    if (seconds < known_after_seconds || tokens <= 0) return std::nullopt;
+    return tokens / seconds;
   }
 
   /// Lets time pass. Returns the latest time.
   Moment pass(Moment now) {
-    latest = std::max(latest, now);
-    finished.pass(latest, !waiting.empty() && !replicas.none_up());  // An outage is no slow queue.
+    const Moment before = std::exchange(latest, std::max(latest, now));
+    if (drains()) waited_seconds.add(std::min(metrics::seconds(latest - before), FadingSum::memory), latest);
     return latest;
   }
 };

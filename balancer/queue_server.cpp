@@ -51,11 +51,11 @@ Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
 bool QueueServer::comes_too_late(const WaitingRequest& request) const {
   if (request.deadline <= pool_.latest) return true;
   if (request.front_of_queue) return false;
-  const auto rate = pool_.finished.highest_drain_rate(pool_.latest);
+  const auto rate = pool_.drain_rate();
   if (!rate || pool_.replicas.none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(request.deadline - pool_.latest);
   if (static_cast<double>(pool_.waiting.tokens()) <= tokens_in_time) return false;
-  return static_cast<double>(pool_.waiting.ahead_of_newest(request.key)) > tokens_in_time;
+  return static_cast<double>(pool_.waiting.ahead_of(request.key).tokens) > tokens_in_time;
 }
 
 void QueueServer::bound(PendingGrants& grants) noexcept {

@@ -165,17 +165,18 @@ class PaceFactor {
   Moment learned_{};
 };
 
-/// The seconds that replicas spend on prompts, for each second of the last twenty or so.
-class PromptSeconds {
+/// A sum of the last twenty seconds or so: what was added fades.
+class FadingSum {
  public:
-  void add(double seconds, Moment now) {
-    sum_ = sum_ * kept(now) + seconds;
+  static constexpr double memory = 20;  ///< Seconds.
+
+  void add(double amount, Moment now) {
+    sum_ = at(now) + amount;
     at_ = std::max(at_, now);
   }
-  double a_second(Moment now) const { return sum_ * kept(now) / memory; }
+  double at(Moment now) const { return sum_ * kept(now); }
 
  private:
-  static constexpr double memory = 20;
   double kept(Moment now) const { return std::exp(-std::max(0.0, metrics::seconds(now - at_)) / memory); }
 
   double sum_ = 0;

@@ -1,7 +1,6 @@
 // Every file of balancer/ uses these words.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +20,6 @@ struct Work {
     requests += more.requests;
     tokens += more.tokens;
   }
-  Work up_to(const Work& most) const { return {std::min(requests, most.requests), std::min(tokens, most.tokens)}; }
 };
 
 /// A replica's place in its pool. It is stable while the replica is there; a place is used again when its replica is

@@ -22,15 +22,12 @@ WaitingQueue::Size::type WaitingQueue::Size::operator()(const Entry& entry) cons
 
 std::uint64_t WaitingQueue::Key::operator()(const Flow& flow) const { return flow.key; }
 
-/// Among equal flows, one whose newest request has not returned when it was told to is the longest.
 WaitingQueue::Length WaitingQueue::Requests::operator()(const Flow& flow) const {
-  const Entry& newest = flow.entries.back();
-  return {flow.requests, !newest.request.returned, newest.ticket};
+  return {flow.requests, flow.entries.back().ticket};
 }
 
 WaitingQueue::Length WaitingQueue::Bytes::operator()(const Flow& flow) const {
-  const Entry& newest = flow.entries.back();
-  return {flow.bytes, !newest.request.returned, newest.ticket};
+  return {flow.bytes, flow.entries.back().ticket};
 }
 
 WaitingQueue::~WaitingQueue() {
@@ -122,16 +119,12 @@ void WaitingQueue::regroup(const std::function<WaitingRequest::Fit(const Waiting
 void WaitingQueue::measure(Flow& flow) noexcept {
   by_requests_.insert(flow);
   by_bytes_.insert(flow);
-  work_.add(flow.work());
-  tokens_by_share_.add(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
 /// Comes before any change to the flow: its places in the trees go by what it has.
 void WaitingQueue::forget_measure(Flow& flow) noexcept {
   flow.TreeHook<Requests>::unlink();
   flow.TreeHook<Bytes>::unlink();
-  work_.remove(flow.work());
-  tokens_by_share_.remove(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
 WaitingRequest WaitingQueue::take_out(Entry& entry) noexcept {
@@ -287,24 +280,19 @@ std::optional<Moment> WaitingQueue::oldest() const {
 
 Tokens WaitingQueue::shortest() const { return by_prompt_.begin()->request.uncached(); }
 
-Work WaitingQueue::of(std::uint64_t key) const {
-  const Flow* const flow = find_flow(key);
-  return flow == nullptr ? Work{} : flow->work();
-}
-
-Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const {
-  Work sum = front_of_queue_.work();
-  sum.add(work_.of_others(of(key), most_of_each));
-  return sum;
-}
-
-/// In the meantime the requests of another key cost no more than those of this one that wait, by their shares, up to a
-/// turn. The key's own requests are within that.
-Tokens WaitingQueue::ahead_of_newest(std::uint64_t key) const {
+/// In the meantime the requests of another key cost no more than those of this one, by their shares, up to a turn. The
+/// key's own requests are within that.
+Work WaitingQueue::ahead_of(std::uint64_t key, double further) const {
   const Flow* const found = find_flow(key);
-  const Flow& own = found == nullptr ? beyond_ : *found;
-  const double turns = own.cost_by_share() + double{quantum};
-  return front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens_by_share_.capped_at(turns)));
+  const double turns = (found ? *found : beyond_).cost_by_share() + further + double{quantum};
+  double requests = 0, tokens = 0;
+  for (const Flow& flow : turns_) {
+    const double part = std::min(1.0, turns / flow.cost_by_share());
+    requests += part * static_cast<double>(flow.requests);
+    tokens += part * static_cast<double>(flow.tokens);
+  }
+  return {front_of_queue_.requests + static_cast<std::size_t>(std::llround(requests)),
+          front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens))};
 }
 
 }  // namespace weir::balancer

@@ -6,14 +6,17 @@ namespace {
 
 using Reason = Refused::Reason;
 
-// The pool finishes 100 tokens a second while requests wait.
+// The pool finishes so many tokens a second while requests wait.
 class PoolQueueRate : public PoolQueue {
  protected:
   void run_at_100_tokens_a_second(double from, double to, PoolLimits limits = {}) {
     begin({places("a", 1)}, limits);
     running = admit({"warm", 100}, from);
+    go_on(100, from, to);
+  }
+  void go_on(Tokens a_second, double from, double to) {
     for (double now = from; now < to; now += 1) {
-      wait({"warm", 100}, now);
+      wait({.name = "warm", .prompt = a_second, .deadline = at(now + 100)}, now);
       running.first_token(at(now + 1));
       running.end(LeaseEnd(EndCause::answered), at(now + 1));
       running = sink.take().second;
@@ -30,10 +33,7 @@ TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
   const Refused refused = refuse({"200 more", 200}, 20);
   EXPECT_EQ(refused.reason, Reason::too_late);
   EXPECT_EQ(refused.retry_after, seconds_told(2900 + 200 + 100)) << "these wait, and 100 are being worked on";
-  EXPECT_EQ(refuse({"the same", 200}, 20).retry_after, seconds_told(2900 + 200 + 100)) << "it counts once";
-  EXPECT_EQ(refuse({.name = "the next", .prompt = 1300, .bytes = 2}, 20).retry_after,
-            seconds_told(2900 + 200 + 100 + 1300))
-      << "the refused one comes back before it";
+  EXPECT_EQ(refuse({"another", 1300}, 20).retry_after, seconds_told(2900 + 1300 + 100)) << "the refused one is gone";
   wait({"another key has its turn soon", 200, 5}, 20);
   EXPECT_EQ(refuse({.name = "its own deadline", .prompt = 200, .key = 6, .deadline = at(22)}, 20).reason,
             Reason::too_late);
@@ -102,6 +102,36 @@ TEST_F(PoolQueueRate, TokensOfThoseThatDidNotWaitDrainNoQueue) {
   running = admit({"under way", 100}, 20.7);
   wait({"3000 tokens take 30 s", 3000}, 21);
   EXPECT_EQ(refuse({"400 more", 400}, 21).reason, Reason::too_late);
+}
+
+TEST_F(PoolQueueRate, WhatWasLongAgoSaysNothing) {
+  run_at_100_tokens_a_second(0, 20);
+  answered(std::move(running), 20);
+  running = admit({"under way", 100}, 100);
+  wait({"90 s", 9000}, 100);
+}
+
+TEST_F(PoolQueueRate, ARetryAfterFollowsAReplicaThatBecomesFiftyTimesFaster) {
+  const auto told = [this](double now) {
+    return refuse({.name = "50 s at first", .prompt = 5000, .deadline = at(now + 0.5)}, now).retry_after;
+  };
+  run_at_100_tokens_a_second(0, 20);
+  EXPECT_EQ(told(20), 40u);
+  go_on(5000, 20, 25);
+  EXPECT_LE(told(25), 8u);
+  go_on(5000, 25, 40);
+  EXPECT_LE(told(40), 3u);
+}
+
+TEST_F(PoolQueueRate, ARetryAfterFollowsAReplicaThatRests) {
+  const auto told = [this](double now) {
+    return refuse({.name = "too late", .prompt = 500, .deadline = at(now + 1)}, now).retry_after;
+  };
+  run_at_100_tokens_a_second(0, 20);
+  wait({"in the rest", 1000}, 20);
+  EXPECT_EQ(told(20), seconds_told(1000 + 500 + 100));
+  for (double now = 21; now <= 30; now += 1) tick(now);
+  EXPECT_NEAR(told(30), seconds_told(2 * (1000 + 500 + 100)), 2) << "nothing was finished for half of the time";
 }
 
 TEST_F(PoolQueueRate, OneThatGoesBeforeAllTurnsIsNotRefusedByIt) {

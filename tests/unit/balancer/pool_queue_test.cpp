@@ -211,27 +211,6 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
 }
 
-// Keys have equally much waiting. A new request gives way to a client that returns when it was told to.
-TEST_F(PoolQueue, OneThatReturnsWhenItWasToldToIsNotPushedOutByThoseThatComeForTheFirstTime) {
-  for (const bool as_told : {true, false}) {
-    begin({places("a", 1)}, queue_of(2));
-    running = admit({.name = "running", .key = 1}, 0);
-    wait({.name = "first", .key = 2}, 0);
-    wait({.name = "second", .key = 3}, 0);
-    const double due = refuse({.name = "refused", .key = 4}, 0).retry_after;
-    const double back = as_told ? due : due - 0.5;
-    if (!as_told) {
-      EXPECT_EQ(refuse({.name = "too soon", .key = 4}, back).reason, Refused::Reason::queue_full);
-      continue;
-    }
-    wait({.name = "returned", .key = 4}, back);
-    ASSERT_EQ(sink.all.size(), 1u);
-    EXPECT_EQ(sink.take().first, "second refused");
-    EXPECT_EQ(refuse({.name = "new", .key = 5}, back).reason, Refused::Reason::queue_full);
-    EXPECT_EQ(waiting(back), 2u);
-  }
-}
-
 // Requests of one client may break off; the others' go on. Where all break off, the queue is not sent after them.
 TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
   for (const bool answers : {true, false}) {

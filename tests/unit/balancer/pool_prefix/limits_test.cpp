@@ -250,7 +250,7 @@ TEST_F(PoolPrefix, NothingGoesBeyondThePoolsOwnLimit) {
   EXPECT_GT(elsewhere, 10u) << "Some went to a replica that holds less of them than another.";
 }
 
-TEST_F(PoolPrefix, AClientThatIsRefusedComesBackWithWhatIsToBeComputed) {
+TEST_F(PoolPrefix, ARetryAfterCountsWhatIsToBeComputed) {
   specs.push_back(replica("a"));
   specs[0].max_in_flight = 1;
   begin(0);
@@ -259,12 +259,8 @@ TEST_F(PoolPrefix, AClientThatIsRefusedComesBackWithWhatIsToBeComputed) {
   pool->set_limits(limits, at(0));
   serve(1, 100'000, 1);
   Lease busy = admitted(offer(2, 100, 100));
-  const auto retry_after = [&](std::uint64_t conversation, Tokens tokens, double now) {
-    const Offered offered = offer(conversation, tokens, now);
-    return std::get<Refused>(offered).retry_after;
-  };
-  retry_after(1, 100'100, 100);
-  EXPECT_LE(retry_after(3, 100, 100), 5u) << "What has gone before it is 100 tokens, and not 100,100.";
+  const Offered refused = offer(1, 100'100, 100);
+  EXPECT_LE(std::get<Refused>(refused).retry_after, 5u) << "It is 100 tokens, and not 100,100.";
 }
 
 }  // namespace
