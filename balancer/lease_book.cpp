@@ -139,7 +139,8 @@ std::unique_ptr<PrefixChoice> LeaseBook::note_sent(const WaitingRequest& request
   return choice;
 }
 
-/// Sees whether the engine keeps prompts waiting though it has nothing else to compute: its batch is full.
+/// Sees whether the engine keeps prompts waiting though it has nothing else to compute: its batch is full. One that
+/// computes what it was believed to have in its cache looks the same once, but not twice with as many that run.
 void LeaseBook::note_slots(PoolReplica& replica) {
   TokenLedger& ledger = replica.ledger;
   ledger.advance(pool_.latest);
@@ -152,6 +153,7 @@ void LeaseBook::note_slots(PoolReplica& replica) {
   const double since_end = ledger.seconds_since_end();
   if (ledger.worked_seconds() > 3 * prompt + 4 * step && since_end < 2 * prompt + 4 * step &&
       ledger.worked_seconds() - since_end > 2 * prompt + 3 * step) {
+    if (std::exchange(replica.slots_suspected, running) != running) return;
     replica.slots = running;
     replica.slots_seen = pool_.latest;
   }

@@ -54,6 +54,7 @@ struct PoolReplica {
   std::optional<WaitTicket> reserved_for;  ///< No other request may go there.
   std::optional<std::uint32_t> slots;      ///< See ReplicaView::slots.
   Moment slots_seen{};
+  std::uint32_t slots_suspected = 0;
   std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
 };
 

@@ -80,7 +80,7 @@ TEST_P(FailingReplicas, LoseNothingAndAreOutSoonAndReturnSlowly) {
 INSTANTIATE_TEST_SUITE_P(Faults, FailingReplicas,
                          testing::Values(Promise{"killed", Fault::kill, many, 1, 1.2, 1.5},
                                          Promise{"hung", Fault::hang, many, 16, 1.2, 1.5},
-                                         Promise{"at_half_speed", Fault::half_speed, many, any, 1.4, 1.5},
+                                         Promise{"at_half_speed", Fault::half_speed, many, any, 1.5, 1.5},
                                          Promise{"with_a_wrong_model", Fault::wrong_model, many, 30, any, 1.5},
                                          Promise{"that_flap", Fault::flap, few, 1, any, any},
                                          Promise{"restarted_in_turn", Fault::rolling_restart, few, any, any, any}),
