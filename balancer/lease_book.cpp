@@ -111,6 +111,11 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.since = pool_.latest;
   entry.waited = request.since < pool_.latest;
   const policy::Forecast forecast = policy::forecast(job, chosen);
+  for (const ReplicaView& other : candidates) {
+    if (chosen.in_flight == 0 || other.in_flight > 0) continue;
+    pool_.replicas[other.index].passed_over = {pool_.latest, replica.key, policy::forecast(job, other).first_token,
+                                               forecast.first_token, other.time.token * (other.waste - chosen.waste)};
+  }
   entry.began.own_believed = static_cast<double>(chosen.uncached(request.prompt));
   entry.began.ahead = forecast.prompt_tokens - entry.began.own_believed;
   entry.began.sequences = chosen.streaming;

@@ -5,6 +5,15 @@
 namespace weir::balancer {
 namespace {
 
+/// Tells of the latest request that went to a busy replica, while that is so.
+void tell_passed_over(ReplicaLoad& load, const PoolReplica& replica, const PoolState& pool) {
+  constexpr double told_for = 10;
+  const PoolReplica* const chosen = pool.replicas.find(replica.passed_over.chosen);
+  if (load.in_flight > 0 || !chosen || metrics::seconds(pool.latest - replica.passed_over.at) > told_for) return;
+  load.passed_over = replica.passed_over;
+  load.passed_over_for = chosen->spec.name;
+}
+
 ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
   const Moment now = pool.latest;
   TokenLedger& ledger = replica.ledger;
@@ -22,6 +31,7 @@ ReplicaLoad load_of(PoolReplica& replica, const PoolState& pool) {
   load.prefill_seconds = ledger.prefill_seconds();
   load.decode_seconds = ledger.decode_seconds();
   load.time = replica.time.model(now);
+  tell_passed_over(load, replica, pool);
   load.prefix_aware = pool.counts_cached;
   const ReplicaPrefixes& prefix = pool.prefixes.of(replica.key.index);
   load.prefix = prefix.sums();

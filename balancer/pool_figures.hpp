@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ struct ReplicaLoad {
   double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
   TimeModel time;               ///< The times that it is taken to need.
+  std::optional<PassedOver> passed_over;  ///< Within the last ten seconds, while it is idle.
+  std::string passed_over_for;            ///< The name of the replica that was chosen.
   bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
   PrefixSums prefix;
   double prefix_believed = 1;   ///< The share of what is predicted that comes true.

@@ -18,6 +18,14 @@
 
 namespace weir::balancer {
 
+/// A request that went to a busy replica though this one was idle, and the seconds by which they were compared.
+struct PassedOver {
+  Moment at{};
+  ReplicaKey chosen;
+  double first_token = 0, first_token_there = 0;  ///< Expected here, and at the chosen one.
+  double waste = 0;                               ///< What it would have cost beside that to serve it here.
+};
+
 struct PoolReplica {
   PoolReplica(const ReplicaSpec& wanted, const ReplicaKey& place, bool known, Moment now)
       : spec(wanted), key(place), ledger(now), health(wanted.health, known, now), left(now) {}
@@ -55,6 +63,7 @@ struct PoolReplica {
   std::optional<std::uint32_t> slots;      ///< See ReplicaView::slots.
   Moment slots_seen{};
   std::uint32_t slots_suspected = 0;
+  PassedOver passed_over;
   std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
 };
 

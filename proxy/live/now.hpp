@@ -121,6 +121,7 @@ struct ReplicaNow {
   double recent_ttfts = 0, recent_gaps = 0;           ///< Of so many observations.
   double usual_ttft = 0;  ///< What an idle replica is taken to need for a prompt of 1000 tokens, in seconds.
   std::optional<double> ttft_by_peers{}, gap_by_peers{};
+  std::string idle;  ///< Why the latest requests went to busy replicas, while it has none.
   std::optional<double> prediction_error{};  ///< Half of the predicted times to first token were right within this share.
   std::optional<double> cached_share{}, estimate_ratio{};
   double estimates = 0;                       ///< The ratio is of so many requests.

@@ -43,6 +43,18 @@ void take_health(ReplicaNow& row, const balancer::ReplicaHealth& health, std::op
   row.reason = row.leaving ? "it is no longer in the settings" : health.reason;
 }
 
+/// Returns why the latest request was sent to a busy replica.
+std::string sentence_of(const balancer::PassedOver& passed, const std::string& chosen) {
+  const auto text = [](double time) {
+    return time < 1 ? std::to_string(std::lround(1e3 * time)) + " ms" : std::to_string(std::lround(time)) + " s";
+  };
+  std::string said = "the latest request went to " + chosen + ", where its first token was expected after " +
+                     text(passed.first_token_there) + ", here after " + text(passed.first_token);
+  if (passed.waste > 0.001)
+    said += "; more of its prompt was in " + chosen + "'s cache, or room for it, which is worth " + text(passed.waste);
+  return said;
+}
+
 void take_books(ReplicaNow& row, const balancer::ReplicaLoad& load) {
   row.in_flight = load.in_flight;
   row.queued_prefill_tokens = load.prefill_left;
@@ -50,6 +62,7 @@ void take_books(ReplicaNow& row, const balancer::ReplicaLoad& load) {
   row.resident_tokens = load.resident;
   row.oldest_unanswered = above_zero(load.oldest_unanswered_seconds);
   row.silent = above_zero(load.silent_seconds);
+  if (load.passed_over) row.idle = sentence_of(*load.passed_over, load.passed_over_for);
   row.usual_ttft = load.time.first_steps * load.time.step + 1000 * load.time.token;
 }
 

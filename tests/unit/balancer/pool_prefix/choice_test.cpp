@@ -60,6 +60,22 @@ TEST_F(PoolPrefix, TheNextTurnGoesToItsReplicaWhileThatHasLessToCompute) {
   EXPECT_EQ(next.prefix_tokens()->predicted, 2176u) << "The last 64 tokens before 2200 that have an anchor, and no end.";
 }
 
+/// An operator who sees an idle replica beside a busy one is told why.
+TEST_F(PoolPrefix, AnIdleReplicaSaysWhatTheLatestRequestWasExpectedToCostThere) {
+  begin(2);
+  const ReplicaIndex home = serve(1, 2000, 1);
+  EXPECT_FALSE(load(1 - home, 1).passed_over) << "both are idle";
+  Lease first = admitted(offer(1, 2064, 2)), second = admitted(offer(1, 2128, 2));
+  ASSERT_EQ(second.replica(), home);
+  const ReplicaLoad idle = load(1 - home, 2);
+  ASSERT_TRUE(idle.passed_over);
+  EXPECT_EQ(idle.passed_over_for, specs[home].name);
+  EXPECT_GT(idle.passed_over->waste, 0) << "most of its prompt is at home";
+  EXPECT_GT(idle.passed_over->first_token, idle.passed_over->first_token_there);
+  EXPECT_FALSE(load(home, 2).passed_over);
+  EXPECT_FALSE(load(1 - home, 13).passed_over) << "long ago";
+}
+
 TEST_F(PoolPrefix, AReplicaWithAnAncientBacklogIsLeftThoughItHoldsThePrompt) {
   begin(2);
   const ReplicaIndex home = serve(1, 2000, 1);
