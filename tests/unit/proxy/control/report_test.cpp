@@ -271,8 +271,8 @@ TEST_F(Report, LeavesTheLatestTwentyAndNoOtherFile) {
   std::ofstream(folder / "notes.txt") << "mine";
   std::ofstream(folder / "weir-report-mine.txt") << "mine";
   const std::vector<std::string> others{"weir-report-.html", "weir-report-20200101.html",
-                                        "weir-report-20200101T000000Z-outage.html",
-                                        "weir-report-2020-01-01T00:00.html", "weir-report-before-the-upgrade.html"};
+                                        "weir-report-20200101T000000Z-outage.html", "weir-report-2020-01-01T00:00.html",
+                                        "weir-report-before-the-upgrade.html"};
   for (const auto& other : others) std::ofstream(folder / other) << "mine";
   const auto link = folder / "weir-report-20200101T000000Z.html", inner = folder / "weir-report-20200101T000001Z.html";
   std::filesystem::create_symlink(folder / "notes.txt", link);

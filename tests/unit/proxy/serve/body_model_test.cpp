@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
@@ -84,6 +87,26 @@ TEST(BodyModel, OfAFormIsTheSameHoweverItIsCut) {
       model.read(std::string_view(form).substr(0, size));
     model.read(form);
     EXPECT_EQ(model.model(), "whisper") << piece;
+  }
+}
+
+TEST(BodyModel, OfAnyBytesIsTheSameHoweverTheyAreCut) {
+  const std::vector<std::string> pieces{"--b0",        "\r\n",     "\r\n--b0",
+                                        "--",          "\r\n\r\n", "model",
+                                        "\"",          "\\",       ";",
+                                        "\r",          "-",        "Content-Disposition: form-data; name=\"model\"",
+                                        "; filename=", "name=",    std::string(4000, 'x')};
+  std::mt19937 random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string form = random() % 2 == 0 ? "" : "--b0\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n";
+    for (auto n = random() % 14; n > 0; --n) form += pieces[random() % pieces.size()];
+    FormModel whole("b0"), cut("b0");
+    whole.read(form);
+    for (std::size_t size = 0; size < form.size();) {
+      size = std::min<std::size_t>(form.size(), size + 1 + random() % 9);
+      cut.read(std::string_view(form).substr(0, size));
+    }
+    ASSERT_EQ(cut.model(), whole.model()) << form;
   }
 }
 
