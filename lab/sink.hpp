@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/private_file.hpp"
+
 namespace weir::lab {
 
 /// Writes to a file, to standard output for "-", or nowhere for "". Throws std::runtime_error if the file cannot be
@@ -21,6 +23,7 @@ class Sink {
  public:
   explicit Sink(const std::string& path) : to_stdout_(path == "-") {
     if (path.empty() || to_stdout_) return;
+    config::begin_private(path);
     file_.open(path, std::ios::trunc);
     if (!file_) throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "config/private_file.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/run_table.hpp"
 #include "lab/experiment/rows.hpp"
@@ -27,6 +28,7 @@ std::ofstream kept_in(const std::string& path, bool afresh) {
     before.seekg(-1, std::ios::end);
     cut = before.get() != '\n';
   }
+  config::begin_private(path);
   std::ofstream results(path, afresh ? std::ios::trunc : std::ios::app);
   if (!results) throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
   if (cut) results << '\n';

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "config/command_line.hpp"
+#include "config/private_file.hpp"
 #include "config/show.hpp"
 #include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/history.hpp"
@@ -232,6 +233,7 @@ class Command {
         options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style(), detail());
     std::fputs(text.c_str(), stdout);
     if (options_.html.empty()) return std::nullopt;
+    config::begin_private(options_.html);
     std::ofstream page(options_.html, std::ios::binary);
     page << mc::page::as_html(report);
     page.close();

@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "config/private_file.hpp"
 #include "proxy/control/client.hpp"
 #include "proxy/control/commands.hpp"
 #include "proxy/control/incident/report.hpp"
@@ -38,6 +39,7 @@ int report(const ReportOptions& options) {
       return 0;
     }
     const auto name = options.output.empty() ? default_name(options.json) : options.output;
+    config::begin_private(name);
     std::ofstream out(name, std::ios::binary);
     out << text;
     out.close();

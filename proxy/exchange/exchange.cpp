@@ -225,9 +225,16 @@ void Exchange::record(ExchangeEnd& end) {
 ExchangeEnd end_without_pool(Loop& loop, ClientRequest& request) {
   ExchangeEnd end;
   const auto& facts = *request.message.facts;
-  end.own = std::make_unique<http::OwnAnswer>(http::error_answer(
-      404, "invalid_request_error", "model_not_found",
-      "the model '" + facts.model + "' is not served here; known models: " + request.snapshot->known_models()));
+  const auto known = request.snapshot->known_models();
+  end.own = std::make_unique<http::OwnAnswer>(
+      facts.model.empty()
+          ? http::error_answer(400, "invalid_request_error", "model_missing",
+                               "the request names no model that weir can read, and each pool here has its own: name it "
+                               "in the member `model` of a JSON object, or in the field `model` of a form; known "
+                               "models: " +
+                                   known)
+          : http::error_answer(404, "invalid_request_error", "model_not_found",
+                               "the model '" + facts.model + "' is not served here; known models: " + known));
   end.keep_alive = request.message.head.keep_alive;
   if (facts.api != metrics::Api::other && !facts.whole_json) {
     auto& shard = loop.shared.exposition.unassigned().shard(loop.index);

@@ -32,10 +32,14 @@ void Snapshot::check(const config::Server& server, const keys::ClientKeys* keys,
 const PoolRuntime* Snapshot::pool_for(std::string_view model) const {
   for (const auto& pool : pools) {
     const auto& models = pool->settings.models;
-    if (models.empty() || model.empty() || std::find(models.begin(), models.end(), model) != models.end())
-      return pool.get();
+    if (models.empty() || std::find(models.begin(), models.end(), model) != models.end()) return pool.get();
   }
-  return nullptr;
+  return model.empty() && !pools.empty() ? pools.front().get() : nullptr;
+}
+
+bool Snapshot::needs_model() const {
+  return pools.size() > 1 &&
+         std::ranges::none_of(pools, [](const auto& pool) { return pool->settings.models.empty(); });
 }
 
 bool Snapshot::is_prefix_aware() const {

@@ -160,8 +160,11 @@ struct Snapshot {
   bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
   /// Returns the pool of the settings that has this balancer; null if there is none.
   const PoolRuntime* pool_of(const balancer::Pool& balancer) const;
-  /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
+  /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool that takes
+  /// any model; without one it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;
+  /// True if the model alone says which pool is to have a request: there are several, and each names its models.
+  bool needs_model() const;
   /// False if the first pool takes any model, so that it has every request.
   bool model_decides() const { return pools.empty() || !pools.front()->settings.models.empty(); }
   /// True if some pool looks at the prefixes of prompts.

@@ -24,6 +24,13 @@ bool overrides_line(const HeaderField& field) {
   return field.known == FieldName::other && is_among(names, field.name);
 }
 
+/// True for a field that is between client and weir: weir's own names, which clients could forge, and `Proxy`, which
+/// CGI scripts take for a setting of theirs (httpoxy).
+bool is_for_weir(const HeaderField& field) {
+  constexpr std::string_view own = "x-weir-", proxy = "proxy";
+  return same_token(field.name.substr(0, own.size()), own) || same_token(field.name, proxy);
+}
+
 /// The room for the lines that weir adds, unless they are unusually long.
 constexpr std::size_t own_lines = 512;
 
@@ -52,13 +59,13 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
     if (is_hop_by_hop(field, client.named) || is(FieldName::host) || is(FieldName::content_length) ||
         is(FieldName::expect) || is(FieldName::x_request_id) || (request.inspected && is(FieldName::accept_encoding)))
       continue;
-    if (may_pass_for_another(field) || overrides_line(field)) continue;
+    if (may_pass_for_another(field) || overrides_line(field) || is_for_weir(field)) continue;
     if (drops_key && (is(FieldName::authorization) || is(FieldName::x_api_key))) {
       sent_x_api_key |= is(FieldName::x_api_key);
       continue;
     }
     if (is_forwarding_field(field) && (!request.way.believed || is(FieldName::x_forwarded_for))) continue;
-    if (is(FieldName::x_weir_shadow) || (!keeps_credentials && is_credential(field.known))) continue;
+    if (!keeps_credentials && is_credential(field.known)) continue;
     if (request.client_key_ends_here && holds_key(field.value, key)) continue;
     if (!other_key.empty() && holds_key(field.value, other_key)) continue;
     add_field(out, field.name, field.value);

@@ -11,14 +11,32 @@ namespace weir::proxy::http {
 namespace {
 
 /// Inference paths besides those of the APIs that weir reads.
-constexpr std::array<std::string_view, 7> other_inference_paths{
-    "/tokenize", "/v1/tokenize", "/detokenize", "/infill", "/v1/moderations", "/apply-template",
-    "/v1/messages/count_tokens"};
+constexpr std::array<std::string_view, 11> other_inference_paths{"/tokenize",
+                                                                 "/v1/tokenize",
+                                                                 "/detokenize",
+                                                                 "/infill",
+                                                                 "/v1/moderations",
+                                                                 "/apply-template",
+                                                                 "/v1/messages/count_tokens",
+                                                                 "/pooling",
+                                                                 "/classify",
+                                                                 "/v1/chat/completions/batch",
+                                                                 "/api/extra/tokencount"};
+
+/// Clients of Kobold's and Ollama's APIs ask these before their first request: which model and version is there, and
+/// how much it takes. Other methods change it: a PUT of /api/v1/model loads another one.
+constexpr std::array<std::string_view, 7> handshake_paths{"/api/v1/model",
+                                                          "/api/v1/info/version",
+                                                          "/api/v1/config/max_context_length",
+                                                          "/api/v1/config/max_length",
+                                                          "/api/extra/version",
+                                                          "/api/extra/true_max_context_length",
+                                                          "/api/tags"};
 
 /// Every path below these is an inference route: transcriptions, speech, generations, edits.
 constexpr std::array<std::string_view, 2> inference_folders{"/v1/audio/", "/v1/images/"};
 
-constexpr std::string_view models_path = "/v1/models";
+constexpr std::string_view models_path = "/v1/models", models_path_without_version = "/models";
 
 template <class List>
 bool contains(const List& list, std::string_view what) {
@@ -44,6 +62,7 @@ bool in_inference_folder(std::string_view path) {
 /// TGI takes requests at "/". Pages that other engines show a browser there are no inference.
 bool known_inference(std::string_view method, std::string_view path) {
   if (path == "/") return method == "POST" || method == "OPTIONS";
+  if (contains(handshake_paths, path)) return method == "GET" || method == "HEAD" || method == "OPTIONS";
   return metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path) ||
          in_inference_folder(path);
 }
@@ -60,7 +79,7 @@ bool means_one_model(std::string_view path) {
 
 Route own_route(std::string_view path) {
   if (path == "/health") return Route::health;
-  if (path == models_path) return Route::models;
+  if (path == models_path || path == models_path_without_version) return Route::models;
   return model_id_in(path) ? Route::model : Route::unknown;
 }
 
@@ -78,6 +97,19 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
   const bool as_default = known && (paths.empty() || contains(paths, "default"));
   if (!as_default && !contains(paths, "*") && !contains(paths, path)) return Route::unknown;
   return known && method == "POST" ? Route::inference : Route::open;
+}
+
+std::optional<std::string> without_spare_slashes(std::string_view method, std::string_view path,
+                                                 const std::vector<std::string>& paths) {
+  if (!path.ends_with('/') && path.find("//") == path.npos) return std::nullopt;
+  if (contains(paths, path)) return std::nullopt;
+  std::string plain;
+  for (const char c : path)
+    if (c != '/' || !plain.ends_with('/')) plain += c;
+  if (plain.ends_with('/')) plain.pop_back();
+  const auto own = own_route(plain);
+  const bool known = own == Route::health || own == Route::models || (!plain.empty() && known_inference(method, plain));
+  return known && plain != path ? std::optional(plain) : std::nullopt;
 }
 
 std::optional<unsigned char> escaped_byte(std::string_view text) {

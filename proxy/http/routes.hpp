@@ -12,7 +12,7 @@ namespace weir::proxy::http {
 enum class Route : unsigned char {
   health,     ///< GET /health, which weir answers.
   server,     ///< OPTIONS *, which is about the server as a whole; weir answers.
-  models,     ///< GET /v1/models: the union over pools, which weir answers.
+  models,     ///< GET /v1/models, or /models: the union over pools, which weir answers.
   model,      ///< GET /v1/models/{id}: one of them.
   inference,  ///< POST on an engines' route that weir knows.
   open,       ///< Passed on without being inference: another method, a CORS preflight, a path of the settings'
@@ -24,6 +24,12 @@ enum class Route : unsigned char {
 /// `paths` is server.paths: empty means the known routes, {"*"} means everything, and any other list means exactly
 /// these; "default" in it stands for the known routes.
 Route route_of(std::string_view method, std::string_view path, const std::vector<std::string>& paths);
+
+/// Returns the path of a route that weir knows for one in which slashes stand twice or at the end, as where a base url
+/// ends in a slash. Nothing for any other path, and for one that `paths` names as it is. The ids of models in paths
+/// stay as they are.
+std::optional<std::string> without_spare_slashes(std::string_view method, std::string_view path,
+                                                 const std::vector<std::string>& paths);
 
 /// True for a path that every reader takes for the same route. No dot segment, backslash, semicolon (some servers cut
 /// off what follows) or control character stands in it, written or escaped, and no escape of a character that means the

@@ -30,6 +30,7 @@ class Channel {
   /// turn of its own accord.
   virtual Read read(std::span<char> into) = 0;
   /// Makes one gathering write of at most `bytes_in_a_row`, from `offset` in the first piece on. Returns as send does.
+  /// An event that tells of a hang-up comes with an error other than EAGAIN and EINTR, or follows it.
   virtual ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) = 0;
 
   /// Sets the watcher that is told of epoll's events; detach() removes it.

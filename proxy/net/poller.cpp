@@ -211,6 +211,8 @@ bool Poller::post_rearmed() {
 std::uint32_t Poller::take_slot(int fd) {
   auto slot = static_cast<std::uint32_t>(slots_.size());
   if (free_.empty()) {
+    // A registration's end is a destructor, which finds room for its slot.
+    if (free_.capacity() <= slots_.size()) free_.reserve(2 * slots_.size() + 1);
     slots_.emplace_back();
   } else {
     slot = free_.back();

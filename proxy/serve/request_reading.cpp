@@ -14,6 +14,7 @@
 #include "proxy/http/request_id.hpp"
 #include "proxy/http/rewrite.hpp"
 #include "proxy/http/via.hpp"
+#include "proxy/serve/body_model.hpp"
 #include "proxy/serve/body_room.hpp"
 #include "proxy/serve/key_check.hpp"
 
@@ -176,6 +177,11 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   client_id = http::valid_request_id(head[http::FieldName::x_request_id]).value_or("");
   if (keys && http::holds_key(client_id, {})) client_id.clear();
   const auto& server = request_.snapshot->settings.server;
+  if (const auto plain = http::without_spare_slashes(head.method, head.path, server.paths)) {
+    message.head_bytes.replace(static_cast<std::size_t>(head.path.data() - message.head_bytes.data()), head.path.size(),
+                               *plain);
+    head = *http::parse_request_head(message.head_bytes);
+  }
   const bool preflight = !server.cors_origins.empty() && http::is_preflight(head);
   message.route = preflight ? http::Route::preflight : http::route_of(head.method, head.path, server.paths);
   message.api = metrics::wire::api_of(head.method, head.path);
@@ -196,6 +202,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   const bool reads_model =
       message.bypassed && (snapshot.model_decides() ||
                            (request_.client.key && !request_.client.key->settings.models.empty()));
+  std::optional<BodyModel> body_model;
+  if (!message.bypassed || reads_model) body_model.emplace(head);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
@@ -221,6 +229,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     message.body.append(decoded.payload.data(), decoded.payload.size());
     if (reads_model) model.feed(decoded.payload);
     if (!message.bypassed) inspector.feed(decoded.payload);
+    if (body_model) body_model->read(message.body);
     if (decoder.finished()) {
       client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
       give_back(rest);
@@ -249,6 +258,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
   auto facts = message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
+  if (body_model && facts.model.empty()) facts.model = body_model->take(message.body);
   facts.empties_cache = metrics::wire::empties_cache(head.method, head.path);
   message.facts = std::make_shared<const metrics::wire::RequestFacts>(std::move(facts));
   if (wants_prefix) take_prefix(inspector, logs_prefixes);

@@ -220,13 +220,21 @@ net::Awaitable<std::unique_ptr<http::OwnAnswer>> Session::answer_models(const ex
   co_return watch.gone() ? nullptr : on_heap(std::move(own));
 }
 
+/// Returns null if no pool has the request's model, or if a request for an answer names none where each pool has its
+/// own. Of other requests nothing tells whom they are for.
+const fleet::PoolRuntime* pool_of(const exchange::ClientRequest& request) {
+  const auto& model = request.message.facts->model;
+  const bool needs_model = request.message.route == http::Route::inference && request.snapshot->needs_model();
+  return model.empty() && needs_model ? nullptr : request.snapshot->pool_for(model);
+}
+
 net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   std::optional<keys::KeySlot> slot(request.client.key.get());
   exchange::ExchangeEnd end;
   if (auto refusal = refusal_of_key(request, slot->got())) {
     end.own = std::move(refusal);
     end.keep_alive = request.message.head.keep_alive;
-  } else if (const auto* const pool = request.snapshot->pool_for(request.message.facts->model); pool == nullptr) {
+  } else if (const auto* const pool = pool_of(request); pool == nullptr) {
     end = exchange::end_without_pool(loop_, request);
   } else {
     exchange::InFlight in_flight(request.message.received);

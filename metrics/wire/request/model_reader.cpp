@@ -19,13 +19,18 @@ class ModelSax : public Sax {
     if (depth_ != 1) return;
     named_ += is_model(name) ? 1 : 0;
     in_model_ = name == "model";
-    if (in_model_) model_.clear();
+    if (!in_model_) return;
+    model_.clear();
+    is_model_whole_ = false;
   }
-  void string(std::string_view piece, bool) {
-    if (in_model_ && depth_ == 1) model_.append(piece.substr(0, longest_model - model_.size()));
+  void string(std::string_view piece, bool last) {
+    if (!in_model_ || depth_ != 1) return;
+    model_.append(piece.substr(0, longest_model - model_.size()));
+    is_model_whole_ = last;
   }
 
   const std::string& model() const { return model_; }
+  bool is_model_whole() const { return is_model_whole_; }
   bool is_object() const { return is_object_; }
   bool is_twice() const { return named_ > 1; }
 
@@ -34,6 +39,7 @@ class ModelSax : public Sax {
   bool is_object_ = false;  ///< The outermost value is one.
   std::size_t named_ = 0;   ///< Counts the members that some reader could take for it.
   bool in_model_ = false;   ///< The value of the outermost object's `model` comes.
+  bool is_model_whole_ = false;
   std::string model_;
 };
 
@@ -52,6 +58,11 @@ void ModelReader::feed(std::span<const char> piece) {
 }
 
 std::string ModelReader::model() const { return whole() ? state_->json.reader().model() : std::string(); }
+
+std::string ModelReader::model_so_far() const {
+  if (!state_ || !state_->json.reader().is_object() || !state_->json.reader().is_model_whole()) return {};
+  return state_->json.reader().model();
+}
 
 bool ModelReader::is_twice() const { return whole() && state_->json.reader().is_twice(); }
 

@@ -24,6 +24,8 @@ class ModelReader {
   /// The member `model` of the outermost object, cut at 128 bytes; the last of several. "" if there is none, or if the
   /// body is no JSON object.
   std::string model() const;
+  /// Returns the same of a document of which only the beginning has come; "" until the member's text is whole.
+  std::string model_so_far() const;
   /// True if the outermost object has two members of that name, without regard to case.
   bool is_twice() const;
   /// True if the body was one JSON object.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,19 @@ std::string why_not_writable(const std::string& folder) {
   if (::stat(folder.c_str(), &found) != 0) return std::strerror(errno);
   if (!S_ISDIR(found.st_mode)) return "it is no directory";
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+}
+
+/// True for a file of weir's user, under a name as file_name() makes it.
+bool is_report(const std::filesystem::path& path) {
+  const auto name = path.filename().string();
+  constexpr std::string_view moment = "00000000T000000Z";
+  if (name.size() != file_begin.size() + moment.size() + file_end.size()) return false;
+  if (!name.starts_with(file_begin) || !name.ends_with(file_end)) return false;
+  const auto same_kind = [](char have, char like) { return like == '0' ? have >= '0' && have <= '9' : have == like; };
+  if (!std::ranges::equal(std::string_view(name).substr(file_begin.size(), moment.size()), moment, same_kind))
+    return false;
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == ::geteuid();
 }
 
 }  // namespace
@@ -49,10 +63,8 @@ bool WhenToRecord::is_due(bool well, bool draining, metrics::Moment now) {
 void remove_old_reports(const std::string& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> reports;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with(file_begin) && name.ends_with(file_end)) reports.push_back(entry.path());
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (is_report(entry.path())) reports.push_back(entry.path());
   if (reports.size() <= most_reports) return;
   std::ranges::sort(reports);  // Their names are moments.
   for (const auto& old : std::span(reports).first(reports.size() - most_reports)) std::filesystem::remove(old, error);

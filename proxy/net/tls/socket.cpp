@@ -242,16 +242,19 @@ ssize_t Socket::write_in_turn(std::span<const std::string_view> pieces, std::siz
   }
   ERR_clear_error();
   partly_written_ = true;  // Nothing can follow.
+  // OpenSSL has failed by itself, for want of memory, and reads no more either.
+  if (io_error_ == 0) broken_ = ended_ = true;
   errno = io_error_ != 0 ? io_error_ : EPIPE;
   return -1;
 }
 
 void Socket::say_end() {
   if (broken_ || partly_written_ || SSL_in_init(ssl_.get())) return;
+  // A second call would read.
+  if ((SSL_get_shutdown(ssl_.get()) & SSL_SENT_SHUTDOWN) != 0) return;
   ERR_clear_error();
   SSL_shutdown(ssl_.get());
   ERR_clear_error();
-  end_turn();
 }
 
 bool Socket::is_quiet_in_turn() {

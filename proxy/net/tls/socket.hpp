@@ -50,7 +50,7 @@ class Socket {
   /// Writes one record. EAGAIN means that it is partly written: the next call must bring the same bytes, and may
   /// bring more.
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset);
-  /// Writes the close_notify, if that is possible now.
+  /// Writes the close_notify, if that is possible now and was not done before. Takes no memory of weir's own.
   void say_end();
 
   /// The socket is read again only after this, once a read has found it empty. A short read finds it empty, unless the
@@ -62,6 +62,8 @@ class Socket {
   bool empty() const { return empty_; }
   /// True if the peer has ended its half, or the connection is broken. It shows in a read.
   bool ended() const { return ended_; }
+  /// True if nothing can be read or written any more, for a reason that is no event of the socket's.
+  bool broken() const { return broken_; }
   /// True if nothing is there to be read. Session tickets do not count.
   bool is_quiet();
   /// A read has to wait until the socket takes bytes.

@@ -81,9 +81,17 @@ Channel::Read TlsChannel::read(std::span<char> into) {
 }
 
 ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t offset) {
-  if (state_ == State::open) return tls_.write(pieces, offset);
-  errno = state_ == State::failed ? EPIPE : EAGAIN;
-  return -1;
+  if (state_ != State::open) {
+    errno = state_ == State::failed ? EPIPE : EAGAIN;
+    return -1;
+  }
+  const auto sent = tls_.write(pieces, offset);
+  if (sent < 0 && tls_.broken()) {
+    const int error = errno;
+    break_off();
+    errno = error;
+  }
+  return sent;
 }
 
 void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {

@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -215,7 +216,9 @@ TEST_F(Compare, WritesAPageBesideTheText) {
   EXPECT_THAT(html, HasSubstr(json::serialize(said.at("verdicts").at(1).at("why"))));
   EXPECT_EQ(compare({file, "--html", page, "--fail-if", "worse"}).exit.code, 1);
   EXPECT_EQ(read_file(page), html);
+  std::filesystem::remove(page);
   EXPECT_EQ(compare({file, file, "--swapped", "--html", page}).exit.code, 0);
+  EXPECT_EQ(std::filesystem::status(page).permissions(), std::filesystem::perms(0600));
   EXPECT_THAT(read_file(page), HasSubstr("\"title\":\"Second window\""));
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
 #include <set>
 
 #include "tests/integration/peers/look.hpp"
@@ -46,6 +47,8 @@ TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
   }
   EXPECT_TRUE(read.at("knee").as_object().contains("decode"));
   EXPECT_THAT(read_file(page), HasSubstr("</html>"));
+  for (const auto& file : {report, page, log})
+    EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600)) << file;
   std::set<std::string> ids;
   for (const auto& line : json_lines(read_file(log))) ids.insert(member(line, "id"));
   EXPECT_EQ(ids.size(), 3u * (1 + 2 + 4)) << "a line of its own for each request, warm-up included";

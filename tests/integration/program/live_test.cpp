@@ -170,6 +170,7 @@ TEST_F(LiveApi, AReportIsOneFileAndWeirWritesItselfWhenItHasNoReplica) {
   const auto written = command({"report", "--last", "1m", "--output", file});
   EXPECT_EQ(written.exit.code, 0);
   EXPECT_EQ(written.output, file + "\n");
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
   std::stringstream html;
   html << std::ifstream(file).rdbuf();
   EXPECT_THAT(html.str(), HasSubstr("an operator asked for it"));

@@ -270,8 +270,20 @@ TEST_F(Report, KeepsTheWindowWhileThereIsAFolder) {
 TEST_F(Report, LeavesTheLatestTwentyAndNoOtherFile) {
   std::ofstream(folder / "notes.txt") << "mine";
   std::ofstream(folder / "weir-report-mine.txt") << "mine";
+  const std::vector<std::string> others{"weir-report-.html", "weir-report-20200101.html",
+                                        "weir-report-20200101T000000Z-outage.html", "weir-report-2020-01-01T00:00.html",
+                                        "weir-report-before-the-upgrade.html"};
+  for (const auto& other : others) std::ofstream(folder / other) << "mine";
+  const auto link = folder / "weir-report-20200101T000000Z.html", inner = folder / "weir-report-20200101T000001Z.html";
+  std::filesystem::create_symlink(folder / "notes.txt", link);
+  std::filesystem::create_directory(inner);
   for (int i = 0; i < 30; ++i) std::ofstream(folder / file_name(time + minutes(i))) << i;
   remove_old_reports(folder);
+  for (const auto& other : others) EXPECT_EQ(std::filesystem::remove(folder / other), true) << other;
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_directory(inner));
+  std::filesystem::remove(link);
+  std::filesystem::remove(inner);
   const auto left = files();
   ASSERT_EQ(left.size(), most_reports + 2);
   EXPECT_EQ(left[0], "notes.txt");

@@ -19,7 +19,7 @@ std::shared_ptr<const Snapshot> snapshot_of(const std::vector<std::vector<std::s
   });
 }
 
-TEST(Snapshot, TakesTheFirstPoolThatServesTheModelAndTheFirstWhereNoneIsNamed) {
+TEST(Snapshot, TakesTheFirstPoolThatServesTheModelAndTheOneThatTakesAnyWhereNoneIsNamed) {
   const struct {
     std::vector<std::vector<std::string>> pools;  ///< The models that each names; one that names none serves all.
     std::string model;
@@ -29,13 +29,23 @@ TEST(Snapshot, TakesTheFirstPoolThatServesTheModelAndTheFirstWhereNoneIsNamed) {
            {{{"a", "b"}, {"b", "c"}}, "c", 1},
            {{{"a", "b"}, {"b", "c"}}, "d", -1},
            {{}, "a", -1},
-           {{{"a"}, {}}, "", 0},
+           {{{"a"}, {}}, "", 1},
+           {{{"a"}, {"b"}}, "", 0},
+           {{{}}, "", 0},
+           {{}, "", -1},
            {{{"a"}, {}}, "b", 1}};
   for (const auto& row : rows) {
     const auto snapshot = snapshot_of(row.pools);
     const auto* const wanted = row.pool < 0 ? nullptr : snapshot->pools[static_cast<std::size_t>(row.pool)].get();
     EXPECT_EQ(snapshot->pool_for(row.model), wanted) << row.model << " of " << row.pools.size();
   }
+}
+
+TEST(Snapshot, NeedsTheModelWhereSeveralPoolsHaveTheirOwn) {
+  EXPECT_TRUE(snapshot_of({{"a"}, {"b"}})->needs_model());
+  EXPECT_FALSE(snapshot_of({{"a"}, {}})->needs_model());
+  EXPECT_FALSE(snapshot_of({{"a"}})->needs_model());
+  EXPECT_FALSE(snapshot_of({})->needs_model());
 }
 
 TEST(Snapshot, NamesTheModelsInTheOrderOfTheFile) {

@@ -69,6 +69,14 @@ TEST(UpstreamHead, SaysWhoseCopyItIsAndNobodyElseSaysSo) {
   EXPECT_THAT(sent, Not(HasSubstr("mine")));
 }
 
+TEST(UpstreamHead, HasNoFieldThatIsBetweenClientAndWeir) {
+  const auto sent = post_with(
+      "Proxy: http://evil\r\nPROXY: evil\r\nX-Weir-Id: evil\r\nx-weir-replica: evil\r\nX-WEIR-Key: evil\r\n"
+      "X-Weir-: evil\r\nX-Weird: 1\r\nProxy-Status: 2\r\nX-Weir: 3\r\n");
+  EXPECT_THAT(sent, Not(HasSubstr("evil")));
+  EXPECT_THAT(sent, HasSubstr("X-Weird: 1\r\nProxy-Status: 2\r\nX-Weir: 3\r\n"));
+}
+
 TEST(UpstreamHead, IsCanonical) {
   EXPECT_EQ(
       sent_on("POST http://client.example/v1/completions?a=b HTTP/1.0\r\nhost: client.example\r\n"

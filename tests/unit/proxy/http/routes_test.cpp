@@ -27,7 +27,7 @@ TEST(Routes, AreDocumented) {
     const std::string one = (*hit)[1];
     EXPECT_EQ(route_of("POST", one == "/" || one.back() != '/' ? one : one + "x", {}), Route::inference) << one;
   }
-  EXPECT_EQ(paths, 34u) << "a route that is new is to be documented";
+  EXPECT_EQ(paths, 38u) << "a route that is new is to be documented";
 }
 
 TEST(Routes, ServeInferenceAndNothingElseByDefault) {
@@ -61,6 +61,10 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
                            "/v1/messages/count_tokens",
                            "/apply-template",
                            "/infill",
+                           "/pooling",
+                           "/classify",
+                           "/v1/chat/completions/batch",
+                           "/api/extra/tokencount",
                            "/v1/audio/transcriptions",
                            "/v1/audio/speech",
                            "/v1/images/generations",
@@ -90,6 +94,9 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
                            "/slots",
                            "/props",
                            "/api/pull",
+                           "/api/extra/abort",
+                           "/api/extra/generate/check",
+                           "/api/v1/models",
                            "/docs",
                            "/openapi.json",
                            "//v1/chat/completions",
@@ -116,15 +123,54 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
       EXPECT_EQ(route_of(method, path, {}), Route::unknown) << method << ' ' << path;
 }
 
+TEST(Routes, PassQuestionsBeforeTheFirstRequestOnAndNothingThatChangesAnEngine) {
+  for (const auto* path :
+       {"/api/v1/model", "/api/v1/info/version", "/api/v1/config/max_context_length", "/api/v1/config/max_length",
+        "/api/extra/version", "/api/extra/true_max_context_length", "/api/tags"}) {
+    for (const auto* method : {"GET", "HEAD", "OPTIONS"}) {
+      EXPECT_EQ(route_of(method, path, {}), Route::open) << method << ' ' << path;
+      EXPECT_EQ(route_of(method, path, {"/my/route"}), Route::unknown) << method << ' ' << path;
+    }
+    for (const auto* method : {"POST", "PUT", "DELETE", "PATCH"})
+      EXPECT_EQ(route_of(method, path, {}), Route::unknown) << method << ' ' << path;
+  }
+}
+
+TEST(Routes, OfAPathWithSpareSlashesAreThoseOfThePathWithoutThem) {
+  const struct {
+    std::string path, plain;
+  } rows[]{{"/v1//models", "/v1/models"},
+           {"/v1/models/", "/v1/models"},
+           {"//v1///models//", "/v1/models"},
+           {"/models/", "/models"},
+           {"/health/", "/health"},
+           {"/v1//chat/completions", "/v1/chat/completions"},
+           {"/v1/chat/completions/", "/v1/chat/completions"},
+           {"/v1/audio//transcriptions/", "/v1/audio/transcriptions"},
+           {"/api/tags/", "/api/tags"}};
+  for (const auto& row : rows) {
+    EXPECT_EQ(without_spare_slashes("GET", row.path, {}), row.plain) << row.path;
+    EXPECT_EQ(without_spare_slashes("GET", row.path, {"*"}), row.plain) << row.path;
+    EXPECT_EQ(without_spare_slashes("GET", row.path, {row.path}), std::nullopt) << "the settings mean it";
+    EXPECT_EQ(without_spare_slashes("GET", row.plain, {}), std::nullopt) << row.plain;
+  }
+  for (const auto* path : {"", "*", "/", "//", "///", "/flush_cache/", "/v1//load_lora_adapter", "/v1/models//m",
+                           "/v1/models/m/", "/v1//models/m", "/v1/audio//", "/v1/./models/", "/v1%2F/models",
+                           "/v1/chat//completions/../../flush_cache", "/metrics//"})
+    for (const auto* method : {"GET", "POST"}) EXPECT_EQ(without_spare_slashes(method, path, {}), std::nullopt) << path;
+  EXPECT_EQ(without_spare_slashes("PUT", "/api/v1/model/", {"*"}), std::nullopt);
+}
+
 TEST(Routes, AnswerHealthAndModelsThemselves) {
   for (const auto* method : {"GET", "HEAD"})
     for (const Paths& paths : {Paths{}, Paths{"*"}, Paths{"/health", "/v1/models"}, Paths{"/my/route"}}) {
       EXPECT_EQ(route_of(method, "/health", paths), Route::health);
       EXPECT_EQ(route_of(method, "/v1/models", paths), Route::models);
+      EXPECT_EQ(route_of(method, "/models", paths), Route::models);
       EXPECT_EQ(route_of(method, "/v1/models/m", paths), Route::model);
       EXPECT_EQ(route_of(method, "/v1/models/org/m", paths), Route::model);
     }
-  for (const auto* path : {"/health", "/v1/models", "/v1/models/org/m"}) {
+  for (const auto* path : {"/health", "/v1/models", "/models", "/v1/models/org/m"}) {
     for (const auto* method : {"POST", "DELETE", "get"}) {
       EXPECT_EQ(route_of(method, path, {}), Route::unknown) << method << ' ' << path;
       EXPECT_EQ(route_of(method, path, {"*"}), Route::open) << method << ' ' << path;

@@ -96,6 +96,36 @@ TEST(Completion, NeedsNoMemory) {
   completion.resume();
   EXPECT_TRUE(over);
 }
+
+TEST(Completion, TellsThoughThereIsNoMemoryForAMoment) {
+  bool failed = true;
+  for (std::size_t nth = 0; failed; ++nth) {
+    boost::asio::io_context context;
+    Completion<int> completion;
+    std::vector<int> told;
+    told.reserve(1);
+    completion.keep(boost::asio::bind_executor(context, [&told](int news) { told.push_back(news); }));
+    no_memory::fail_at(nth);
+    completion.tell(3);
+    failed = no_memory::has_failed();
+    EXPECT_TRUE(told.empty());
+    context.poll();
+    EXPECT_EQ(told, std::vector{3}) << "the handler is lost, allocation " << nth;
+    ASSERT_LT(nth, 100u);
+  }
+}
+
+TEST(Completion, ThatWasToldGoesWithItsContext) {
+  const auto alive = std::make_shared<int>(0);
+  {
+    boost::asio::io_context context;
+    Completion<> completion;
+    completion.keep(boost::asio::bind_executor(context, [alive] {}));
+    completion.tell();
+    EXPECT_EQ(alive.use_count(), 2);
+  }
+  EXPECT_EQ(alive.use_count(), 1);
+}
 #endif
 
 }  // namespace

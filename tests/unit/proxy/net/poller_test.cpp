@@ -280,6 +280,37 @@ TEST_F(Polling, IsAskedForAnotherTurnAsIfForTheFirstTimeAfterAWantOfMemory) {
   poll();
   EXPECT_THAT(watcher.told, ElementsAre(std::pair(3u, std::uint32_t{EPOLLOUT})));
 }
+
+TEST_F(Polling, TakesNoMemoryForTheEndOfRegistrations) {
+  constexpr std::size_t many = 100;
+  std::vector<std::unique_ptr<Poller::Registration>> registrations(many);
+  for (int round = 0; round < 2; ++round) {
+    for (auto& one : registrations) one = std::make_unique<Poller::Registration>(poller, -1);
+    no_memory::fail_at(0);
+    for (auto& one : registrations) one.reset();
+    EXPECT_FALSE(no_memory::has_failed());
+  }
+}
+
+TEST_F(Polling, KeepsItsSlotsWhereThereIsNoMemoryForOneMore) {
+  std::vector<std::unique_ptr<Poller::Registration>> registrations;
+  for (int i = 0; i < 10; ++i) {
+    for (std::size_t nth = 0;; ++nth) {
+      std::unique_ptr<Poller::Registration> one;
+      no_memory::fail_at(nth);
+      try {
+        one = std::make_unique<Poller::Registration>(poller, -1);
+      } catch (const std::bad_alloc&) {
+      }
+      if (no_memory::has_failed()) continue;
+      registrations.push_back(std::move(one));
+      break;
+    }
+  }
+  no_memory::fail_at(0);
+  for (auto& one : registrations) one.reset();
+  EXPECT_FALSE(no_memory::has_failed());
+}
 #endif
 
 TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {

@@ -157,6 +157,22 @@ TEST(Bypass, CountsOutcomesAndShapesItsOwnErrorsAsBefore) {
   proxy.expect_at_rest();
 }
 
+TEST(Paths, WithSpareSlashesAreSentOnWithoutThem) {
+  const struct {
+    std::string target, sent;
+  } rows[]{{"/v1//chat/completions", "/v1/chat/completions"},
+           {"//v1/chat///completions//?x=//y/", "/v1/chat/completions?x=//y/"},
+           {"http://weir/v1/chat/completions/", "/v1/chat/completions"},
+           {"/v1/audio/speech/", "/v1/audio/speech"}};
+  for (const auto& [target, sent] : rows) {
+    ScriptedProxy proxy({says(whole_answer("200 OK", completion))});
+    const auto client = proxy.asks(post(chat(false), "X-Kept: 1\r\n", "1.1", target));
+    EXPECT_EQ(read_answer(client->got).status, 200u) << target;
+    EXPECT_THAT(proxy.upstream().got, testing::StartsWith("POST " + sent + " HTTP/1.1\r\n"));
+    EXPECT_THAT(proxy.upstream().got, AllOf(HasSubstr("X-Kept: 1\r\n"), testing::EndsWith(chat(false))));
+  }
+}
+
 TEST(Bypass, TakesTheEndOfAConnectionForTheEndOfItsStream) {
   ScriptedProxy proxy;
   proxy.shared.bypass = true;

@@ -221,6 +221,34 @@ TEST(KeyCheck, ALimitedKeysBodyIsReadAsJsonInUtf8ByEveryEngine) {
     }
 }
 
+TEST(KeyCheck, ALimitedKeyReachesNoRouteWithoutAModelOfItsOwn) {
+  for (const bool bypassed : {false, true}) {
+    const auto status = [&](const std::string& request) {
+      ScriptedProxy proxy(1, with_keys());
+      proxy.shared.bypass = bypassed;
+      proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+      const auto client = proxy.asks(request);
+      const auto seen = read_answer(client->got);
+      EXPECT_EQ(proxy.connections[0].empty(), seen.status != 200u) << request;
+      return seen.status;
+    };
+    for (const auto* path : {"/api/tags", "/api/v1/model", "/api/v1/info/version", "/api/v1/config/max_context_length",
+                             "/api/v1/config/max_length", "/api/extra/version", "/api/extra/true_max_context_length"}) {
+      EXPECT_EQ(status(get(path, bearer("bobs-key"))), 403u) << path;
+      EXPECT_EQ(status(get(path, bearer("alices-key"))), 200u) << path;
+      EXPECT_EQ(status(get(path)), 401u) << path;
+    }
+    for (const auto* path : {"/pooling", "/classify", "/v1/chat/completions/batch", "/api/extra/tokencount",
+                             "/v1//chat/completions", "/v1/chat/completions/", "//tokenize"}) {
+      EXPECT_EQ(status(post(R"({"model":"o"})", bearer("bobs-key"), "1.1", path)), 403u) << path;
+      EXPECT_EQ(status(post(R"({"prompt":"a"})", bearer("bobs-key"), "1.1", path)), 403u) << path;
+      EXPECT_EQ(status(post(R"({"model":"m"})", bearer("bobs-key"), "1.1", path)), 200u) << path;
+      EXPECT_EQ(status(post(R"({"model":"o"})", bearer("alices-key"), "1.1", path)), 200u) << path;
+      EXPECT_EQ(status(post(R"({"model":"m"})", "", "1.1", path)), 401u) << path;
+    }
+  }
+}
+
 TEST(KeyCheck, OneRightKeyEntersWhateverStandsInTheOtherFieldAndNeitherGoesOn) {
   const struct {
     std::string text, name;  ///< The name is the key's; "" if it is none of weir's.
@@ -290,10 +318,9 @@ TEST(KeyCheck, AModelListHasWhatTheKeyMayUse) {
   const struct {
     std::string secret, path;
     bool m, o;
-  } rows[]{{"alices-key", "/v1/models", true, true},
-           {"bobs-key", "/v1/models", true, false},
-           {"alices-key", "/v1/models/o", false, true},
-           {"bobs-key", "/v1/models/m", true, false},
+  } rows[]{{"alices-key", "/v1/models", true, true},    {"bobs-key", "/v1/models", true, false},
+           {"bobs-key", "/models", true, false},        {"bobs-key", "/v1//models/", true, false},
+           {"alices-key", "/v1/models/o", false, true}, {"bobs-key", "/v1/models/m", true, false},
            {"bobs-key", "/v1/models/o", false, false}};
   for (const auto& [secret, path, m, o] : rows) {
     ScriptedProxy proxy(1, change);

@@ -40,6 +40,25 @@ TEST(ModelReader, ReadsTheOutermostModelWhateverTheSplit) {
       EXPECT_EQ(model_of(body, piece), model) << body << " in pieces of " << piece;
 }
 
+TEST(ModelReader, KnowsTheModelOfABeginningOnceItsTextIsWhole) {
+  const std::tuple<std::string, std::string> table[] = {{R"({"model":"m","prom)", "m"},
+                                                        {R"({"model":"m")", "m"},
+                                                        {R"({"a":[{"model":"x"}],"model":"m",)", "m"},
+                                                        {R"({"model":"m)", ""},
+                                                        {R"({"prompt":"model)", ""},
+                                                        {R"({"a":{"model":"x"},)", ""},
+                                                        {R"(["model","m",)", ""},
+                                                        {R"({"model":["m"],)", ""},
+                                                        {R"({"model":"a","model":"b)", ""},
+                                                        {R"({"model":"a","model":7,)", ""},
+                                                        {"", ""}};
+  for (const auto& [body, model] : table) {
+    ModelReader reader;
+    reader.feed(body);
+    EXPECT_EQ(reader.model_so_far(), model) << body;
+  }
+}
+
 TEST(ModelReader, AnUnreadRequestHasNoOtherFacts) {
   ModelReader reader;
   reader.feed(std::string_view(R"({"model":"m","stream":true,"max_tokens":7,"messages":[]})"));

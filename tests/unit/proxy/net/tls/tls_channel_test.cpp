@@ -3,11 +3,26 @@
 #include "proxy/net/tls/tls_channel.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 
+#include <cstdlib>
+
+#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/net/channel_ends.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
+
+/// OpenSSL gets no memory as large as a record while this is set.
+thread_local bool no_records = false;
+
+void* allocate(std::size_t size, const char*, int) {
+  return no_records && size > Socket::record_size ? nullptr : std::malloc(size);
+}
+void* reallocate(void* memory, std::size_t size, const char*, int) { return std::realloc(memory, size); }
+void release(void* memory, const char*, int) { std::free(memory); }
+/// OpenSSL takes these functions only before its first allocation, so they are set before main().
+const bool is_allocator_set = CRYPTO_set_mem_functions(&allocate, &reallocate, &release) == 1;
 
 class BothTlsSides : public testing::TestWithParam<Kind> {
  protected:
@@ -120,6 +135,56 @@ TEST_P(BothTlsSides, TakeAlteredCiphertextForAnError) {
   EXPECT_EQ(ends.read(10).size, -1);
   EXPECT_NE(errno, EAGAIN);
 }
+
+TEST_P(BothTlsSides, AreBrokenOffWhereThereIsNoMemoryForARecord) {
+  ASSERT_TRUE(is_allocator_set);
+  ends.over_tcp = true;
+  ends.open();
+  ends.read(10);
+  ASSERT_EQ(ends.write("x"), 1);  // Gives the handshake's buffer back.
+  ends.poll();
+  ends.watcher.told.clear();
+  no_records = true;
+  EXPECT_EQ(ends.write("ab"), -1);
+  EXPECT_NE(errno, EAGAIN);
+  no_records = false;
+  EXPECT_TRUE(ends.watcher.told.empty()) << "whoever writes is at work";
+  ends.poll();
+  EXPECT_NE(ends.watcher.all() & hang_up_events, 0u) << "whoever waits for a read is told";
+  EXPECT_TRUE(ends.channel->hung_up());
+  EXPECT_EQ(ends.read(10).size, -1);
+  EXPECT_EQ(errno, ECONNRESET);
+}
+
+TEST_P(BothTlsSides, AreBrokenOffWhereThereIsNoMemoryToReadARecord) {
+  ends.open();
+  ends.read(10);
+  ends.watcher.told.clear();
+  ends.peer->write("ab");
+  const auto record = ends.peer->take_ciphertext();
+  ::send(ends.far.get(), record.data(), record.size(), 0);
+  ends.poll();
+  EXPECT_NE(ends.watcher.all() & EPOLLIN, 0u);
+  no_records = true;
+  EXPECT_EQ(ends.read(10).size, -1);
+  EXPECT_EQ(errno, ECONNRESET);
+  no_records = false;
+}
+
+#ifndef WEIR_SANITIZED
+TEST_P(BothTlsSides, TakeNoMemoryToGoThoughTheirEndWasSaidAndBytesAreUnread) {
+  ends.open();
+  ends.read(10);
+  ends.channel->end_writing();
+  ends.peer->write(std::string(10'000, 'x'));
+  const auto records = ends.peer->take_ciphertext();
+  ::send(ends.far.get(), records.data(), records.size(), 0);
+  ends.poll();
+  no_memory::fail_at(0);
+  ends.channel.reset();
+  EXPECT_FALSE(no_memory::has_failed());
+}
+#endif
 
 TEST_P(BothTlsSides, HaveNoEndSaidForThemOnceTheyAreToReset) {
   ends.open();
