@@ -195,7 +195,7 @@ class WaitingQueue {
   struct InGroupBySize {};
   struct InTurns {};
 
-  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int>;
+  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int>;
   struct Group {
     Tree<Entry, InGroup, Ticket> by_age;
     Tree<Entry, InGroupBySize, Size> by_prompt;
