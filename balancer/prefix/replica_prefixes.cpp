@@ -140,7 +140,8 @@ void ReplicaPrefixes::learn_capacity(const PrefixPrediction& prediction, Tokens 
   const PrefixFound& found = prediction.found;
   const Tokens off_by = std::max({Tokens{found.held / 20}, granularity_, Tokens{64}});
   const Tokens capacity = holdings_.capacity();
-  if (found.held >= 512 && cached + off_by < found.held && found.depth > capacity / 4) {
+  const double expected = believed() * static_cast<double>(found.held);
+  if (found.held >= 512 && static_cast<double>(cached + off_by) < expected && found.depth > capacity / 4) {
     if (++too_deep_ < 2) return;
     too_deep_ = 0;
     holdings_.set_capacity(std::min(capacity, std::max(Tokens{found.depth}, capacity - capacity / 10)));

@@ -288,7 +288,8 @@ TEST_F(Prefixes, AReplicaThatReportsNothingIsBelieved) {
 }
 
 /// An engine with so many tokens of room, which forgets what was used longest ago; conversations go round and round.
-Tokens capacity_learned(Tokens told, Tokens real) {
+/// It reports so much of what it finds.
+Tokens capacity_learned(Tokens told, Tokens real, double reported = 1) {
   PrefixIndex index;
   index.place({0, 1}, told);
   std::map<std::uint64_t, std::uint64_t> used;  // When each part was used last.
@@ -319,6 +320,7 @@ Tokens capacity_learned(Tokens told, Tokens real) {
       used.erase(by_use.begin()->second);
       by_use.erase(by_use.begin());
     }
+    cached = static_cast<Tokens>(reported * static_cast<double>(cached));
     index.answered(prediction, 0, 0, {.prompt = tokens_of(prompt), .cached = cached, .output = {}});
   }
   return index.of(0).holdings().capacity();
@@ -331,6 +333,12 @@ TEST(PrefixCapacity, IsLearnedDownByMissesAndUpByHits) {
     EXPECT_GT(static_cast<double>(learned), 0.7 * real) << told;
     EXPECT_LT(static_cast<double>(learned), 1.4 * real) << told;
   }
+}
+
+/// Reports that are too low by a constant part say nothing of the room.
+TEST(PrefixCapacity, IsNotLoweredByAnEngineThatReportsHalfOfWhatItFinds) {
+  constexpr Tokens real = 200'000;
+  EXPECT_GT(static_cast<double>(capacity_learned(real, real, 0.5)), 0.7 * real);
 }
 
 TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
