@@ -65,8 +65,12 @@ void LeaseBook::estimate(WaitingRequest& request) const {
 void LeaseBook::note_cached(WaitingRequest& request) const {
   if (request.prefix) request.prompt = pool_.prefixes.refine(*request.prefix, request.prompt);
   if (!pool_.look_up(request)) return;
-  for (const PoolReplica& replica : pool_.replicas.named())
-    if (replica.is_in()) request.cached = std::max(request.cached, pool_.cached(request, replica.key.index));
+  for (const PoolReplica& replica : pool_.replicas.named()) {
+    const Tokens cached = replica.is_in() ? pool_.cached(request, replica.key.index) : 0;
+    if (cached <= request.cached) continue;
+    request.cached = cached;
+    request.home = replica.key.index;
+  }
 }
 
 Tokens LeaseBook::output_cost(const RequestFacts& facts) const {
@@ -111,8 +115,9 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.since = pool_.latest;
   entry.waited = request.since < pool_.latest;
   const policy::Forecast forecast = policy::forecast(job, chosen);
+  replica.passed_over = {};
   for (const ReplicaView& other : candidates) {
-    if (chosen.in_flight == 0 || other.in_flight > 0) continue;
+    if (pool_.policy != config::Policy::least_queued_tokens || chosen.in_flight == 0 || other.in_flight > 0) continue;
     pool_.replicas[other.index].passed_over = {pool_.latest, replica.key, policy::forecast(job, other).first_token,
                                                forecast.first_token, other.time.token * (other.waste - chosen.waste)};
   }
@@ -213,6 +218,15 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   }
   if (end.cause == EndCause::answered && entry.facts->empties_cache)
     pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);
+  // Clients give up where nothing comes. Else a replica that has become slow would teach nothing, and look idle.
+  const double waited = metrics::seconds(pool_.latest - entry.since);
+  if (end.cause != EndCause::answered && !closed.first_token && !entry.for_slot && entry.predicted &&
+      waited > 2 * entry.predicted->ttft) {
+    ReplicaTime::Began began = entry.began;
+    began.seconds = waited;
+    began.own = began.own_believed;
+    replica.time.began(began, pool_.latest);
+  }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
     if_memory_allows([&] { learn(replica, entry, end, closed); });

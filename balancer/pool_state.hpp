@@ -68,7 +68,8 @@ struct PoolState {
     const double twice = price * static_cast<double>(most - cached);
     const ReplicaPrefixes& prompts = prefixes.of(replica);
     const PrefixHoldings& holdings = prompts.holdings();
-    if (holdings.held() + (most - cached) <= holdings.capacity()) return twice;
+    const Tokens bucket = holdings.capacity() / PrefixHoldings::buckets_of_capacity;
+    if (holdings.held() + (most - cached) + bucket <= holdings.capacity()) return twice;
     const double sunk =
         cached > 0 ? static_cast<double>(prefixes.found(replica).depth) / static_cast<double>(holdings.capacity()) : 1;
     return twice + of_room * prompts.wanted_again() * std::min(sunk, 1.0) * static_cast<double>(most);

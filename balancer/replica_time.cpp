@@ -60,10 +60,15 @@ TimeModel StepTimes::model(Moment now) const {
   return model.times(1, std::pow(prompt_of(all) / prompt_of(model), 1 - prompts_kept));
 }
 
+/// Moves the logarithm of a usual factor towards that of one answer, but not by more than a surprise.
+void StepTimes::note_usual(double& usual, double ratio) {
+  learn_usual(usual, usual + log_of_surprise(ratio / std::exp(usual)));
+}
+
 void StepTimes::decoded(double seconds, double beside_peers, double sequences, double in_context, Moment now) {
   if (of_pool_) {
     if (of_pool_->answers() >= enough)
-      learn_usual(of_pool_->usual_output, log_of_surprise(seconds / of_pool_->fit_.step_of(sequences, in_context)));
+      of_pool_->note_usual(of_pool_->usual_output, seconds / of_pool_->fit_.step_of(sequences, in_context));
     of_pool_->decoded(seconds, beside_peers, sequences, in_context, now);
   }
   decoded_ = std::max(decoded_, now);
@@ -80,17 +85,17 @@ void StepTimes::decoded(double seconds, double beside_peers, double sequences, d
 void StepTimes::began(double seconds, double beside_peers, double prompt_tokens, double step, Moment now) {
   if (of_pool_) {
     const double expected = of_pool_->fit_.first_steps * step + of_pool_->fit_.token * prompt_tokens;
-    if (of_pool_->first_tokens() >= enough)
-      learn_usual(of_pool_->usual_prompts, log_of_surprise(seconds / expected));
+    if (of_pool_->first_tokens() >= enough) of_pool_->note_usual(of_pool_->usual_prompts, seconds / expected);
     of_pool_->began(seconds, beside_peers, prompt_tokens, step, now);
   }
   began_ = std::max(began_, now);
   seconds /= beside_peers;
-  // Nothing is known of steps before an answer of more than one token.
-  if (answers() == 0) step = std::min(step, seconds / 10);
+  // Nothing is known of steps before an answer of some tokens.
+  if (answers() == 0) fit_.step = step = std::min(step, seconds / 10);
   prefill_.add({step, prompt_tokens}, seconds);
   const auto found = prefill_.solve({1.25, step * usual_token}, {step, usual_prompt}, prefill_.mean(), {10, 0.2});
-  fit_.first_steps = found[0];
+  constexpr double least_steps = 0.1;
+  fit_.first_steps = std::max(found[0], least_steps);
   fit_.token = found[1];
 }
 
@@ -142,24 +147,28 @@ std::optional<double> ReplicaTime::prompt_rate() const {
 // The times of all learn without the difference of this replica from its peers. If `usual` were divided out, too, only
 // the product of the two would be known, and they would drift apart.
 void ReplicaTime::decoded(const Decoded& answer, Moment now) {
-  constexpr Tokens least_tokens = 8;  // Fewer may have come at once.
-  if (answer.tokens < least_tokens || answer.seconds <= 0) return;
+  constexpr Tokens least_tokens = 8;      // Fewer may have come at once.
+  constexpr double least_seconds = 5e-5;  // No engine gives tokens faster: a parser has held them back.
+  if (answer.tokens < least_tokens || !(answer.seconds > least_seconds * static_cast<double>(answer.tokens))) return;
   model_until_ = Moment::min();
   const TimeModel shared = steps_->fit();
   const double stalled = answer.prompt_tokens * shared.token * prompts_.value(now, steps_->usual_prompts);
   double each = std::max(answer.seconds - stalled, answer.seconds * 0.25) / static_cast<double>(answer.tokens);
   const double expected = shared.step_of(answer.sequences, answer.context);
   if (knows_steps()) {
-    output_.learn(each / expected, now, steps_->usual_output);
-    const double usual = expected * output_.value(now, steps_->usual_output);
-    if (each < usual / most_surprise) return;  // A parser has held tokens back.
-    each = bounded(each, usual);
+    const double before = expected * output_.value(now, steps_->usual_output);
+    // A parser may have held tokens back. A replica that has become so much faster is believed in small steps.
+    constexpr double small = 1.2;
+    const bool held_back = each < before / most_surprise;
+    output_.learn(held_back ? before / expected / small : each / expected, now, steps_->usual_output);
+    if (held_back) return;
+    each = bounded(each, expected * output_.value(now, steps_->usual_output));
   }
   steps_->decoded(each, output_.beside_peers(now, steps_->usual_output), answer.sequences, answer.context, now);
 }
 
 void ReplicaTime::began(const Began& first, Moment now) {
-  if (first.seconds <= 0) return;
+  if (!(first.seconds > 0)) return;
   model_until_ = Moment::min();
   const TimeModel shared = steps_->fit();
   const double step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
@@ -171,7 +180,7 @@ void ReplicaTime::began(const Began& first, Moment now) {
     computed_ = computed_ * kept + first.own;
   }
   const double right = believed_ > 0 ? std::clamp(computed_ / believed_, 1 / most_surprise, most_surprise) : 1;
-  const double prompt_tokens = first.own + first.ahead * right;
+  const double prompt_tokens = std::max(1.0, first.own + first.ahead * right);
   const double expected = shared.first_steps * step + shared.token * prompt_tokens;
   double seconds = first.seconds;
   if (knows_prompts()) {

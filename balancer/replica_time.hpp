@@ -7,9 +7,9 @@
 // and gives each sequence that decodes one token. So an answer's time per output token teaches the first three, with
 // what the batch was meanwhile, and its time to first token teaches the fourth, with the prompts that were ahead of it.
 // The four are learned for all replicas of one configuration together (StepTimes), as least squares of the relative
-// error that fade over some hundred answers and begin at a usual ratio of the four. How much slower or faster than
+// error that fade over some two hundred answers and begin at a usual ratio of the four. How much slower or faster than
 // that a replica is stands in two factors of its own (ReplicaTime), one for prompts and one for output. They follow a
-// change within a few answers, and go back to 1 while nothing tests them, as a configuration that nothing tests goes
+// change within a few answers, and go back to their peers' while nothing tests them, as a configuration that nothing tests goes
 // back to the times of its pool: what looked slow is tried again.
 //
 // Only answers that did work teach. Times are in seconds. A Pool owns both and calls them under its mutex. Nothing
@@ -133,6 +133,7 @@ class StepTimes {
   void began(double seconds, double beside_peers, double prompt_tokens, double step, Moment now);
   double answers() const { return decode_.answers(); }
   double first_tokens() const { return prefill_.answers(); }
+  void note_usual(double& usual, double ratio);
 
   /// The logarithms of the factors of all replicas, in the mean of their answers.
   double usual_prompts = 0, usual_output = 0;

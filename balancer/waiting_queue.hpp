@@ -59,6 +59,7 @@ struct WaitingRequest {
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
   Tokens cached = 0;       ///< Held by the replica that held most of the prompt then. At most the prompt.
+  ReplicaIndex home = 0;   ///< That replica.
   Tokens uncached() const { return prompt - cached; }
   Tokens output_cost = 0;  ///< The expected output counts so much beside the prompt.
   bool prompt_known = true;
@@ -195,7 +196,7 @@ class WaitingQueue {
   struct InGroupBySize {};
   struct InTurns {};
 
-  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int>;
+  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int, ReplicaIndex>;
   struct Group {
     Tree<Entry, InGroup, Ticket> by_age;
     Tree<Entry, InGroupBySize, Size> by_prompt;

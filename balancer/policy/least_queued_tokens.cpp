@@ -22,7 +22,9 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
   // A replica that has been late for so long is expected to need as long again.
   const double due = time.token * oldest + 3 * step_now;
   const double waited = replica.pending > 0 ? replica.worked_seconds : 0;
-  made.first_token += std::max({0.0, waited - due, replica.silent_seconds - due});
+  // A parser may hold back the tokens of one stream.
+  const double silent = replica.streaming > 1 ? replica.silent_seconds : 0;
+  made.first_token += std::max({0.0, waited - due, silent - due});
 
   // Answers are as long as their expected rest; one that is longer than expected is not at its end either.
   constexpr double least_left = 0.25;

@@ -216,5 +216,28 @@ TEST(Pool, SeesHowManySequencesAnEngineRuns) {
   EXPECT_GT(next.predicted()->ttft, 1.5 * quick) << "an answer has to end before it begins";
 }
 
+/// Clients that give up say how long there was nothing: else a replica that has become slow would look idle, and would
+/// get request after request.
+TEST(Pool, AReplicaWhoseClientsGiveUpLooksSlow) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const Serial not_a[] = {2}, not_b[] = {1};
+  double now = 0;
+  for (int i = 0; i < 20; ++i) {
+    serve(*pool, not_a, now, 0.05, answer(1000, 100), 2);
+    serve(*pool, not_b, now, 0.05, answer(1000, 100), 2);
+  }
+  for (int i = 0; i < 3; ++i) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+    lease.end(LeaseEnd(EndCause::client_left), at(now += 30));
+  }
+  const Lease next = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  EXPECT_GT(next.predicted()->ttft, 0.25) << "0.05 s before";
+  Lease soon = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+  const double before = soon.predicted()->ttft;
+  soon.end(LeaseEnd(EndCause::client_left), at(now += 0.01));
+  EXPECT_NEAR(admitted(pool->offer(prompt_of(1000), at(now), not_b)).predicted()->ttft / before, 1, 0.1)
+      << "one that leaves at once says nothing";
+}
+
 }  // namespace
 }  // namespace weir::balancer

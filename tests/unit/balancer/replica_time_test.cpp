@@ -236,12 +236,56 @@ TEST(ReplicaTime, TokensThatComeAtOnceTeachNoStep) {
   EXPECT_NEAR(time.model(at(now)).step_of(16, 14'000) / before, 1, 0.2);
 }
 
+/// Nor do the first answers of all, of which nothing else is known.
+TEST(ReplicaTime, TokensThatComeAtOnceTeachNoStepAtFirstEither) {
+  const auto pool = std::make_shared<StepTimes>();
+  ReplicaTime time(std::make_shared<StepTimes>(pool)), unused(std::make_shared<StepTimes>(pool));
+  KnownEngine engine;
+  double now = 1;
+  for (int i = 0; i < 3; ++i) time.decoded({.tokens = 400, .seconds = 1e-4}, at(now));
+  engine.serve(time, 30, now);
+  const double truth = engine.truth.step_of(16, 14'000);
+  EXPECT_NEAR(time.model(at(now)).step_of(16, 14'000) / truth, 1, 0.1);
+  EXPECT_NEAR(unused.model(at(now)).step_of(16, 14'000) / truth, 1, 0.1);
+  for (int i = 0; i < 6; ++i) time.decoded({.tokens = 400, .seconds = 0.05}, at(now));
+  EXPECT_GT(time.model(at(now)).step_of(16, 14'000) / truth, 0.4) << "six tool calls, one after the other";
+}
+
+/// Prompts that grow dearer with their length leave no time for steps, and a prompt may be found whole.
+TEST(ReplicaTime, APromptThatIsFoundWholeTeachesNoNonsense) {
+  const auto pool = std::make_shared<StepTimes>();
+  ReplicaTime time(std::make_shared<StepTimes>(pool));
+  for (int i = 0; i < 200; ++i) {
+    const double tokens = i % 2 == 0 ? 2'000 : 16'000;
+    time.began({.seconds = i % 2 == 0 ? 0.1 : 3.2, .own_believed = tokens, .own = tokens}, at(i));
+  }
+  for (int i = 0; i < 10; ++i) time.began({.seconds = 0.01, .own_believed = 500, .own = 0}, at(200 + i));
+  EXPECT_TRUE(std::isfinite(pool->usual_prompts));
+  const TimeModel model = time.model(at(210));
+  EXPECT_GT(model.token, 0);
+  EXPECT_TRUE(std::isfinite(model.token) && std::isfinite(model.first_steps));
+}
+
+/// Answers of a few tokens teach no step, and first tokens that come at once are far below a usual engine's.
+TEST(ReplicaTime, AConfigurationThatIsUnknownIsLikeItsPoolWhereStepsAreUnknown) {
+  const auto pool = std::make_shared<StepTimes>();
+  ReplicaTime used(std::make_shared<StepTimes>(pool)), unused(std::make_shared<StepTimes>(pool));
+  for (int i = 0; i < 40; ++i) {
+    used.began({.seconds = 0.0002, .own_believed = 30, .own = 30}, at(i));
+    used.decoded({.tokens = 4, .seconds = 0.0001}, at(i));
+  }
+  const auto first_token = [](const TimeModel& one) { return one.first_steps * one.step + one.token * 30; };
+  EXPECT_NEAR(first_token(unused.model(at(40))), first_token(used.model(at(40))), 0.0001);
+  EXPECT_LT(first_token(used.model(at(40))), 0.001);
+}
+
 /// Whatever is told, times are finite and above 0.
 TEST(ReplicaTime, NoAnswerMakesNonsense) {
   std::mt19937_64 random(7);
   const double values[] = {0, 1e-9, 1e-3, 1, 40, 1e6};
   const auto any = [&] { return values[random() % std::size(values)]; };
-  ReplicaTime time(std::make_shared<StepTimes>());
+  const auto pool = std::make_shared<StepTimes>();
+  ReplicaTime time(std::make_shared<StepTimes>(pool)), peer(std::make_shared<StepTimes>(pool));
   for (int i = 0; i < 5000; ++i) {
     const Moment now = at(any());
     if (random() % 2) {
@@ -249,7 +293,7 @@ TEST(ReplicaTime, NoAnswerMakesNonsense) {
     } else {
       time.decoded({random() % 1000, any(), any(), any(), any()}, now);
     }
-    const TimeModel model = time.model(now);
+    const TimeModel model = i % 2 == 0 ? time.model(now) : peer.model(now);
     for (const double one : {model.step, model.sequence, model.context, model.token, model.first_steps})
       ASSERT_TRUE(std::isfinite(one) && one >= 0) << i;
     ASSERT_GT(model.step, 0) << i;

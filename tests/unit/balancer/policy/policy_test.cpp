@@ -50,8 +50,10 @@ TEST(Forecast, AddsTheTimesUntilTheFirstTokenByHand) {
   // A first token that is 1 s overdue may take 1 s more; a delay of three steps is usual.
   const auto late = [](ReplicaView& r) { r.prefill_left = 500, r.pending = 1, r.worked_seconds = 1.11; };
   EXPECT_NEAR(first(late), idle + 1, 1e-9);
-  const auto silent = [](ReplicaView& r) { r.silent_seconds = 1.06; };
-  EXPECT_NEAR(first(silent), idle + 1, 1e-9);
+  const auto silent = [](ReplicaView& r) { r.streaming = r.in_flight = 2, r.silent_seconds = 1.066; };
+  EXPECT_NEAR(first(silent), idle + 1.5 * 2 * 0.001 + 1, 1e-9);
+  const auto held_back = [](ReplicaView& r) { r.streaming = r.in_flight = 1, r.silent_seconds = 20; };
+  EXPECT_NEAR(first(held_back), idle + 1.5 * 0.001, 1e-9) << "the tokens of one stream may be";
   // Ten decode with 5000 tokens in context.
   const auto busy = [](ReplicaView& r) { r.streaming = r.in_flight = 10, r.context = 5000; };
   EXPECT_NEAR(first(busy), idle + 1.5 * (10 * 0.001 + 5000 * 1e-7), 1e-9);
