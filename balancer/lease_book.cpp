@@ -225,7 +225,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
     ReplicaTime::Began began = entry.began;
     began.seconds = waited;
     began.own = began.own_believed;
-    replica.time.began(began, pool_.latest);
+    replica.time.gave_up(began, pool_.latest);
   }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);

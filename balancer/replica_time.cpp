@@ -167,33 +167,46 @@ void ReplicaTime::decoded(const Decoded& answer, Moment now) {
   steps_->decoded(each, output_.beside_peers(now, steps_->usual_output), answer.sequences, answer.context, now);
 }
 
+ReplicaTime::Work ReplicaTime::work_of(const Began& first, Moment now) const {
+  const TimeModel shared = steps_->fit();
+  Work work;
+  work.step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
+  // Prompts ahead were counted less what the cache was believed to hold; the last answers say how right that was.
+  const double right = believed_ > 0 ? std::clamp(computed_ / believed_, 1 / most_surprise, most_surprise) : 1;
+  work.prompt_tokens = std::max(1.0, first.own + first.ahead * right);
+  work.expected = shared.first_steps * work.step + shared.token * work.prompt_tokens;
+  return work;
+}
+
 void ReplicaTime::began(const Began& first, Moment now) {
   if (!(first.seconds > 0)) return;
   model_until_ = Moment::min();
-  const TimeModel shared = steps_->fit();
-  const double step = shared.step_of(first.sequences, first.context) * output_.value(now, steps_->usual_output);
   ++prompts_seen_;
   constexpr double kept = 0.95;
-  // Prompts ahead were counted less what the cache was believed to hold; the last answers say how right that was.
   if (first.own_believed > 0) {
     believed_ = believed_ * kept + first.own_believed;
     computed_ = computed_ * kept + first.own;
   }
-  const double right = believed_ > 0 ? std::clamp(computed_ / believed_, 1 / most_surprise, most_surprise) : 1;
-  const double prompt_tokens = std::max(1.0, first.own + first.ahead * right);
-  const double expected = shared.first_steps * step + shared.token * prompt_tokens;
+  const Work work = work_of(first, now);
   double seconds = first.seconds;
   if (knows_prompts()) {
-    prompts_.learn(seconds / expected, now, steps_->usual_prompts);
-    seconds = bounded(seconds, expected * prompts_.value(now, steps_->usual_prompts));
+    prompts_.learn(seconds / work.expected, now, steps_->usual_prompts);
+    seconds = bounded(seconds, work.expected * prompts_.value(now, steps_->usual_prompts));
   }
   constexpr double least_work = 256;  // Less takes a step, however little it is.
-  if (prompt_tokens >= least_work) {
-    tokens_ = tokens_ * kept + prompt_tokens;
+  if (work.prompt_tokens >= least_work) {
+    tokens_ = tokens_ * kept + work.prompt_tokens;
     seconds_ = seconds_ * kept + seconds;
   }
-  steps_->began(seconds, prompts_.beside_peers(now, steps_->usual_prompts), prompt_tokens,
-                step / output_.beside_peers(now, steps_->usual_output), now);
+  steps_->began(seconds, prompts_.beside_peers(now, steps_->usual_prompts), work.prompt_tokens,
+                work.step / output_.beside_peers(now, steps_->usual_output), now);
+}
+
+void ReplicaTime::gave_up(const Began& first, Moment now) {
+  const double expected = work_of(first, now).expected;
+  if (!knows_prompts() || !(first.seconds > expected * prompts_.value(now, steps_->usual_prompts))) return;
+  model_until_ = Moment::min();
+  prompts_.learn(first.seconds / expected, now, steps_->usual_prompts);
 }
 
 }  // namespace weir::balancer

@@ -218,8 +218,16 @@ class ReplicaTime {
     double sequences = 0, context = 0;  ///< At the choice.
   };
   void began(const Began& first, Moment now);
+  /// No first token had come when the request ended, after `seconds`. This is no work, and so no alibi for silence.
+  void gave_up(const Began& first, Moment now);
 
  private:
+  /// What was to be done until a first token, and how long that takes a usual replica.
+  struct Work {
+    double step = 0, prompt_tokens = 0, expected = 0;
+  };
+  Work work_of(const Began& first, Moment now) const;
+
   std::shared_ptr<StepTimes> steps_;
   mutable TimeModel model_;  ///< Each choice asks for it.
   mutable Moment model_until_ = Moment::min();
