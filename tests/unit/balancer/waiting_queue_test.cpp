@@ -67,6 +67,26 @@ std::vector<std::uint64_t> keys_of_next(WaitingQueue& queue, int n, const Waitin
   return keys;
 }
 
+/// A replica that does not hold what another one does has the whole prompt to compute, or holds another's beginning.
+TEST(WaitingQueue, OneThatFitsIsNotHiddenByOneOfWhichAnotherReplicaHoldsMost) {
+  WaitingQueue queue;
+  auto held = asks(1, 700);
+  held.cached = 660;
+  queue.push(held);
+  queue.push(asks(1, 41));
+  const auto next = take_next(queue, up_to(100), at(0));
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->second.prompt, 41u);
+  WaitingQueue homes;
+  for (const ReplicaIndex home : {1u, 0u, 1u}) {
+    auto one = asks(1, 10'000);
+    one.cached = 9'000;
+    one.home = home;
+    homes.push(one);
+  }
+  EXPECT_TRUE(take_next(homes, [](const WaitingRequest& one) { return one.home == 0; }, at(0)));
+}
+
 TEST(WaitingQueue, AShareThatChangesHoldsForAllThatWait) {
   WaitingQueue queue;
   for (int i = 0; i < 9; ++i) queue.push(asks(1, quantum));

@@ -223,6 +223,42 @@ TEST_F(Prefixes, WhatIsUnderWayIsStillInDoubtWhenReplicasCome) {
   EXPECT_EQ(held(prompt, 0), 0u);
 }
 
+/// A beginning that a burst waits for is known to be used by all of it as soon as it is there, and not before.
+TEST_F(Prefixes, SiblingsCountAsUsesOnceTheirBeginningIsComputed) {
+  places(1);
+  const auto prompt = prompt_of({1, 2, 3});
+  std::vector<PrefixPrediction> sent;
+  for (int i = 0; i < 4; ++i) sent.push_back(send(prompt, 0));
+  held(prompt, 0);
+  EXPECT_EQ(index.uses(0), 0u);
+  for (const auto& one : sent) index.computed(prompt, one, 0);
+  held(prompt, 0);
+  EXPECT_EQ(index.uses(0), 3u) << "the first had to compute it";
+}
+
+/// What left for want of room and is wanted again makes room dear. What went with the whole cache does not.
+TEST_F(Prefixes, WhatIsWantedAgainIsWhatHadLeftForWantOfRoom) {
+  for (const bool wiped : {false, true}) {
+    index = {};
+    places(1, 6400);
+    for (int round = 0; round < 40; ++round) {
+      for (std::uint64_t i = 0; i < 20; ++i) serve(prompt_of({i, i, i, i, i, i, i, i}), 0, 0, {});
+      if (wiped) index.wipe(0, PrefixWipe::restarted);
+    }
+    if (wiped)
+      EXPECT_LT(index.of(0).wanted_again(), 0.7) << "a round does not fit, so that some of it is";
+    else
+      EXPECT_GT(index.of(0).wanted_again(), 0.95);
+  }
+  index = {};
+  places(1, 100'000);
+  for (int round = 0; round < 40; ++round) {
+    for (std::uint64_t i = 0; i < 20; ++i) serve(prompt_of({i, i, i, i, i, i, i, i}), 0, 0, {});
+    index.wipe(0, PrefixWipe::restarted);
+  }
+  EXPECT_LT(index.of(0).wanted_again(), 0.1);
+}
+
 TEST_F(Prefixes, WhatWasNotUsedForLongestLeavesAndItsEndFirst) {
   places(1, 6400);
   const auto old = prompt_of({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
