@@ -119,7 +119,8 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   for (const ReplicaView& other : candidates) {
     if (pool_.policy != config::Policy::least_queued_tokens || chosen.in_flight == 0 || other.in_flight > 0) continue;
     pool_.replicas[other.index].passed_over = {pool_.latest, replica.key, policy::forecast(job, other).first_token,
-                                               forecast.first_token, other.time.token * (other.waste - chosen.waste)};
+                                               forecast.first_token, other.time.token * (other.waste - chosen.waste),
+                                               other.weight < chosen.weight};
   }
   entry.began.own_believed = static_cast<double>(chosen.uncached(request.prompt));
   entry.began.ahead = forecast.prompt_tokens - entry.began.own_believed;

@@ -24,6 +24,7 @@ struct PassedOver {
   ReplicaKey chosen;
   double first_token = 0, first_token_there = 0;  ///< Expected here, and at the chosen one.
   double waste = 0;                               ///< What it would have cost beside that to serve it here.
+  bool weighs_less = false;                       ///< Than the chosen one, by the settings.
 };
 
 struct PoolReplica {

@@ -85,8 +85,10 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.in_flight_seconds_at_start = prefill_seconds_ + decode_seconds_;
   entries_.emplace(ticket, entry);  // Nothing has changed if it throws.
 
-  if (entry.shows) begin_to_owe();
-  if (pending_ == 0) worked_since_ = updated_;
+  if (entry.shows) {
+    begin_to_owe();
+    if (in_order_++ == 0) worked_since_ = updated_;
+  }
   ++(entry.silent ? silent_ : pending_);
   prompts_ += work.prompt;
   cached_ += work.cached;
@@ -99,6 +101,7 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   Entry& entry = entries_.at(ticket);
   if (entry.first_token) return std::nullopt;
   prefill_left_ -= queued(entry);
+  if (entry.shows) overtake(ticket);
   entry.first_token = updated_;
   life_ = updated_;
   --(entry.silent ? silent_ : pending_);
@@ -110,6 +113,15 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   entry.computed_at_first = computed_;
   entry.silent = false;
   return counted(std::exchange(entry.output_left, 0.0));
+}
+
+/// The first token of this one comes: older prompts keep nobody waiting. Each entry is looked at once.
+void TokenLedger::overtake(Ticket ticket) {
+  if (ticket <= overtaken_) return;
+  const auto end = entries_.upper_bound(ticket);
+  for (auto one = entries_.upper_bound(overtaken_); one != end; ++one)
+    if (waits_in_order(one->first, one->second)) --in_order_;
+  overtaken_ = ticket;
 }
 
 TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed,
@@ -129,11 +141,11 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);
 
   if (entry.first_token) ended_ = updated_;
-  const auto waits_before = [&](const auto& one) {
-    return one.first < ticket && one.second.shows && !one.second.first_token;
-  };
-  const bool was_pending = entry.shows && !entry.first_token;
-  if (was_pending && std::ranges::none_of(entries_, waits_before)) worked_since_ = updated_;
+  const auto waits_before = [&](const auto& one) { return one.first < ticket && waits_in_order(one.first, one.second); };
+  if (waits_in_order(ticket, entry)) {
+    --in_order_;
+    if (std::ranges::none_of(entries_, waits_before)) worked_since_ = updated_;
+  }
 
   Closed closed;
   if (const double decoded = entry.first_token ? metrics::seconds(updated_ - *entry.first_token) : 0; decoded > 0) {

@@ -113,8 +113,9 @@ class TokenLedger {
   /// Returns how many streams wait for their first token, and how many have had it.
   std::uint32_t pending() const { return pending_; }
   std::uint32_t streaming() const { return streaming_; }
-  /// Returns for how many seconds the oldest prompt has been the one that is worked on; 0 if none is.
-  double worked_seconds() const { return pending_ > 0 ? metrics::seconds(updated_ - worked_since_) : 0; }
+  /// Returns for how many seconds the oldest prompt has been the one that is worked on; 0 if none is. A prompt whose
+  /// first token comes after that of a younger one keeps nobody waiting, and does not count.
+  double worked_seconds() const { return in_order_ > 0 ? metrics::seconds(updated_ - worked_since_) : 0; }
   /// Returns since when no stream has ended.
   double seconds_since_end() const { return metrics::seconds(updated_ - ended_); }
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
@@ -190,7 +191,11 @@ class TokenLedger {
   static Tokens queued(const Entry& entry);
   bool owes(Ticket ticket, const Entry& entry) const { return !entry.unread && ticket > forgotten_; }
   bool owes_tokens(Ticket ticket, const Entry& entry) const { return entry.shows && owes(ticket, entry); }
+  bool waits_in_order(Ticket ticket, const Entry& entry) const {
+    return entry.shows && !entry.first_token && ticket > overtaken_;
+  }
   void begin_to_owe();
+  void overtake(Ticket ticket);
   void look(Moment now);
   double seconds_since(Moment since) const;
   void drain(double elapsed);
@@ -205,6 +210,8 @@ class TokenLedger {
   Tokens cached_ = 0;  ///< Of the prompts.
   std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
   std::uint32_t owing_ = 0;                                 ///< So many streams are to get tokens.
+  std::uint32_t in_order_ = 0;  ///< So many of those pending came after all that have had their first token.
+  Ticket overtaken_ = 0;        ///< The youngest that has had one.
   Ticket forgotten_ = 0;        ///< Up to this one requests are not asked for answers any more.
   Tokens shown_ = 0;            ///< As of the latest look.
   std::optional<Moment> life_;  ///< The latest sign of life.

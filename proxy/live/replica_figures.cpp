@@ -52,6 +52,7 @@ std::string sentence_of(const balancer::PassedOver& passed, const std::string& c
                      text(passed.first_token_there) + ", here after " + text(passed.first_token);
   if (passed.waste > 0.001)
     said += "; more of its prompt was in " + chosen + "'s cache, or room for it, which is worth " + text(passed.waste);
+  if (passed.weighs_less) said += "; its weight is below that of " + chosen;
   return said;
 }
 

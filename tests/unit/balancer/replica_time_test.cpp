@@ -279,6 +279,14 @@ TEST(ReplicaTime, AConfigurationThatIsUnknownIsLikeItsPoolWhereStepsAreUnknown) 
   EXPECT_LT(first_token(used.model(at(40))), 0.001);
 }
 
+/// A factor of all goes as far as it has to, though no answer moves it by more than a surprise.
+TEST(ReplicaTime, AFactorOfAllFollowsHoweverFarItIs) {
+  StepTimes steps;
+  double usual = 0;
+  for (int i = 0; i < 400; ++i) steps.note_usual(usual, 0.001);
+  EXPECT_NEAR(usual, std::log(0.001), 0.1);
+}
+
 /// Whatever is told, times are finite and above 0.
 TEST(ReplicaTime, NoAnswerMakesNonsense) {
   std::mt19937_64 random(7);

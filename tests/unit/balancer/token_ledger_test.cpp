@@ -84,6 +84,32 @@ TEST(TokenLedger, APromptIsWorkedOnOnceThoseBeforeItAreDoneOrGone) {
   EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 0);
 }
 
+/// An engine may hold back one first token, for a grammar or a parser, and answer all others meanwhile.
+TEST(TokenLedger, APromptThatAYoungerOneHasOvertakenKeepsNobodyWaiting) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.open(2, stream(500, 100), at(2));
+  ledger.open(3, stream(500, 100), at(2));
+  ledger.advance(at(3));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 2) << "1 may be worked on";
+  ledger.first_token(2, at(4));
+  ledger.advance(at(5));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 1) << "3 is, and 1 does not matter";
+  ledger.first_token(3, at(6));
+  ledger.advance(at(60));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 0);
+  ledger.open(4, stream(500, 100), at(61));
+  ledger.advance(at(63));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 2) << "an engine that stands still now is seen";
+  ledger.close(4, true, 100, 0, at(64));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 0);
+  ledger.first_token(1, at(65));
+  ledger.close(1, true, 100, 0, at(66));
+  ledger.open(5, stream(500, 100), at(70));
+  ledger.advance(at(71));
+  EXPECT_DOUBLE_EQ(ledger.worked_seconds(), 1);
+}
+
 TEST(TokenLedger, ARequestThatTookNoTimeWasWithThoseThatWereThere) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(10, 10), at(1));

@@ -74,6 +74,34 @@ TEST_F(PoolPrefix, AnIdleReplicaSaysWhatTheLatestRequestWasExpectedToCostThere) 
   EXPECT_GT(idle.passed_over->first_token, idle.passed_over->first_token_there);
   EXPECT_FALSE(load(home, 2).passed_over);
   EXPECT_FALSE(load(1 - home, 13).passed_over) << "long ago";
+  const std::vector<Serial> not_home{pool->figures().key(home).serial};
+  Lease own = admitted(offer(7, 500, 3, not_home));
+  own.end(LeaseEnd(EndCause::client_left), at(3));
+  EXPECT_FALSE(load(1 - home, 3).passed_over) << "the latest request went there";
+}
+
+/// A copy that is used stays, so that the one that has sunk is left to go.
+TEST_F(PoolPrefix, OfTwoCopiesInFullCachesTheOneThatWasUsedLatelyIsUsed) {
+  PoolState state;
+  for (const ReplicaIndex replica : {0u, 1u}) state.prefixes.place({replica, replica + 1u}, 10'000);
+  const auto text = prefix_of(1, 2'000);
+  const auto fill = [&](ReplicaIndex replica, std::uint64_t first, std::uint64_t texts) {
+    for (std::uint64_t i = 0; i < texts; ++i) {
+      const auto other = prefix_of(first + i, 1'000);
+      state.prefixes.computed(*other, state.prefixes.sent(*other, replica, 1'000), replica);
+    }
+  };
+  fill(0, 10, 12);
+  fill(1, 10, 12);
+  for (const ReplicaIndex replica : {0u, 1u})
+    state.prefixes.computed(*text, state.prefixes.sent(*text, replica, 2'000), replica);
+  fill(1, 30, 6);
+  state.prefixes.look(*text, 2'000);
+  const auto room = [&](ReplicaIndex replica) {
+    return state.waste(0, replica, 1'999, 1'999) / (1'999 * 8 * state.prefixes.of(replica).wanted_again());
+  };
+  EXPECT_LT(room(0), 0.35) << "used just now";
+  EXPECT_GT(room(1), 0.6) << "used long ago";
 }
 
 TEST_F(PoolPrefix, AReplicaWithAnAncientBacklogIsLeftThoughItHoldsThePrompt) {
