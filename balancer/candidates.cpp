@@ -10,6 +10,7 @@ void Candidates::look(bool for_queue) {
   found_.reserve(pool_.replicas.places());
   queued_ = 0;
   in_flight_ = 0;
+  for_queue_ = for_queue;
   for (PoolReplica& replica : pool_.replicas.named()) {
     replica.ledger.advance(pool_.latest);
     replica.health.advance(pool_.latest);
@@ -17,7 +18,6 @@ void Candidates::look(bool for_queue) {
     in_flight_ += replica.ledger.in_flight();
     if (replica.closed) continue;
     views_.push_back(replica.view(pool_.latest));
-    if (for_queue && replica.rests_for_all && pool_.latest < replica.rests_until) views_.back().full = true;
   }
 }
 
@@ -39,7 +39,9 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
     const PoolReplica& replica = pool_.replicas[view.index];
     if (prefix) view.cached = pool_.cached(request, view.index);
     view.tried = std::ranges::binary_search(request.tried, replica.key.serial);
-    if (view.tried && pool_.latest < replica.rests_until) view.full = true;
+    const Evidence::Advice advice = replica.evidence.advise(request.caller, pool_.latest);
+    view.full |= advice.full || (view.tried && advice.rests) || (for_queue_ && advice.rests_for_queue);
+    view.avoided = advice.avoid;
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;
     view.other_side = split && replica.spec.candidate != to_candidate;
   }

@@ -18,7 +18,7 @@ class Candidates {
   explicit Candidates(PoolState& pool) : pool_(pool) {}
 
   /// Brings the views of all named replicas up to date, but for a candidate's that gets no request. With `for_queue` a
-  /// replica on which a lease has just failed looks full. Throws std::bad_alloc, and there are no views then.
+  /// replica on which a lease has just failed looks full: see Evidence::Advice. Throws std::bad_alloc, and there are no views then.
   void look(bool for_queue);
 
   /// Finds the candidates of a request. `ticket` is 0 for one that does not wait.
@@ -45,6 +45,7 @@ class Candidates {
   std::vector<ReplicaView> views_, found_;
   Tokens queued_ = 0;  ///< The prefill_left of all views.
   std::uint32_t in_flight_ = 0;
+  bool for_queue_ = false;
 };
 
 /// True if the request may go to a replica that was found.

@@ -44,8 +44,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   std::erase_if(replicas, [](const ReplicaView& r) { return r.draining; });
   if (demand.can_wait) {
     std::erase_if(replicas, refuses);
-    const bool new_one_is_in = std::ranges::any_of(replicas, [](const ReplicaView& r) { return !r.tried && !r.out; });
-    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && !no_room(r) && !(r.out && new_one_is_in); });
+    const bool new_one_is_in = std::ranges::any_of(replicas, [](const ReplicaView& r) { return !r.tried && !r.out && !r.avoided; });
+    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && !no_room(r) && !((r.out || r.avoided) && new_one_is_in); });
   } else {
     std::erase_if(replicas, at_limit);
     prefer(replicas, std::not_fn(refuses));
@@ -54,6 +54,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::busy};
 
   const bool panic = !prefer(replicas, [](const ReplicaView& r) { return !r.out; });
+  prefer(replicas, [](const ReplicaView& r) { return !r.avoided; });
   if (demand.can_wait) {
     std::erase_if(replicas, no_room);
     if (replicas.empty()) return {Eligibility::busy};
@@ -72,7 +73,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto takes_at_once = [&](const ReplicaView& r) {
     const bool long_enough = !r.max_context || demand.context <= *r.max_context;
-    return !r.tried && !r.draining && !r.refuses && !r.out && !r.full && long_enough && !r.at_limit(demand.prompt) &&
+    return !r.tried && !r.draining && !r.refuses && !r.out && !r.avoided && !r.full && long_enough && !r.at_limit(demand.prompt) &&
            r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
   };
   prefer(replicas, [&](const ReplicaView& r) { return !r.other_side && takes_at_once(r); });

@@ -9,11 +9,11 @@
 // holds all that it may, has no room, and may not. One that already had the request gives way to those that have not
 // had it and have room: a request rather goes back to the replica that failed it than wait for a busy one. One that is
 // out gives way to those that are in; if all are out, or all that have not had the request, what put them out may be
-// wrong, and they are tried. A request that no replica may take now waits.
+// wrong, and they are tried. One that has lately failed requests like this one gives way in the same way. A request
+// that no replica may take now waits.
 //
-// A replica is full for as long as it has asked to be left alone; and, for a request that it already had, for a while
-// after any request has failed there, so that such a request prefers another for so long
-// (LeaseBook::rest_after_failure).
+// A replica is full for a request for as long as the evidence says (evidence.hpp): because it has no room for its
+// client or model, or rests after a failure.
 //
 // A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
 // full or hold all that they may while they start, it is sent to one of them.

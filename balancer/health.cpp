@@ -102,26 +102,18 @@ void Health::hung(std::string_view reason, Moment now) {
   }
 }
 
-void Health::full(std::optional<std::chrono::duration<double>> told, Moment now) {
-  full_by_guess_ = !told;
-  full_until_ = now + std::chrono::duration_cast<Moment::duration>(told.value_or(next_full_));
-  if (!told) next_full_ = std::min(2 * next_full_, longest_full);
-}
-
-void Health::showed(Sign sign, bool may_eject, Moment now) {
+void Health::showed(Sign sign, bool may_eject, Moment now, std::string_view why) {
   switch (sign) {
     case Sign::answered:
     case Sign::client_error:
       failures_ = connect_timeouts_ = failed_probes_ = 0;
-      next_full_ = first_full;
-      if (full_by_guess_) full_until_ = Moment::min();
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_) come_back("it answers requests", now);
       return;
     case Sign::failed:
       connect_timeouts_ = 0;
-      if (++failures_ >= failures_in_a_row && may_eject && !out())
-        eject(std::to_string(failures_) + " requests in a row failed", now);
+      if (++failures_ >= Evidence::failures_in_a_row && may_eject && !out())
+        eject(why.empty() ? std::to_string(failures_) + " requests in a row failed" : std::string(why), now);
       return;
     case Sign::connect_timed_out:
       if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject && !out())
@@ -142,6 +134,8 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       connect_timeouts_ = failed_probes_ = 0;
       return;
     case Sign::outdone:
+    case Sign::empty:
+    case Sign::meagre:
     case Sign::absolved:
     case Sign::failed_alone:
       return;

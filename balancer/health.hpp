@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "balancer/evidence.hpp"
 #include "balancer/tokens.hpp"
 #include "config/settings.hpp"
 #include "metrics/vocabulary.hpp"
@@ -26,8 +27,10 @@ using metrics::ReplicaState;
 /// A sign of a replica's health, from a request or a probe.
 enum class Sign : std::uint8_t {
   answered,           ///< The replica gave an answer.
-  client_error,       ///< A refusal of such a request: no failure by itself, but see is_odd().
+  client_error,       ///< A refusal of such a request: no failure by itself, but see PoolHealth::is_odd().
   outdone,            ///< Another replica answered well what it had refused.
+  empty,              ///< An answer with nothing in it.
+  meagre,             ///< An answer with one token, where more was asked for.
   absolved,           ///< Another replica failed in the same way: the request was to blame for what it showed.
   failed_alone,       ///< An error of the replica's own, and no second replica was asked: see PoolHealth::report.
   failed,             ///< The replica broke off, took too long, or answered with an error of its own.
@@ -42,10 +45,8 @@ enum class Sign : std::uint8_t {
 
 class Health {
  public:
-  static constexpr std::uint32_t failures_in_a_row = 5;
   static constexpr std::uint32_t connect_timeouts_in_a_row = 2;
   static constexpr std::chrono::seconds first_ejection{10}, longest_ejection{300};
-  static constexpr std::chrono::seconds first_full{1}, longest_full{8};
   /// An ejection is half as long for each such time that the replica was in before it.
   static constexpr std::chrono::seconds healthy{60};
   static constexpr std::chrono::milliseconds first_probe_after_refusal{200};
@@ -65,13 +66,11 @@ class Health {
   /// Time passes: an ejection ends, a start does.
   void advance(Moment now);
 
-  /// `may_eject`: the pool can spare it. The rest of the pool goes by PoolHealth::report.
-  void showed(Sign sign, bool may_eject, Moment now);
+  /// `may_eject`: the pool can spare it, and it is to blame. The rest of the pool goes by PoolHealth::report. `why`: a
+  /// clause to say instead of a failed request's.
+  void showed(Sign sign, bool may_eject, Moment now, std::string_view why = "");
   /// The host's name has no address: nothing can be sent there. The replica returns as after refused connections.
   void unresolved(std::string_view reason, Moment now);
-  /// The replica has no room, for as long as it said. If it did not say, it is left alone for 1 s; for twice as long
-  /// with each such answer in a row, up to `longest_full`, until it answers a request: then it has room again.
-  void full(std::optional<std::chrono::duration<double>> told, Moment now);
   void odd_one_out(Moment now);
   /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
   /// out already stays so.
@@ -91,7 +90,6 @@ class Health {
   const std::string& reason() const { return reason_; }
   bool refuses() const { return refuses_; }
   bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
-  bool is_full(Moment now) const { return now < full_until_; }
   /// The replica came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
   /// Returns how many requests in a row have failed.
@@ -124,9 +122,6 @@ class Health {
   bool proved_ = false;  ///< A probe has passed since.
   std::optional<Moment> back_since_;
   Moment in_since_;  ///< Since when no ejection has been running.
-  Moment full_until_ = Moment::min();
-  std::chrono::seconds next_full_ = first_full;
-  bool full_by_guess_ = false;  ///< The replica did not say for how long.
   Tokens finished_ = 0;
 };
 

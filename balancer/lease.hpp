@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "balancer/evidence.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_time.hpp"
 #include "balancer/token_ledger.hpp"
@@ -68,7 +69,9 @@ struct LedgerEntry {
   bool waited = false;     ///< It stood in the queue.
   bool unread = false;     ///< Its answer is not read now.
   bool was_unread = false;  ///< Its answer has been left unread: its end says nothing of the replica's pace.
-  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see is_odd().
+  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see ReplicaSet::is_odd().
+  Client client;
+  Topic topic = 0;
 };
 
 /// An owner grants leases: this is the pool as a lease sees it. It is thread-safe.

@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "balancer/peers.hpp"
-
 namespace weir::balancer {
 namespace {
 
@@ -131,7 +129,10 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
         PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode, forecast.output_token};
   entry.for_slot = forecast.for_slot;
   entry.output_left = shows ? output : 0;
-  entry.doubted = replica.spec.health.eject && is_odd(pool_.replicas, replica, pool_.latest);
+  entry.client = request.caller.client;
+  entry.topic = request.caller.topic;
+  entry.doubted =
+      replica.spec.health.eject && pool_.replicas.is_odd(replica, request.caller.topic, pool_.latest);
   return Lease(owner_.shared_from_this(), std::move(entry));
 }
 
@@ -201,11 +202,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
       replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
   --pool_.in_flight;
   pool_.split.end_wait(entry.ticket);
-  if (failed) {
-    replica.rests_until = pool_.latest + rest_after_failure;
-    replica.rests_for_all =
-        replica.health.failures() >= failures_before_rest || !replica.failed_clients.answered_lately(pool_.latest);
-  }
+  if (failed) replica.evidence.failed_now({.client = entry.client, .topic = entry.topic}, pool_.latest);
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
     const PrefixChoice& choice = *entry.prefix;

@@ -3,7 +3,6 @@
 // A Pool owns it and calls it under its mutex.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,12 +23,6 @@ namespace weir::balancer {
 
 class LeaseBook {
  public:
-  /// After a lease ended by replica_failed, that replica takes no request that it has failed for so long, and nothing
-  /// from the queue. One that has just answered others well takes from the queue until so many requests in a row have
-  /// failed: a client whose requests break off would keep it from everybody.
-  static constexpr std::chrono::seconds rest_after_failure{1};
-  static constexpr std::uint32_t failures_before_rest = 2;
-
   /// `owner` is the owner of all leases. `seed` feeds ties and the random policies.
   LeaseBook(PoolState& pool, Starts& starts, RetryAfter& retry_after, LeaseOwner& owner,
             std::uint64_t seed)

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "balancer/evidence.hpp"
 #include "balancer/lease.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -21,7 +22,7 @@ struct PlacementRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   /// The replicas that already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
-  std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
+  std::uint64_t fair_key = 0;  ///< The queue is fair between keys.
   double share = 1;            ///< The key's share of the turns, relative to other keys'. Above 0.
   std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
@@ -31,6 +32,7 @@ struct PlacementRequest {
   std::uint64_t lot = 0;  ///< Decides the side of a split, where the request has no conversation.
   /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
   std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
+  Caller caller{};  ///< Whose request it is, and for what. A replica that fails such requests gives way to others.
 };
 
 using WaitTicket = std::uint64_t;

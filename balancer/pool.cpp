@@ -70,6 +70,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.facts = placement.facts;
   request.waiter = placement.waiter;
   request.key = placement.fair_key;
+  request.caller = placement.caller;
   request.share = placement.share;
   request.bytes = placement.bytes;
   request.lot = placement.lot;

@@ -1,39 +1,164 @@
 #include "balancer/pool_health.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "balancer/if_memory_allows.hpp"
-#include "balancer/peers.hpp"
 #include "balancer/silence.hpp"
 
 namespace weir::balancer {
 
-void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
+namespace {
+
+/// A client of its own kind is no witness for a replica unless chance cannot explain what it says.
+constexpr double least_chance = 1e-5;
+
+/// One client alone had the failures of a row, and the replica serves no other. Then a peer is a witness, or all of them
+/// together, that answered this client well within a minute, and fails it so much less that chance does not explain the
+/// row. By Laplace's rule of succession a replica of which little is known may fail, too; and a row of twenty shows all
+/// that can be shown.
+bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, Client client, Moment now) {
+  if (replica.evidence.serves_others(client, now)) return false;
+  const std::uint32_t row = std::min(replica.health.failures() + 1, 20U);
+  const auto is_witness = [row](const Evidence::Counts& ends) {
+    const double share = (ends.bad + 1.0) / (ends.good + ends.bad + 2.0);
+    return ends.good > 0 && std::pow(share, row) < least_chance;
+  };
+  Evidence::Counts all;
+  bool one_is = false;
+  for (const PoolReplica& peer : replicas.peers_of(replica)) {
+    const Evidence::Counts ends = peer.evidence.counts(client, 0, now);
+    one_is |= is_witness(ends);
+    all += ends;
+  }
+  return one_is || is_witness(all);
+}
+
+/// True if the peers give the same client more than nothing, or, for an answer without any token, all clients.
+bool peers_give_more(const ReplicaSet& replicas, const PoolReplica& replica, Sign sign, const Caller& caller,
+                     Moment now) {
+  constexpr std::uint32_t enough = 3, enough_of_all = 20;
+  Evidence::Counts all;
+  for (const PoolReplica& peer : replicas.peers_of(replica)) {
+    const Evidence::Counts own = caller.client ? peer.evidence.counts(caller.client, caller.topic, now)
+                                               : Evidence::Counts();
+    if (own.good >= enough && 10 * own.empty < own.good) return true;
+    all += peer.evidence.counts({}, caller.topic, now);
+  }
+  return sign == Sign::empty && all.good >= enough_of_all && 20 * all.empty < all.good;
+}
+
+}  // namespace
+
+/// Judges what its peers have to say of: an error of which no second replica was asked, and an answer with nothing.
+Sign PoolHealth::judged(const PoolState& pool, const PoolReplica& replica, Sign sign, const Caller& caller) {
+  const Moment now = pool.latest;
+  switch (sign) {
+    case Sign::failed_alone:
+      // Requests that no replica can answer are about.
+      return std::ranges::any_of(pool.replicas.named(),
+                                 [&](const PoolReplica& one) { return one.evidence.absolves(caller, now); })
+                 ? Sign::absolved
+                 : Sign::failed;
+    case Sign::empty:
+    case Sign::meagre:
+      return peers_give_more(pool.replicas, replica, sign, caller, now) ? Sign::failed : Sign::answered;
+    default:
+      return sign;
+  }
+}
+
+void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, Evidence::Bad how, const Caller& caller,
+                        bool may_eject, Moment now) {
+  Evidence& evidence = replica.evidence;
+  evidence.bad(how, caller, now);
+  const bool to_blame = (evidence.has_failed_several() || peers_answer(replicas, replica, caller.client, now)) &&
+                        !evidence.answers_other_topics(caller.topic, now);
+  const auto* const why = how == Evidence::Bad::empty ? "its answers are empty where its peers' are not" : "";
+  replica.health.showed(Sign::failed, may_eject && to_blame, now, why);
+}
+
+/// A replica is ejected once others have answered well what it had refused.
+void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
+  Evidence& evidence = replica.evidence;
+  if (evidence.outdone() < Evidence::outdone_in_a_row || evidence.answers_other_topics(caller.topic, now)) return;
+  if (replicas.is_odd(replica, 0, now) && replicas.may_eject()) replica.health.odd_one_out(now);
+}
+
+void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
                         std::optional<std::chrono::duration<double>> full_for, const Caller& caller) {
   core_.free_room(now, [&](PoolParts& parts) {
-    const ReplicaSet& replicas = parts.state.replicas;
-    const Moment latest = parts.state.latest;
+    PoolState& pool = parts.state;
+    const ReplicaSet& replicas = pool.replicas;
+    const Moment latest = pool.latest;
     PoolReplica* const replica = replicas.find(key);
     if (replica == nullptr) return;
-    const bool may_be_ejected = replica->spec.health.eject && replicas.may_eject();
-    replica->health.advance(latest);
+    Health& health = replica->health;
+    Evidence& evidence = replica->evidence;
+    const bool may_eject = replica->spec.health.eject && replicas.may_eject();
+    health.advance(latest);
     // A storm of connections fills the backlog of a replica that works.
-    if (sign == Sign::connect_timed_out && silence::lives(*replica, latest)) return;
-    if (sign == Sign::absolved) absolved_until_ = latest + absolved_for;
-    // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
-    if (sign == Sign::failed_alone) sign = latest < absolved_until_ ? Sign::absolved : Sign::failed;
-    if (parts.state.split.is_on()) parts.state.split.note(replica->spec.candidate, sign);
-    if (caller.refused) parts.state.split.note_refused(*caller.refused);
-    const bool to_blame = note_end(replicas, *replica, sign, caller, latest) || sign == Sign::connect_timed_out;
-    replica->health.showed(sign, may_be_ejected && to_blame, latest);
-    // Nobody listens any more: whatever comes back there has computed nothing.
-    if (sign == Sign::refused || sign == Sign::probe_refused)
-      parts.state.prefixes.wipe(key.index, PrefixWipe::down);
-    if (sign == Sign::full) replica->health.full(full_for, latest);
-    if (sign == Sign::absolved) replica->rests_until = Moment::min();
-    if (sign == Sign::answered || sign == Sign::client_error) replica->answers.add(sign == Sign::client_error, latest);
-    if (sign == Sign::outdone) replica->answers.outdone(latest);
-    if (replica->spec.health.eject) eject_if_odd(replicas, *replica, latest);
+    if (shown == Sign::connect_timed_out && silence::lives(*replica, latest)) return;
+    const Sign sign = judged(pool, *replica, shown, caller);
+    if (pool.split.is_on()) pool.split.note(replica->spec.candidate, sign);
+    if (caller.refused) pool.split.note_refused(*caller.refused);
+    const bool was_out = health.out();
+    switch (sign) {
+      case Sign::failed:
+        failed(replicas, *replica, shown == Sign::failed || shown == Sign::failed_alone ? Evidence::Bad::failed
+                                                                                         : Evidence::Bad::empty,
+               caller, may_eject, latest);
+        break;
+      case Sign::answered:
+        if (caller.gives_work)
+          evidence.good(caller, shown == Sign::answered, latest);
+        else
+          evidence.answered(latest);
+        health.showed(sign, may_eject, latest);
+        break;
+      case Sign::client_error:
+        evidence.refused(caller, latest);
+        health.showed(sign, may_eject, latest);
+        if (replica->spec.health.eject) outdone(replicas, *replica, caller, latest);
+        break;
+      case Sign::outdone:
+        evidence.bad(Evidence::Bad::outdone, caller, latest);
+        if (replica->spec.health.eject) outdone(replicas, *replica, caller, latest);
+        break;
+      case Sign::full:
+        evidence.full(caller, full_for, latest);
+        health.showed(sign, may_eject, latest);
+        break;
+      case Sign::absolved:
+        // What was judged so says nothing new.
+        shown == Sign::absolved ? evidence.absolved(caller, latest) : evidence.end_rest(caller);
+        break;
+      case Sign::refused:
+      case Sign::probe_refused:
+        // Nobody listens any more: whatever comes back there has computed nothing.
+        pool.prefixes.wipe(key.index, PrefixWipe::down);
+        [[fallthrough]];
+      default:
+        health.showed(sign, may_eject, latest);
+    }
+    if (health.out() && !was_out) evidence.clear();
+  });
+}
+
+bool PoolHealth::refused_elsewhere(const ReplicaKey& key, const Caller& caller, Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    const Moment latest = parts.state.pass(now);
+    return std::ranges::any_of(parts.state.replicas.named(), [&](const PoolReplica& one) {
+      return one.key.serial != key.serial && one.evidence.refuses(caller, latest);
+    });
+  });
+}
+
+bool PoolHealth::was_outdone(const ReplicaKey& key, const Caller& caller, Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    const PoolReplica* const replica = parts.state.replicas.find(key);
+    return replica != nullptr && replica->evidence.was_outdone(caller, parts.state.pass(now));
   });
 }
 
@@ -41,8 +166,7 @@ bool PoolHealth::pardon(const ReplicaKey& key, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr || !replica->health.pardon(parts.state.latest)) return false;
-    replica->answers.clear();
-    replica->ends.clear();
+    replica->evidence.clear();
     return true;
   });
 }

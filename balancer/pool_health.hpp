@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
 #include "balancer/pool_core.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
@@ -43,15 +43,16 @@ struct Suspect {
 /// Nothing happens for a replica that is gone.
 class PoolHealth {
  public:
-  /// After two replicas failed one request, an error of which no second replica was asked is ignored for so long.
-  static constexpr std::chrono::seconds absolved_for{10};
-
   explicit PoolHealth(PoolCore& core) : core_(core) {}
 
   /// Takes what a request, by its caller, or a probe showed of a replica. With Sign::full, `full_for` is how long the
   /// replica asked to be left alone; see Health::full if it did not say.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
               std::optional<std::chrono::duration<double>> full_for = {}, const Caller& caller = {});
+  /// True if another replica refused such a request lately with the same status: then the client erred.
+  bool refused_elsewhere(const ReplicaKey& replica, const Caller& caller, Moment now);
+  /// True if another replica answered such a request well lately after this one had refused it.
+  bool was_outdone(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
   /// whether it was ejected.
   bool pardon(const ReplicaKey& replica, Moment now);
@@ -77,8 +78,12 @@ class PoolHealth {
   std::optional<Moment> last_life(const ReplicaKey& replica, Moment now);
 
  private:
+  static Sign judged(const PoolState& pool, const PoolReplica& replica, Sign sign, const Caller& caller);
+  static void failed(const ReplicaSet& replicas, PoolReplica& replica, Evidence::Bad how, const Caller& caller,
+                     bool may_eject, Moment now);
+  static void outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now);
+
   PoolCore& core_;
-  Moment absolved_until_ = Moment::min();  ///< The core's mutex guards it.
 };
 
 }  // namespace weir::balancer

@@ -34,7 +34,7 @@ ReplicaView PoolReplica::view(Moment now) {
   view.fresh = health.is_new(now);
   view.suspected = suspicion.is_grave();
   view.draining = spec.draining;
-  view.full = health.is_full(now);
+  view.full = evidence.advise({}, now).full;
   view.starting = health.state() == ReplicaState::starting;
   if (view.starting) view.allowance = allowance();
   view.kv_tokens = kv_tokens();

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "balancer/answer_window.hpp"
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/replica_spec.hpp"
@@ -51,15 +50,11 @@ struct PoolReplica {
   TokenLedger ledger;
   ReplicaTime time{std::make_shared<StepTimes>()};
   Health health;
-  AnswerWindow answers;  ///< Bad is 4xx, and failures are no answers.
-  AnswerWindow ends;     ///< Ends of work: bad are failures; 4xx and what no replica could answer are neither.
-  FailedClients failed_clients;
+  Evidence evidence;
   Suspicion suspicion;
   bool removed = false;                    ///< The settings no longer name it.
   bool closed = false;                     ///< Belongs to a candidate that gets no request.
   Moment left;                             ///< Since when it has been removed or draining.
-  Moment rests_until = Moment::min();      ///< See LeaseBook::rest_after_failure.
-  bool rests_for_all = true;               ///< Not only a request that failed there before is kept away.
   std::optional<WaitTicket> reserved_for;  ///< No other request may go there.
   std::optional<std::uint32_t> slots;      ///< See ReplicaView::slots.
   Moment slots_seen{};

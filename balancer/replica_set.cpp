@@ -84,6 +84,15 @@ bool ReplicaSet::may_call_hung(const PoolReplica& replica) const {
   return replica.is_in() ? may_eject() : std::ranges::any_of(all(), &PoolReplica::is_in);
 }
 
+bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, Moment now) const {
+  constexpr std::uint32_t enough = 20;
+  const Evidence::Counts own = suspect.evidence.counts({}, topic, now);
+  if (own.answers() < enough || 2 * own.refused <= own.answers()) return false;
+  Evidence::Counts peers;
+  for (const PoolReplica& peer : peers_of(suspect)) peers += peer.evidence.counts({}, topic, now);
+  return peers.answers() >= enough && 20 * peers.refused < peers.answers();
+}
+
 bool ReplicaSet::none_up() const {
   return std::ranges::none_of(all(), [](const PoolReplica& replica) {
     return replica.takes_new() && replica.health.state() != ReplicaState::down;

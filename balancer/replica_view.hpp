@@ -33,6 +33,7 @@ struct ReplicaView {
   bool other_side = false;            ///< A split gives the request to the other replicas of the pool.
   bool reserved = false;              ///< Kept free for another request.
   bool full = false;                  ///< The replica has said that it has no room, or has just failed.
+  bool avoided = false;               ///< The replica has failed requests like this one lately: see Evidence.
   bool starting = false;              ///< May hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens;

@@ -83,7 +83,7 @@ void convict(PoolReplica& replica, std::string_view reason, Moment now) {
 
 bool lives(PoolReplica& replica, Moment now) {
   const std::chrono::duration<double> lately(least_suspect_seconds);
-  return replica.ledger.lived_within(lately, now) || replica.answers.answered_within(lately, now);
+  return replica.ledger.lived_within(lately, now) || replica.evidence.answered_within(lately, now);
 }
 
 }  // namespace weir::balancer::silence

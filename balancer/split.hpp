@@ -79,6 +79,8 @@ struct Split : SplitFigures {
         ++side.ended;
         ++side.failed;
         return;
+      case Sign::empty:
+      case Sign::meagre:
       case Sign::outdone:  // Counted before, as a client_error.
         ++side.failed;
         return;

@@ -37,7 +37,7 @@ WaitingQueue::~WaitingQueue() {
 WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request, const WaitingRequest::Fit& fit) {
   // A replica that does not hold what another one does has the whole prompt to compute.
   return {request.tried, fit, std::bit_width(request.uncached()), std::bit_width(request.prompt),
-          request.home};
+          request.home, request.caller.client, request.caller.topic};
 }
 
 const WaitingQueue::Flow* WaitingQueue::find_flow(std::uint64_t key) const {

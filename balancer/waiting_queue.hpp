@@ -56,6 +56,7 @@ namespace weir::balancer {
 
 struct WaitingRequest {
   std::uint64_t key = 0;
+  Caller caller;
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
   Tokens cached = 0;       ///< Held by the replica that held most of the prompt then. At most the prompt.
@@ -196,7 +197,8 @@ class WaitingQueue {
   struct InGroupBySize {};
   struct InTurns {};
 
-  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int, ReplicaIndex>;
+  using GroupKey =
+      std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int, ReplicaIndex, Client, Topic>;
   struct Group {
     Tree<Entry, InGroup, Ticket> by_age;
     Tree<Entry, InGroupBySize, Size> by_prompt;

@@ -99,14 +99,14 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
     if (misses_++ == 0) {
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
-      missing_.begin();
     }
-    missing_.failed(prediction.client);
+    missing_.bad(Evidence::Bad::failed, {.client = prediction.client}, now);
   } else if (held >= large || cached > 0) {
     misses_ = 0;
-    if (cached >= tells) missing_.answered(prediction.client, now);
+    missing_.answered(now);
+    if (cached >= tells) missing_.good({.client = prediction.client}, true, now);
   }
-  const bool of_all = missing_.several() || !missing_.serves_others(now);
+  const bool of_all = missing_.has_failed_several() || !missing_.serves_others(prediction.client, now);
   // Otherwise the cache is not empty but switched off, and believed less and less.
   if (misses_ >= misses_of_empty && of_all && found_since_miss_wipe_ && believed() > 0.2) {
     came_true_ = came_true_before_;

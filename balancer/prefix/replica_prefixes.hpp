@@ -27,7 +27,7 @@
 #include <string>
 #include <string_view>
 
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "balancer/prefix/holdings.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/vocabulary.hpp"
@@ -171,7 +171,7 @@ class ReplicaPrefixes {
   double came_true_ = 0, foretold_ = 0;
   double came_true_before_ = 0, foretold_before_ = 0;  ///< Before the misses in a row.
   unsigned misses_ = 0;
-  FailedClients missing_;  ///< Whose predictions these were, and who had much of a prompt lately.
+  Evidence missing_;  ///< Whose predictions these were, and who had much of a prompt lately.
   std::uint32_t hits_by_api_ = 0, zeros_by_api_ = 0;  ///< Bits of the APIs by which such counts were reported.
   bool found_since_miss_wipe_ = true;  ///< The replica has had some of a prompt since misses wiped it last.
   std::uint32_t wiped_at_ = 0;           ///< By the clock of prompts.

@@ -1,5 +1,6 @@
 #include "balancer/story/health_evidence.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "balancer/story/status.hpp"
@@ -41,7 +42,8 @@ std::optional<Sign> sign_of(const AttemptOver& over) {
   if (over.overloaded || has_no_room(over.status)) return Sign::full;
   switch (over.verdict.blame) {
     case Blame::nobody:
-      return over.verdict.outcome == metrics::Outcome::client_abort ? std::nullopt : std::optional(Sign::answered);
+      if (over.verdict.outcome == metrics::Outcome::client_abort) return std::nullopt;
+      return over.verdict.outcome == metrics::Outcome::ok_empty ? Sign::empty : Sign::answered;
     case Blame::client:
       return Sign::client_error;
     case Blame::replica:
@@ -57,9 +59,18 @@ bool may_be_the_requests_fault(const AttemptOver& over) {
   return (over.status >= 500 || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
+/// True if the answer has one token at most. Of one that is not streamed and has no usage that is unknown, and one whose
+/// text came in one piece has more.
+static bool is_meagre(const metrics::record::Answer& answer) {
+  constexpr std::uint64_t least_chars = 16;
+  if (answer.output_tokens) return *answer.output_tokens <= 1 && answer.output_chars < least_chars;
+  return answer.events > 0 && answer.counted_tokens <= 1 && answer.output_chars < least_chars;
+}
+
 bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
-  const auto sign = sign_of(over);
+  auto sign = sign_of(over);
   if (!sign) return false;
+  if (sign == Sign::answered && asks_for_more_ && is_meagre(over.answer)) sign = Sign::meagre;
   if (may_be_the_requests_fault(over)) {
     if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
       request_is_to_blame_ = true;
@@ -72,7 +83,12 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
   settle(health, Sign::failed, now);
   // A request that was not sent has no part in the failure.
   auto caller = over.end == End::unconnected ? Caller() : caller_;
+  caller.status = over.status;
   if (sign == Sign::client_error && refuses_the_content(over.status)) caller.refused = number_;
+  if (sign == Sign::failed && over.end != End::unconnected) {
+    if (std::ranges::find(failed_by_, replica.serial) != failed_by_.end()) return false;
+    failed_by_.push_back(replica.serial);
+  }
   health.report(replica, *sign, now, over.retry_after, caller);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
   const auto state = health.of(replica, now).state;

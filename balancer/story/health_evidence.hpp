@@ -1,10 +1,11 @@
 // Reports to a pool what the attempts of one request show of their replicas' health.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <optional>
 
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
 #include "balancer/pool_health.hpp"
 #include "balancer/story/attempt.hpp"
@@ -22,8 +23,9 @@ bool may_be_the_requests_fault(const AttemptOver& over);
 /// Reports to a pool what the attempts of one request show.
 class HealthEvidence {
  public:
-  /// `number`: by which the request belongs to a side of a split.
-  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0) : caller_(caller), number_(number) {}
+  /// `number`: by which the request belongs to a side of a split. `asks_for_more`: than one token.
+  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0, bool asks_for_more = false)
+      : caller_(caller), number_(number), asks_for_more_(asks_for_more) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now);
@@ -34,6 +36,8 @@ class HealthEvidence {
  private:
   const Caller caller_;
   const std::uint64_t number_;
+  const bool asks_for_more_;
+  boost::container::small_vector<Serial, 1> failed_by_;  ///< One request speaks once against a replica.
   /// The replica that answered with an error of its own. The error counts if no second replica answers in the same way.
   std::optional<ReplicaKey> blamed_;
   bool request_is_to_blame_ = false;  ///< Two replicas have failed the request.

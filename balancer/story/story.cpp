@@ -15,6 +15,11 @@ bool has_no_room(const AttemptOver& over) { return over.overloaded || story::has
 /// An overload inside a 200 answer says as much as a 503.
 int rank_of(const AttemptOver& over) { return error_rank(over.overloaded ? 503 : over.status); }
 
+/// The replica took the request, and then gave no sign.
+bool stood_still(const AttemptOver& over) {
+  return over.retry_reason == Retry::hung || over.retry_reason == Retry::first_token;
+}
+
 bool comes_from_the_queue(Refused::Reason reason) {
   using enum Refused::Reason;
   return reason == queue_full || reason == queue_bytes_full || reason == too_late || reason == expired;
@@ -22,10 +27,30 @@ bool comes_from_the_queue(Refused::Reason reason) {
 
 }  // namespace
 
+/// Whoever sends the same again has the same.
+std::uint64_t Story::identity() const {
+  const metrics::wire::RequestFacts& facts = *request_.facts;
+  std::uint64_t hash = request_.caller.client.value_or(0);
+  for (const std::uint64_t part : {request_.caller.topic, facts.conversation, request_.bytes})
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15 + (hash >> 29U);
+  return hash;
+}
+
+bool Story::asks_for_more(const metrics::wire::RequestFacts& facts) {
+  return metrics::generates(facts.api) && facts.max_tokens.value_or(2) > 1;
+}
+
+Command Story::begin(Moment now) {
+  if (!request_.repeatable || !shared_.poison.has(identity(), now)) return Command::ask_pool;
+  lost_ = most_lost;
+  return end_unserved(Told::poison, Outcome::bad_request, now);
+}
+
 PlacementRequest Story::placement() const {
   PlacementRequest placement{request_.facts, tried_};
   placement.prefix = request_.prefix;
-  placement.fair_key = request_.caller.client.value_or(0);
+  placement.caller = request_.caller;
+  placement.fair_key = request_.fair_key;
   placement.share = request_.share;
   placement.bytes = request_.bytes;
   placement.lot = request_.lot;
@@ -135,7 +160,8 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   const bool out = !cut && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
-  if (!cut && was_lost(over)) ++lost_;
+  if (!cut && (was_lost(over) || stood_still(over))) ++lost_;
+  if (!cut && may_be_the_requests_fault(over)) ++errors_;
   switch (over.end) {
     case End::stale:
       --made_;
@@ -150,6 +176,7 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   if (over.end != End::client_left && over.reply == Reply::error) return error_came(std::move(over), now);
   if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
   replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
+  if (over.verdict.blame == Blame::nobody && over.end != End::client_left) shared_.poison.forget(identity());
   last_ = std::make_unique<AttemptOver>(std::move(over));
   tells_replica_ = true;
   return done(Told::relayed, now);
@@ -176,7 +203,7 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
   const bool again = over.connect_failure == ConnectFailure::timed_out
-                         ? take_retry(out)
+                         ? take_retry(now, out)
                          : replica_is_untried() && another_is_left() && may_go_on();
   const bool waits = !again && !unsent && may_wait();
   last_ = std::make_unique<AttemptOver>(std::move(over));
@@ -195,19 +222,20 @@ Command Story::error_came(AttemptOver over, Moment now) {
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
   if (settled ? *settled && !cutting_ : take_retry_after(status, now)) return ask_another(reason);
-  return keeps && no_room && may_wait() ? requeue(now) : end(now);
+  // One that finds no room a second time has no more right than others.
+  return keeps && no_room && may_wait() ? requeue(now, !std::exchange(had_no_room_, true)) : end(now);
 }
 
 /// Nothing of an answer has reached the client, and nothing more of it will come.
 Command Story::failed(AttemptOver over, bool out, Moment now) {
   const auto reason = over.retry_reason;
   // Few requests end so, and only after a long time: a budget that was used up would make an error of them.
-  const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
+  const bool stands = stood_still(over);
   // A replica that drains has not failed.
-  const bool is_free = stood_still || reason == Retry::drain;
+  const bool is_free = stands || reason == Retry::drain;
   // The first requests that fail when an engine dies arrive before the pool marks the replica down.
   const bool lost = was_lost(over), gone = out || lost;
-  const bool again = reason && (is_free ? replica_is_untried() && another_is_left() && may_go_on() : take_retry(gone));
+  const bool again = reason && (is_free ? replica_is_untried() && another_is_left() && may_go_on() : take_retry(now, gone));
   // Where a replica stood still or is to drain, another that had the request before may have room by now.
   const bool waits =
       !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));
@@ -237,10 +265,10 @@ Command Story::ask_another(std::optional<Retry> reason) {
   return Command::ask_pool;
 }
 
-/// The request goes to the head of the queue, while the queue's time lasts.
-Command Story::requeue(Moment now) {
+/// The request goes back into the queue, and to its head with `in_front`, while the queue's time lasts.
+Command Story::requeue(Moment now, bool in_front) {
   static_cast<void>(ask_another(last_->retry_reason.value_or(Retry::connect)));
-  front_of_queue_ = true;
+  front_of_queue_ = in_front;
   if (!deadline_ || now < *deadline_) return Command::ask_pool;
   limit_hit_ = Refused::Reason::expired;
   attempts_.back().why.reset();
@@ -252,8 +280,7 @@ Command Story::requeue(Moment now) {
 Command Story::end(Moment now) {
   tells_replica_ = true;
   if (best_) {
-    const bool another_answered = replica().key.serial != best_->replica.key.serial;
-    if (is_to_blame(best_->replica, best_->over.status, another_answered, now))
+    if (is_to_blame(best_->replica, best_->over.status, now))
       best_->over.verdict = {Outcome::replica_refused, {}, Blame::replica};
     *last_ = std::move(best_->over);
     return done(Told::kept_error, now);
@@ -274,6 +301,7 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
+  if (is_poison() && made_ > 0) shared_.poison.note(identity(), now);
   evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;
 }
@@ -318,59 +346,49 @@ bool Story::another_is_left() const { return shared_.pool.another_is_left(tried_
 
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it. `gone`: the last
 /// replica broke off with the request, or is out.
-bool Story::take_retry(bool gone) {
+bool Story::take_retry(Moment now, bool gone) {
   if (!another_is_left() || !may_go_on()) return false;
   if (gone && !any_retry_) return true;
   if (retries_ >= most_retries) return false;
-  if (!holds_retry_ && !shared_.budget.take()) return false;
-  holds_retry_ = true;
+  if (!held_retry_) held_retry_ = shared_.budget.take(now);
+  if (!held_retry_) return false;
   ++retries_;
   return true;
 }
 
 void Story::give_retry_back() {
-  if (std::exchange(holds_retry_, false)) shared_.budget.give_back();
+  if (const auto retry = std::exchange(held_retry_, std::nullopt)) shared_.budget.give_back(*retry);
 }
 
-/// Takes a retry after an error of this replica. Returns true if another one is to be asked.
+/// Takes a retry after an error of this replica. Returns true if another one is to be asked. A client with a misspelt
+/// model must not spend the budget with each of its requests.
 bool Story::take_retry_after(unsigned status, Moment now) {
-  using Opinion = SecondOpinions::Opinion;
-  if (!refuses_the_request(status)) return take_retry();
+  if (!refuses_the_request(status)) return take_retry(now);
   const auto serial = replica().key.serial;
-  const SecondOpinions::Case one{serial, status, request_.facts->model};
   if (!second_opinion_on_) {
     second_opinion_on_ = Doubted{replica().key, status};
-    const bool known = needs_second_opinion(status) && shared_.opinions.of(one, now) == Opinion::same;
-    return !known && take_retry();
+    Caller caller = request_.caller;
+    caller.status = status;
+    const bool known =
+        needs_second_opinion(status) && shared_.pool.health().refused_elsewhere(replica().key, caller, now);
+    return !known && take_retry(now);
   }
   if (second_opinion_on_->key.serial == serial) return false;  // No other replica had room for the request.
   if (!needs_second_opinion(status)) return false;             // Two refuse it.
-  if (second_opinion_on_->status != status) return take_retry();
-  shared_.opinions.note(one, Opinion::same, now);
-  return false;
+  return second_opinion_on_->status != status && take_retry(now);
 }
 
-/// An answer is on its way to the client after another replica had refused the request. If it is better than that
-/// refusal, the other replica is to blame.
+/// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other
+/// replica is to blame.
 void Story::accepted_second_opinion(unsigned status, Moment now) {
-  using Opinion = SecondOpinions::Opinion;
   const auto& doubted = *second_opinion_on_;
-  if (doubted.key.serial == replica().key.serial || another_may_have_room(status)) return;
-  if (status >= 500 && !refuses_the_request(status)) return;
-  if (status < 400) shared_.pool.health().report(doubted.key, Sign::outdone, now);
-  if (!needs_second_opinion(doubted.status)) return;
-  const SecondOpinions::Case one{doubted.key.serial, doubted.status, request_.facts->model};
-  shared_.opinions.note(one, needs_second_opinion(status) ? Opinion::same : Opinion::better, now);
+  if (doubted.key.serial != replica().key.serial && status < 400)
+    shared_.pool.health().report(doubted.key, Sign::outdone, now, {}, request_.caller);
 }
 
-/// True if a 401, 403, 404 or 501 of this replica goes to the client, and another replica has lately answered better.
-bool Story::is_to_blame(const ReplicaRef& replica, unsigned status, bool another_answered, Moment now) {
-  using Opinion = SecondOpinions::Opinion;
-  if (!needs_second_opinion(status)) return false;
-  const SecondOpinions::Case one{replica.key.serial, status, request_.facts->model};
-  if (shared_.opinions.of(one, now) == Opinion::better) return true;
-  if (another_answered) shared_.opinions.note(one, Opinion::same, now);
-  return false;
+/// True if a 401, 403, 404 or 501 of this replica goes to the client, and another replica has lately answered well.
+bool Story::is_to_blame(const ReplicaRef& replica, unsigned status, Moment now) {
+  return needs_second_opinion(status) && shared_.pool.health().was_outdone(replica.key, request_.caller, now);
 }
 
 }  // namespace weir::balancer::story

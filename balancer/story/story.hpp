@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "balancer/pool.hpp"
 #include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
 #include "balancer/story/health_evidence.hpp"
+#include "balancer/story/poison.hpp"
 #include "balancer/story/retry_budget.hpp"
-#include "balancer/story/second_opinions.hpp"
 #include "metrics/record/request_record.hpp"
 
 namespace weir::balancer::story {
@@ -41,7 +41,7 @@ enum class Told : std::uint8_t {
   kept_error,   ///< The best error of a replica: AttemptOver::kept.
   unconnected,  ///< No connection to the last replica came about.
   failed,       ///< The last replica gave nothing to send on.
-  poison,       ///< Two replicas were lost at work on the request.
+  poison,       ///< Two replicas were lost at work on the request, now or within the last minute.
   refused,      ///< No replica of the pool takes the request: refusal().
   stopping,     ///< The time that requests have to end (limits.drain) is over.
 };
@@ -53,6 +53,7 @@ class Story {
     std::shared_ptr<const metrics::wire::RequestFacts> facts;
     std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};  ///< Freed once an answer is on its way.
     Caller caller{};
+    std::uint64_t fair_key = 0;  ///< See PlacementRequest.
     double share = 1;           ///< See PlacementRequest.
     std::uint64_t bytes = 0;    ///< The size of the body.
     std::uint64_t lot = 0;      ///< See PlacementRequest.
@@ -64,7 +65,7 @@ class Story {
   struct Shared {
     Pool& pool;
     RetryBudget& budget;
-    SecondOpinions& opinions;
+    PoisonMemory& poison;
     bool queues = false;                ///< The pool has a queue.
     metrics::Nanoseconds queue_time{};  ///< A request that has had a replica waits so long for another.
   };
@@ -72,13 +73,15 @@ class Story {
   Story(const Shared& shared, Request request)
       : shared_(shared),
         request_(std::move(request)),
-        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot)) {}
+        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot), asks_for_more(*request_.facts)) {}
   ~Story() { give_retry_back(); }
   Story(const Story&) = delete;
   Story& operator=(const Story&) = delete;
 
   // Events.
 
+  /// The request has come. One that has just cost two replicas ends at once.
+  Command begin(Moment now);
   /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
   Command leased(Lease&& lease, UsageOption& usage, Moment now);
   /// The request waits in the pool's queue until `deadline`.
@@ -122,8 +125,10 @@ class Story {
     metrics::Retry reason;
   };
   std::optional<Repeat> take_repeat();
-  /// The request may be what ends replicas: two were lost while they worked on it.
+  /// The request may be what ends replicas: two were lost, or stood still, while they worked on it.
   bool is_poison() const { return lost_ >= most_lost; }
+  /// Two replicas have failed the request, in whatever way: nobody is to send it again.
+  bool has_failed_twice() const { return lost_ + errors_ >= most_lost; }
   /// Returns whose limit kept the request from a replica, once it has ended; nothing if none did.
   std::optional<Refused::Reason> limit_hit() const { return limit_hit_; }
 
@@ -149,7 +154,7 @@ class Story {
   Command error_came(AttemptOver over, Moment now);
   Command failed(AttemptOver over, bool out, Moment now);
   Command ask_another(std::optional<metrics::Retry> reason);
-  Command requeue(Moment now);
+  Command requeue(Moment now, bool in_front = true);
   void begin(const ReplicaRef& replica, Lease&& lease, Moment now);
   Command send_again(Lease lease, metrics::Retry reason, Moment now);
   Command end(Moment now);
@@ -159,13 +164,15 @@ class Story {
   void list(const AttemptOver& over, Moment now);
   bool replica_is_untried() const;
   bool another_is_left() const;
-  bool may_go_on() const { return request_.repeatable && !cutting_ && !is_poison(); }
+  bool may_go_on() const { return request_.repeatable && !cutting_ && !has_failed_twice(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }
-  bool take_retry(bool gone = false);
+  bool take_retry(Moment now, bool gone = false);
+  static bool asks_for_more(const metrics::wire::RequestFacts& facts);
+  std::uint64_t identity() const;
   void give_retry_back();
   bool take_retry_after(unsigned status, Moment now);
   void accepted_second_opinion(unsigned status, Moment now);
-  bool is_to_blame(const ReplicaRef& replica, unsigned status, bool another_answered, Moment now);
+  bool is_to_blame(const ReplicaRef& replica, unsigned status, Moment now);
   bool reached_a_replica() const { return best_ || (last_ && last_->end != End::unconnected); }
 
   /// The budget allows so many retries of one request.
@@ -208,10 +215,13 @@ class Story {
   std::uint32_t made_ = 0;                                ///< Counts the attempts but those on stale connections.
   std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
   std::uint16_t replica_status_ = 0;  ///< The status of the last head that a replica sent; 0 if none did.
-  std::uint8_t lost_ = 0;             ///< Counts the replicas that were lost at work on the request.
+  std::uint8_t lost_ = 0;             ///< Counts the replicas that were lost, or stood still, at work on the request.
+  std::uint8_t errors_ = 0;           ///< Counts those that answered with an error of their own.
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
-  bool holds_retry_ = false, any_retry_ = false, cutting_ = false;
+  bool had_no_room_ = false;     ///< A replica had no room for it.
+  bool any_retry_ = false, cutting_ = false;
+  std::optional<RetryBudget::Taken> held_retry_;
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.
 };

@@ -142,10 +142,10 @@ void Simulation::arrive(std::size_t i) {
   if (setup_.plain) return ask_plainly(i);
   if (router_) return ask_peer(i);
   story::Story::Request about{traced_[i].facts, setup_.prefix_aware ? traced_[i].prefix : nullptr};
-  about.caller.client = i;
+  about.caller.client = about.fair_key = i;
   about.repeatable = about.leaves_hung = about.may_go_twice = true;
   request.pool = pool_.get();
-  const story::Story::Shared shared{*request.pool, budget_, opinions_, true, std::chrono::seconds(30)};
+  const story::Story::Shared shared{*request.pool, budget_, poison_, true, std::chrono::seconds(30)};
   request.story = std::make_unique<story::Story>(shared, std::move(about));
   follow(i, Command::ask_pool);
 }

@@ -224,7 +224,7 @@ class Simulation final : public balancer::GrantSink {
   std::shared_ptr<balancer::Pool> pool_;
   std::vector<std::shared_ptr<balancer::Pool>> old_pools_;  ///< Of weirs before restarts.
   balancer::story::RetryBudget budget_;
-  balancer::story::SecondOpinions opinions_;
+  balancer::story::PoisonMemory poison_;
   std::vector<balancer::ReplicaSpec> specs_;
   std::vector<balancer::ReplicaKey> keys_;
   std::vector<std::unique_ptr<balancer::story::UsageOption>> usage_;

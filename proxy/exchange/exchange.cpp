@@ -28,7 +28,7 @@ std::shared_ptr<const std::string> share(ClientMessage& message) {
 }
 
 story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
-  return {*pool.balancer, loop.shared.fleet.retries(), *pool.opinions, pool.settings.queue.requests > 0,
+  return {*pool.balancer, loop.shared.fleet.retries(), *pool.poison, pool.settings.queue.requests > 0,
           metrics::ticks(pool.settings.queue.time)};
 }
 
@@ -39,8 +39,12 @@ story::Story::Request story_of(const Loop& loop, ClientMessage& message, const C
   if (pool.rollout && message.facts->conversation == 0)
     about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);
   const auto& fair_by = pool.settings.queue.fair_by;
-  about.caller = {fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name()),
-                  message.facts->gives_work};
+  about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
+  about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
+  about.caller.gives_work = message.facts->gives_work;
+  const metrics::Api api = message.facts->api;
+  about.caller.topic = balancer::topic_of(
+      message.facts->model, api == metrics::Api::other ? message.head.path : metrics::name_of(api));
   if (client.key && fair_by.what == config::FairBy::What::key) about.share = client.key->settings.share;
   about.bytes = message.body.size();
   about.repeatable = about.leaves_hung = message.route == http::Route::inference;
@@ -90,7 +94,7 @@ void Exchange::begins(const fleet::Replica& replica) {
   job->body = shared_body_;
   job->facts = message.facts;
   job->id = request_.ids.weir;
-  job->client = story_.request().caller.client;
+  job->caller = story_.request().caller;
   job->received = message.received;
   job->time = message.time;
   if (client_left_) job->client_left = client_left_;
@@ -146,12 +150,23 @@ void Exchange::request_sent() {
   request_.message.drop_body();
 }
 
+/// Tells the libraries of OpenAI and Anthropic not to send the request again, unless the replica says what to do.
+static void tell_not_to_retry(std::string& answer) {
+  constexpr std::string_view field = "x-should-retry: false\r\n", end = "\r\n";
+  const std::string_view head = std::string_view(answer).substr(0, answer.find("\r\n\r\n"));
+  for (std::size_t at = head.find(end); at != std::string_view::npos; at = head.find(end, at + end.size()))
+    if (http::same_token(head.substr(at + end.size(), field.find(':') + 1), field.substr(0, field.find(':') + 1)))
+      return;
+  if (const auto at = head.find(end); at != std::string_view::npos) answer.insert(at + end.size(), field);
+}
+
 ExchangeEnd Exchange::conclude() {
   ExchangeEnd end;
   const auto& over = story_.told_attempt();
   if (story_.told() == Told::kept_error) {
     end.kept = over.kept;
     end.keep_alive = over.client_keep_alive;
+    if (story_.has_failed_twice()) tell_not_to_retry(*end.kept);
   } else if (story_.told() == Told::relayed) {
     end.keep_alive = over.client_keep_alive;
     end.reset = over.client_reset;

@@ -38,7 +38,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   Exchange& operator=(const Exchange&) = delete;
 
   /// Runs to the request's end. Then conclude() is to be called.
-  net::Awaitable<void> run() { return runner_.run(story::Command::ask_pool); }
+  net::Awaitable<void> run() { return runner_.run(story_.begin(std::chrono::steady_clock::now())); }
   /// Records the request, and returns what is left to do.
   ExchangeEnd conclude();
 

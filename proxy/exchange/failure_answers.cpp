@@ -125,9 +125,14 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
 }
 
 http::OwnAnswer poison_answer(const std::string& replica) {
-  return http::error_answer(502, "upstream_error", "replica_lost",
-                            "for the second time a replica broke off while it worked on this request, now '" + replica +
-                                "', so weir does not send it again: the request may be what ends them");
+  const std::string what =
+      replica.empty() ? "two replicas broke off or stood still within the last minute while they worked on this request"
+                      : "for the second time a replica broke off or stood still while it worked on this request, now '" +
+                            replica + "'";
+  auto answer = http::error_answer(502, "upstream_error", "replica_lost",
+                                   what + ", so weir does not send it again: the request may be what ends them");
+  answer.forbids_retry = true;
+  return answer;
 }
 
 http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {

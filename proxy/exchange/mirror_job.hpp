@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/failed_clients.hpp"
+#include "balancer/evidence.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
 #include "proxy/fleet/snapshot.hpp"
@@ -23,7 +23,7 @@ struct MirrorJob {
   std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::string id;           ///< The primary's.
-  balancer::Client client;  ///< Whose the request is.
+  balancer::Caller caller;  ///< Whose the request is.
   metrics::Moment received{};
   std::chrono::system_clock::time_point time;
   /// The primary's client has left. The primary's loop sets it.

@@ -351,7 +351,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
       return waiting;
     };
   }
-  pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<balancer::story::SecondOpinions>();
+  pool->poison = old_pool != nullptr ? old_pool->poison : std::make_shared<balancer::story::PoisonMemory>();
   std::vector<balancer::ReplicaSpec> specs;
   for (const auto& [replica_settings, host] : expanded(settings, discovered_)) {
     const auto* const old_replica = same_replica(before, old_pool, replica_settings);

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "balancer/pool.hpp"
-#include "balancer/story/second_opinions.hpp"
+#include "balancer/story/poison.hpp"
 #include "balancer/story/usage_option.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
@@ -76,7 +76,7 @@ struct PoolRuntime {
   std::vector<std::shared_ptr<Replica>> replicas;       ///< In the order of the file.
   std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< Has the requests that reached none of the
                                                                ///< replicas.
-  std::shared_ptr<balancer::story::SecondOpinions> opinions;
+  std::shared_ptr<balancer::story::PoisonMemory> poison;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< The shadows that get copies of this pool's requests.
   std::optional<config::Rollout> rollout;  ///< Holds the pool: its requests are split.
 

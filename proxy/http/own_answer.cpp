@@ -24,6 +24,7 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   if (answer.status == 405 || answer.tells_methods)
     add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
+  if (answer.forbids_retry) add_field(out, "x-should-retry", "false");
   if (answer.retry_after) {
     // Clients that know the second one (OpenAI's and Anthropic's SDKs) prefer it, since it is exact.
     add_field(out, "Retry-After", std::to_string(std::chrono::ceil<std::chrono::seconds>(*answer.retry_after).count()));

@@ -21,6 +21,7 @@ struct OwnAnswer {
   std::string body;
   std::optional<OwnError> error;  ///< Instead of `body`: shaped for the API when it is sent.
   std::optional<std::chrono::milliseconds> retry_after;
+  bool forbids_retry = false;  ///< The libraries of OpenAI and Anthropic send no such request again.
   bool tells_methods = false;  ///< Allow lists the methods that weir passes on. 405 has it always.
 };
 

@@ -203,31 +203,6 @@ TEST(Health, TheReasonOfOneThatIsDownIsTheLatest) {
   EXPECT_EQ(health.take_changes().size(), 1u);
 }
 
-TEST(Health, IsFullForAsLongAsItSays) {
-  auto health = known();
-  EXPECT_FALSE(health.is_full(at(1)));
-  health.full(std::chrono::seconds(2), at(1));
-  show(health, Sign::answered, 1, 2);
-  EXPECT_TRUE(health.is_full(at(2.9))) << "It has said so itself.";
-  EXPECT_FALSE(health.is_full(at(3)));
-}
-
-TEST(Health, IsLeftAloneForLongerWhileItGoesOnSayingThatItIsFull) {
-  auto health = known();
-  double now = 1;
-  for (const double rest : {1.0, 2.0, 4.0, 8.0, 8.0}) {
-    health.full({}, at(now));
-    EXPECT_TRUE(health.is_full(at(now + rest - 0.1)));
-    now += rest;
-    EXPECT_FALSE(health.is_full(at(now)));
-  }
-  health.full({}, at(now));
-  show(health, Sign::answered, 1, now + 0.5);
-  EXPECT_FALSE(health.is_full(at(now + 0.6))) << "It has answered one, so it has room for one.";
-  health.full({}, at(now + 1));
-  EXPECT_FALSE(health.is_full(at(now + 2.1)));
-}
-
 TEST(Health, TellsEachChangeOnce) {
   auto health = known();
   show(health, Sign::refused, 2, 1);

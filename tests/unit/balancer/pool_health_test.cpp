@@ -142,14 +142,14 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
   }
 }
 
-TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastTwentyAnswers) {
+TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastAnswers) {
   begin(2);
-  report(0, Sign::outdone, 3, 1);
   report(1, Sign::answered, 20, 1);
   report(0, Sign::answered, 100, 1);
+  report(0, Sign::outdone, 3, 1);
   report(0, Sign::client_error, 10, 1);
   EXPECT_EQ(state(0, 1), up);
-  report(0, Sign::client_error, 1, 1);
+  report(0, Sign::client_error, 30, 1);
   EXPECT_EQ(state(0, 1), ejected);
 }
 

@@ -53,9 +53,10 @@ class PoolQueue : public testing::Test {
   Offered offer(const Wish& wish, double now) {
     RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
-    return pool->offer({shared(facts), wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.front_of_queue,
-                        named(wish.name)},
-                       at(now));
+    PlacementRequest placement{shared(facts), wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.front_of_queue,
+                               named(wish.name)};
+    if (wish.key != 0) placement.caller.client = wish.key;
+    return pool->offer(placement, at(now));
   }
   Lease admit(const Wish& wish, double now) { return admitted(offer(wish, now)); }
   Waiting wait(const Wish& wish, double now) {

@@ -217,7 +217,7 @@ TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
     begin({places("a", 1)});
     if (answers) pool->health().report(pool->figures().key(0), Sign::answered, at(0), {}, {1});
     running = admit({.name = "0", .key = 2}, 1);
-    for (int i = 1; i <= 4; ++i) wait({.name = std::to_string(i), .key = 1}, 1);
+    for (int i = 1; i <= 4; ++i) wait({.name = std::to_string(i), .key = 2}, 1);
     int failed = 0;
     for (bool granted = true; granted; ++failed) {
       running.end(LeaseEnd(EndCause::replica_failed), at(1.1));
@@ -226,6 +226,7 @@ TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
       if (granted) running = sink.take().second;
     }
     EXPECT_EQ(failed, answers ? 3 : 1);
+    admit({.name = "of another client", .key = 3}, 1.1).end(LeaseEnd(EndCause::answered), at(1.2));
     tick(2.2);
     EXPECT_FALSE(sink.all.empty()) << "the rest is over";
     while (!sink.all.empty()) sink.take();

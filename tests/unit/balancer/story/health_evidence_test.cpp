@@ -33,7 +33,7 @@ TEST(SignOf, AnAttempt) {
   };
   const Row rows[] = {
       {relayed, Outcome::ok, 200, Sign::answered},
-      {relayed, Outcome::ok_empty, 200, Sign::answered},
+      {relayed, Outcome::ok_empty, 200, Sign::empty},
       {relayed, Outcome::client_error, 400, Sign::client_error},
       {relayed, Outcome::client_error, 404, Sign::client_error},
       {relayed, Outcome::client_error, 405, Sign::client_error},

@@ -68,68 +68,71 @@ TEST(Opinions, AnErrorOfWhichNobodyWasAskedCountsUnlessSuchAreAbout) {
   }
 }
 
-TEST(Opinions, OfADoubtfulRefusalHoldForAWhile) {
-  using Opinion = SecondOpinions::Opinion;
-  const auto of_zero = [](Stories& of) { return of.opinions.of({of.key(0).serial, 404, "m"}, of.now); };
-  // The opinion that another replica's answer is of replica 0.
-  const std::pair<unsigned, Opinion> rows[] = {{200, Opinion::better}, {400, Opinion::better}, {404, Opinion::same},
-                                               {401, Opinion::same},   {501, Opinion::same},   {429, Opinion::none},
-                                               {503, Opinion::none},   {500, Opinion::none}};
-  for (const auto& [status, opinion] : rows) {
-    auto [of, story] = Started();
-    ASSERT_EQ(of.over(*story, error(404)), Command::ask_pool);
-    of.leased_at(*story, 1);
-    story->answer_accepted(status, false, of.now);
-    EXPECT_EQ(of_zero(of), opinion) << status;
-    of.over(*story, answer_of(status));
-  }
-  Stories both;
-  const auto ask = [&](ReplicaIndex first) {
-    const auto story = both.begin();
-    both.leased_at(*story, first);
-    return both.over(*story, error(404));
-  };
-  const auto story = both.begin();
-  both.leased_at(*story, 0);
-  both.over(*story, error(404));
-  both.leased_at(*story, 1);
-  EXPECT_EQ(both.over(*story, error(404)), Command::done);
-  EXPECT_EQ(ask(0), Command::done) << "they are of one mind";
-  EXPECT_EQ(ask(1), Command::done);
-  EXPECT_EQ(ask(2), Command::ask_pool);
-  both.now += SecondOpinions::lasting;
-  EXPECT_EQ(ask(0), Command::ask_pool);
-}
-
-TEST(Opinions, AreNoneWhereNoOtherReplicaAnswered) {
-  for (const bool again : {false, true}) {
-    auto [of, story] = Started(3, again ? 1 : 0);
-    ASSERT_EQ(of.over(*story, error(404)), again ? Command::ask_pool : Command::done);
-    if (again) {
-      of.leased_at(*story, 0);
-      EXPECT_EQ(of.over(*story, error(404)), Command::done);
-    }
-    EXPECT_EQ(of.opinions.of({of.key(0).serial, 404, "m"}, of.now), SecondOpinions::Opinion::none);
-  }
-}
-
-TEST(Opinions, BlameTheOddReplicaWhereNoRetryIsLeft) {
-  for (const bool odd : {true, false}) {
-    Stories of(2, 0);
-    of.opinions.note({of.key(0).serial, 404, "m"},
-                     odd ? SecondOpinions::Opinion::better : SecondOpinions::Opinion::same, of.now);
-    const auto story = of.begin();
-    of.leased_at(*story, 0);
-    EXPECT_EQ(of.over(*story, error(404)), Command::done);
-    EXPECT_EQ(story->told_attempt().verdict.outcome, odd ? Outcome::replica_refused : Outcome::client_error);
-  }
-}
-
-Story::Request from(std::uint64_t client) {
+Story::Request from(std::uint64_t client, Topic topic = 1) {
   auto request = Stories::inference();
   request.caller.client = client;
+  request.caller.topic = topic;
   return request;
 }
+Command refused_at(Stories& of, ReplicaIndex replica, const Story::Request& request, unsigned status = 404) {
+  const auto story = of.begin(request);
+  of.leased_at(*story, replica);
+  return of.over(*story, error(status));
+}
+
+// A client with a misspelt model must not spend the budget with each of its requests.
+TEST(Opinions, ARefusalThatAnotherReplicaSharesHoldsForAWhileForThatClientTopicAndStatus) {
+  using enum Command;
+  Stories of;
+  const auto story = of.begin(from(1));
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, error(404)), ask_pool);
+  of.leased_at(*story, 1);
+  EXPECT_EQ(of.over(*story, error(404)), done);
+  for (const ReplicaIndex replica : {0u, 1u, 2u}) EXPECT_EQ(refused_at(of, replica, from(1)), done) << replica;
+  EXPECT_EQ(refused_at(of, 0, from(1), 401), ask_pool) << "another status";
+  EXPECT_EQ(refused_at(of, 0, from(1, 2)), ask_pool) << "another topic";
+  EXPECT_EQ(refused_at(of, 0, from(2)), ask_pool) << "another client";
+  of.now += Evidence::lately;
+  EXPECT_EQ(refused_at(of, 0, from(1)), ask_pool);
+}
+
+TEST(Opinions, TwoClientsThatAreRefusedSpeakForAllUnlessAnyIsAnsweredWell) {
+  Stories of;
+  for (const std::uint64_t client : {1U, 2U}) {
+    const auto story = of.begin(from(client));
+    of.leased_at(*story, 0);
+    of.over(*story, error(404));
+    of.leased_at(*story, 1);
+    EXPECT_EQ(of.over(*story, error(404)), Command::done);
+  }
+  EXPECT_EQ(refused_at(of, 0, from(3)), Command::done);
+  for (const ReplicaIndex replica : {0u, 1u}) of.pool->health().report(of.key(replica), Sign::answered, of.now, {}, from(1).caller);
+  EXPECT_EQ(refused_at(of, 0, from(4)), Command::ask_pool);
+}
+
+// A client that polled a route that no replica has made weir pass on another replica's 404s.
+TEST(Opinions, OneClientsPollsOfAMissingRouteHideNoReplicaThatLacksTheModel) {
+  Stories of(3);
+  const auto lacks_route = [](ReplicaIndex) { return 404u; };
+  const auto lacks_model = [](ReplicaIndex replica) { return replica == 0 ? 404u : 200u; };
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_EQ(of.play(lacks_route, from(1, 2)), 404u);
+    EXPECT_EQ(of.play(lacks_model, from(10 + static_cast<unsigned>(i) % 5, 1)), 200u) << i;
+  }
+}
+
+TEST(Opinions, BlameTheReplicaThatAnotherOutdidWhereNoRetryIsLeft) {
+  for (const bool outdone : {true, false}) {
+    Stories of(2, 0);
+    if (outdone) of.pool->health().report(of.key(0), Sign::outdone, of.now, {}, from(1).caller);
+    const auto story = of.begin(from(1));
+    of.leased_at(*story, 0);
+    EXPECT_EQ(of.over(*story, error(404)), Command::done);
+    EXPECT_EQ(story->told_attempt().verdict.outcome, outdone ? Outcome::replica_refused : Outcome::client_error);
+  }
+}
+
 const auto well = [](ReplicaIndex) { return 200u; };
 
 // Without a retry no second replica is asked whose fault an error is.

@@ -15,10 +15,11 @@ struct Budget {
       : in_flight(others), of(share, [this] { return in_flight.load(); }) {}
   std::size_t taken(std::size_t tries = 1000) {
     std::size_t count = 0;
-    for (std::size_t i = 0; i < tries; ++i) count += of.take() ? 1 : 0;
+    for (std::size_t i = 0; i < tries; ++i) count += of.take(now) ? 1 : 0;
     return count;
   }
   std::atomic<std::size_t> in_flight;
+  metrics::Moment now{std::chrono::seconds(1000)};
   RetryBudget of;
 };
 
@@ -38,13 +39,26 @@ TEST(RetryBudget, OfNothingAllowsNoRetry) { EXPECT_EQ(Budget(0, 1'000'000).taken
 TEST(RetryBudget, GetsBackWhatEnded) {
   Budget budget(0.5, 10);
   EXPECT_EQ(budget.taken(), 5u);
-  budget.of.give_back();
-  budget.of.give_back();
+  budget.of.give_back(budget.now);
+  budget.of.give_back(budget.now);
   EXPECT_EQ(budget.taken(), 2u) << "a refusal takes nothing";
   budget.in_flight = 20;
   EXPECT_EQ(budget.taken(), 5u) << "it grows with the load";
   budget.in_flight = 1;
-  EXPECT_FALSE(budget.of.take()) << "and shrinks with it";
+  EXPECT_FALSE(budget.of.take(budget.now)) << "and shrinks with it";
+}
+
+// An answer that is not streamed shows nothing until its end. Three such retries kept all others from theirs.
+TEST(RetryBudget, CountsARetryForTwoSecondsAtMost) {
+  Budget budget(0.2);
+  const metrics::Moment first = budget.now;
+  EXPECT_EQ(budget.taken(), 3u);
+  budget.now += RetryBudget::counted_for - std::chrono::nanoseconds(1);
+  EXPECT_EQ(budget.taken(), 0u);
+  budget.now += std::chrono::nanoseconds(1);
+  EXPECT_EQ(budget.taken(), 3u);
+  budget.of.give_back(first);
+  EXPECT_EQ(budget.taken(), 0u) << "it counted no more, and is given back once";
 }
 
 TEST(RetryBudget, IsNeverOverdrawnByThreads) {
@@ -54,11 +68,12 @@ TEST(RetryBudget, IsNeverOverdrawnByThreads) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 20'000; ++i) {
-        if (!budget.of.take()) continue;
-        const auto now = held.fetch_add(1) + 1;
-        for (auto seen = most.load(); seen < now && !most.compare_exchange_weak(seen, now);) continue;
+        const auto taken = budget.of.take(budget.now);
+        if (!taken) continue;
+        const auto held_now = held.fetch_add(1) + 1;
+        for (auto seen = most.load(); seen < held_now && !most.compare_exchange_weak(seen, held_now);) continue;
         held.fetch_sub(1);
-        budget.of.give_back();
+        budget.of.give_back(*taken);
       }
     });
   for (auto& thread : threads) thread.join();

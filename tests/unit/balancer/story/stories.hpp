@@ -102,7 +102,8 @@ class Stories final : public GrantSink {
   }
   std::unique_ptr<Story> begin(Story::Request request = inference()) {
     if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
-    const Story::Shared shared{*pool, budget, opinions, queues, std::chrono::seconds(30)};
+    request.fair_key = *request.caller.client;
+    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30)};
     return std::make_unique<Story>(shared, std::move(request));
   }
   /// Asks the pool, as a driver does for ask_pool. Nothing: the story waits.
@@ -171,8 +172,8 @@ class Stories final : public GrantSink {
   /// How many retries the budget has left.
   int retries_left() {
     int count = 0;
-    while (budget.take()) ++count;
-    for (int i = 0; i < count; ++i) budget.give_back();
+    while (budget.take(now)) ++count;
+    for (int i = 0; i < count; ++i) budget.give_back(now);
     return count;
   }
   /// No story has left anything in the books.
@@ -194,7 +195,7 @@ class Stories final : public GrantSink {
 
   Moment now = at(0);
   RetryBudget budget;
-  SecondOpinions opinions;
+  PoisonMemory poison;
   std::vector<std::unique_ptr<UsageOption>> usage;
   std::vector<ReplicaSpec> specs;
   std::shared_ptr<Pool> pool;

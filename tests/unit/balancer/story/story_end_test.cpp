@@ -191,10 +191,10 @@ TEST(StoryUsageOption, IsNeededNoMoreWhereTheReplicaTellsItsCounts) {
 TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds) {
   for (int until = 0; until < 3; ++until) {
     auto [of, story] = Started(4);
-    of.over(*story, error(500));
+    of.over(*story, error(408));
     EXPECT_EQ(of.retries_left(), 2);
     of.leased_at(*story, 1);
-    of.over(*story, error(500));
+    of.over(*story, error(408));
     EXPECT_EQ(of.retries_left(), 2) << "one request holds one";
     if (until == 0) {
       of.leased_at(*story, 2);
@@ -210,12 +210,12 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
 
 TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
   auto [of, story] = Started(4);
-  EXPECT_EQ(of.over(*story, error(500)), Command::ask_pool);
+  EXPECT_EQ(of.over(*story, error(408)), Command::ask_pool);
   story->queued(at(9));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take(of.now));
   of.leased_at(*story, 1);
-  EXPECT_EQ(of.over(*story, error(500)), Command::done);
-  for (int i = 0; i < 3; ++i) of.budget.give_back();
+  EXPECT_EQ(of.over(*story, error(408)), Command::done);
+  for (int i = 0; i < 3; ++i) of.budget.give_back(of.now);
 }
 
 TEST(StoryRepeats, CountOnceTheNextAttemptBeginsForTheReplicaThatHadAPartInThem) {
@@ -396,7 +396,7 @@ TEST(StoryBudget, IsWholeOnceTheStoryHasEnded) {
   ASSERT_EQ(of.over(*story, error(500)), Command::ask_pool);
   of.leased_at(*story, 1);
   ASSERT_EQ(of.over(*story, broken(End::bad_framing)), Command::done);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take()) << i;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take(of.now)) << i;
 }
 
 TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {

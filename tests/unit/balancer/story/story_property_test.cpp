@@ -22,7 +22,7 @@ struct OnItsWay {
   std::optional<AttemptOver> last{};
   std::optional<std::pair<int, ReplicaIndex>> best{};  ///< The rank of the error kept, and whose it is.
   std::optional<Serial> stale_on{};                    ///< An idle connection to this replica died last.
-  int lost = 0, paid = 0, connects = 0;
+  int lost = 0, errors = 0, paid = 0, connects = 0;
   unsigned status = 0;  ///< That of the last head.
 };
 
@@ -173,12 +173,14 @@ class Storm {
     const bool first_time = std::ranges::find(one.left, serial) == one.left.end();
     const bool is_lost = was_lost(over) && !one.cutting;
     const bool refused = over.end == End::unconnected && over.connect_failure == ConnectFailure::refused;
-    if (is_lost || (refused && one.stale_on == serial)) ++one.lost;
+    const bool stood_still = over.retry_reason == Retry::hung && !one.cutting;
+    if (is_lost || stood_still || (refused && one.stale_on == serial)) ++one.lost;
+    if (!one.cutting && may_be_the_requests_fault(over)) ++one.errors;
     if (refused || over.end != End::unconnected) one.stale_on.reset();
     if (over.reply == Reply::error && over.kept != nullptr && (!one.best || error_rank(over.status) > one.best->first))
       one.best = {error_rank(over.status), at};
     const bool stays =
-        one.at == At::accepted || over.end == End::client_left || !one.repeatable || one.cutting || one.lost >= 2;
+        one.at == At::accepted || over.end == End::client_left || !one.repeatable || one.cutting || one.lost + one.errors >= 2;
     const bool free = over.end == End::unconnected ? over.connect_failure != ConnectFailure::timed_out
                                                    : over.retry_reason == Retry::hung || (is_lost && one.left.empty());
     one.last = ended_by(over.end, over.reply);

@@ -150,14 +150,11 @@ TEST(Story, GoesElsewhereWhileNothingHasReachedTheClient) {
       {"rubbish pays", no_budget, {{0, rubbish}}, Told::failed, 0, 1},
       {"a second pays", no_budget, {{0, lost()}, {1, rubbish}}, Told::failed, 1, 2},
       {"errors pay", no_budget, {{0, says(500)}}, Told::kept_error, 0, 1},
-      {"two that are not free",
-       five,
-       {{0, lost()}, {1, says(500)}, {2, says(500)}, {3, says(500)}},
-       Told::kept_error,
-       1,
-       4},
-      {"an error tells more", four, {{0, lost()}, {1, says(500)}, {2, lost()}}, Told::kept_error, 1, 3, true},
-      {"silence is free", no_budget, {{0, hangs}, {1, silent(Retry::first_token)}, {2, hangs}}, Told::failed, 2, 3},
+      {"two that are not free", five, {{0, says(408)}, {1, says(429)}, {2, says(408)}}, Told::kept_error, 1, 3},
+      {"a loss and an error are two", four, {{0, lost()}, {1, says(500)}}, Told::kept_error, 1, 2},
+      {"two errors are", four, {{0, says(500)}, {1, says(502)}}, Told::kept_error, 0, 2},
+      {"silence is free", no_budget, {{0, hangs}, {1, answers()}}, Told::relayed, 1, 2},
+      {"and a loss", {}, {{0, hangs}, {1, silent(Retry::first_token)}}, Told::poison, 1, 2, true},
       {"so is a drain", no_budget, {{0, drains}, {1, answers()}}, Told::relayed, 1, 2},
       {"which is no stop of weir's", one, {{0, drains}}, Told::failed, 0, 1},
       {"another would take as long", {}, {{0, silent(std::nullopt)}}, Told::failed, 0, 1},
@@ -177,7 +174,7 @@ TEST(Story, GoesElsewhereWhileNothingHasReachedTheClient) {
        2,
        3},
       {"the pool has nobody else", {}, {{0, refused}, {0, refused}}, Told::unconnected, 0, 2},
-      {"the pool has nobody else", {}, {{0, hangs}, {0, hangs}}, Told::failed, 0, 2},
+      {"the pool has nobody else", {}, {{0, hangs}, {0, hangs}}, Told::poison, 0, 2, true},
   });
 }
 
@@ -216,10 +213,8 @@ TEST(Story, WaitsForRoomOrForAReplica) {
   rows.push_back({"lost", queue_before(1), {{0, lost(), waits}, {0, answers()}}, Told::relayed, 0, 2});
   rows.push_back({"lost twice", queue_before(1), {{0, lost(), waits}, {0, lost()}}, Told::poison, 0, 2, true});
   rows.push_back({"is there", queue_before(1), {{0, lost(), waits}, {0, rubbish}}, Told::failed, 0, 2});
-  for (const auto& how : {hangs, drains}) {
-    rows.push_back({"no other", queue_before(1), {{0, how}}, Told::failed, 0, 1});
-    rows.push_back({"two", queue_before(2), {{0, how}, {1, how, waits}, {0, answers()}}, Told::relayed, 0, 3});
-  }
+  for (const auto& how : {hangs, drains}) rows.push_back({"no other", queue_before(1), {{0, how}}, Told::failed, 0, 1});
+  rows.push_back({"two", queue_before(2), {{0, drains}, {1, drains, waits}, {0, answers()}}, Told::relayed, 0, 3});
   rows.push_back({"no budget", queue_before(2), {{0, says(429), waits}, {1, answers()}}, Told::relayed, 1, 2});
   rows.push_back({"a budget",
                   {.replicas = 2, .queue = 9},
@@ -235,7 +230,7 @@ TEST(Story, WaitsForRoomOrForAReplica) {
                   5});
   rows.push_back({"the head is for a wait alone",
                   {.replicas = 3, .share = 1, .queue = 9},
-                  {{0, lost()}, {1, says(500)}, {2, answers()}},
+                  {{0, lost()}, {1, says(408)}, {2, answers()}},
                   Told::relayed,
                   2,
                   3});

@@ -92,13 +92,12 @@ TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
   EXPECT_FALSE(state->probe_connects);
 }
 
-TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
+TEST_F(FleetTest, APoolKeepsWhichRequestsCostTwoReplicas) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto now = metrics::Moment(std::chrono::hours(1));
-  const balancer::story::SecondOpinions::Case one{fleet.snapshot()->pools[0]->replicas[0]->state->id, 404, "m"};
-  fleet.snapshot()->pools[0]->opinions->note(one, balancer::story::SecondOpinions::Opinion::better, now);
+  fleet.snapshot()->pools[0]->poison->note(7, now);
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
-  EXPECT_EQ(fleet.snapshot()->pools[0]->opinions->of(one, now), balancer::story::SecondOpinions::Opinion::better);
+  EXPECT_TRUE(fleet.snapshot()->pools[0]->poison->has(7, now));
 }
 
 TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {

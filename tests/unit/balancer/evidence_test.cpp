@@ -1,0 +1,368 @@
+// What a replica does to one client, model or request changes nothing for the others whom it answers; and a replica that
+// is broken for all is out, whatever it answers with.
+#include "balancer/evidence.hpp"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using Bad = Evidence::Bad;
+
+Caller from(Client client, Topic topic = 1) { return {.client = client, .topic = topic}; }
+bool avoids(const Evidence& evidence, const Caller& caller, double now) { return evidence.advise(caller, at(now)).avoid; }
+bool is_full(const Evidence& evidence, const Caller& caller, double now) { return evidence.advise(caller, at(now)).full; }
+
+TEST(Evidence, OfOneClientKeepsThatClientAwayOnThatTopicAlone) {
+  Evidence evidence;
+  for (int i = 0; i < 4; ++i) evidence.bad(Bad::failed, from(1), at(1));
+  EXPECT_FALSE(avoids(evidence, from(1), 1));
+  EXPECT_EQ(evidence.bad(Bad::failed, from(1), at(1)), Evidence::Reach::client);
+  EXPECT_TRUE(avoids(evidence, from(1), 1));
+  EXPECT_FALSE(avoids(evidence, from(1, 2), 1)) << "another topic";
+  EXPECT_FALSE(avoids(evidence, from(2), 1)) << "another client";
+  EXPECT_FALSE(avoids(evidence, from({}), 1)) << "nobody knows whose";
+  EXPECT_FALSE(evidence.has_failed_several());
+}
+
+TEST(Evidence, OfTwoClientsKeepsAllAwayOnThatTopicUntilOneIsAnsweredWell) {
+  Evidence evidence;
+  for (const std::uint64_t client : {1U, 1U, 1U, 2U}) EXPECT_EQ(evidence.bad(Bad::failed, from(client), at(1)), Evidence::Reach::client);
+  EXPECT_EQ(evidence.bad(Bad::failed, from(1), at(1)), Evidence::Reach::topic);
+  EXPECT_TRUE(evidence.has_failed_several());
+  EXPECT_TRUE(avoids(evidence, from(3), 1));
+  EXPECT_TRUE(avoids(evidence, from({}), 1));
+  EXPECT_FALSE(avoids(evidence, from(3, 2), 1)) << "another topic";
+  evidence.good(from(4), true, at(2));
+  EXPECT_FALSE(avoids(evidence, from(3), 2));
+  EXPECT_FALSE(evidence.has_failed_several());
+}
+
+TEST(Evidence, KeepsAwayForTenSecondsAndTwiceAsLongEachTimeUpToFiveMinutes) {
+  Evidence evidence;
+  double now = 0;
+  for (int i = 0; i < 4; ++i) evidence.bad(Bad::failed, from(1), at(now));
+  for (const double time : {10, 20, 40, 80, 160, 300, 300}) {
+    evidence.bad(Bad::failed, from(1), at(now));
+    evidence.bad(Bad::failed, from(1), at(now + time / 2));
+    EXPECT_TRUE(avoids(evidence, from(1), now + time - 0.001)) << time;
+    now += time;
+    EXPECT_FALSE(avoids(evidence, from(1), now)) << "more failures meanwhile make it no longer: " << time;
+  }
+  evidence.good(from(1), true, at(now));
+  for (int i = 0; i < 5; ++i) evidence.bad(Bad::failed, from(1), at(now));
+  EXPECT_FALSE(avoids(evidence, from(1), now + 10)) << "a good answer ends the doubling";
+}
+
+TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
+  Evidence evidence;
+  for (const std::uint64_t client : {1U, 2U}) evidence.bad(Bad::outdone, from(client), at(1));
+  EXPECT_FALSE(avoids(evidence, from(3), 1));
+  evidence.bad(Bad::outdone, from(1), at(1));
+  EXPECT_TRUE(avoids(evidence, from(3), 1));
+  EXPECT_EQ(evidence.outdone(), 3u);
+  EXPECT_TRUE(evidence.was_outdone(from(1), at(10.9)));
+  EXPECT_TRUE(evidence.was_outdone(from(9), at(10.9))) << "two clients";
+  EXPECT_FALSE(evidence.was_outdone(from(1), at(11)));
+  EXPECT_FALSE(evidence.was_outdone(from(1, 2), at(1)));
+  EXPECT_FALSE(evidence.has_failed_several()) << "a refusal is no failure";
+  evidence.good(from(5), true, at(2));
+  EXPECT_FALSE(avoids(evidence, from(3), 2));
+  EXPECT_EQ(evidence.outdone(), 0u);
+}
+
+TEST(Evidence, FullForOneClientIsFullForAllOnceASecondIsTold) {
+  Evidence evidence;
+  evidence.full(from(1), std::chrono::seconds(60), at(0));
+  EXPECT_TRUE(is_full(evidence, from(1), 59));
+  EXPECT_FALSE(is_full(evidence, from(2), 1));
+  evidence.full(from(2), std::chrono::seconds(5), at(1));
+  EXPECT_TRUE(is_full(evidence, from(3), 5.9));
+  EXPECT_FALSE(is_full(evidence, from(3, 2), 2)) << "another model of a shared server";
+  EXPECT_FALSE(is_full(evidence, from(3), 6)) << "as long as the second was told";
+  EXPECT_TRUE(is_full(evidence, from(1), 6));
+  evidence.full(from(1), std::chrono::seconds(60), at(7));
+  EXPECT_FALSE(is_full(evidence, from(3), 8)) << "the second client's time is over";
+}
+
+TEST(Evidence, AGoodAnswerToAnotherEndsWhatWasToldForAll) {
+  Evidence evidence;
+  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(1));
+  evidence.good(from(3), true, at(2));
+  EXPECT_FALSE(is_full(evidence, from(4), 2));
+  EXPECT_TRUE(is_full(evidence, from(1), 2)) << "who was told keeps away";
+  evidence.full(from(1), std::chrono::seconds(60), at(3));
+  EXPECT_FALSE(is_full(evidence, from(4), 3)) << "one client since that answer";
+  evidence.good(from(1), true, at(4));
+  EXPECT_TRUE(is_full(evidence, from(1), 4)) << "it has said so itself";
+}
+
+TEST(Evidence, AFullReplicaThatDoesNotSayForHowLongIsLeftAloneForTwiceAsLongEachTimeUpToEightSeconds) {
+  Evidence evidence;
+  double now = 0;
+  for (const double time : {1, 2, 4, 8, 8}) {
+    evidence.full(from(1), {}, at(now));
+    EXPECT_TRUE(is_full(evidence, from(1), now + time - 0.001));
+    now += time;
+    EXPECT_FALSE(is_full(evidence, from(1), now)) << time;
+  }
+  evidence.good(from(1), true, at(now));
+  evidence.full(from(1), {}, at(now));
+  EXPECT_FALSE(is_full(evidence, from(1), now + 1));
+}
+
+TEST(Evidence, WhatNobodysClientSawSpeaksForAllOnAllTopics) {
+  Evidence evidence;
+  evidence.full({}, std::chrono::seconds(5), at(0));
+  EXPECT_TRUE(is_full(evidence, from(7, 9), 1));
+  EXPECT_TRUE(is_full(evidence, {}, 1));
+  evidence.bad(Bad::failed, {}, at(0));
+  EXPECT_TRUE(evidence.has_failed_several());
+}
+
+TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrAnswersNobody) {
+  const auto advice = [](const Evidence& evidence, const Caller& caller) { return evidence.advise(caller, at(20.9)); };
+  Evidence silent;
+  silent.failed_now(from(1), at(20));
+  EXPECT_TRUE(advice(silent, from(1)).rests_for_queue) << "it has answered nobody lately";
+  EXPECT_FALSE(advice(silent, from(2)).rests);
+  Evidence works;
+  works.good(from(2), true, at(15));
+  works.failed_now(from(1), at(20));
+  EXPECT_TRUE(advice(works, from(1)).rests);
+  EXPECT_FALSE(advice(works, from(1)).rests_for_queue);
+  for (int i = 0; i < 2; ++i) works.bad(Bad::failed, from(1), at(20));
+  works.failed_now(from(1), at(20));
+  EXPECT_TRUE(advice(works, from(1)).rests_for_queue) << "the third in a row";
+  EXPECT_FALSE(advice(works, from(2)).rests);
+  works.failed_now(from(3), at(20));
+  EXPECT_TRUE(advice(works, from(2)).rests) << "two clients";
+  EXPECT_FALSE(works.advise(from(2), at(21)).rests);
+  works.absolved(from(3), at(20));
+  EXPECT_FALSE(advice(works, from(2)).rests);
+}
+
+TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
+  Evidence evidence;
+  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
+  evidence.good(from(3, 7), true, at(0));
+  for (Topic topic = 10; topic < 1000; ++topic) {
+    evidence.bad(Bad::failed, from(4, topic), at(0.5));
+    evidence.refused(from(4, topic), at(0.5));
+  }
+  EXPECT_TRUE(is_full(evidence, from(9), 1));
+  EXPECT_TRUE(evidence.serves_others(4, at(1)));
+}
+
+TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
+  Evidence evidence;
+  for (int i = 0; i < 5; ++i) evidence.bad(Bad::failed, from(1), at(0));
+  for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
+  EXPECT_TRUE(avoids(evidence, from(1), 2));
+  for (std::uint64_t client = 1000; client < 1500; ++client) evidence.full(from(client, 3), {}, at(1.5));
+  EXPECT_TRUE(evidence.serves_others(1, at(2))) << "and the other way round";
+}
+
+TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
+  Evidence evidence;
+  for (int i = 0; i < 1000; ++i) evidence.good(from(1), true, at(1));
+  for (int i = 0; i < 30; ++i) evidence.refused(from(1), at(1));
+  const auto counts = evidence.counts(1, 1, at(1));
+  EXPECT_LE(counts.answers(), 40u);
+  EXPECT_GT(counts.refused, counts.good);
+  EXPECT_EQ(evidence.counts(2, 0, at(1)).answers(), 0u);
+  EXPECT_EQ(evidence.counts({}, 2, at(1)).answers(), 0u);
+  EXPECT_EQ(evidence.counts({}, 0, at(61)).answers(), 0u) << "a minute old";
+  evidence.good(from(1), true, at(61));
+  EXPECT_EQ(evidence.counts(1, 1, at(61)).answers(), 1u);
+}
+
+TEST(TopicOf, TellsModelsAndRoutesApart) {
+  std::set<Topic> topics;
+  for (const auto* model : {"", "a", "b", "openai.chat"})
+    for (const auto* route : {"", "a", "openai.chat", "/v1/x"}) topics.insert(topic_of(model, route));
+  EXPECT_EQ(topics.size(), 16u);
+  EXPECT_FALSE(topics.contains(0));
+}
+
+/// What a pool makes of it.
+class PoolEvidence : public PoolWithKeys {
+ protected:
+  void report(std::size_t replica, Sign sign, const Caller& caller, double now,
+              std::optional<std::chrono::duration<double>> full_for = {}) {
+    pool->health().report(keys[replica], sign, at(now), full_for, caller);
+  }
+  void report(std::size_t replica, Sign sign, const Caller& caller, int times, double now) {
+    for (int i = 0; i < times; ++i) report(replica, sign, caller, now);
+  }
+  bool is_out(std::size_t replica, double now) { return state(replica, now) == ReplicaState::ejected; }
+  std::set<ReplicaIndex> chosen(const Caller& caller, double now) {
+    std::set<ReplicaIndex> found;
+    for (std::size_t i = 0; i < 4 * keys.size(); ++i) {
+      PlacementRequest request{shared(prompt_of(10))};
+      request.caller = caller;
+      auto lease = admitted(pool->offer(request, at(now)));
+      found.insert(lease.replica());
+      lease.end(LeaseEnd(EndCause::unsent), at(now));
+    }
+    return found;
+  }
+  std::set<ReplicaIndex> all() const {
+    std::set<ReplicaIndex> indices;
+    for (const auto& key : keys) indices.insert(key.index);
+    return indices;
+  }
+  unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random); }
+
+  std::mt19937 random{11};
+};
+
+// The law. Whatever a replica does to one client, on whatever topic: no other that it answers notices.
+TEST_F(PoolEvidence, WhatReplicasDoToOneClientChangesNothingForThoseWhomTheyAnswer) {
+  constexpr Sign signs[] = {Sign::failed, Sign::failed_alone, Sign::client_error, Sign::outdone,
+                            Sign::full,   Sign::empty,        Sign::meagre,       Sign::absolved};
+  for (int round = 0; round < 200; ++round) {
+    begin(2 + below(4));
+    const Caller limited = from(99, below(2));
+    const bool one_kind = below(2) == 0;
+    const Sign kind = signs[below(std::size(signs))];
+    double now = 100;
+    for (int i = 0; i < 120; ++i) {
+      now += below(3) * 0.2;
+      for (std::size_t replica = 0; replica < keys.size(); ++replica)
+        report(replica, Sign::answered, from(below(3), 1), now);
+      const int times = 1 + static_cast<int>(below(6));
+      for (int n = 0; n < times; ++n)
+        report(below(static_cast<unsigned>(keys.size())), one_kind ? kind : signs[below(std::size(signs))], limited, now,
+               std::chrono::seconds(60));
+      for (std::size_t replica = 0; replica < keys.size(); ++replica)
+        ASSERT_FALSE(is_out(replica, now)) << "round " << round << ", step " << i;
+      ASSERT_EQ(chosen(from(below(3), 1), now), all()) << "round " << round << ", step " << i;
+      ASSERT_EQ(chosen(from(7, 1), now), all()) << "a client that is new: round " << round << ", step " << i;
+    }
+  }
+}
+
+// Nor of one model, whoever asks for it.
+TEST_F(PoolEvidence, WhatReplicasDoToOneModelChangesNothingForTheOthersThatTheyServe) {
+  constexpr Sign signs[] = {Sign::failed, Sign::client_error, Sign::outdone, Sign::full, Sign::empty};
+  for (int round = 0; round < 200; ++round) {
+    begin(3);
+    double now = 100;
+    for (int i = 0; i < 150; ++i) {
+      now += below(3) * 0.2;
+      for (std::size_t replica = 0; replica < keys.size(); ++replica)
+        report(replica, Sign::answered, from(below(5), 1), now);
+      report(1, Sign::answered, from(below(5), 2), now);
+      const int times = 1 + static_cast<int>(below(6));
+      for (int n = 0; n < times; ++n)
+        report(0, signs[below(std::size(signs))], from(below(5), 2), now, std::chrono::seconds(60));
+      ASSERT_FALSE(is_out(0, now)) << "round " << round << ", step " << i;
+      ASSERT_EQ(chosen(from(below(9), 1), now), all()) << "round " << round << ", step " << i;
+    }
+  }
+}
+
+// The converse.
+TEST_F(PoolEvidence, AReplicaThatIsBrokenForAllIsOutWhateverItAnswersWith) {
+  for (const unsigned clients : {1U, 2U, 30U})
+    for (const unsigned topics : {1U, 3U})
+      for (const Sign sign : {Sign::failed, Sign::empty, Sign::client_error}) {
+        begin(3);
+        double now = 100;
+        int requests = 0;
+        for (; !is_out(0, now) && requests < 200; now += 0.05) {
+          const Caller caller = from(below(clients), 1 + below(topics));
+          for (const std::size_t peer : {1U, 2U}) report(peer, Sign::answered, caller, now);
+          if (now < 105) {
+            report(0, Sign::answered, caller, now);
+            continue;
+          }
+          ++requests;
+          report(0, sign, caller, now);
+          if (sign == Sign::client_error) report(0, Sign::outdone, caller, now);
+        }
+        EXPECT_TRUE(is_out(0, now)) << clients << " clients, " << topics << " topics, sign " << static_cast<int>(sign);
+        EXPECT_LE(now, 120) << clients << " clients, " << topics << " topics, sign " << static_cast<int>(sign);
+      }
+}
+
+TEST_F(PoolEvidence, AModelThatOneReplicaFailsGoesElsewhereAndWhereAllFailItToAll) {
+  begin(3);
+  report(0, Sign::answered, from(5, 2), 1);
+  for (const std::uint64_t client : {1U, 2U}) report(0, Sign::failed, from(client), 3, 1);
+  EXPECT_FALSE(is_out(0, 1)) << "it answers another model";
+  EXPECT_EQ(chosen(from(3), 1), (std::set<ReplicaIndex>{1, 2}));
+  EXPECT_EQ(chosen(from(3, 2), 1), all());
+  EXPECT_EQ(chosen(from(3), 11), all()) << "ten seconds later it is tried again";
+  for (const std::size_t replica : {0U, 1U, 2U}) {
+    report(replica, Sign::answered, from(5, 2), 12);
+    for (const std::uint64_t client : {1U, 2U}) report(replica, Sign::failed, from(client), 3, 12);
+  }
+  EXPECT_EQ(chosen(from(3), 12), all());
+}
+
+TEST_F(PoolEvidence, AnswersThatAreEmptyForEverybodyEverywhereAreNobodysFault) {
+  begin(3);
+  for (int i = 0; i < 300; ++i)
+    for (const std::size_t replica : {0U, 1U, 2U}) {
+      report(replica, below(2) == 0 ? Sign::empty : Sign::meagre, from(below(9)), 1 + 0.01 * i);
+      ASSERT_FALSE(is_out(replica, 1 + 0.01 * i));
+    }
+}
+
+// Classifiers ask for a word, and their common beginning brings them to one replica.
+TEST_F(PoolEvidence, AnswersOfOneTokenAreNoFaultUnlessTheSameClientGetsMoreElsewhere) {
+  begin(2);
+  for (int i = 0; i < 100; ++i) {
+    report(0, Sign::meagre, from(1 + below(9)), 1);
+    report(1, Sign::answered, from(20 + below(9)), 1);
+  }
+  EXPECT_FALSE(is_out(0, 1));
+  for (const std::uint64_t client : {1U, 2U}) report(1, Sign::answered, from(client), 5, 1);
+  for (const std::uint64_t client : {1U, 2U}) report(0, Sign::meagre, from(client), 3, 1);
+  EXPECT_TRUE(is_out(0, 1));
+  EXPECT_EQ(pool->health().of(keys[0], at(1)).reason,
+            "its answers are empty where its peers' are not, so it is out for 10 s");
+}
+
+TEST_F(PoolEvidence, AClientAloneEjectsOnlyWhatAPeerAnswersMuchBetter) {
+  const auto fails = [&](int good, int bad) {
+    begin(2);
+    report(1, Sign::answered, from(1), good, 1);
+    report(1, Sign::failed, from(1), bad, 1);
+    report(0, Sign::failed, from(1), 5, 1);
+    return is_out(0, 1);
+  };
+  EXPECT_FALSE(fails(0, 0));
+  EXPECT_FALSE(fails(8, 0)) << "1 in 10 to the fifth power is not below 1 in 100,000";
+  EXPECT_TRUE(fails(9, 0));
+  EXPECT_FALSE(fails(9, 3));
+  begin(2);
+  report(1, Sign::answered, from(1), 20, 1);
+  report(0, Sign::answered, from(2), 1);
+  report(0, Sign::failed, from(1), 20, 1);
+  EXPECT_FALSE(is_out(0, 1)) << "the replica answers another client";
+  EXPECT_EQ(chosen(from(1), 1), std::set<ReplicaIndex>{1}) << "but this one's requests go elsewhere";
+  report(0, Sign::failed, from(1), 1, 12);
+  EXPECT_TRUE(is_out(0, 12)) << "no more";
+}
+
+TEST_F(PoolEvidence, OfBeforeAnEjectionIsForgotten) {
+  begin(2);
+  for (const std::uint64_t client : {1U, 2U, 2U, 2U, 2U}) report(0, Sign::failed, from(client), 1);
+  EXPECT_TRUE(is_out(0, 1));
+  report(0, Sign::failed, from(3), 5, 12);
+  EXPECT_FALSE(is_out(0, 12)) << "two had seen the failures of before";
+  report(0, Sign::failed, from(4), 12);
+  EXPECT_TRUE(is_out(0, 12));
+}
+
+}  // namespace
+}  // namespace weir::balancer
