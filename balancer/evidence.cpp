@@ -79,12 +79,12 @@ void Evidence::avoid(Cell& cell, Moment now) {
   cell.times_avoided = static_cast<std::uint8_t>(std::min(cell.times_avoided + 1, 0xff));
 }
 
-/// True if the cells of two clients for a topic say so, or one that speaks for all. Topic 0 is any.
+/// True if the cells of two clients for a topic say so, or one that speaks for all clients. Topic 0 is any.
 template <class Says>
 bool Evidence::of_several(Topic topic, const Says& says) const {
   const Cell* one = nullptr;
   for (const Cell& cell : cells_) {
-    if (cell.used == never || (topic != 0 && cell.topic != topic) || !says(cell)) continue;
+    if (cell.used == never || (topic != 0 && cell.topic != 0 && cell.topic != topic) || !says(cell)) continue;
     if (!cell.client || (one != nullptr && one->client != cell.client)) return true;
     one = &cell;
   }
@@ -245,10 +245,14 @@ Evidence::Counts Evidence::counts(Client client, Topic topic, Moment now) const 
   return sum;
 }
 
-std::uint32_t Evidence::outdone() const {
+bool Evidence::is_outdone() const {
   std::uint32_t row = 0;
   for (const Cell& cell : cells_) row += cell.outdone_row;
-  return row;
+  return row >= outdone_in_a_row;
+}
+
+bool Evidence::outdone_for_several() const {
+  return of_several(0, [](const Cell& cell) { return cell.outdone_row > 0; });
 }
 
 }  // namespace weir::balancer

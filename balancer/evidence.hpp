@@ -126,8 +126,9 @@ class Evidence {
   bool answered_within(std::chrono::duration<double> time, Moment now) const;
   /// Returns the counts of one client, or of all for nothing; on one topic, or on all for 0.
   Counts counts(Client client, Topic topic, Moment now) const;
-  /// Returns how many requests in a row another replica answered well after this one had refused them.
-  std::uint32_t outdone() const;
+  /// Another replica answered well enough requests in a row that this one had refused; and those of two clients.
+  bool is_outdone() const;
+  bool outdone_for_several() const;
 
  private:
   static constexpr Moment never = Moment::min();

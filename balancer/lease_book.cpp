@@ -131,8 +131,9 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.output_left = shows ? output : 0;
   entry.client = request.caller.client;
   entry.topic = request.caller.topic;
-  entry.doubted =
-      replica.spec.health.eject && pool_.replicas.is_odd(replica, request.caller.topic, pool_.latest);
+  constexpr std::uint32_t enough_for_a_doubt = 20;
+  entry.doubted = replica.spec.health.eject &&
+                  pool_.replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, pool_.latest);
   return Lease(owner_.shared_from_this(), std::move(entry));
 }
 

@@ -79,11 +79,13 @@ void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, Eviden
   replica.health.showed(Sign::failed, may_eject && to_blame, now, why);
 }
 
-/// A replica is ejected once others have answered well what it had refused.
+/// A replica is ejected once others have answered well what it had refused to two clients, or to the only one.
 void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
   Evidence& evidence = replica.evidence;
-  if (evidence.outdone() < Evidence::outdone_in_a_row || evidence.answers_other_topics(caller.topic, now)) return;
-  if (replicas.is_odd(replica, 0, now) && replicas.may_eject()) replica.health.odd_one_out(now);
+  if (!evidence.is_outdone() || evidence.answers_other_topics(caller.topic, now)) return;
+  if (!evidence.outdone_for_several() && evidence.serves_others(caller.client, now)) return;
+  if (replicas.is_odd(replica, 0, Evidence::outdone_in_a_row, now) && replicas.may_eject())
+    replica.health.odd_one_out(now);
 }
 
 void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,

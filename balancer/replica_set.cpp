@@ -84,8 +84,7 @@ bool ReplicaSet::may_call_hung(const PoolReplica& replica) const {
   return replica.is_in() ? may_eject() : std::ranges::any_of(all(), &PoolReplica::is_in);
 }
 
-bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, Moment now) const {
-  constexpr std::uint32_t enough = 20;
+bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, std::uint32_t enough, Moment now) const {
   const Evidence::Counts own = suspect.evidence.counts({}, topic, now);
   if (own.answers() < enough || 2 * own.refused <= own.answers()) return false;
   Evidence::Counts peers;

@@ -52,7 +52,7 @@ constexpr bool generates(Api api) { return api < Api::openai_embeddings; }
 /// How a request ended. Every request has exactly one outcome: the first cause wins.
 enum class Outcome : std::uint8_t {
   ok,
-  ok_empty,        ///< The answer was complete and had no token event.
+  ok_empty,        ///< The answer was complete, with status 2xx, and had no token, or was no JSON where JSON was due.
   upstream_error,  ///< The status was >= 500 and not 501, or the answer held an in-band error (HTTP 200 is not
                    ///< success), or an inference route was redirected, or no connection was made.
   upstream_reset,  ///< The connection broke before the answer was whole.

@@ -16,6 +16,7 @@ Outcome outcome_of_whole_answer(const AttemptFacts& seen, const metrics::record:
   if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
   if (answer.in_band_error) return Outcome::upstream_error;
   if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
+  if (seen.is_json && answer.unparsed && answer.token_events == 0) return Outcome::ok_empty;
   const bool counts_tokens = seen.body_is_read && metrics::generates(seen.api) && !answer.unparsed;
   return counts_tokens && answer.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }

@@ -19,6 +19,7 @@ struct AttemptFacts {
   bool body_is_read = false;    ///< The form of the body is known, so that tokens in it show.
   bool sent = false;            ///< A byte of the request was sent.
   bool client_has_all = false;  ///< The client left once the end marker, and all before it, had been written to it.
+  bool is_json = false;         ///< The body was read as one JSON document of an API that weir knows.
 };
 
 struct Verdict {

@@ -299,6 +299,8 @@ void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   evidence.status = status_;
   evidence.api = options_.api;
   evidence.body_is_read = form_ != BodyForm::opaque;
+  evidence.is_json =
+      form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && status_ != 204;
   evidence.sent = sent_.has_value();
   evidence.client_has_all = client_has_all;
   verdict_ = verdict_of(evidence, answer());

@@ -48,15 +48,16 @@ inline void note_begin(Moment& known, Wall& wall, Moment begin, const Now& now) 
 
 /// The requests that ended in the last minute.
 struct RequestCounts {
-  Minute all, failed, refused;
+  Minute all, failed, refused, empty;
 
   void add(metrics::Outcome outcome) {
     all.add(1);
     if (has_failed(outcome)) failed.add(1);
     if (outcome == metrics::Outcome::rejected) refused.add(1);
+    if (outcome == metrics::Outcome::ok_empty) empty.add(1);
   }
   void end_second(std::size_t seconds) {
-    for (auto* const one : {&all, &failed, &refused}) one->end_second(seconds);
+    for (auto* const one : {&all, &failed, &refused, &empty}) one->end_second(seconds);
   }
 };
 

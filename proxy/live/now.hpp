@@ -115,6 +115,7 @@ struct ReplicaNow {
   std::optional<double> oldest_unanswered{}, silent{};
   double requests_per_s = 0, failed_per_s = 0, tokens_in_per_s = 0, tokens_out_per_s = 0;
   double requests_60s = 0, failed_60s = 0, retries_60s = 0;
+  double empty_60s = 0;  ///< Answers with status 2xx and nothing in them.
   std::optional<double> share{}, tokens_per_busy_s{};
   Latencies::Quantiles latencies{};
   std::optional<double> recent_ttft{}, recent_gap{};  ///< Medians of the last seconds, in seconds.

@@ -159,6 +159,7 @@ void ReplicaFigures::take_load(ReplicaNow& row, OfReplica& memory, const balance
   row.failed_per_s = memory.requests.failed.per_second();
   row.requests_60s = memory.requests.all.sum();
   row.failed_60s = memory.requests.failed.sum();
+  row.empty_60s = memory.requests.empty.sum();
   row.second_requests = memory.requests.all.last();
   row.second_failed = memory.requests.failed.last();
 }

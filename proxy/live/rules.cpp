@@ -62,6 +62,28 @@ void slow_replica(const Now& now, Cases& cases) {
   }
 }
 
+/// A replica that gives nothing is fast, and each of its answers is a 200.
+void empty_answers(const Now& now, Cases& cases) {
+  constexpr double least = 5, bad = 0.3, good = 0.1, most_of_peers = 0.05;
+  const auto share_of = [](double empty, double requests) { return requests > 0 ? empty / requests : 0; };
+  for (const auto& one : now.replicas) {
+    if (one.leaving || one.empty_60s == 0) continue;
+    double peers_empty = 0, peers_requests = 0;
+    for (const auto& peer : now.replicas) {
+      if (&peer == &one || peer.pool != one.pool || peer.shadow != one.shadow) continue;
+      peers_empty += peer.empty_60s;
+      peers_requests += peer.requests_60s;
+    }
+    const double share = share_of(one.empty_60s, one.requests_60s), of_peers = share_of(peers_empty, peers_requests);
+    const auto sign = sign_of(one.empty_60s >= least && share > bad && of_peers < most_of_peers, share < good);
+    if (sign == Sign::fine) continue;
+    cases.push_back({one.row, sign,
+                     one.name + " answers with nothing: " + percent(share) +
+                         " of its answers of the last minute have status 2xx and no token, or are no JSON" +
+                         (peers_requests > 0 ? "; of its peers' " + percent(of_peers) : "")});
+  }
+}
+
 void flooding_key(const Now& now, Cases& cases) {
   constexpr double least_waiting = 8, still_waiting = 4, bad_share = 0.5, good_share = 0.35;
   double waiting = 0;
@@ -281,6 +303,7 @@ void two_weirs(const Now& now, Cases& cases) {
 using Held = std::chrono::seconds;
 constexpr std::array all_rules{
     Rule{"slow_replica", Held(10), slow_replica},
+    Rule{"empty_answers", Held(0), empty_answers},
     Rule{"flooding_key", Held(5), flooding_key},
     Rule{"stuck_shadow", Held(0), stuck_shadow},
     Rule{"lagging_shadow", Held(5), lagging_shadow},

@@ -78,7 +78,7 @@ export function replica_grid(place, series, open) {
   return new Grid(place, { label: "Replicas", columns, open });
 }
 
-const about_replicas = new Set(["slow_replica", "wrong_estimates", "coalescing_upstream", "drain_forgotten", "foreign_load"]);
+const about_replicas = new Set(["slow_replica", "empty_answers", "wrong_estimates", "coalescing_upstream", "drain_forgotten", "foreign_load"]);
 
 /** Returns the rows of all replicas, with what is needed to show, sort and filter them. */
 export function replica_rows(document) {

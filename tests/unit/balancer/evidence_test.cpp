@@ -66,7 +66,8 @@ TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
   EXPECT_FALSE(avoids(evidence, from(3), 1));
   evidence.bad(Bad::outdone, from(1), at(1));
   EXPECT_TRUE(avoids(evidence, from(3), 1));
-  EXPECT_EQ(evidence.outdone(), 3u);
+  EXPECT_TRUE(evidence.is_outdone());
+  EXPECT_TRUE(evidence.outdone_for_several());
   EXPECT_TRUE(evidence.was_outdone(from(1), at(10.9)));
   EXPECT_TRUE(evidence.was_outdone(from(9), at(10.9))) << "two clients";
   EXPECT_FALSE(evidence.was_outdone(from(1), at(11)));
@@ -74,7 +75,7 @@ TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
   EXPECT_FALSE(evidence.has_failed_several()) << "a refusal is no failure";
   evidence.good(from(5), true, at(2));
   EXPECT_FALSE(avoids(evidence, from(3), 2));
-  EXPECT_EQ(evidence.outdone(), 0u);
+  EXPECT_FALSE(evidence.is_outdone());
 }
 
 TEST(Evidence, FullForOneClientIsFullForAllOnceASecondIsTold) {

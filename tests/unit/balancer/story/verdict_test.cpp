@@ -16,9 +16,11 @@ struct Seen {
   Completeness complete = Completeness::marker;
   std::uint32_t token_events = 5;
   bool first_token = true;
+  bool unparsed = false;
 };
 constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
-    framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false};
+    framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false}, no_json{.token_events = 0, .unparsed = true},
+    broken_json{.unparsed = true};
 
 struct Row {
   const char* what;
@@ -37,6 +39,10 @@ const Row rows[]{
     {"no token", {End::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, no_token},
     {"an embedding, which has no tokens", {End::whole, 200, embeddings, json, true}, Outcome::ok, {}, framed},
     {"no token is counted in an opaque body", {End::whole, 200, chat, opaque, true}, Outcome::ok, {}, framed},
+    {"an HTML page", {End::whole, 200, chat, json, true, false, true}, Outcome::ok_empty, {}, no_json},
+    {"an HTML page for an embedding", {End::whole, 200, embeddings, json, true, false, true}, Outcome::ok_empty, {}, no_json},
+    {"JSON with a fault behind the text", {End::whole, 200, chat, json, true, false, true}, Outcome::ok, {}, broken_json},
+    {"a stream of which an event was too long", {End::whole, 200, chat, sse, true}, Outcome::ok, {}, no_json},
     {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, no_marker},
     {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},
     {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
@@ -72,6 +78,7 @@ TEST(Verdict, IsATable) {
     answer.in_band_error = row.seen.error;
     answer.complete = row.seen.complete;
     answer.token_events = row.seen.token_events;
+    answer.unparsed = row.seen.unparsed;
     if (row.seen.first_token) answer.first_token = metrics::Moment();
     const auto verdict = verdict_of(row.facts, answer);
     EXPECT_EQ(verdict.outcome, row.outcome) << row.what << ": " << name_of(verdict.outcome);

@@ -39,15 +39,15 @@ TEST(BodyForm, IsToldByApiStatusAndType) {
       {Api::ollama_chat, 200, "application/x-ndjson", false, BodyForm::lines},
       {Api::ollama_generate, 200, "Application/jsonl; charset=utf-8", false, BodyForm::lines},
       {Api::ollama_chat, 200, "application/json", false, BodyForm::json},
-      {Api::ollama_chat, 200, "application/json-seq", false, BodyForm::opaque},
+      {Api::ollama_chat, 200, "application/json-seq", false, BodyForm::json},
       {Api::ollama_chat, 404, "application/x-ndjson", false, BodyForm::opaque},
       {Api::openai_chat, 200, "text/event-stream", true, BodyForm::opaque},
       {Api::openai_chat, 200, "application/json", true, BodyForm::opaque},
       {Api::openai_chat, 400, "application/json", false, BodyForm::opaque},
       {Api::openai_chat, 500, "text/event-stream", false, BodyForm::opaque},
-      {Api::openai_chat, 200, "text/event-streams", false, BodyForm::opaque},
-      {Api::openai_chat, 200, "text/plain", false, BodyForm::opaque},
-      {Api::openai_chat, 200, "", false, BodyForm::opaque},
+      {Api::openai_chat, 200, "text/event-streams", false, BodyForm::json},
+      {Api::openai_chat, 200, "text/html", false, BodyForm::json},
+      {Api::openai_chat, 200, "", false, BodyForm::json},
   };
   for (const auto& one : cases) {
     EXPECT_EQ(body_form(one.api, one.status, one.type, one.coded), one.form) << one.status << " " << one.type;

@@ -32,7 +32,7 @@ struct SimReplica {
   double gap = 0.020, ttft = 0.080;  ///< Medians, in seconds.
   double share = 0.25;               ///< Of the pool's requests.
   double drift = 0;                  ///< Of the logarithm of its speed.
-  double estimate_ratio = 1.05, coalesced = 0.02, foreign = 0;
+  double estimate_ratio = 1.05, coalesced = 0.02, foreign = 0, empty = 0.01;
   metrics::ReplicaState state = metrics::ReplicaState::up;
   double state_seconds = 1000;
   metrics::series::Histogram gaps{metrics::series::per_token_bounds}, ttfts{metrics::series::latency_bounds};
@@ -74,6 +74,8 @@ struct Fleet {
     row.recent_ttft = in_seconds(one.recent_ttft.quantile(0.5));
     row.recent_ttfts = one.recent_ttft.count();
     row.share = one.share;
+    row.requests_60s = 60 * requests;
+    row.empty_60s = std::round(row.requests_60s * one.empty);
     row.estimate_ratio = one.estimate_ratio * noise(0.05);
     row.estimates = 100;
     row.streams_60s = 60 * requests;
@@ -162,6 +164,8 @@ const std::vector<Incident>& incidents() {
        "gpu1 is slow: it has "},
       {"slow_replica", "gpu2", [](Fleet& fleet) { fleet.replicas[2].ttft *= 2.8; }, "times the TTFT of its peers"},
       {"slow_replica", "gpu3", [](Fleet& fleet) { fleet.replicas[3].gap *= 1.8; }, "times the time between chunks"},
+      {"empty_answers", "gpu2", [](Fleet& fleet) { fleet.replicas[2].empty = 0.8; },
+       "gpu2 answers with nothing: 80 % of its answers"},
       {"flooding_key", "flood",
        [](Fleet& fleet) { fleet.waiting_of = {{"flood", 56}, {"alice", 10}, {"bob", 3}}; },
        "requests that wait are those of key 'flood'"},

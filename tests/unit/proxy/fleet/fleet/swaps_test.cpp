@@ -104,6 +104,7 @@ TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
   std::vector<balancer::Lease> leases;
+  const metrics::Moment now(std::chrono::hours(1));
   for (const auto& [share, in_flight, allowed] :
        {std::tuple{0.0, 20u, 0}, {0.2, 0u, 3}, {0.2, 20u, 4}, {0.0, 20u, 0}}) {
     settings.limits.retry_budget = share;
@@ -111,9 +112,9 @@ TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {
     while (leases.size() < in_flight) leases.push_back(lease_on(*fleet.snapshot()));
     if (in_flight == 0) leases.clear();
     int taken = 0;
-    while (taken < 9 && fleet.retries().take()) ++taken;
+    while (taken < 9 && fleet.retries().take(now)) ++taken;
     EXPECT_EQ(taken, allowed) << share << " of " << in_flight;
-    for (int i = 0; i < taken; ++i) fleet.retries().give_back();
+    for (int i = 0; i < taken; ++i) fleet.retries().give_back(now);
   }
 }
 
