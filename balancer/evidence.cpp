@@ -48,6 +48,12 @@ Evidence::Cell& Evidence::cell_for(Client client, Topic topic, Moment now) {
   return cell;
 }
 
+Evidence::Cell& Evidence::cell_of(const Caller& caller, Moment now) {
+  Cell& cell = cell_for(caller.client, caller.topic, now);
+  if (caller.voice || !cell.voice) cell.voice = caller.voice ? caller.voice : caller.client;
+  return cell;
+}
+
 /// Returns a free cell; else the oldest of a client that has more than a quarter of the cells; else the oldest without
 /// bad ends, as long as those with some are not nearly all; else the oldest of those.
 Evidence::Cell& Evidence::victim(Moment now) {
@@ -55,8 +61,8 @@ Evidence::Cell& Evidence::victim(Moment now) {
   const bool mostly_bad = 4 * std::ranges::count_if(cells_, is_bad) > 3 * static_cast<std::ptrdiff_t>(most_cells);
   const auto worth = [&](const Cell& cell) {
     if (cell.used == never) return 0;
-    const auto same_client = std::ranges::count(cells_, cell.client, &Cell::client);
-    if (cell.client && 4 * same_client > static_cast<std::ptrdiff_t>(most_cells)) return 1;
+    const auto same_voice = std::ranges::count(cells_, cell.voice, &Cell::voice);
+    if (cell.client && 4 * same_voice > static_cast<std::ptrdiff_t>(most_cells)) return 1;
     return is_bad(cell) == mostly_bad ? 2 : 3;
   };
   return *std::ranges::min_element(cells_, {}, [&](const Cell& cell) { return std::pair(worth(cell), cell.used); });
@@ -85,7 +91,7 @@ bool Evidence::of_several(Topic topic, const Says& says) const {
   const Cell* one = nullptr;
   for (const Cell& cell : cells_) {
     if (cell.used == never || (topic != 0 && cell.topic != 0 && cell.topic != topic) || !says(cell)) continue;
-    if (!cell.client || (one != nullptr && one->client != cell.client)) return true;
+    if (!cell.client || (one != nullptr && one->voice != cell.voice)) return true;
     one = &cell;
   }
   return false;
@@ -99,7 +105,7 @@ bool Evidence::of_it_or_several(const Caller& caller, const Says& says) const {
 
 void Evidence::good(const Caller& caller, bool plenty, Moment now) {
   answered(now);
-  Cell& own = cell_for(caller.client, caller.topic, now);
+  Cell& own = cell_of(caller, now);
   count(own, plenty ? &Counts::good : &Counts::empty);
   own.good = now;
   own.refused = own.outdone = never;
@@ -122,14 +128,14 @@ void Evidence::answered(Moment now) {
 
 void Evidence::refused(const Caller& caller, Moment now) {
   answered(now);
-  Cell& own = cell_for(caller.client, caller.topic, now);
+  Cell& own = cell_of(caller, now);
   count(own, &Counts::refused);
   own.refused = now;
   own.status = static_cast<std::uint16_t>(caller.status);
 }
 
 Evidence::Reach Evidence::bad(Bad how, const Caller& caller, Moment now) {
-  Cell& own = cell_for(caller.client, caller.topic, now);
+  Cell& own = cell_of(caller, now);
   const bool outdone = how == Bad::outdone;
   if (outdone) {
     own.outdone = now;
@@ -151,7 +157,7 @@ Evidence::Reach Evidence::bad(Bad how, const Caller& caller, Moment now) {
 }
 
 void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now) {
-  Cell& own = cell_for(caller.client, caller.topic, now);
+  Cell& own = cell_of(caller, now);
   const auto time = told ? std::chrono::duration_cast<Moment::duration>(*told)
                          : doubled(first_full, longest_full, own.times_full);
   if (!told) own.times_full = static_cast<std::uint8_t>(std::min(own.times_full + 1, 0xff));
@@ -168,7 +174,7 @@ void Evidence::failed_now(const Caller& caller, Moment now) {
     keep_away(cell.rest_until, now + rest);
     cell.rests_for_queue = cell.row >= failures_before_rest || !answered_within(lately, now);
   };
-  Cell& own = cell_for(caller.client, caller.topic, now);
+  Cell& own = cell_of(caller, now);
   rests(own);
   if (own.client && of_several(caller.topic, [&](const Cell& cell) { return &cell == &own || cell.row > 0; }))
     rests(cell_for({}, caller.topic, now));
@@ -181,7 +187,7 @@ void Evidence::end_rest(const Caller& caller) {
 
 void Evidence::absolved(const Caller& caller, Moment now) {
   end_rest(caller);
-  cell_for(caller.client, caller.topic, now).absolved = now;
+  cell_of(caller, now).absolved = now;
 }
 
 Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {

@@ -46,6 +46,8 @@ struct Caller {
   std::optional<std::uint64_t> refused{};
   Topic topic = 0;
   unsigned status = 0;  ///< Of a refusal.
+  /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nothing: by `client`.
+  Client voice{};
 };
 
 class Evidence {
@@ -133,7 +135,7 @@ class Evidence {
  private:
   static constexpr Moment never = Moment::min();
   struct Cell {
-    Client client;
+    Client client, voice;
     Topic topic = 0;
     Moment used = never;  ///< `never` is a free cell.
     Moment good = never, refused = never, outdone = never, absolved = never;
@@ -153,6 +155,7 @@ class Evidence {
   };
 
   Cell& cell_for(Client client, Topic topic, Moment now);
+  Cell& cell_of(const Caller& caller, Moment now);
   Cell& victim(Moment now);
   static void count(Cell& cell, std::uint32_t Counts::*what);
   void keep_away(Moment& kept, Moment until);

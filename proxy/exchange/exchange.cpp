@@ -41,6 +41,7 @@ story::Story::Request story_of(const Loop& loop, ClientMessage& message, const C
   const auto& fair_by = pool.settings.queue.fair_by;
   about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
   about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
+  about.caller.voice = about.fair_key;
   about.caller.gives_work = message.facts->gives_work;
   const metrics::Api api = message.facts->api;
   about.caller.topic = balancer::topic_of(

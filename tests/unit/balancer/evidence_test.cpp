@@ -118,6 +118,20 @@ TEST(Evidence, AFullReplicaThatDoesNotSayForHowLongIsLeftAloneForTwiceAsLongEach
   EXPECT_FALSE(is_full(evidence, from(1), now + 1));
 }
 
+// Without keys of weir's own, anybody can send any credential.
+TEST(Evidence, OfManyCredentialsOfOneAddressIsOneWord) {
+  Evidence evidence;
+  for (std::uint64_t credential = 1; credential < 40; ++credential) {
+    Caller caller = from(credential);
+    caller.voice = 7;
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(evidence.bad(Bad::failed, caller, at(1)), Evidence::Reach::client);
+    evidence.full(caller, std::chrono::seconds(60), at(1));
+  }
+  EXPECT_FALSE(evidence.has_failed_several());
+  EXPECT_FALSE(avoids(evidence, from(99), 1));
+  EXPECT_FALSE(is_full(evidence, from(99), 1));
+}
+
 TEST(Evidence, WhatNobodysClientSawSpeaksForAllOnAllTopics) {
   Evidence evidence;
   evidence.full({}, std::chrono::seconds(5), at(0));
