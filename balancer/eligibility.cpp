@@ -73,7 +73,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto takes_at_once = [&](const ReplicaView& r) {
     const bool long_enough = !r.max_context || demand.context <= *r.max_context;
-    return !r.tried && !r.draining && !r.refuses && !r.out && !r.avoided && !r.full && long_enough && !r.at_limit(demand.prompt) &&
+    const bool is_well = !r.draining && !r.refuses && !r.out && !r.avoided && !r.full;
+    return is_well && !r.tried && long_enough && !r.at_limit(demand.prompt) &&
            r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
   };
   prefer(replicas, [&](const ReplicaView& r) { return !r.other_side && takes_at_once(r); });

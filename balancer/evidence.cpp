@@ -134,26 +134,29 @@ void Evidence::refused(const Caller& caller, Moment now) {
   own.status = static_cast<std::uint16_t>(caller.status);
 }
 
-Evidence::Reach Evidence::bad(Bad how, const Caller& caller, Moment now) {
+void Evidence::failed(const Caller& caller, Moment now) {
   Cell& own = cell_of(caller, now);
-  const bool outdone = how == Bad::outdone;
-  if (outdone) {
-    own.outdone = now;
-    own.outdone_row = static_cast<std::uint8_t>(std::min(own.outdone_row + 1, 0xff));
-  } else {
-    count(own, &Counts::bad);
-    own.failed = true;
-    own.row = static_cast<std::uint16_t>(std::min(own.row + 1, 0xffff));
-  }
-  const std::uint32_t enough = outdone ? outdone_in_a_row : failures_in_a_row;
-  const auto row_of = [outdone](const Cell& cell) -> std::uint32_t { return outdone ? cell.outdone_row : cell.row; };
+  count(own, &Counts::bad);
+  own.failed = true;
+  own.row = static_cast<std::uint16_t>(std::min(own.row + 1, 0xffff));
+  judge_row(failures_in_a_row, own, [](const Cell& cell) -> std::uint32_t { return cell.row; }, now);
+}
+
+void Evidence::outdone(const Caller& caller, Moment now) {
+  Cell& own = cell_of(caller, now);
+  own.outdone = now;
+  own.outdone_row = static_cast<std::uint8_t>(std::min(own.outdone_row + 1, 0xff));
+  judge_row(outdone_in_a_row, own, [](const Cell& cell) -> std::uint32_t { return cell.outdone_row; }, now);
+}
+
+/// Keeps away the client of a row that is long enough, and all, where two clients have had it.
+void Evidence::judge_row(std::uint32_t enough, Cell& own, std::uint32_t (*row_of)(const Cell&), Moment now) {
+  const Topic topic = own.topic;
   if (row_of(own) >= enough && own.client) avoid(own, now);
   std::uint32_t row = 0;
-  for (const Cell& cell : cells_) row += cell.topic == caller.topic ? row_of(cell) : 0;
-  const bool several = of_several(caller.topic, [&](const Cell& cell) { return row_of(cell) > 0; });
-  if (row < enough || !several) return Reach::client;
-  if (caller.topic != 0) avoid(cell_for({}, caller.topic, now), now);
-  return Reach::topic;
+  for (const Cell& cell : cells_) row += cell.topic == topic ? row_of(cell) : 0;
+  const bool several = of_several(topic, [&](const Cell& cell) { return row_of(cell) > 0; });
+  if (row >= enough && several && topic != 0) avoid(cell_for({}, topic, now), now);
 }
 
 void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now) {
@@ -169,7 +172,7 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
     keep_away(cell_for({}, caller.topic, now).full_until, now + time);
 }
 
-void Evidence::failed_now(const Caller& caller, Moment now) {
+void Evidence::begin_rest(const Caller& caller, Moment now) {
   const auto rests = [&](Cell& cell) {
     keep_away(cell.rest_until, now + rest);
     cell.rests_for_queue = cell.row >= failures_before_rest || !answered_within(lately, now);

@@ -8,8 +8,8 @@
 //   of two clients, and no other topic is answered     all requests: see PoolHealth, which ejects the replica
 //
 // How long: for as long as a full replica asked, else 1 s, and twice as long each time up to 8 s; for 10 s after a row
-// of bad ends, and twice as long each time up to 5 min. A good answer ends it, but for the time that a full replica told
-// this client. After each failure there is a rest of 1 s: see Advice.
+// of bad ends, and twice as long each time up to 5 min. A good answer ends it, but for the time that a full replica
+// told this client. After each failure there is a rest of 1 s: see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
 // at 32 cells. A client with very many topics has at most a quarter of them.
@@ -53,9 +53,9 @@ struct Caller {
 class Evidence {
  public:
   static constexpr std::size_t most_cells = 32;
-  /// What was answered so lately shows that a replica works.
+  /// An answer so young shows that a replica works.
   static constexpr std::chrono::seconds lately{10};
-  /// What is older says nothing.
+  /// Older ends say nothing.
   static constexpr std::chrono::seconds age{60};
   /// So many bad ends in a row keep requests away. A refusal that another replica answers well is the surer sign.
   static constexpr std::uint32_t failures_in_a_row = 5, outdone_in_a_row = 3;
@@ -65,15 +65,6 @@ class Evidence {
   static constexpr std::chrono::seconds some_fail{5};
   static constexpr std::chrono::seconds rest{1}, first_full{1}, longest_full{8}, first_shut{10}, longest_shut{300};
 
-  /// A bad end.
-  enum class Bad : std::uint8_t {
-    failed,   ///< The replica broke off, took too long, or answered with an error of its own.
-    empty,    ///< The replica answered with nothing, or nearly nothing, where its peers give more.
-    outdone,  ///< Another replica answered well what this one had refused.
-  };
-  /// How far a bad end reaches.
-  enum class Reach : std::uint8_t { client, topic };
-
   /// The last answers, older ones counting less and less: about forty of one client and topic.
   struct Counts {
     std::uint32_t good = 0, empty = 0, refused = 0, bad = 0;
@@ -81,31 +72,34 @@ class Evidence {
     Counts& operator+=(const Counts& more);
   };
 
-  // What happened.
+  // Ends of requests.
 
   /// `plenty`: the answer has more than a token, or is of a kind that has none.
   void good(const Caller& caller, bool plenty, Moment now);
   /// The same for a request that gave the engine no work: it shows that the server is there, and no more.
   void answered(Moment now);
   void refused(const Caller& caller, Moment now);
-  /// Returns how far it reaches once the row is long enough, else `client`.
-  Reach bad(Bad how, const Caller& caller, Moment now);
+  /// The replica broke off, took too long, answered with an error of its own, or with nothing where peers give more.
+  void failed(const Caller& caller, Moment now);
+  /// Another replica answered well what this one had refused.
+  void outdone(const Caller& caller, Moment now);
   /// The replica has no room for this request; `told`: for so long.
   void full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now);
-  /// A request failed there, and the replica rests.
-  void failed_now(const Caller& caller, Moment now);
+  /// The replica rests, since a request has just failed there. failed() follows once the request's blame is known.
+  void begin_rest(const Caller& caller, Moment now);
   /// The request is to blame for its failure, and the replica does not rest.
   void end_rest(const Caller& caller);
   /// Other replicas fail the request, too.
   void absolved(const Caller& caller, Moment now);
   void clear() { *this = {}; }
 
-  // What follows for a request.
+  // Conclusions for a request.
 
   struct Advice {
     bool full = false;
     bool avoid = false;  ///< Others are to be preferred for some time.
-    /// It rests: a request that it has failed does not go back there, or nothing goes there from the queue, either.
+    /// The replica rests: a request that it has failed does not go back there, or nothing goes there from the queue,
+    /// either.
     bool rests = false, rests_for_queue = false;
   };
   Advice advise(const Caller& caller, Moment now) const;
@@ -116,7 +110,7 @@ class Evidence {
   /// Another replica answered lately what this one had refused.
   bool was_outdone(const Caller& caller, Moment now) const;
 
-  // What it shows of the replica.
+  // Conclusions on the replica.
 
   /// Two clients had bad ends since the replica last answered anybody.
   bool has_failed_several() const;
@@ -159,6 +153,7 @@ class Evidence {
   Cell& victim(Moment now);
   static void count(Cell& cell, std::uint32_t Counts::*what);
   void keep_away(Moment& kept, Moment until);
+  void judge_row(std::uint32_t enough, Cell& own, std::uint32_t (*row_of)(const Cell&), Moment now);
   void avoid(Cell& cell, Moment now);
   template <class Says>
   bool of_several(Topic topic, const Says& says) const;

@@ -203,7 +203,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
       replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
   --pool_.in_flight;
   pool_.split.end_wait(entry.ticket);
-  if (failed) replica.evidence.failed_now({.client = entry.client, .topic = entry.topic}, pool_.latest);
+  if (failed) replica.evidence.begin_rest({.client = entry.client, .topic = entry.topic}, pool_.latest);
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
     const PrefixChoice& choice = *entry.prefix;

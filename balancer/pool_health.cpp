@@ -11,13 +11,13 @@ namespace weir::balancer {
 
 namespace {
 
-/// A client of its own kind is no witness for a replica unless chance cannot explain what it says.
+/// The chance of a row of failures, if the replica failed as rarely as its peers, below which the replica is to blame.
 constexpr double least_chance = 1e-5;
 
-/// One client alone had the failures of a row, and the replica serves no other. Then a peer is a witness, or all of them
-/// together, that answered this client well within a minute, and fails it so much less that chance does not explain the
-/// row. By Laplace's rule of succession a replica of which little is known may fail, too; and a row of twenty shows all
-/// that can be shown.
+/// Judges a row of failures that one client alone had. A replica that serves others is not to blame. Else a peer is a
+/// witness, or all peers together, that answered this client well within a minute, and fails it so much less that
+/// chance does not explain the row. By Laplace's rule of succession a replica of which little is known may fail, too. Twenty
+/// failures show all that a row can show.
 bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, Client client, Moment now) {
   if (replica.evidence.serves_others(client, now)) return false;
   const std::uint32_t row = std::min(replica.health.failures() + 1, 20U);
@@ -69,13 +69,14 @@ Sign PoolHealth::judged(const PoolState& pool, const PoolReplica& replica, Sign 
   }
 }
 
-void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, Evidence::Bad how, const Caller& caller,
+void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, Sign shown, const Caller& caller,
                         bool may_eject, Moment now) {
   Evidence& evidence = replica.evidence;
-  evidence.bad(how, caller, now);
+  evidence.failed(caller, now);
   const bool to_blame = (evidence.has_failed_several() || peers_answer(replicas, replica, caller.client, now)) &&
                         !evidence.answers_other_topics(caller.topic, now);
-  const auto* const why = how == Evidence::Bad::empty ? "its answers are empty where its peers' are not" : "";
+  const bool empty = shown == Sign::empty || shown == Sign::meagre;
+  const auto* const why = empty ? "its answers are empty where its peers' are not" : "";
   replica.health.showed(Sign::failed, may_eject && to_blame, now, why);
 }
 
@@ -108,9 +109,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
     const bool was_out = health.out();
     switch (sign) {
       case Sign::failed:
-        failed(replicas, *replica, shown == Sign::failed || shown == Sign::failed_alone ? Evidence::Bad::failed
-                                                                                         : Evidence::Bad::empty,
-               caller, may_eject, latest);
+        failed(replicas, *replica, shown, caller, may_eject, latest);
         break;
       case Sign::answered:
         if (caller.gives_work)
@@ -125,7 +124,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
         if (replica->spec.health.eject) outdone(replicas, *replica, caller, latest);
         break;
       case Sign::outdone:
-        evidence.bad(Evidence::Bad::outdone, caller, latest);
+        evidence.outdone(caller, latest);
         if (replica->spec.health.eject) outdone(replicas, *replica, caller, latest);
         break;
       case Sign::full:
@@ -133,7 +132,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
         health.showed(sign, may_eject, latest);
         break;
       case Sign::absolved:
-        // What was judged so says nothing new.
+        // An error that is absolved by earlier ones adds nothing to them.
         shown == Sign::absolved ? evidence.absolved(caller, latest) : evidence.end_rest(caller);
         break;
       case Sign::refused:

@@ -79,7 +79,7 @@ class PoolHealth {
 
  private:
   static Sign judged(const PoolState& pool, const PoolReplica& replica, Sign sign, const Caller& caller);
-  static void failed(const ReplicaSet& replicas, PoolReplica& replica, Evidence::Bad how, const Caller& caller,
+  static void failed(const ReplicaSet& replicas, PoolReplica& replica, Sign shown, const Caller& caller,
                      bool may_eject, Moment now);
   static void outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now);
 

@@ -100,7 +100,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
     }
-    missing_.bad(Evidence::Bad::failed, {.client = prediction.client}, now);
+    missing_.failed({.client = prediction.client}, now);
   } else if (held >= large || cached > 0) {
     misses_ = 0;
     missing_.answered(now);

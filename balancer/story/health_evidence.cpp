@@ -59,8 +59,8 @@ bool may_be_the_requests_fault(const AttemptOver& over) {
   return (over.status >= 500 || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
-/// True if the answer has one token at most. Of one that is not streamed and has no usage that is unknown, and one whose
-/// text came in one piece has more.
+/// True if the answer has one token at most. That is unknown of an answer that is not streamed and has no usage. An
+/// answer whose text came in one piece has more.
 static bool is_meagre(const metrics::record::Answer& answer) {
   constexpr std::uint64_t least_chars = 16;
   if (answer.output_tokens) return *answer.output_tokens <= 1 && answer.output_chars < least_chars;

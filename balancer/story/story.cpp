@@ -222,7 +222,7 @@ Command Story::error_came(AttemptOver over, Moment now) {
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
   if (settled ? *settled && !cutting_ : take_retry_after(status, now)) return ask_another(reason);
-  // One that finds no room a second time has no more right than others.
+  // A request that finds no room a second time has no more right than others.
   return keeps && no_room && may_wait() ? requeue(now, !std::exchange(had_no_room_, true)) : end(now);
 }
 
@@ -235,7 +235,8 @@ Command Story::failed(AttemptOver over, bool out, Moment now) {
   const bool is_free = stands || reason == Retry::drain;
   // The first requests that fail when an engine dies arrive before the pool marks the replica down.
   const bool lost = was_lost(over), gone = out || lost;
-  const bool again = reason && (is_free ? replica_is_untried() && another_is_left() && may_go_on() : take_retry(now, gone));
+  const bool for_free = replica_is_untried() && another_is_left() && may_go_on();
+  const bool again = reason && (is_free ? for_free : take_retry(now, gone));
   // Where a replica stood still or is to drain, another that had the request before may have room by now.
   const bool waits =
       !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));

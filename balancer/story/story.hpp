@@ -21,8 +21,7 @@
 #include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
 #include "balancer/story/health_evidence.hpp"
-#include "balancer/story/poison.hpp"
-#include "balancer/story/retry_budget.hpp"
+#include "balancer/story/retries.hpp"
 #include "metrics/record/request_record.hpp"
 
 namespace weir::balancer::story {

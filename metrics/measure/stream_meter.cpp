@@ -45,7 +45,7 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
   if (is_type(type, "text/event-stream")) return BodyForm::sse;
   if (is_type(type, "application/x-ndjson") || is_type(type, "application/jsonl")) return BodyForm::lines;
   if (api == Api::other) return BodyForm::opaque;
-  // What is not streamed is to be JSON, whatever it is called: an HTML page then shows as what it is.
+  // An answer that is not streamed is to be JSON, whatever its type says: so an HTML page shows as no answer.
   if (!stream_asked || is_type(type, "application/json") || ends_with(type, "+json")) return BodyForm::json;
   return wire::dialect_of(api).framing == wire::Framing::lines ? BodyForm::lines : BodyForm::sse;
 }

@@ -127,7 +127,7 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
 http::OwnAnswer poison_answer(const std::string& replica) {
   const std::string what =
       replica.empty() ? "two replicas broke off or stood still within the last minute while they worked on this request"
-                      : "for the second time a replica broke off or stood still while it worked on this request, now '" +
+                      : "a replica broke off or stood still for the second time while it worked on this request, now '" +
                             replica + "'";
   auto answer = http::error_answer(502, "upstream_error", "replica_lost",
                                    what + ", so weir does not send it again: the request may be what ends them");

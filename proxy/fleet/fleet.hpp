@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/story/retry_budget.hpp"
+#include "balancer/story/retries.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/discovery.hpp"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "balancer/pool.hpp"
-#include "balancer/story/poison.hpp"
+#include "balancer/story/retries.hpp"
 #include "balancer/story/usage_option.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"

@@ -1,5 +1,5 @@
-// What a replica does to one client, model or request changes nothing for the others whom it answers; and a replica that
-// is broken for all is out, whatever it answers with.
+// The law of evidence: a replica that fails one client, model or request is the same as before for the others whom it
+// answers; and a replica that is broken for all is out, whatever it answers with.
 #include "balancer/evidence.hpp"
 
 #include <algorithm>
@@ -13,17 +13,19 @@
 namespace weir::balancer {
 namespace {
 
-using Bad = Evidence::Bad;
-
 Caller from(Client client, Topic topic = 1) { return {.client = client, .topic = topic}; }
-bool avoids(const Evidence& evidence, const Caller& caller, double now) { return evidence.advise(caller, at(now)).avoid; }
-bool is_full(const Evidence& evidence, const Caller& caller, double now) { return evidence.advise(caller, at(now)).full; }
+bool avoids(const Evidence& evidence, const Caller& caller, double now) {
+  return evidence.advise(caller, at(now)).avoid;
+}
+bool is_full(const Evidence& evidence, const Caller& caller, double now) {
+  return evidence.advise(caller, at(now)).full;
+}
 
 TEST(Evidence, OfOneClientKeepsThatClientAwayOnThatTopicAlone) {
   Evidence evidence;
-  for (int i = 0; i < 4; ++i) evidence.bad(Bad::failed, from(1), at(1));
+  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(1));
   EXPECT_FALSE(avoids(evidence, from(1), 1));
-  EXPECT_EQ(evidence.bad(Bad::failed, from(1), at(1)), Evidence::Reach::client);
+  evidence.failed(from(1), at(1));
   EXPECT_TRUE(avoids(evidence, from(1), 1));
   EXPECT_FALSE(avoids(evidence, from(1, 2), 1)) << "another topic";
   EXPECT_FALSE(avoids(evidence, from(2), 1)) << "another client";
@@ -33,8 +35,11 @@ TEST(Evidence, OfOneClientKeepsThatClientAwayOnThatTopicAlone) {
 
 TEST(Evidence, OfTwoClientsKeepsAllAwayOnThatTopicUntilOneIsAnsweredWell) {
   Evidence evidence;
-  for (const std::uint64_t client : {1U, 1U, 1U, 2U}) EXPECT_EQ(evidence.bad(Bad::failed, from(client), at(1)), Evidence::Reach::client);
-  EXPECT_EQ(evidence.bad(Bad::failed, from(1), at(1)), Evidence::Reach::topic);
+  for (const std::uint64_t client : {1U, 1U, 1U, 2U}) {
+    evidence.failed(from(client), at(1));
+    EXPECT_FALSE(avoids(evidence, from(3), 1));
+  }
+  evidence.failed(from(1), at(1));
   EXPECT_TRUE(evidence.has_failed_several());
   EXPECT_TRUE(avoids(evidence, from(3), 1));
   EXPECT_TRUE(avoids(evidence, from({}), 1));
@@ -47,24 +52,24 @@ TEST(Evidence, OfTwoClientsKeepsAllAwayOnThatTopicUntilOneIsAnsweredWell) {
 TEST(Evidence, KeepsAwayForTenSecondsAndTwiceAsLongEachTimeUpToFiveMinutes) {
   Evidence evidence;
   double now = 0;
-  for (int i = 0; i < 4; ++i) evidence.bad(Bad::failed, from(1), at(now));
+  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(now));
   for (const double time : {10, 20, 40, 80, 160, 300, 300}) {
-    evidence.bad(Bad::failed, from(1), at(now));
-    evidence.bad(Bad::failed, from(1), at(now + time / 2));
+    evidence.failed(from(1), at(now));
+    evidence.failed(from(1), at(now + time / 2));
     EXPECT_TRUE(avoids(evidence, from(1), now + time - 0.001)) << time;
     now += time;
     EXPECT_FALSE(avoids(evidence, from(1), now)) << "more failures meanwhile make it no longer: " << time;
   }
   evidence.good(from(1), true, at(now));
-  for (int i = 0; i < 5; ++i) evidence.bad(Bad::failed, from(1), at(now));
+  for (int i = 0; i < 5; ++i) evidence.failed(from(1), at(now));
   EXPECT_FALSE(avoids(evidence, from(1), now + 10)) << "a good answer ends the doubling";
 }
 
 TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
   Evidence evidence;
-  for (const std::uint64_t client : {1U, 2U}) evidence.bad(Bad::outdone, from(client), at(1));
+  for (const std::uint64_t client : {1U, 2U}) evidence.outdone(from(client), at(1));
   EXPECT_FALSE(avoids(evidence, from(3), 1));
-  evidence.bad(Bad::outdone, from(1), at(1));
+  evidence.outdone(from(1), at(1));
   EXPECT_TRUE(avoids(evidence, from(3), 1));
   EXPECT_TRUE(evidence.is_outdone());
   EXPECT_TRUE(evidence.outdone_for_several());
@@ -124,7 +129,7 @@ TEST(Evidence, OfManyCredentialsOfOneAddressIsOneWord) {
   for (std::uint64_t credential = 1; credential < 40; ++credential) {
     Caller caller = from(credential);
     caller.voice = 7;
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(evidence.bad(Bad::failed, caller, at(1)), Evidence::Reach::client);
+    for (int i = 0; i < 5; ++i) evidence.failed(caller, at(1));
     evidence.full(caller, std::chrono::seconds(60), at(1));
   }
   EXPECT_FALSE(evidence.has_failed_several());
@@ -137,26 +142,26 @@ TEST(Evidence, WhatNobodysClientSawSpeaksForAllOnAllTopics) {
   evidence.full({}, std::chrono::seconds(5), at(0));
   EXPECT_TRUE(is_full(evidence, from(7, 9), 1));
   EXPECT_TRUE(is_full(evidence, {}, 1));
-  evidence.bad(Bad::failed, {}, at(0));
+  evidence.failed({}, at(0));
   EXPECT_TRUE(evidence.has_failed_several());
 }
 
 TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrAnswersNobody) {
   const auto advice = [](const Evidence& evidence, const Caller& caller) { return evidence.advise(caller, at(20.9)); };
   Evidence silent;
-  silent.failed_now(from(1), at(20));
+  silent.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(silent, from(1)).rests_for_queue) << "it has answered nobody lately";
   EXPECT_FALSE(advice(silent, from(2)).rests);
   Evidence works;
   works.good(from(2), true, at(15));
-  works.failed_now(from(1), at(20));
+  works.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(works, from(1)).rests);
   EXPECT_FALSE(advice(works, from(1)).rests_for_queue);
-  for (int i = 0; i < 2; ++i) works.bad(Bad::failed, from(1), at(20));
-  works.failed_now(from(1), at(20));
+  for (int i = 0; i < 2; ++i) works.failed(from(1), at(20));
+  works.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(works, from(1)).rests_for_queue) << "the third in a row";
   EXPECT_FALSE(advice(works, from(2)).rests);
-  works.failed_now(from(3), at(20));
+  works.begin_rest(from(3), at(20));
   EXPECT_TRUE(advice(works, from(2)).rests) << "two clients";
   EXPECT_FALSE(works.advise(from(2), at(21)).rests);
   works.absolved(from(3), at(20));
@@ -168,7 +173,7 @@ TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
   for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
   evidence.good(from(3, 7), true, at(0));
   for (Topic topic = 10; topic < 1000; ++topic) {
-    evidence.bad(Bad::failed, from(4, topic), at(0.5));
+    evidence.failed(from(4, topic), at(0.5));
     evidence.refused(from(4, topic), at(0.5));
   }
   EXPECT_TRUE(is_full(evidence, from(9), 1));
@@ -177,7 +182,7 @@ TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
 
 TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
   Evidence evidence;
-  for (int i = 0; i < 5; ++i) evidence.bad(Bad::failed, from(1), at(0));
+  for (int i = 0; i < 5; ++i) evidence.failed(from(1), at(0));
   for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
   EXPECT_TRUE(avoids(evidence, from(1), 2));
   for (std::uint64_t client = 1000; client < 1500; ++client) evidence.full(from(client, 3), {}, at(1.5));
@@ -206,7 +211,7 @@ TEST(TopicOf, TellsModelsAndRoutesApart) {
   EXPECT_FALSE(topics.contains(0));
 }
 
-/// What a pool makes of it.
+/// A pool that judges by the evidence of its replicas.
 class PoolEvidence : public PoolWithKeys {
  protected:
   void report(std::size_t replica, Sign sign, const Caller& caller, double now,
@@ -254,8 +259,8 @@ TEST_F(PoolEvidence, WhatReplicasDoToOneClientChangesNothingForThoseWhomTheyAnsw
         report(replica, Sign::answered, from(below(3), 1), now);
       const int times = 1 + static_cast<int>(below(6));
       for (int n = 0; n < times; ++n)
-        report(below(static_cast<unsigned>(keys.size())), one_kind ? kind : signs[below(std::size(signs))], limited, now,
-               std::chrono::seconds(60));
+        report(below(static_cast<unsigned>(keys.size())), one_kind ? kind : signs[below(std::size(signs))], limited,
+               now, std::chrono::seconds(60));
       for (std::size_t replica = 0; replica < keys.size(); ++replica)
         ASSERT_FALSE(is_out(replica, now)) << "round " << round << ", step " << i;
       ASSERT_EQ(chosen(from(below(3), 1), now), all()) << "round " << round << ", step " << i;

@@ -146,6 +146,32 @@ TEST_F(SignsOfOneRequest, CountAgainstNobodyOnceTwoHaveFailedItHoweverManyFollow
   }
 }
 
+TEST_F(SignsOfOneRequest, OfOneTokenAreEmptyAnswersWhereMoreWasAskedFor) {
+  const auto gives = [&](std::optional<std::uint64_t> tokens, std::uint32_t events, std::uint64_t chars, bool asks_for_more) {
+    pool->health().pardon(key(0), now);
+    auto over = ended(End::whole, Reply::relayed, Outcome::ok, 200);
+    for (const std::uint64_t client : {1U, 2U}) {
+      over.answer.output_tokens = 50;
+      for (int i = 0; i < 3; ++i)
+        HealthEvidence(Caller{.client = client}, 0, true).report(pool->health(), key(1), over, now);
+      over.answer.output_tokens = tokens;
+      over.answer.events = events;
+      over.answer.counted_tokens = events > 0 ? 1 : 0;
+      over.answer.output_chars = chars;
+      for (int i = 0; i < 3; ++i)
+        HealthEvidence(Caller{.client = client}, 0, asks_for_more).report(pool->health(), key(0), over, now);
+      over.answer = {};
+    }
+    return is_out(0);
+  };
+  EXPECT_FALSE(gives(1, 2, 1, false)) << "no more was asked for";
+  EXPECT_FALSE(gives({}, 0, 0, true)) << "a document without usage";
+  EXPECT_FALSE(gives({}, 1, 400, true)) << "all text in one event";
+  EXPECT_FALSE(gives(2, 3, 5, true));
+  EXPECT_TRUE(gives(1, 2, 1, true));
+  EXPECT_TRUE(gives({}, 1, 1, true)) << "a stream without usage";
+}
+
 /// Refusals are evidence in a rollout: of a request's content alone.
 TEST(RefusedContent, IsToldToASplitOnce) {
   std::set<unsigned> told;

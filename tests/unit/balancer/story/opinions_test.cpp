@@ -107,7 +107,8 @@ TEST(Opinions, TwoClientsThatAreRefusedSpeakForAllUnlessAnyIsAnsweredWell) {
     EXPECT_EQ(of.over(*story, error(404)), Command::done);
   }
   EXPECT_EQ(refused_at(of, 0, from(3)), Command::done);
-  for (const ReplicaIndex replica : {0u, 1u}) of.pool->health().report(of.key(replica), Sign::answered, of.now, {}, from(1).caller);
+  for (const ReplicaIndex replica : {0u, 1u})
+    of.pool->health().report(of.key(replica), Sign::answered, of.now, {}, from(1).caller);
   EXPECT_EQ(refused_at(of, 0, from(4)), Command::ask_pool);
 }
 

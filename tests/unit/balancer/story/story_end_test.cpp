@@ -208,6 +208,93 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
   }
 }
 
+/// Two replicas break off with a request, or stand still.
+void lose_two(Stories& of, const Story::Request& request, const AttemptOver (*how)()) {
+  const auto story = of.begin(request);
+  ASSERT_EQ(story->begin(of.now), Command::ask_pool);
+  of.leased_at(*story, 0);
+  ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
+  of.leased_at(*story, 1);
+  ASSERT_EQ(of.over(*story, how()), Command::done);
+  EXPECT_EQ(story->told(), Told::poison);
+}
+
+// A library sends a request again that failed with 502.
+TEST(StoryPoison, IsKnownForAMinuteByClientTopicConversationAndSize) {
+  const AttemptOver (*const ways[])() = {[]() -> const AttemptOver { return broken(); },
+                                         []() -> const AttemptOver { return broken(End::timed_out, Retry::hung); }};
+  for (const auto how : ways) {
+    Stories of;
+    auto request = Stories::inference();
+    request.caller = {.client = 1, .topic = 7};
+    request.bytes = 100;
+    lose_two(of, request, how);
+    const auto first = [&](const Story::Request& one) { return of.begin(one)->begin(of.now); };
+    const auto again = of.begin(request);
+    ASSERT_EQ(again->begin(of.now), Command::done);
+    EXPECT_EQ(again->told(), Told::poison);
+    EXPECT_EQ(again->told_replica(), nullptr);
+    metrics::record::RequestRecord record;
+    again->complete(record, of.now);
+    EXPECT_TRUE(record.suspect);
+    EXPECT_EQ(record.outcome, Outcome::bad_request);
+    auto other = request;
+    other.bytes = 101;
+    EXPECT_EQ(first(other), Command::ask_pool) << "another size";
+    other = request;
+    other.caller.client = 2;
+    EXPECT_EQ(first(other), Command::ask_pool) << "another client";
+    other = request;
+    other.caller.topic = 8;
+    EXPECT_EQ(first(other), Command::ask_pool) << "another topic";
+    other = request;
+    auto facts = *request.facts;
+    facts.conversation = 5;
+    other.facts = shared(facts);
+    EXPECT_EQ(first(other), Command::ask_pool) << "another conversation";
+    of.now += std::chrono::minutes(1);
+    EXPECT_EQ(first(request), Command::ask_pool);
+  }
+}
+
+TEST(StoryPoison, IsNoLongerOnceAReplicaHasAnsweredIt) {
+  Stories of;
+  auto request = Stories::inference();
+  request.caller.client = 1;
+  const auto beside = of.begin(request);
+  of.leased_at(*beside, 2);
+  lose_two(of, request, []() -> const AttemptOver { return broken(); });
+  of.over(*beside, answer_of());
+  EXPECT_EQ(of.begin(request)->begin(of.now), Command::ask_pool);
+}
+
+TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
+  Stories of;
+  auto request = Stories::inference();
+  request.caller.client = 1;
+  const auto story = of.begin(request);
+  of.leased_at(*story, 0);
+  of.over(*story, error(500));
+  of.leased_at(*story, 1);
+  EXPECT_EQ(of.over(*story, error(500)), Command::done);
+  EXPECT_TRUE(story->has_failed_twice());
+  EXPECT_FALSE(story->is_poison());
+  EXPECT_EQ(of.begin(request)->begin(of.now), Command::ask_pool);
+}
+
+// A client over its limit at the engines went before all others again and again.
+TEST(StoryNoRoom, TheSecondTimeHasLostTheHeadOfTheQueue) {
+  Stories of(1, 0, 9);
+  const auto story = of.begin();
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, error(429)), Command::ask_pool);
+  EXPECT_TRUE(story->placement().front_of_queue);
+  of.now += std::chrono::seconds(2);
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, error(429)), Command::ask_pool);
+  EXPECT_FALSE(story->placement().front_of_queue);
+}
+
 TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
   auto [of, story] = Started(4);
   EXPECT_EQ(of.over(*story, error(408)), Command::ask_pool);

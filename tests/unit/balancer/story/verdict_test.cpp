@@ -19,8 +19,8 @@ struct Seen {
   bool unparsed = false;
 };
 constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
-    framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false}, no_json{.token_events = 0, .unparsed = true},
-    broken_json{.unparsed = true};
+    framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false},
+    no_json{.token_events = 0, .unparsed = true}, broken_json{.unparsed = true};
 
 struct Row {
   const char* what;
@@ -40,8 +40,8 @@ const Row rows[]{
     {"an embedding, which has no tokens", {End::whole, 200, embeddings, json, true}, Outcome::ok, {}, framed},
     {"no token is counted in an opaque body", {End::whole, 200, chat, opaque, true}, Outcome::ok, {}, framed},
     {"an HTML page", {End::whole, 200, chat, json, true, false, true}, Outcome::ok_empty, {}, no_json},
-    {"an HTML page for an embedding", {End::whole, 200, embeddings, json, true, false, true}, Outcome::ok_empty, {}, no_json},
-    {"JSON with a fault behind the text", {End::whole, 200, chat, json, true, false, true}, Outcome::ok, {}, broken_json},
+    {"a page for an embedding", {End::whole, 200, embeddings, json, true, false, true}, Outcome::ok_empty, {}, no_json},
+    {"a fault behind the text", {End::whole, 200, chat, json, true, false, true}, Outcome::ok, {}, broken_json},
     {"a stream of which an event was too long", {End::whole, 200, chat, sse, true}, Outcome::ok, {}, no_json},
     {"nothing tells the end", {End::whole, 200, chat, sse, true}, Outcome::truncated, {}, no_marker},
     {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},

@@ -49,6 +49,30 @@ TEST(Moved, TheOldReplicaLosesItsRequestToTheNewOneWhetherItBreaksOffOrHangs) {
   }
 }
 
+TEST(FailedTwice, ARequestTellsLibrariesNotToSendItAgainAndIsKnownWhereItCostReplicas) {
+  constexpr const char* no_retry = "\r\nx-should-retry: false\r\n";
+  ScriptedProxy errors(3);
+  errors.plan.fill({says(whole_answer("500 Broken", "{}"))});
+  const auto failed = errors.asks(post(chat(true)));
+  EXPECT_THAT(failed->got, AllOf(StartsWith("HTTP/1.1 500 "), HasSubstr(no_retry)));
+  EXPECT_TRUE(read_answer(failed->got).whole);
+  EXPECT_EQ(std::ranges::count(asked(errors), 1u), 2) << "two of three";
+
+  ScriptedProxy lost(4);
+  lost.plan.fill({breaks});
+  const auto poison = lost.asks(post(chat(true)));
+  EXPECT_THAT(poison->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr(no_retry), HasSubstr("replica_lost")));
+  const auto before = asked(lost);
+  const auto again = lost.asks(post(chat(true)));
+  EXPECT_THAT(again->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr(no_retry), HasSubstr("within the last minute")));
+  EXPECT_EQ(asked(lost), before) << "no replica has it";
+  lost.expect_at_rest();
+
+  ScriptedProxy says_itself(2);
+  says_itself.plan.fill({says(whole_answer("500 Broken", "{}", "X-Should-Retry: true\r\n"))});
+  EXPECT_THAT(says_itself.asks(post(chat(true)))->got, Not(HasSubstr(no_retry)));
+}
+
 TEST(Lost, WithTheOnlyReplicaARequestWaitsAndIsSentAgainIfNothingHasReachedItsClient) {
   for (const auto how : {breaks, ends}) {
     ScriptedProxy proxy({how, says(streamed_answer())}, [](config::Settings& settings) {

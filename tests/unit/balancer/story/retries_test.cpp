@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "balancer/story/retry_budget.hpp"
+#include "balancer/story/retries.hpp"
 
 namespace weir::balancer::story {
 namespace {
@@ -79,6 +79,22 @@ TEST(RetryBudget, IsNeverOverdrawnByThreads) {
   for (auto& thread : threads) thread.join();
   EXPECT_LE(most, 4u);
   EXPECT_EQ(budget.taken(), 4u) << "and nothing was lost";
+}
+
+TEST(PoisonMemory, HoldsForAMinuteUntilTheRequestIsAnsweredAndLosesTheOldestWhenFull) {
+  PoisonMemory memory;
+  const metrics::Moment start{std::chrono::seconds(1000)};
+  EXPECT_FALSE(memory.has(1, start));
+  memory.note(1, start);
+  EXPECT_TRUE(memory.has(1, start + PoisonMemory::lasting - std::chrono::nanoseconds(1)));
+  EXPECT_FALSE(memory.has(1, start + PoisonMemory::lasting));
+  EXPECT_FALSE(memory.has(2, start));
+  memory.forget(1);
+  EXPECT_FALSE(memory.has(1, start));
+  for (std::uint64_t i = 0; i <= PoisonMemory::most; ++i) memory.note(i, start + std::chrono::milliseconds(i));
+  EXPECT_FALSE(memory.has(0, start)) << "the oldest";
+  EXPECT_TRUE(memory.has(1, start));
+  EXPECT_TRUE(memory.has(PoisonMemory::most, start));
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+// The limits of sending requests again, which all requests share: a budget of retries that run at a time, and the
+// memory of requests that have cost two replicas.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "metrics/moment.hpp"
+
+namespace weir::balancer::story {
+
+/// Limits how many retries may run at a time: a share of the requests in flight, and at least three. Any thread may use
+/// it.
+class RetryBudget {
+ public:
+  /// A retry counts until it is given back, and for so long at most: an answer that is not streamed shows nothing until
+  /// its end, and a few long ones would use the budget up.
+  static constexpr std::chrono::seconds counted_for{2};
+  /// A retry, until it is given back.
+  using Taken = metrics::Moment;
+
+  /// `share` is limits.retry_budget; 0 allows no retry. `in_flight` counts the requests in flight, on any thread.
+  RetryBudget(double share, std::function<std::size_t()> in_flight) : share_(share), in_flight_(std::move(in_flight)) {}
+
+  void set_share(double share) { share_.store(share, std::memory_order_relaxed); }
+  std::optional<Taken> take(metrics::Moment now) {
+    const auto share = share_.load(std::memory_order_relaxed);
+    if (share <= 0) return std::nullopt;
+    const auto allowed = static_cast<std::size_t>(share * static_cast<double>(in_flight_()));
+    const std::lock_guard lock(mutex_);
+    std::erase_if(begun_, [now](metrics::Moment begun) { return now - begun >= counted_for; });
+    if (begun_.size() >= std::max<std::size_t>(3, allowed)) return std::nullopt;
+    begun_.push_back(now);
+    return now;
+  }
+  void give_back(Taken retry) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = std::ranges::find(begun_, retry); found != begun_.end()) begun_.erase(found);
+  }
+
+ private:
+  std::atomic<double> share_;
+  const std::function<std::size_t()> in_flight_;
+  std::mutex mutex_;
+  std::vector<metrics::Moment> begun_;
+};
+
+/// Remembers for a minute the requests that have cost two replicas: libraries send a request that failed with 502 again.
+/// Any thread may use it. While nothing is remembered, a look costs one atomic read.
+class PoisonMemory {
+ public:
+  static constexpr std::chrono::minutes lasting{1};
+  static constexpr std::size_t most = 1024;
+
+  /// `request` is a hash of its client, topic, conversation and size.
+  bool has(std::uint64_t request, metrics::Moment now) const {
+    if (size_.load(std::memory_order_relaxed) == 0) return false;
+    const std::lock_guard lock(mutex_);
+    const auto found = until_.find(request);
+    return found != until_.end() && now < found->second;
+  }
+  /// When the memory is full, the oldest goes.
+  void note(std::uint64_t request, metrics::Moment now) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(until_, [now](const auto& one) { return now >= one.second; });
+    if (until_.size() >= most)
+      until_.erase(std::ranges::min_element(until_, {}, [](const auto& one) { return one.second; }));
+    until_.insert_or_assign(request, now + lasting);
+    size_.store(until_.size(), std::memory_order_relaxed);
+  }
+  /// A replica answered such a request: it was not the request.
+  void forget(std::uint64_t request) {
+    if (size_.load(std::memory_order_relaxed) == 0) return;
+    const std::lock_guard lock(mutex_);
+    until_.erase(request);
+    size_.store(until_.size(), std::memory_order_relaxed);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, metrics::Moment> until_;
+  std::atomic<std::size_t> size_{0};
+};
+
+}  // namespace weir::balancer::story
