@@ -12,10 +12,13 @@ bool is_within(Moment at, std::chrono::duration<double> time, Moment now) {
   return at != Moment::min() && now - at < time;
 }
 
+/// Returns `first`, twice as long for each of `times`, up to `longest`.
 Moment::duration doubled(std::chrono::duration<double> first, std::chrono::duration<double> longest, unsigned times) {
   return std::chrono::duration_cast<Moment::duration>(
       std::min(first * static_cast<double>(1U << std::min(times, 10U)), longest));
 }
+
+void increase(std::uint8_t& times) { times = static_cast<std::uint8_t>(std::min(times + 1, 0xff)); }
 
 }  // namespace
 
@@ -33,39 +36,94 @@ Evidence::Counts& Evidence::Counts::operator+=(const Counts& more) {
   return *this;
 }
 
-Evidence::Cell& Evidence::cell_for(Client client, Topic topic, Moment now) {
-  for (Cell& cell : cells_) {
-    if (cell.used == never || cell.client != client || cell.topic != topic) continue;
-    if (!is_within(cell.used, age, now)) cell.last = {};
-    cell.used = now;
+void Evidence::Row::add(Client whose, Moment now) {
+  several = several || !whose || (length > 0 && client != whose);
+  client = whose;
+  length = static_cast<std::uint16_t>(std::min(length + 1, 0xffff));
+  last = now;
+}
+
+void Evidence::Row::add_lately(Client whose, Moment now) {
+  if (!is_young(now)) *this = {};
+  add(whose, now);
+}
+
+bool Evidence::Cell::is_bad(Moment now) const {
+  return keeps_away(now) || row.length > 0 || outdone.length > 0 || guilty.length > 0;
+}
+
+/// An address without an end for `age` is forgotten, unless requests have kept away so long.
+Evidence::Cell& Evidence::cell_for(Client client, Topic topic, const Caller& caller, Moment now) {
+  for (std::size_t i = 0; i < most_cells; ++i) {
+    Key& key = keys_[i];
+    if (key.used == never || key.client != client || key.topic != topic) continue;
+    Cell& cell = cells_[i];
+    if (!is_within(std::max({key.used, cell.avoid_until, cell.full_until}), age, now)) cell = {};
+    key.used = now;
     return cell;
   }
-  Cell& cell = victim(now);
-  cell = {};
-  cell.client = client;
-  cell.topic = topic;
-  cell.used = now;
-  return cell;
+  const std::size_t place = victim(now);
+  keys_[place] = {client, topic, now, caller.said_by()};
+  return cells_[place] = {};
 }
 
-Evidence::Cell& Evidence::cell_of(const Caller& caller, Moment now) {
-  Cell& cell = cell_for(caller.client, caller.topic, now);
-  if (caller.voice || !cell.voice) cell.voice = caller.voice ? caller.voice : caller.client;
-  return cell;
+const Evidence::Cell* Evidence::find(Client client, Topic topic) const {
+  if (!client && topic == 0) return &all_;
+  for (std::size_t i = 0; i < most_cells; ++i)
+    if (keys_[i].used != never && keys_[i].client == client && keys_[i].topic == topic) return &cells_[i];
+  return nullptr;
 }
 
-/// Returns a free cell; else the oldest of a client that has more than a quarter of the cells; else the oldest without
+/// Returns a free cell; else the oldest of a client that has made more than a quarter of them; else the oldest without
 /// bad ends, as long as those with some are not nearly all; else the oldest of those.
-Evidence::Cell& Evidence::victim(Moment now) {
-  const auto is_bad = [now](const Cell& cell) { return cell.keeps_away(now) || cell.row > 0 || cell.outdone_row > 0; };
-  const bool mostly_bad = 4 * std::ranges::count_if(cells_, is_bad) > 3 * static_cast<std::ptrdiff_t>(most_cells);
-  const auto worth = [&](const Cell& cell) {
-    if (cell.used == never) return 0;
-    const auto same_voice = std::ranges::count(cells_, cell.voice, &Cell::voice);
-    if (cell.client && 4 * same_voice > static_cast<std::ptrdiff_t>(most_cells)) return 1;
-    return is_bad(cell) == mostly_bad ? 2 : 3;
+std::size_t Evidence::victim(Moment now) const {
+  std::size_t bad = 0;
+  for (const Cell& cell : cells_) bad += cell.is_bad(now) ? 1 : 0;
+  const bool mostly_bad = 4 * bad > 3 * most_cells;
+  const auto worth = [&](std::size_t i) {
+    const Key& key = keys_[i];
+    if (key.used == never) return 0;
+    const auto same = static_cast<std::size_t>(std::ranges::count(keys_, key.made_by, &Key::made_by));
+    if (key.made_by && 4 * same > most_cells) return 1;
+    return cells_[i].is_bad(now) == mostly_bad ? 2 : 3;
   };
-  return *std::ranges::min_element(cells_, {}, [&](const Cell& cell) { return std::pair(worth(cell), cell.used); });
+  std::size_t found = 0;
+  auto least = std::pair(worth(0), keys_[0].used);
+  for (std::size_t i = 1; i < most_cells; ++i) {
+    const auto one = std::pair(worth(i), keys_[i].used);
+    if (one < least) least = one, found = i;
+  }
+  return found;
+}
+
+/// The cell of the topic is made first and just used, so that the second one does not take its place.
+Evidence::Three Evidence::cells_of(const Caller& caller, Moment now) {
+  if (!is_within(std::exchange(all_used_, now), age, now)) all_.last = {};
+  Cell* const topic = caller.topic != 0 ? &cell_for({}, caller.topic, caller, now) : &all_;
+  Cell* const own = caller.client ? &cell_for(caller.client, caller.topic, caller, now) : topic;
+  return {own, topic, &all_};
+}
+
+template <class Do>
+void Evidence::each(const Three& cells, const Do& act) {
+  act(*cells.own);
+  if (cells.topic != cells.own) act(*cells.topic);
+  if (cells.all != cells.topic) act(*cells.all);
+}
+
+template <class Do>
+void Evidence::each_of_topic(const Three& cells, const Do& act) {
+  act(*cells.own);
+  if (cells.topic != cells.own) act(*cells.topic);
+}
+
+/// True if the row of this client on this topic says so, or a row of two clients.
+template <class Says>
+bool Evidence::of_it_or_several(const Caller& caller, Row Cell::*row, const Says& says) const {
+  const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
+  const Cell* const topic = find({}, caller.topic);
+  return (own != nullptr && says(*own, own->*row)) ||
+         (topic != nullptr && (topic->*row).several && says(*topic, topic->*row));
 }
 
 void Evidence::count(Cell& cell, std::uint32_t Counts::*what) {
@@ -82,163 +140,182 @@ void Evidence::keep_away(Moment& kept, Moment until) {
 void Evidence::avoid(Cell& cell, Moment now) {
   if (now < cell.avoid_until) return;
   keep_away(cell.avoid_until, now + doubled(first_shut, longest_shut, cell.times_avoided));
-  cell.times_avoided = static_cast<std::uint8_t>(std::min(cell.times_avoided + 1, 0xff));
+  increase(cell.times_avoided);
 }
 
-/// True if the cells of two clients for a topic say so, or one that speaks for all clients. Topic 0 is any.
-template <class Says>
-bool Evidence::of_several(Topic topic, const Says& says) const {
-  const Cell* one = nullptr;
-  for (const Cell& cell : cells_) {
-    if (cell.used == never || (topic != 0 && cell.topic != 0 && cell.topic != topic) || !says(cell)) continue;
-    if (!cell.client || (one != nullptr && one->voice != cell.voice)) return true;
-    one = &cell;
-  }
-  return false;
-}
-
-template <class Says>
-bool Evidence::of_it_or_several(const Caller& caller, const Says& says) const {
-  return of_several(caller.topic, says) ||
-         std::ranges::any_of(cells_, [&](const Cell& cell) { return cell.is_of(caller) && says(cell); });
+void Evidence::guess_full(Cell& cell, Moment now) {
+  if (now < cell.full_until) return;
+  keep_away(cell.full_until, now + doubled(first_full, longest_full, cell.times_full));
+  increase(cell.times_full);
 }
 
 void Evidence::good(const Caller& caller, bool plenty, Moment now) {
   answered(now);
-  Cell& own = cell_of(caller, now);
-  count(own, plenty ? &Counts::good : &Counts::empty);
-  own.good = now;
-  own.refused = own.outdone = never;
-  for (Cell& cell : cells_) {
-    const bool of_all = !cell.client && (cell.topic == caller.topic || cell.topic == 0);
-    if (cell.topic != caller.topic && !of_all) continue;
-    cell.row = cell.outdone_row = 0;
-    cell.is_full = false;
-    if (&cell != &own && !of_all) continue;
-    if (of_all || !cell.told) cell.full_until = never;
+  if (served_[0].client != caller.said_by()) served_[1] = served_[0];
+  served_[0] = {caller.said_by(), now};
+  const Three cells = cells_of(caller, now);
+  each(cells, [&](Cell& cell) {
+    if (plenty) count(cell, &Counts::good);
+    cell.good = now;
+    cell.infers |= caller.infers;
+    cell.row = cell.outdone = cell.refused = cell.full = cell.full_by_credential = {};
+    if (plenty) cell.empties = cell.guilty = {};
+    const bool asked_for = &cell == cells.own && caller.client && cell.told;
+    if (!asked_for) cell.full_until = never;
     cell.avoid_until = cell.rest_until = never;
     cell.times_full = cell.times_avoided = 0;
-  }
+  });
 }
 
 void Evidence::answered(Moment now) {
   last_answer_ = std::max(last_answer_, now);
-  for (Cell& cell : cells_) cell.failed = false;
+  all_.row = {};
 }
 
 void Evidence::refused(const Caller& caller, Moment now) {
   answered(now);
-  Cell& own = cell_of(caller, now);
-  count(own, &Counts::refused);
-  own.refused = now;
-  own.status = static_cast<std::uint16_t>(caller.status);
+  const Three cells = cells_of(caller, now);
+  each(cells, [&](Cell& cell) { count(cell, &Counts::refused); });
+  each_of_topic(cells, [&](Cell& cell) {
+    if (std::exchange(cell.status, static_cast<std::uint16_t>(caller.status)) != caller.status) cell.refused = {};
+    cell.refused.add_lately(caller.said_by(), now);
+  });
 }
 
 void Evidence::failed(const Caller& caller, Moment now) {
-  Cell& own = cell_of(caller, now);
-  count(own, &Counts::bad);
-  own.failed = true;
-  own.row = static_cast<std::uint16_t>(std::min(own.row + 1, 0xffff));
-  judge_row(failures_in_a_row, own, [](const Cell& cell) -> std::uint32_t { return cell.row; }, now);
+  const Three cells = cells_of(caller, now);
+  each(cells, [&](Cell& cell) {
+    count(cell, &Counts::bad);
+    cell.row.add(caller.said_by(), now);
+    const bool of_one = &cell == cells.own && caller.client;
+    if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || cell.row.several)) avoid(cell, now);
+  });
 }
 
 void Evidence::outdone(const Caller& caller, Moment now) {
-  Cell& own = cell_of(caller, now);
-  own.outdone = now;
-  own.outdone_row = static_cast<std::uint8_t>(std::min(own.outdone_row + 1, 0xff));
-  judge_row(outdone_in_a_row, own, [](const Cell& cell) -> std::uint32_t { return cell.outdone_row; }, now);
+  const Three cells = cells_of(caller, now);
+  each(cells, [&](Cell& cell) {
+    cell.refused = {};
+    cell.outdone.add(caller.said_by(), now);
+    const bool of_one = &cell == cells.own && caller.client;
+    if (&cell != cells.all && cell.outdone.length >= outdone_in_a_row && (of_one || cell.outdone.several))
+      avoid(cell, now);
+  });
 }
 
-/// Keeps away the client of a row that is long enough, and all, where two clients have had it.
-void Evidence::judge_row(std::uint32_t enough, Cell& own, std::uint32_t (*row_of)(const Cell&), Moment now) {
-  const Topic topic = own.topic;
-  if (row_of(own) >= enough && own.client) avoid(own, now);
-  std::uint32_t row = 0;
-  for (const Cell& cell : cells_) row += cell.topic == topic ? row_of(cell) : 0;
-  const bool several = of_several(topic, [&](const Cell& cell) { return row_of(cell) > 0; });
-  if (row >= enough && several && topic != 0) avoid(cell_for({}, topic, now), now);
+void Evidence::empty(const Caller& caller, Moment now) {
+  answered(now);
+  each(cells_of(caller, now), [&](Cell& cell) {
+    count(cell, &Counts::empty);
+    cell.empties.add(caller.said_by(), now);
+  });
 }
 
+void Evidence::gives_nothing(const Caller& caller, bool to_all, Moment now) {
+  const Three cells = cells_of(caller, now);
+  if (caller.client) avoid(*cells.own, now);
+  cells.topic->guilty.add(caller.said_by(), now);
+  if (to_all && cells.topic != cells.all) avoid(*cells.topic, now);
+}
+
+/// One client's word is for itself, whatever time it was told. The replica is full for all clients of the topic once
+/// two of them were told so, and for everybody if it answers no other topic. Behind one address two credentials are two
+/// clients as long as nobody else is answered.
 void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now) {
-  Cell& own = cell_of(caller, now);
-  const auto time = told ? std::chrono::duration_cast<Moment::duration>(*told)
-                         : doubled(first_full, longest_full, own.times_full);
-  if (!told) own.times_full = static_cast<std::uint8_t>(std::min(own.times_full + 1, 0xff));
-  own.is_full = true;
+  const Three cells = cells_of(caller, now);
+  Cell& own = *cells.own;
   own.told = told.has_value();
-  keep_away(own.full_until, now + time);
-  const auto is_full = [now](const Cell& cell) { return cell.is_full && now < cell.full_until; };
-  if (own.client && of_several(caller.topic, is_full))
-    keep_away(cell_for({}, caller.topic, now).full_until, now + time);
+  if (told)
+    keep_away(own.full_until, now + std::chrono::duration_cast<Moment::duration>(*told));
+  else
+    guess_full(own, now);
+  cells.topic->full.add_lately(caller.said_by(), now);
+  cells.topic->full_by_credential.add_lately(caller.client, now);
+  if (!cells.topic->full.several && (!cells.topic->full_by_credential.several || serves_others(caller, now))) return;
+  if (cells.topic != cells.own) guess_full(*cells.topic, now);
+  if (cells.all != cells.topic && !answers_other_topics(caller.topic, now)) guess_full(*cells.all, now);
 }
 
 void Evidence::begin_rest(const Caller& caller, Moment now) {
+  const Three cells = cells_of(caller, now);
+  const bool works = is_within(all_.good, lately, now);
   const auto rests = [&](Cell& cell) {
     keep_away(cell.rest_until, now + rest);
-    cell.rests_for_queue = cell.row >= failures_before_rest || !answered_within(lately, now);
+    cell.rests_for_queue = cell.row.length >= failures_before_rest || !works;
   };
-  Cell& own = cell_of(caller, now);
-  rests(own);
-  if (own.client && of_several(caller.topic, [&](const Cell& cell) { return &cell == &own || cell.row > 0; }))
-    rests(cell_for({}, caller.topic, now));
+  rests(*cells.own);
+  const Row& row = cells.topic->row;
+  const bool several = row.length > 0 && (row.several || row.client != caller.said_by());
+  if (cells.topic != cells.own && (several || !works)) rests(*cells.topic);
 }
 
 void Evidence::end_rest(const Caller& caller) {
-  for (Cell& cell : cells_)
-    if (cell.topic == caller.topic && (!cell.client || cell.client == caller.client)) cell.rest_until = never;
+  for (std::size_t i = 0; i < most_cells; ++i)
+    if (keys_[i].topic == caller.topic && (!keys_[i].client || keys_[i].client == caller.client))
+      cells_[i].rest_until = never;
+  if (caller.topic == 0) all_.rest_until = never;
 }
 
 void Evidence::absolved(const Caller& caller, Moment now) {
   end_rest(caller);
-  cell_of(caller, now).absolved = now;
+  each_of_topic(cells_of(caller, now), [&](Cell& cell) { cell.absolved.add_lately(caller.said_by(), now); });
 }
 
 Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
   Advice advice;
   if (now >= any_until_) return advice;
-  for (const Cell& cell : cells_) {
-    if (!cell.keeps_away(now)) continue;
-    if (cell.client && cell.client != caller.client) continue;
-    if (cell.topic != 0 && cell.topic != caller.topic) continue;
-    advice.full |= now < cell.full_until;
-    advice.avoid |= now < cell.avoid_until;
-    advice.rests |= now < cell.rest_until;
-    advice.rests_for_queue |= now < cell.rest_until && cell.rests_for_queue;
+  for (const Cell* const cell :
+       {caller.client ? find(caller.client, caller.topic) : nullptr, find({}, caller.topic), &all_}) {
+    if (cell == nullptr) continue;
+    advice.full |= now < cell->full_until;
+    advice.avoid |= now < cell->avoid_until;
+    advice.rests |= now < cell->rest_until;
+    advice.rests_for_queue |= now < cell->rest_until && cell->rests_for_queue;
   }
   return advice;
 }
 
 bool Evidence::absolves(const Caller& caller, Moment now) const {
-  return of_it_or_several(caller, [now](const Cell& cell) { return is_within(cell.absolved, lately, now); });
+  const auto young = [now](const Cell&, const Row& row) { return row.is_young(now); };
+  return of_it_or_several(caller, &Cell::absolved, young) || (all_.absolved.several && all_.absolved.is_young(now));
 }
 
 bool Evidence::refuses(const Caller& caller, Moment now) const {
-  return of_it_or_several(caller, [&](const Cell& cell) {
-    return cell.status == caller.status && is_within(cell.refused, lately, now);
+  return of_it_or_several(caller, &Cell::refused, [&](const Cell& cell, const Row& row) {
+    return cell.status == caller.status && row.is_young(now);
   });
 }
 
 bool Evidence::was_outdone(const Caller& caller, Moment now) const {
-  return of_it_or_several(caller, [now](const Cell& cell) { return is_within(cell.outdone, lately, now); });
+  return of_it_or_several(caller, &Cell::outdone, [now](const Cell&, const Row& row) { return row.is_young(now); });
 }
 
-bool Evidence::has_failed_several() const {
-  return of_several(0, [](const Cell& cell) { return cell.failed; });
+bool Evidence::answers(const Caller& caller, Moment now) const {
+  const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
+  const Cell* const topic = find({}, caller.topic);
+  return (own != nullptr && is_within(own->good, age, now)) || (topic != nullptr && is_within(topic->good, lately, now));
 }
 
-bool Evidence::serves_others(Client client, Moment now) const {
-  return std::ranges::any_of(
-      cells_, [&](const Cell& cell) { return cell.client != client && is_within(cell.good, lately, now); });
+bool Evidence::serves_others(const Caller& caller, Moment now) const {
+  return std::ranges::any_of(served_, [&](const Served& one) {
+    return one.client != caller.said_by() && is_within(one.at, lately, now);
+  });
 }
 
 bool Evidence::answers_other_topics(Topic topic, Moment now) const {
-  const auto fails = [](const Cell& cell) { return cell.row > 0 || cell.outdone_row > 0; };
-  const auto another_fails = [&](const Cell& cell) { return cell.topic != topic && fails(cell); };
-  const std::chrono::seconds time = std::ranges::any_of(cells_, another_fails) ? some_fail : age;
-  return std::ranges::any_of(cells_, [&](const Cell& cell) {
-    const auto fails_too = [&](const Cell& one) { return one.topic == cell.topic && fails(one); };
-    return cell.topic != topic && is_within(cell.good, time, now) && std::ranges::none_of(cells_, fails_too);
-  });
+  if (topic == 0) return false;
+  const auto fails = [](const Cell& cell) {
+    return cell.row.length > 0 || cell.outdone.length > 0 || cell.guilty.length > 0;
+  };
+  const auto is_another = [&](std::size_t i) {
+    return is_within(keys_[i].used, age, now) && !keys_[i].client && keys_[i].topic != topic;
+  };
+  std::chrono::seconds time = age;
+  for (std::size_t i = 0; i < most_cells; ++i)
+    if (is_another(i) && fails(cells_[i])) time = some_fail;
+  for (std::size_t i = 0; i < most_cells; ++i)
+    if (is_another(i) && cells_[i].infers && !fails(cells_[i]) && is_within(cells_[i].good, time, now)) return true;
+  return false;
 }
 
 bool Evidence::answered_within(std::chrono::duration<double> time, Moment now) const {
@@ -246,22 +323,27 @@ bool Evidence::answered_within(std::chrono::duration<double> time, Moment now) c
 }
 
 Evidence::Counts Evidence::counts(Client client, Topic topic, Moment now) const {
+  if (!client && topic == 0) return is_within(all_used_, age, now) ? all_.last : Counts();
   Counts sum;
-  for (const Cell& cell : cells_) {
-    const bool asked = (!client || cell.client == client) && (topic == 0 || cell.topic == topic);
-    if (asked && is_within(cell.used, age, now)) sum += cell.last;
-  }
+  for (std::size_t i = 0; i < most_cells; ++i)
+    if (keys_[i].client == client && (topic == 0 || keys_[i].topic == topic) && is_within(keys_[i].used, age, now))
+      sum += cells_[i].last;
   return sum;
 }
 
-bool Evidence::is_outdone() const {
-  std::uint32_t row = 0;
-  for (const Cell& cell : cells_) row += cell.outdone_row;
-  return row >= outdone_in_a_row;
+std::uint32_t Evidence::empties(const Caller& caller, bool to_all) const {
+  const Cell* const cell = to_all ? find({}, caller.topic) : find(caller.client, caller.topic);
+  return cell != nullptr ? cell->empties.length : 0;
 }
 
-bool Evidence::outdone_for_several() const {
-  return of_several(0, [](const Cell& cell) { return cell.outdone_row > 0; });
+bool Evidence::empty_for_several(const Caller& caller) const {
+  const Cell* const cell = find({}, caller.topic);
+  return cell != nullptr && cell->empties.several;
+}
+
+bool Evidence::gives_several_nothing(const Caller& caller) const {
+  const Cell* const cell = find({}, caller.topic);
+  return cell != nullptr && (cell->guilty.several || (cell->guilty.length > 0 && cell->guilty.client != caller.said_by()));
 }
 
 }  // namespace weir::balancer

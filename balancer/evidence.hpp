@@ -1,18 +1,19 @@
-// The evidence of a replica: how the last requests of each client for each topic ended there. A topic is a model on a
-// kind of route. What a replica does to one client, model or route changes nothing for the others whom it answers. So a
-// bad end reaches only as far as the evidence does:
+// The evidence of a replica: how requests ended there, by address. An address is a client and a topic, a topic for all
+// clients, or the whole replica; a topic is a model on a kind of route. What a replica does to one client, model or
+// route changes nothing for the others whom it answers. So a bad end reaches only as far as the evidence does:
 //
-//   bad ends, since the topic was last answered well   they keep away from the replica
-//   of one client                                      this client's requests for this topic
-//   of two clients                                     all requests for this topic
+//   bad ends in a row, at an address                   they keep away from the replica
+//   of one client on one topic                         this client's requests for this topic
+//   of two clients on one topic                        all requests for this topic
 //   of two clients, and no other topic is answered     all requests: see PoolHealth, which ejects the replica
 //
-// How long: for as long as a full replica asked, else 1 s, and twice as long each time up to 8 s; for 10 s after a row
-// of bad ends, and twice as long each time up to 5 min. A good answer ends it, but for the time that a full replica
-// told this client. After each failure there is a rest of 1 s: see Advice.
+// A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
+// and twice as long each time up to 5 min. A full replica keeps its client away for as long as it asked, and all
+// clients for 1 s once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1 s:
+// see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
-// at 32 cells. A client with very many topics has at most a quarter of them.
+// at 32 addresses. One client, whatever topics it makes up, has at most a quarter of them.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +49,9 @@ struct Caller {
   unsigned status = 0;  ///< Of a refusal.
   /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nothing: by `client`.
   Client voice{};
+  bool infers = true;  ///< The route is one of an API that weir knows: an answer there shows that the engine works.
+
+  Client said_by() const { return voice ? voice : client; }
 };
 
 class Evidence {
@@ -65,7 +69,7 @@ class Evidence {
   static constexpr std::chrono::seconds some_fail{5};
   static constexpr std::chrono::seconds rest{1}, first_full{1}, longest_full{8}, first_shut{10}, longest_shut{300};
 
-  /// The last answers, older ones counting less and less: about forty of one client and topic.
+  /// The last answers of an address, older ones counting less and less: about forty.
   struct Counts {
     std::uint32_t good = 0, empty = 0, refused = 0, bad = 0;
     std::uint32_t answers() const { return good + empty + refused; }
@@ -74,15 +78,19 @@ class Evidence {
 
   // Ends of requests.
 
-  /// `plenty`: the answer has more than a token, or is of a kind that has none.
+  /// `plenty`: the answer has more than a token, or is of a kind that has none. Else empty() has counted it.
   void good(const Caller& caller, bool plenty, Moment now);
-  /// The same for a request that gave the engine no work: it shows that the server is there, and no more.
+  /// An answer to a request that gave the engine no work: it shows that the server is there, and no more.
   void answered(Moment now);
   void refused(const Caller& caller, Moment now);
-  /// The replica broke off, took too long, answered with an error of its own, or with nothing where peers give more.
+  /// The replica broke off, took too long, or answered with an error of its own.
   void failed(const Caller& caller, Moment now);
   /// Another replica answered well what this one had refused.
   void outdone(const Caller& caller, Moment now);
+  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing().
+  void empty(const Caller& caller, Moment now);
+  /// The empty answers are the replica's fault, for this client, or `to_all`.
+  void gives_nothing(const Caller& caller, bool to_all, Moment now);
   /// The replica has no room for this request; `told`: for so long.
   void full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now);
   /// The replica rests, since a request has just failed there. failed() follows once the request's blame is known.
@@ -105,17 +113,19 @@ class Evidence {
   Advice advise(const Caller& caller, Moment now) const;
   /// Requests of this client, or of two, fail at all replicas.
   bool absolves(const Caller& caller, Moment now) const;
-  /// The replica refused a request like this lately with the same status, and has answered none well since.
+  /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it since.
   bool refuses(const Caller& caller, Moment now) const;
-  /// Another replica answered lately what this one had refused.
+  /// The replica answered this client well within a minute, or anybody lately, on this topic.
+  bool answers(const Caller& caller, Moment now) const;
+  /// Another replica answered lately what this one had refused, to this client or to two.
   bool was_outdone(const Caller& caller, Moment now) const;
 
   // Conclusions on the replica.
 
-  /// Two clients had bad ends since the replica last answered anybody.
-  bool has_failed_several() const;
+  /// Two clients had failures since the replica last answered anybody.
+  bool has_failed_several() const { return all_.row.several; }
   /// A client other than this one was answered well lately.
-  bool serves_others(Client client, Moment now) const;
+  bool serves_others(const Caller& caller, Moment now) const;
   /// The replica does not fail all: another topic was answered well within a minute, or, where several fail, within
   /// some seconds.
   bool answers_other_topics(Topic topic, Moment now) const;
@@ -123,45 +133,86 @@ class Evidence {
   /// Returns the counts of one client, or of all for nothing; on one topic, or on all for 0.
   Counts counts(Client client, Topic topic, Moment now) const;
   /// Another replica answered well enough requests in a row that this one had refused; and those of two clients.
-  bool is_outdone() const;
-  bool outdone_for_several() const;
+  bool is_outdone() const { return all_.outdone.length >= outdone_in_a_row; }
+  bool outdone_for_several() const { return all_.outdone.several; }
+  /// Returns how many answers in a row to this client, or to all clients, on this topic had nothing in them.
+  std::uint32_t empties(const Caller& caller, bool to_all) const;
+  bool empty_for_several(const Caller& caller) const;
+  /// The empty answers to another client on this topic were found to be the replica's fault.
+  bool gives_several_nothing(const Caller& caller) const;
 
  private:
   static constexpr Moment never = Moment::min();
-  struct Cell {
-    Client client, voice;
-    Topic topic = 0;
-    Moment used = never;  ///< `never` is a free cell.
-    Moment good = never, refused = never, outdone = never, absolved = never;
-    Moment full_until = never, avoid_until = never, rest_until = never;
-    std::uint16_t status = 0;  ///< Of the last refusal.
-    std::uint16_t row = 0;     ///< Bad ends since the topic was last answered well.
-    std::uint8_t outdone_row = 0;
-    std::uint8_t times_full = 0, times_avoided = 0;  ///< In a row.
-    bool rests_for_queue = false;
-    bool told = false;     ///< It was told `full_until`, and need not guess.
-    bool is_full = false;  ///< There was no room, and the topic has not been answered well since.
-    bool failed = false;   ///< It failed since the replica last answered anybody.
-    Counts last;
 
-    bool keeps_away(Moment now) const { return now < full_until || now < avoid_until || now < rest_until; }
-    bool is_of(const Caller& caller) const { return used != never && client == caller.client && topic == caller.topic; }
+  /// Ends of one kind without a good answer between, and whether two clients had them.
+  struct Row {
+    std::uint16_t length = 0;
+    bool several = false;
+    Client client;  ///< Of the last end.
+    Moment last = never;
+
+    void add(Client whose, Moment now);
+    /// The same, but a row that nothing was added to lately begins anew.
+    void add_lately(Client whose, Moment now);
+    bool is_young(Moment now) const { return last != never && now - last < lately; }
   };
 
-  Cell& cell_for(Client client, Topic topic, Moment now);
-  Cell& cell_of(const Caller& caller, Moment now);
-  Cell& victim(Moment now);
+  /// What is known of an address.
+  struct Cell {
+    Row row, outdone, empties, guilty, refused, absolved, full;
+    Row full_by_credential;  ///< The same rows as `full`, where several credentials are several clients.
+    Counts last;
+    Moment good = never;
+    Moment full_until = never, avoid_until = never, rest_until = never;
+    std::uint16_t status = 0;  ///< Of the last refusal.
+    std::uint8_t times_full = 0, times_avoided = 0;  ///< In a row.
+    bool rests_for_queue = false;
+    bool told = false;  ///< The replica said how long it is full.
+    bool infers = false;
+
+    bool keeps_away(Moment now) const { return now < full_until || now < avoid_until || now < rest_until; }
+    bool is_bad(Moment now) const;
+  };
+
+  /// The address of a cell. No client: of all clients.
+  struct Key {
+    Client client;
+    Topic topic = 0;
+    Moment used = never;  ///< `never` is a free cell.
+    Client made_by;       ///< Counts against the quarter that one client may have.
+  };
+
+  /// The cells of a request's three addresses. Some may be the same.
+  struct Three {
+    Cell *own, *topic, *all;
+  };
+  Three cells_of(const Caller& caller, Moment now);
+  template <class Do>
+  static void each(const Three& cells, const Do& act);
+  /// The same without the whole replica, unless the topic is any.
+  template <class Do>
+  static void each_of_topic(const Three& cells, const Do& act);
+  template <class Says>
+  bool of_it_or_several(const Caller& caller, Row Cell::*row, const Says& says) const;
+  Cell& cell_for(Client client, Topic topic, const Caller& caller, Moment now);
+  const Cell* find(Client client, Topic topic) const;
+  std::size_t victim(Moment now) const;
   static void count(Cell& cell, std::uint32_t Counts::*what);
   void keep_away(Moment& kept, Moment until);
-  void judge_row(std::uint32_t enough, Cell& own, std::uint32_t (*row_of)(const Cell&), Moment now);
   void avoid(Cell& cell, Moment now);
-  template <class Says>
-  bool of_several(Topic topic, const Says& says) const;
-  template <class Says>
-  bool of_it_or_several(const Caller& caller, const Says& says) const;
+  void guess_full(Cell& cell, Moment now);
 
+  std::array<Key, most_cells> keys_{};
   std::array<Cell, most_cells> cells_{};
-  Moment any_until_ = never;    ///< No cell keeps anybody away after it.
+  Cell all_;  ///< The whole replica. What nobody knows the topic of is noted here alone.
+  Moment all_used_ = never;
+  /// The last good answer, and the last one to another client than that.
+  struct Served {
+    Client client;
+    Moment at = never;
+  };
+  std::array<Served, 2> served_{};
+  Moment any_until_ = never;    ///< No address keeps anybody away after it.
   Moment last_answer_ = never;  ///< The last good answer or refusal.
 };
 

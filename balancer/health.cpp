@@ -85,8 +85,8 @@ void Health::eject(std::string_view reason, Moment now, std::string_view until) 
   next_ejection_ = std::min(2 * next_ejection_, longest_ejection);
 }
 
-void Health::odd_one_out(Moment now) {
-  if (!out()) eject("it answers 4xx where its peers answer the same requests well", now);
+void Health::odd_one_out(std::string_view reason, Moment now) {
+  if (!out()) eject(reason, now);
 }
 
 void Health::hung(std::string_view reason, Moment now) {
@@ -102,10 +102,12 @@ void Health::hung(std::string_view reason, Moment now) {
   }
 }
 
-void Health::showed(Sign sign, bool may_eject, Moment now, std::string_view why) {
+void Health::showed(Sign sign, bool may_eject, Moment now) {
   switch (sign) {
     case Sign::answered:
     case Sign::client_error:
+    case Sign::empty:
+    case Sign::meagre:
       failures_ = connect_timeouts_ = failed_probes_ = 0;
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_) come_back("it answers requests", now);
@@ -113,7 +115,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now, std::string_view why)
     case Sign::failed:
       connect_timeouts_ = 0;
       if (++failures_ >= Evidence::failures_in_a_row && may_eject && !out())
-        eject(why.empty() ? std::to_string(failures_) + " requests in a row failed" : std::string(why), now);
+        eject(std::to_string(failures_) + " requests in a row failed", now);
       return;
     case Sign::connect_timed_out:
       if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject && !out())
@@ -134,8 +136,6 @@ void Health::showed(Sign sign, bool may_eject, Moment now, std::string_view why)
       connect_timeouts_ = failed_probes_ = 0;
       return;
     case Sign::outdone:
-    case Sign::empty:
-    case Sign::meagre:
     case Sign::absolved:
     case Sign::failed_alone:
       return;

@@ -27,7 +27,7 @@ using metrics::ReplicaState;
 /// A sign of a replica's health, from a request or a probe.
 enum class Sign : std::uint8_t {
   answered,           ///< The replica gave an answer.
-  client_error,       ///< A refusal of such a request: no failure by itself, but see PoolHealth::is_odd().
+  client_error,       ///< A refusal of such a request: no failure by itself, but see ReplicaSet::is_odd().
   outdone,            ///< Another replica answered well what it had refused.
   empty,              ///< An answer with nothing in it.
   meagre,             ///< An answer with one token, where more was asked for.
@@ -66,12 +66,12 @@ class Health {
   /// Time passes: an ejection ends, a start does.
   void advance(Moment now);
 
-  /// `may_eject`: the pool can spare it, and it is to blame. The rest of the pool goes by PoolHealth::report. `why`: a
-  /// clause to say instead of a failed request's.
-  void showed(Sign sign, bool may_eject, Moment now, std::string_view why = "");
+  /// `may_eject`: the pool can spare it, and it is to blame. The rest of the pool goes by PoolHealth::report.
+  void showed(Sign sign, bool may_eject, Moment now);
   /// The host's name has no address: nothing can be sent there. The replica returns as after refused connections.
   void unresolved(std::string_view reason, Moment now);
-  void odd_one_out(Moment now);
+  /// Its answers are not like its peers'. `reason` is a clause.
+  void odd_one_out(std::string_view reason, Moment now);
   /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
   /// out already stays so.
   void hung(std::string_view reason, Moment now);

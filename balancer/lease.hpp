@@ -70,8 +70,7 @@ struct LedgerEntry {
   bool unread = false;     ///< Its answer is not read now.
   bool was_unread = false;  ///< Its answer has been left unread: its end says nothing of the replica's pace.
   bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see ReplicaSet::is_odd().
-  Client client;
-  Topic topic = 0;
+  Caller caller;
 };
 
 /// An owner grants leases: this is the pool as a lease sees it. It is thread-safe.

@@ -129,11 +129,11 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
         PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode, forecast.output_token};
   entry.for_slot = forecast.for_slot;
   entry.output_left = shows ? output : 0;
-  entry.client = request.caller.client;
-  entry.topic = request.caller.topic;
+  entry.caller = request.caller;
   constexpr std::uint32_t enough_for_a_doubt = 20;
   entry.doubted = replica.spec.health.eject &&
-                  pool_.replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, pool_.latest);
+                  (pool_.replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, pool_.latest) ||
+                   pool_.replicas.is_odd(replica, 0, enough_for_a_doubt, pool_.latest));
   return Lease(owner_.shared_from_this(), std::move(entry));
 }
 
@@ -203,7 +203,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
       replica.ledger.close(entry.ticket, !failed, entry.output_left, entry.streamed, pool_.latest);
   --pool_.in_flight;
   pool_.split.end_wait(entry.ticket);
-  if (failed) replica.evidence.begin_rest({.client = entry.client, .topic = entry.topic}, pool_.latest);
+  if (failed) replica.evidence.begin_rest(entry.caller, pool_.latest);
   if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
     const PrefixChoice& choice = *entry.prefix;

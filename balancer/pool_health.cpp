@@ -11,82 +11,82 @@ namespace weir::balancer {
 
 namespace {
 
-/// The chance of a row of failures, if the replica failed as rarely as its peers, below which the replica is to blame.
+/// The chance of a row of bad ends, if the replica had them as rarely as its peers, below which the replica is to blame.
 constexpr double least_chance = 1e-5;
 
+/// By Laplace's rule of succession a peer of which little is known may have bad ends, too. Twenty in a row show all that
+/// a row can show.
+bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row) {
+  const double share = (bad + 1.0) / (good + bad + 2.0);
+  return good > 0 && std::pow(share, std::min(row, 20U)) < least_chance;
+}
+
 /// Judges a row of failures that one client alone had. A replica that serves others is not to blame. Else a peer is a
-/// witness, or all peers together, that answered this client well within a minute, and fails it so much less that
-/// chance does not explain the row. By Laplace's rule of succession a replica of which little is known may fail, too. Twenty
-/// failures show all that a row can show.
-bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, Client client, Moment now) {
-  if (replica.evidence.serves_others(client, now)) return false;
-  const std::uint32_t row = std::min(replica.health.failures() + 1, 20U);
-  const auto is_witness = [row](const Evidence::Counts& ends) {
-    const double share = (ends.bad + 1.0) / (ends.good + ends.bad + 2.0);
-    return ends.good > 0 && std::pow(share, row) < least_chance;
-  };
+/// witness, or all peers together, that answered this client well within a minute, and fails it so much less that chance
+/// does not explain the row. A peer that nobody else uses answers this client, whatever credential it had there.
+bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, const Caller& caller, Moment now) {
+  if (replica.evidence.serves_others(caller, now)) return false;
+  const std::uint32_t row = replica.health.failures() + 1;
   Evidence::Counts all;
   bool one_is = false;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
-    const Evidence::Counts ends = peer.evidence.counts(client, 0, now);
-    one_is |= is_witness(ends);
+    const bool serves_others = peer.evidence.serves_others(caller, now);
+    const Evidence::Counts ends = peer.evidence.counts(serves_others ? caller.client : Client(), 0, now);
+    one_is |= is_no_chance(ends.good, ends.bad, row);
     all += ends;
   }
-  return one_is || is_witness(all);
-}
-
-/// True if the peers give the same client more than nothing, or, for an answer without any token, all clients.
-bool peers_give_more(const ReplicaSet& replicas, const PoolReplica& replica, Sign sign, const Caller& caller,
-                     Moment now) {
-  constexpr std::uint32_t enough = 3, enough_of_all = 20;
-  Evidence::Counts all;
-  for (const PoolReplica& peer : replicas.peers_of(replica)) {
-    const Evidence::Counts own = caller.client ? peer.evidence.counts(caller.client, caller.topic, now)
-                                               : Evidence::Counts();
-    if (own.good >= enough && 10 * own.empty < own.good) return true;
-    all += peer.evidence.counts({}, caller.topic, now);
-  }
-  return sign == Sign::empty && all.good >= enough_of_all && 20 * all.empty < all.good;
+  return one_is || is_no_chance(all.good, all.bad, row);
 }
 
 }  // namespace
 
-/// Judges what its peers have to say of: an error of which no second replica was asked, and an answer with nothing.
-Sign PoolHealth::judged(const PoolState& pool, const PoolReplica& replica, Sign sign, const Caller& caller) {
-  const Moment now = pool.latest;
-  switch (sign) {
-    case Sign::failed_alone:
-      // Requests that no replica can answer are about.
-      return std::ranges::any_of(pool.replicas.named(),
-                                 [&](const PoolReplica& one) { return one.evidence.absolves(caller, now); })
-                 ? Sign::absolved
-                 : Sign::failed;
-    case Sign::empty:
-    case Sign::meagre:
-      return peers_give_more(pool.replicas, replica, sign, caller, now) ? Sign::failed : Sign::answered;
-    default:
-      return sign;
-  }
+/// Judges an error of which no second replica was asked.
+Sign PoolHealth::judged(const PoolState& pool, Sign sign, const Caller& caller) {
+  if (sign != Sign::failed_alone) return sign;
+  // Requests that no replica can answer are about.
+  const auto absolves = [&](const PoolReplica& one) { return one.evidence.absolves(caller, pool.latest); };
+  return std::ranges::any_of(pool.replicas.named(), absolves) ? Sign::absolved : Sign::failed;
 }
 
-void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, Sign shown, const Caller& caller,
-                        bool may_eject, Moment now) {
+void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
+                        Moment now) {
   Evidence& evidence = replica.evidence;
-  evidence.failed(caller, now);
-  const bool to_blame = (evidence.has_failed_several() || peers_answer(replicas, replica, caller.client, now)) &&
+  // Requests that were there when it went out end as they can, and say nothing of the time after that.
+  if (!replica.health.out()) evidence.failed(caller, now);
+  const bool to_blame = (evidence.has_failed_several() || peers_answer(replicas, replica, caller, now)) &&
                         !evidence.answers_other_topics(caller.topic, now);
-  const bool empty = shown == Sign::empty || shown == Sign::meagre;
-  const auto* const why = empty ? "its answers are empty where its peers' are not" : "";
-  replica.health.showed(Sign::failed, may_eject && to_blame, now, why);
+  replica.health.showed(Sign::failed, may_eject && to_blame, now);
 }
 
 /// A replica is ejected once others have answered well what it had refused to two clients, or to the only one.
 void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
   Evidence& evidence = replica.evidence;
   if (!evidence.is_outdone() || evidence.answers_other_topics(caller.topic, now)) return;
-  if (!evidence.outdone_for_several() && evidence.serves_others(caller.client, now)) return;
+  if (!evidence.outdone_for_several() && evidence.serves_others(caller, now)) return;
   if (replicas.is_odd(replica, 0, Evidence::outdone_in_a_row, now) && replicas.may_eject())
-    replica.health.odd_one_out(now);
+    replica.health.odd_one_out("it answers 4xx where its peers answer the same requests well", now);
+}
+
+/// Returns true if an answer with nothing in it, or nearly nothing, is the replica's fault: the peers give the same
+/// client more, so that chance does not explain the row; or, where there is no token at all, they give all clients more.
+bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, Sign sign, const Caller& caller,
+                              bool may_eject, Moment now) {
+  Evidence& evidence = replica.evidence;
+  evidence.empty(caller, now);
+  Evidence::Counts to_client, to_all;
+  for (const PoolReplica& peer : replicas.peers_of(replica)) {
+    if (caller.client) to_client += peer.evidence.counts(caller.client, caller.topic, now);
+    to_all += peer.evidence.counts({}, caller.topic, now);
+  }
+  const bool client_gets_more = is_no_chance(to_client.good, to_client.empty, evidence.empties(caller, false));
+  const bool all_get_more = sign == Sign::empty && evidence.empty_for_several(caller) &&
+                            is_no_chance(to_all.good, to_all.empty, evidence.empties(caller, true));
+  if (!client_gets_more && !all_get_more) return false;
+  const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
+  evidence.gives_nothing(caller, of_topic, now);
+  if (of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
+    replica.health.odd_one_out("its answers are empty where its peers' are not", now);
+  return true;
 }
 
 void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
@@ -103,17 +103,21 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
     health.advance(latest);
     // A storm of connections fills the backlog of a replica that works.
     if (shown == Sign::connect_timed_out && silence::lives(*replica, latest)) return;
-    const Sign sign = judged(pool, *replica, shown, caller);
-    if (pool.split.is_on()) pool.split.note(replica->spec.candidate, sign);
-    if (caller.refused) pool.split.note_refused(*caller.refused);
     const bool was_out = health.out();
+    const Sign sign = judged(pool, shown, caller);
+    const bool nothing = sign == Sign::empty || sign == Sign::meagre;
+    const bool gave_nothing_alone = nothing && gave_nothing(replicas, *replica, sign, caller, may_eject, latest);
+    if (pool.split.is_on()) pool.split.note(replica->spec.candidate, gave_nothing_alone ? Sign::failed : sign);
+    if (caller.refused) pool.split.note_refused(*caller.refused);
     switch (sign) {
       case Sign::failed:
-        failed(replicas, *replica, shown, caller, may_eject, latest);
+        failed(replicas, *replica, caller, may_eject, latest);
         break;
       case Sign::answered:
-        if (caller.gives_work)
-          evidence.good(caller, shown == Sign::answered, latest);
+      case Sign::empty:
+      case Sign::meagre:
+        if (caller.gives_work && !gave_nothing_alone)
+          evidence.good(caller, !nothing, latest);
         else
           evidence.answered(latest);
         health.showed(sign, may_eject, latest);
@@ -150,9 +154,22 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
 bool PoolHealth::refused_elsewhere(const ReplicaKey& key, const Caller& caller, Moment now) {
   return core_.locked([&](PoolParts& parts) {
     const Moment latest = parts.state.pass(now);
-    return std::ranges::any_of(parts.state.replicas.named(), [&](const PoolReplica& one) {
-      return one.key.serial != key.serial && one.evidence.refuses(caller, latest);
-    });
+    const auto others = [&](const auto& says) {
+      return std::ranges::any_of(parts.state.replicas.named(),
+                                 [&](const PoolReplica& one) { return one.key.serial != key.serial && says(one); });
+    };
+    return others([&](const PoolReplica& one) { return one.evidence.refuses(caller, latest); }) &&
+           !others([&](const PoolReplica& one) { return one.evidence.answers(caller, latest); });
+  });
+}
+
+bool PoolHealth::is_lost_alone(const ReplicaKey& key, Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    PoolReplica* const replica = parts.state.replicas.find(key);
+    if (replica == nullptr) return false;
+    const Moment before = std::exchange(replica->lost_at, parts.state.pass(now));
+    const bool another_was = before != Moment::min() && replica->lost_at - before < lost_together;
+    return replica->ledger.in_flight() == 0 && !another_was;
   });
 }
 

@@ -46,10 +46,16 @@ class PoolHealth {
   explicit PoolHealth(PoolCore& core) : core_(core) {}
 
   /// Takes what a request, by its caller, or a probe showed of a replica. With Sign::full, `full_for` is how long the
-  /// replica asked to be left alone; see Health::full if it did not say.
+  /// replica asked to be left alone; see Evidence::full if it did not say.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
               std::optional<std::chrono::duration<double>> full_for = {}, const Caller& caller = {});
-  /// True if another replica refused such a request lately with the same status: then the client erred.
+  /// Requests that are lost within such a time may be lost for the same reason.
+  static constexpr std::chrono::seconds lost_together{1};
+
+  /// Notes that the replica was lost at work on a request. Returns true if it had no other then: the request may be why.
+  bool is_lost_alone(const ReplicaKey& replica, Moment now);
+  /// True if another replica refused such a request lately with the same status, and none answers this client well: then
+  /// the client erred.
   bool refused_elsewhere(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// True if another replica answered such a request well lately after this one had refused it.
   bool was_outdone(const ReplicaKey& replica, const Caller& caller, Moment now);
@@ -78,10 +84,11 @@ class PoolHealth {
   std::optional<Moment> last_life(const ReplicaKey& replica, Moment now);
 
  private:
-  static Sign judged(const PoolState& pool, const PoolReplica& replica, Sign sign, const Caller& caller);
-  static void failed(const ReplicaSet& replicas, PoolReplica& replica, Sign shown, const Caller& caller,
-                     bool may_eject, Moment now);
+  static Sign judged(const PoolState& pool, Sign sign, const Caller& caller);
+  static void failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject, Moment now);
   static void outdone(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now);
+  static bool gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, Sign sign, const Caller& caller,
+                           bool may_eject, Moment now);
 
   PoolCore& core_;
 };

@@ -52,6 +52,7 @@ struct PoolReplica {
   Health health;
   Evidence evidence;
   Suspicion suspicion;
+  Moment lost_at = Moment::min();          ///< A request was last lost at work there.
   bool removed = false;                    ///< The settings no longer name it.
   bool closed = false;                     ///< Belongs to a candidate that gets no request.
   Moment left;                             ///< Since when it has been removed or draining.

@@ -79,6 +79,7 @@ void convict(PoolReplica& replica, std::string_view reason, Moment now) {
   replica.health.hung(reason, now);
   replica.ledger.forget_silence();
   replica.suspicion.end();
+  replica.evidence.clear();
 }
 
 bool lives(PoolReplica& replica, Moment now) {

@@ -70,6 +70,8 @@ struct Split : SplitFigures {
     SideCounts& side = of_candidate ? candidate : stable;
     switch (sign) {
       case Sign::answered:
+      case Sign::empty:
+      case Sign::meagre:
       case Sign::client_error:
         ++side.ended;
         return;
@@ -79,8 +81,6 @@ struct Split : SplitFigures {
         ++side.ended;
         ++side.failed;
         return;
-      case Sign::empty:
-      case Sign::meagre:
       case Sign::outdone:  // Counted before, as a client_error.
         ++side.failed;
         return;

@@ -198,7 +198,7 @@ class WaitingQueue {
   struct InTurns {};
 
   using GroupKey =
-      std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int, ReplicaIndex, Client, Topic>;
+      std::tuple<std::vector<Serial>, WaitingRequest::Fit, int, int, ReplicaIndex, std::uint64_t>;
   struct Group {
     Tree<Entry, InGroup, Ticket> by_age;
     Tree<Entry, InGroupBySize, Size> by_prompt;

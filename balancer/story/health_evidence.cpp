@@ -71,6 +71,7 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
   auto sign = sign_of(over);
   if (!sign) return false;
   if (sign == Sign::answered && asks_for_more_ && is_meagre(over.answer)) sign = Sign::meagre;
+  if (sign == Sign::empty && generates_ && !asks_for_more_) sign = Sign::answered;
   if (may_be_the_requests_fault(over)) {
     if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
       request_is_to_blame_ = true;

@@ -23,9 +23,11 @@ bool may_be_the_requests_fault(const AttemptOver& over);
 /// Reports to a pool what the attempts of one request show.
 class HealthEvidence {
  public:
-  /// `number`: by which the request belongs to a side of a split. `asks_for_more`: than one token.
-  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0, bool asks_for_more = false)
-      : caller_(caller), number_(number), asks_for_more_(asks_for_more) {}
+  /// `number`: by which the request belongs to a side of a split. `generates`: its answer has tokens; `asks_for_more`:
+  /// than one.
+  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0, bool generates = false,
+                          bool asks_for_more = false)
+      : caller_(caller), number_(number), generates_(generates), asks_for_more_(asks_for_more) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now);
@@ -36,7 +38,7 @@ class HealthEvidence {
  private:
   const Caller caller_;
   const std::uint64_t number_;
-  const bool asks_for_more_;
+  const bool generates_, asks_for_more_;
   boost::container::small_vector<Serial, 1> failed_by_;  ///< One request speaks once against a replica.
   /// The replica that answered with an error of its own. The error counts if no second replica answers in the same way.
   std::optional<ReplicaKey> blamed_;

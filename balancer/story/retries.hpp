@@ -56,38 +56,58 @@ class RetryBudget {
 
 /// Remembers for a minute the requests that have cost two replicas: libraries send a request that failed with 502 again.
 /// Any thread may use it. While nothing is remembered, a look costs one atomic read.
+///
+/// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may come
+/// once more: if it costs a third replica, or was alone each time, it is refused for the rest of the minute.
 class PoisonMemory {
  public:
   static constexpr std::chrono::minutes lasting{1};
   static constexpr std::size_t most = 1024;
 
+  enum class Known : unsigned char {
+    no,
+    on_trial,  ///< It may come this once.
+    poison,
+  };
+
   /// `request` is a hash of its client, topic, conversation and size.
-  bool has(std::uint64_t request, metrics::Moment now) const {
-    if (size_.load(std::memory_order_relaxed) == 0) return false;
+  Known look(std::uint64_t request, metrics::Moment now) {
+    if (size_.load(std::memory_order_relaxed) == 0) return Known::no;
     const std::lock_guard lock(mutex_);
-    const auto found = until_.find(request);
-    return found != until_.end() && now < found->second;
+    drop_old(now);
+    const auto found = noted_.find(request);
+    if (found == noted_.end()) return Known::no;
+    return std::exchange(found->second.trial, false) ? Known::on_trial : Known::poison;
   }
-  /// When the memory is full, the oldest goes.
-  void note(std::uint64_t request, metrics::Moment now) {
+  /// `trial`: it may come once more. When the memory is full, the oldest goes.
+  void note(std::uint64_t request, bool trial, metrics::Moment now) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(until_, [now](const auto& one) { return now >= one.second; });
-    if (until_.size() >= most)
-      until_.erase(std::ranges::min_element(until_, {}, [](const auto& one) { return one.second; }));
-    until_.insert_or_assign(request, now + lasting);
-    size_.store(until_.size(), std::memory_order_relaxed);
+    drop_old(now);
+    if (noted_.size() >= most)
+      noted_.erase(std::ranges::min_element(noted_, {}, [](const auto& one) { return one.second.until; }));
+    noted_.insert_or_assign(request, Noted{now + lasting, trial});
+    size_.store(noted_.size(), std::memory_order_relaxed);
   }
   /// A replica answered such a request: it was not the request.
   void forget(std::uint64_t request) {
     if (size_.load(std::memory_order_relaxed) == 0) return;
     const std::lock_guard lock(mutex_);
-    until_.erase(request);
-    size_.store(until_.size(), std::memory_order_relaxed);
+    noted_.erase(request);
+    size_.store(noted_.size(), std::memory_order_relaxed);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, metrics::Moment> until_;
+  struct Noted {
+    metrics::Moment until;
+    bool trial = false;
+  };
+  void drop_old(metrics::Moment now) {
+    std::erase_if(noted_, [now](const auto& one) { return now >= one.second.until; });
+    size_.store(noted_.size(), std::memory_order_relaxed);
+  }
+
+  std::mutex mutex_;
+  std::map<std::uint64_t, Noted> noted_;
   std::atomic<std::size_t> size_{0};
 };
 

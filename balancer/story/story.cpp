@@ -36,12 +36,28 @@ std::uint64_t Story::identity() const {
   return hash;
 }
 
-bool Story::asks_for_more(const metrics::wire::RequestFacts& facts) {
-  return metrics::generates(facts.api) && facts.max_tokens.value_or(2) > 1;
+void Story::note_loss(Moment now) {
+  ++lost_;
+  const Serial serial = replica().key.serial;
+  lost_by_two_ = lost_by_two_ || (lost_by_ != 0 && lost_by_ != serial);
+  lost_by_ = serial;
+  lost_alone_ = shared_.pool.health().is_lost_alone(replica().key, now) && lost_alone_;
+}
+
+void Story::note_error() {
+  if (std::exchange(erred_, replica().key.serial) != replica().key.serial) ++errors_;
 }
 
 Command Story::begin(Moment now) {
-  if (!request_.repeatable || !shared_.poison.has(identity(), now)) return Command::ask_pool;
+  if (!request_.repeatable) return Command::ask_pool;
+  const PoisonMemory::Known known = shared_.poison.look(identity(), now);
+  if (known == PoisonMemory::Known::no) return Command::ask_pool;
+  lost_by_two_ = true;
+  lost_ = most_lost - 1;
+  if (known == PoisonMemory::Known::on_trial) {
+    was_on_trial_ = true;
+    return Command::ask_pool;
+  }
   lost_ = most_lost;
   return end_unserved(Told::poison, Outcome::bad_request, now);
 }
@@ -135,6 +151,7 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
 }
 
 bool Story::spend_retry_on_error(unsigned status, Moment now) {
+  if (status >= 500 && !another_may_have_room(status) && !refuses_the_request(status)) note_error();
   early_retry_ = take_retry_after(status, now);
   return *early_retry_ || best_;
 }
@@ -160,8 +177,8 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   const bool out = !cut && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
-  if (!cut && (was_lost(over) || stood_still(over))) ++lost_;
-  if (!cut && may_be_the_requests_fault(over)) ++errors_;
+  if (!cut && (was_lost(over) || stood_still(over))) note_loss(now);
+  if (!cut && may_be_the_requests_fault(over)) note_error();
   switch (over.end) {
     case End::stale:
       --made_;
@@ -199,7 +216,7 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
   over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
   // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
   const bool was_stale = std::exchange(stale_on_, 0) == replica().key.serial;
-  if (over.connect_failure == ConnectFailure::refused && was_stale) ++lost_;
+  if (over.connect_failure == ConnectFailure::refused && was_stale) note_loss(now);
   // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
   const bool again = over.connect_failure == ConnectFailure::timed_out
@@ -302,7 +319,9 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
-  if (is_poison() && made_ > 0) shared_.poison.note(identity(), now);
+  // Where nothing tells a client's requests apart but their size, many would be taken for one.
+  if (is_poison() && made_ > 0 && lost_by_two_ && request_.facts->conversation != 0)
+    shared_.poison.note(identity(), !lost_alone_ && !was_on_trial_, now);
   evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;
 }

@@ -72,7 +72,7 @@ class Story {
   Story(const Shared& shared, Request request)
       : shared_(shared),
         request_(std::move(request)),
-        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot), asks_for_more(*request_.facts)) {}
+        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot), metrics::generates(request_.facts->api), request_.facts->max_tokens.value_or(2) > 1) {}
   ~Story() { give_retry_back(); }
   Story(const Story&) = delete;
   Story& operator=(const Story&) = delete;
@@ -166,7 +166,8 @@ class Story {
   bool may_go_on() const { return request_.repeatable && !cutting_ && !has_failed_twice(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }
   bool take_retry(Moment now, bool gone = false);
-  static bool asks_for_more(const metrics::wire::RequestFacts& facts);
+  void note_loss(Moment now);
+  void note_error();
   std::uint64_t identity() const;
   void give_retry_back();
   bool take_retry_after(unsigned status, Moment now);
@@ -215,7 +216,11 @@ class Story {
   std::uint32_t retries_ = 0;                             ///< Counts those from the budget.
   std::uint16_t replica_status_ = 0;  ///< The status of the last head that a replica sent; 0 if none did.
   std::uint8_t lost_ = 0;             ///< Counts the replicas that were lost, or stood still, at work on the request.
-  std::uint8_t errors_ = 0;           ///< Counts those that answered with an error of their own.
+  std::uint8_t errors_ = 0;           ///< Counts the replicas that answered with an error of their own.
+  Serial lost_by_ = 0, erred_ = 0;    ///< The last one of each.
+  bool lost_by_two_ = false;          ///< Two replicas were lost, and not one twice.
+  bool was_on_trial_ = false;         ///< See PoisonMemory.
+  bool lost_alone_ = true;            ///< Each had no other request when it was lost.
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool had_no_room_ = false;     ///< A replica had no room for it.

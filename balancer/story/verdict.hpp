@@ -47,7 +47,7 @@ std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_to
 Verdict verdict_of_given_up_error(unsigned status);
 
 /// Returns whose fault such an end was. `status` is the replica's; 0 if it gave none. A second replica may prove this
-/// wrong: see HealthEvidence and SecondOpinions.
+/// wrong: see HealthEvidence and Evidence.
 Blame blame_of(metrics::Outcome outcome, unsigned status);
 
 }  // namespace weir::balancer::story

@@ -44,6 +44,7 @@ story::Story::Request story_of(const Loop& loop, ClientMessage& message, const C
   about.caller.voice = about.fair_key;
   about.caller.gives_work = message.facts->gives_work;
   const metrics::Api api = message.facts->api;
+  about.caller.infers = api != metrics::Api::other;
   about.caller.topic = balancer::topic_of(
       message.facts->model, api == metrics::Api::other ? message.head.path : metrics::name_of(api));
   if (client.key && fair_by.what == config::FairBy::What::key) about.share = client.key->settings.share;
@@ -167,7 +168,7 @@ ExchangeEnd Exchange::conclude() {
   if (story_.told() == Told::kept_error) {
     end.kept = over.kept;
     end.keep_alive = over.client_keep_alive;
-    if (story_.has_failed_twice()) tell_not_to_retry(*end.kept);
+    if (story_.has_failed_twice() && over.status >= 500 && over.status != 503) tell_not_to_retry(*end.kept);
   } else if (story_.told() == Told::relayed) {
     end.keep_alive = over.client_keep_alive;
     end.reset = over.client_reset;

@@ -186,7 +186,7 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   auto set = set_edits(*shadow, *job);
   if (!set) return drop(*job, *shadow, Mirrored::cannot_set);
   const auto now = std::chrono::steady_clock::now();
-  auto offered = shadow->pool->balancer->offer(balancer::PlacementRequest{job->facts}, now);
+  auto offered = shadow->pool->balancer->offer(balancer::PlacementRequest{.facts = job->facts, .caller = job->caller}, now);
   auto* const admitted = std::get_if<balancer::Admitted>(&offered);
   if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
   count(loop_, *shadow, Mirrored::sent);

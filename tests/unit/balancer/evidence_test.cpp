@@ -77,6 +77,7 @@ TEST(Evidence, OfRefusalsThatAnotherAnsweredWellNeedsThree) {
   EXPECT_TRUE(evidence.was_outdone(from(9), at(10.9))) << "two clients";
   EXPECT_FALSE(evidence.was_outdone(from(1), at(11)));
   EXPECT_FALSE(evidence.was_outdone(from(1, 2), at(1)));
+  EXPECT_FALSE(evidence.refuses({.client = 1, .topic = 1, .status = 404}, at(1)));
   EXPECT_FALSE(evidence.has_failed_several()) << "a refusal is no failure";
   evidence.good(from(5), true, at(2));
   EXPECT_FALSE(avoids(evidence, from(3), 2));
@@ -89,12 +90,32 @@ TEST(Evidence, FullForOneClientIsFullForAllOnceASecondIsTold) {
   EXPECT_TRUE(is_full(evidence, from(1), 59));
   EXPECT_FALSE(is_full(evidence, from(2), 1));
   evidence.full(from(2), std::chrono::seconds(5), at(1));
-  EXPECT_TRUE(is_full(evidence, from(3), 5.9));
-  EXPECT_FALSE(is_full(evidence, from(3, 2), 2)) << "another model of a shared server";
-  EXPECT_FALSE(is_full(evidence, from(3), 6)) << "as long as the second was told";
+  EXPECT_TRUE(is_full(evidence, from(3), 1.9));
+  EXPECT_FALSE(is_full(evidence, from(3), 2)) << "a second, whatever the two were told";
+  EXPECT_TRUE(is_full(evidence, from(2), 5.9));
   EXPECT_TRUE(is_full(evidence, from(1), 6));
-  evidence.full(from(1), std::chrono::seconds(60), at(7));
-  EXPECT_FALSE(is_full(evidence, from(3), 8)) << "the second client's time is over";
+}
+
+TEST(Evidence, FullOfOneModelIsFullOfAllUnlessAnotherOneIsAnswered) {
+  for (const bool answers : {false, true}) {
+    Evidence evidence;
+    if (answers) evidence.good(from(9, 2), true, at(0));
+    for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(1));
+    EXPECT_TRUE(is_full(evidence, from(3), 1));
+    EXPECT_EQ(is_full(evidence, from(3, 2), 1), !answers);
+  }
+}
+
+TEST(Evidence, FullOfAllLastsTwiceAsLongEachTimeUpToEightSeconds) {
+  Evidence evidence;
+  double now = 0;
+  std::uint64_t client = 0;
+  for (const double time : {1, 2, 4, 8, 8}) {
+    for (int i = 0; i < 4; ++i) evidence.full(from(++client), {}, at(now));
+    EXPECT_TRUE(is_full(evidence, from(99), now + time - 0.001)) << time;
+    now += time;
+    EXPECT_FALSE(is_full(evidence, from(99), now)) << time;
+  }
 }
 
 TEST(Evidence, AGoodAnswerToAnotherEndsWhatWasToldForAll) {
@@ -126,6 +147,7 @@ TEST(Evidence, AFullReplicaThatDoesNotSayForHowLongIsLeftAloneForTwiceAsLongEach
 // Without keys of weir's own, anybody can send any credential.
 TEST(Evidence, OfManyCredentialsOfOneAddressIsOneWord) {
   Evidence evidence;
+  evidence.good(from(50), true, at(1));
   for (std::uint64_t credential = 1; credential < 40; ++credential) {
     Caller caller = from(credential);
     caller.voice = 7;
@@ -135,6 +157,23 @@ TEST(Evidence, OfManyCredentialsOfOneAddressIsOneWord) {
   EXPECT_FALSE(evidence.has_failed_several());
   EXPECT_FALSE(avoids(evidence, from(99), 1));
   EXPECT_FALSE(is_full(evidence, from(99), 1));
+}
+
+// A request that finds no room goes back to the queue, and the next one finds the same.
+TEST(Evidence, BehindOneAddressIsAFullReplicaFullForAllCredentials) {
+  Evidence evidence;
+  for (std::uint64_t credential = 1; credential <= 2; ++credential) {
+    Caller caller = from(credential);
+    caller.voice = 7;
+    evidence.good(caller, true, at(1));
+    EXPECT_FALSE(is_full(evidence, from(99), 1));
+  }
+  for (std::uint64_t credential = 1; credential <= 2; ++credential) {
+    Caller caller = from(credential);
+    caller.voice = 7;
+    evidence.full(caller, {}, at(1));
+  }
+  EXPECT_TRUE(is_full(evidence, from(99), 1));
 }
 
 TEST(Evidence, WhatNobodysClientSawSpeaksForAllOnAllTopics) {
@@ -151,7 +190,7 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
   Evidence silent;
   silent.begin_rest(from(1), at(20));
   EXPECT_TRUE(advice(silent, from(1)).rests_for_queue) << "it has answered nobody lately";
-  EXPECT_FALSE(advice(silent, from(2)).rests);
+  EXPECT_TRUE(advice(silent, from(2)).rests_for_queue);
   Evidence works;
   works.good(from(2), true, at(15));
   works.begin_rest(from(1), at(20));
@@ -172,12 +211,16 @@ TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
   Evidence evidence;
   for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
   evidence.good(from(3, 7), true, at(0));
+  evidence.good(from(1), true, at(0));
+  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
   for (Topic topic = 10; topic < 1000; ++topic) {
     evidence.failed(from(4, topic), at(0.5));
     evidence.refused(from(4, topic), at(0.5));
   }
-  EXPECT_TRUE(is_full(evidence, from(9), 1));
-  EXPECT_TRUE(evidence.serves_others(4, at(1)));
+  EXPECT_TRUE(is_full(evidence, from(1), 1));
+  EXPECT_TRUE(is_full(evidence, from(2), 1));
+  EXPECT_TRUE(is_full(evidence, from(9), 0.9));
+  EXPECT_TRUE(evidence.serves_others(from(4), at(1)));
 }
 
 TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
@@ -186,7 +229,7 @@ TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
   for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
   EXPECT_TRUE(avoids(evidence, from(1), 2));
   for (std::uint64_t client = 1000; client < 1500; ++client) evidence.full(from(client, 3), {}, at(1.5));
-  EXPECT_TRUE(evidence.serves_others(1, at(2))) << "and the other way round";
+  EXPECT_TRUE(evidence.serves_others(from(1), at(2))) << "and the other way round";
 }
 
 TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
@@ -198,9 +241,53 @@ TEST(Evidence, CountsTheLastAnswersOfEachClientAndTopic) {
   EXPECT_GT(counts.refused, counts.good);
   EXPECT_EQ(evidence.counts(2, 0, at(1)).answers(), 0u);
   EXPECT_EQ(evidence.counts({}, 2, at(1)).answers(), 0u);
+  for (const auto& same : {evidence.counts({}, 1, at(1)), evidence.counts({}, 0, at(1))})
+    EXPECT_EQ(same.answers(), counts.answers());
   EXPECT_EQ(evidence.counts({}, 0, at(61)).answers(), 0u) << "a minute old";
   evidence.good(from(1), true, at(61));
   EXPECT_EQ(evidence.counts(1, 1, at(61)).answers(), 1u);
+}
+
+// Each of many clients asks once, so that the replica remembers few of them.
+TEST(Evidence, OfManyClientsThatAskOnceIsThatOfTheirTopic) {
+  Evidence evidence;
+  const auto time = [](std::uint64_t client) { return at(0.9 + 1e-4 * static_cast<double>(client)); };
+  for (std::uint64_t client = 1; client <= 200; ++client) evidence.refused(from(client, 1 + client % 2), time(client));
+  for (const Topic topic : {0U, 1U, 2U}) EXPECT_GE(evidence.counts({}, topic, at(1)).refused, 20u) << topic;
+  Evidence fails;
+  for (std::uint64_t client = 1; client <= 200; ++client) fails.good(from(client), true, time(client));
+  for (std::uint64_t client = 201; client <= 205; ++client) fails.failed(from(client), time(client));
+  EXPECT_TRUE(avoids(fails, from(7), 1));
+}
+
+// Its key is refused there, say, while others are answered.
+TEST(Evidence, OfOneClientLastsWhileOthersAreAnswered) {
+  Evidence evidence;
+  for (int i = 0; i < 3; ++i) {
+    evidence.outdone(from(1), at(1));
+    for (const std::uint64_t client : {2U, 3U}) evidence.good(from(client), true, at(1));
+  }
+  EXPECT_TRUE(avoids(evidence, from(1), 1));
+  EXPECT_FALSE(avoids(evidence, from(2), 1));
+}
+
+TEST(Evidence, OfAMinuteAgoIsForgotten) {
+  Evidence evidence;
+  for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(0));
+  evidence.failed(from(2), at(61));
+  EXPECT_FALSE(avoids(evidence, from(3), 61));
+}
+
+TEST(Evidence, OfAConnectionThatFailsIsNoTopics) {
+  Evidence evidence;
+  evidence.good(from(1), true, at(1));
+  EXPECT_FALSE(evidence.answers_other_topics(0, at(1)));
+  EXPECT_TRUE(evidence.answers_other_topics(2, at(1)));
+  Caller no_engine = from(1, 3);
+  no_engine.infers = false;
+  Evidence front;
+  front.good(no_engine, true, at(1));
+  EXPECT_FALSE(front.answers_other_topics(2, at(1))) << "an engine's front answers a route that needs no engine";
 }
 
 TEST(TopicOf, TellsModelsAndRoutesApart) {
@@ -345,11 +432,62 @@ TEST_F(PoolEvidence, AnswersOfOneTokenAreNoFaultUnlessTheSameClientGetsMoreElsew
     report(1, Sign::answered, from(20 + below(9)), 1);
   }
   EXPECT_FALSE(is_out(0, 1));
-  for (const std::uint64_t client : {1U, 2U}) report(1, Sign::answered, from(client), 5, 1);
-  for (const std::uint64_t client : {1U, 2U}) report(0, Sign::meagre, from(client), 3, 1);
+  for (const std::uint64_t client : {1U, 2U}) report(1, Sign::answered, from(client), 20, 1);
+  report(0, Sign::answered, from(9), 1);
+  report(0, Sign::meagre, from(1), 6, 1);
+  EXPECT_FALSE(is_out(0, 1)) << "one client";
+  EXPECT_EQ(chosen(from(1), 1), std::set<ReplicaIndex>{1});
+  EXPECT_EQ(chosen(from(2), 1), all());
+  report(0, Sign::meagre, from(2), 6, 1);
   EXPECT_TRUE(is_out(0, 1));
   EXPECT_EQ(pool->health().of(keys[0], at(1)).reason,
             "its answers are empty where its peers' are not, so it is out for 10 s");
+}
+
+// A quarter of all completions of code are empty, and rows of five are no wonder.
+TEST_F(PoolEvidence, AnswersOfWhichManyAreEmptyEverywhereAreNobodysFault) {
+  begin(3);
+  for (int i = 0; i < 3000; ++i)
+    for (const std::size_t replica : {0U, 1U, 2U}) {
+      report(replica, below(4) == 0 ? Sign::empty : Sign::answered, from(below(9)), 1 + 0.01 * i);
+      ASSERT_FALSE(is_out(replica, 1 + 0.01 * i)) << i;
+    }
+}
+
+// Of two replicas that refuse, each was the other's second opinion for ever, and the third one was not asked.
+TEST_F(PoolEvidence, ARefusalThatAnotherAnsweredWellIsNoSecondOpinion) {
+  begin(3);
+  Caller caller = from(1);
+  caller.status = 404;
+  report(0, Sign::client_error, caller, 1);
+  EXPECT_TRUE(pool->health().refused_elsewhere(keys[2], caller, at(1)));
+  report(0, Sign::outdone, caller, 1);
+  EXPECT_FALSE(pool->health().refused_elsewhere(keys[2], caller, at(1)));
+  report(0, Sign::client_error, caller, 1);
+  report(1, Sign::answered, caller, 1);
+  EXPECT_FALSE(pool->health().refused_elsewhere(keys[2], caller, at(1))) << "a third one answers it";
+}
+
+TEST_F(PoolEvidence, OfRequestsThatEndWhileItIsOutSaysNothingOfTheTimeAfter) {
+  begin(2);
+  for (const std::uint64_t client : {1U, 2U, 3U, 4U, 5U}) report(0, Sign::failed, from(client), 1);
+  ASSERT_TRUE(is_out(0, 1));
+  for (std::uint64_t client = 6; client < 30; ++client) report(0, Sign::failed, from(client), 2);
+  report(0, Sign::failed, from(40), 12);
+  EXPECT_FALSE(is_out(0, 12));
+  EXPECT_EQ(chosen(from(41), 12), all());
+}
+
+TEST_F(PoolEvidence, BehindOneAddressAReplicaThatFailsAllIsOutWhateverCredentialsComeThere) {
+  begin(3);
+  double now = 1;
+  for (std::uint64_t i = 0; i < 600 && !is_out(0, now); ++i, now += 0.01) {
+    Caller caller = from(1000 + i / 3);
+    caller.voice = 7;
+    report(i % 3, i % 3 == 0 ? Sign::failed : Sign::answered, caller, now);
+  }
+  EXPECT_TRUE(is_out(0, now));
+  EXPECT_FALSE(is_out(1, now) || is_out(2, now));
 }
 
 TEST_F(PoolEvidence, AClientAloneEjectsOnlyWhatAPeerAnswersMuchBetter) {

@@ -152,14 +152,14 @@ TEST_F(SignsOfOneRequest, OfOneTokenAreEmptyAnswersWhereMoreWasAskedFor) {
     auto over = ended(End::whole, Reply::relayed, Outcome::ok, 200);
     for (const std::uint64_t client : {1U, 2U}) {
       over.answer.output_tokens = 50;
-      for (int i = 0; i < 3; ++i)
-        HealthEvidence(Caller{.client = client}, 0, true).report(pool->health(), key(1), over, now);
+      for (int i = 0; i < 20; ++i)
+        HealthEvidence(Caller{.client = client}, 0, true, true).report(pool->health(), key(1), over, now);
       over.answer.output_tokens = tokens;
       over.answer.events = events;
       over.answer.counted_tokens = events > 0 ? 1 : 0;
       over.answer.output_chars = chars;
-      for (int i = 0; i < 3; ++i)
-        HealthEvidence(Caller{.client = client}, 0, asks_for_more).report(pool->health(), key(0), over, now);
+      for (int i = 0; i < 5; ++i)
+        HealthEvidence(Caller{.client = client}, 0, true, asks_for_more).report(pool->health(), key(0), over, now);
       over.answer = {};
     }
     return is_out(0);

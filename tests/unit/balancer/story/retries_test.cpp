@@ -82,19 +82,25 @@ TEST(RetryBudget, IsNeverOverdrawnByThreads) {
 }
 
 TEST(PoisonMemory, HoldsForAMinuteUntilTheRequestIsAnsweredAndLosesTheOldestWhenFull) {
+  using enum PoisonMemory::Known;
   PoisonMemory memory;
   const metrics::Moment start{std::chrono::seconds(1000)};
-  EXPECT_FALSE(memory.has(1, start));
-  memory.note(1, start);
-  EXPECT_TRUE(memory.has(1, start + PoisonMemory::lasting - std::chrono::nanoseconds(1)));
-  EXPECT_FALSE(memory.has(1, start + PoisonMemory::lasting));
-  EXPECT_FALSE(memory.has(2, start));
+  EXPECT_EQ(memory.look(1, start), no);
+  memory.note(1, false, start);
+  EXPECT_EQ(memory.look(2, start), no);
+  EXPECT_EQ(memory.look(1, start + PoisonMemory::lasting - std::chrono::nanoseconds(1)), poison);
+  EXPECT_EQ(memory.look(1, start + PoisonMemory::lasting), no);
+  memory.note(1, false, start);
   memory.forget(1);
-  EXPECT_FALSE(memory.has(1, start));
-  for (std::uint64_t i = 0; i <= PoisonMemory::most; ++i) memory.note(i, start + std::chrono::milliseconds(i));
-  EXPECT_FALSE(memory.has(0, start)) << "the oldest";
-  EXPECT_TRUE(memory.has(1, start));
-  EXPECT_TRUE(memory.has(PoisonMemory::most, start));
+  EXPECT_EQ(memory.look(1, start), no);
+  memory.note(1, true, start);
+  EXPECT_EQ(memory.look(1, start), on_trial);
+  EXPECT_EQ(memory.look(1, start), poison) << "once";
+  memory.forget(1);
+  for (std::uint64_t i = 0; i <= PoisonMemory::most; ++i) memory.note(i, false, start + std::chrono::milliseconds(i));
+  EXPECT_EQ(memory.look(0, start), no) << "the oldest";
+  EXPECT_EQ(memory.look(1, start), poison);
+  EXPECT_EQ(memory.look(PoisonMemory::most, start), poison);
 }
 
 }  // namespace

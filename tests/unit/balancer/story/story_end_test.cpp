@@ -228,6 +228,9 @@ TEST(StoryPoison, IsKnownForAMinuteByClientTopicConversationAndSize) {
     auto request = Stories::inference();
     request.caller = {.client = 1, .topic = 7};
     request.bytes = 100;
+    auto in_conversation = *request.facts;
+    in_conversation.conversation = 4;
+    request.facts = shared(in_conversation);
     lose_two(of, request, how);
     const auto first = [&](const Story::Request& one) { return of.begin(one)->begin(of.now); };
     const auto again = of.begin(request);
@@ -257,10 +260,52 @@ TEST(StoryPoison, IsKnownForAMinuteByClientTopicConversationAndSize) {
   }
 }
 
-TEST(StoryPoison, IsNoLongerOnceAReplicaHasAnsweredIt) {
-  Stories of;
+/// A request of a client, in a conversation.
+Story::Request of_a_conversation() {
   auto request = Stories::inference();
   request.caller.client = 1;
+  auto facts = *request.facts;
+  facts.conversation = 4;
+  request.facts = shared(facts);
+  return request;
+}
+
+// Others are lost with the request that ends a replica.
+TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
+  for (const bool answered : {true, false}) {
+    Stories of;
+    const auto beside = of.begin();
+    of.leased_at(*beside, 1);
+    lose_two(of, of_a_conversation(), []() -> const AttemptOver { return broken(); });
+    const auto trial = of.begin(of_a_conversation());
+    ASSERT_EQ(trial->begin(of.now), Command::ask_pool);
+    EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), Command::done) << "one at a time";
+    of.leased_at(*trial, 2);
+    EXPECT_EQ(of.over(*trial, answered ? answer_of() : broken()), Command::done);
+    EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), answered ? Command::ask_pool : Command::done);
+    of.over(*beside, answer_of());
+  }
+}
+
+TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwiceNorOneOfNoConversation) {
+  Stories of(1, 0, 9);
+  auto story = of.begin(of_a_conversation());
+  for (const auto next : {Command::ask_pool, Command::done}) {
+    of.leased_at(*story, 0);
+    EXPECT_EQ(of.over(*story, broken()), next);
+    of.now += std::chrono::seconds(2);
+  }
+  EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), Command::ask_pool);
+  Stories others;
+  auto request = Stories::inference();
+  request.caller.client = 1;
+  lose_two(others, request, []() -> const AttemptOver { return broken(); });
+  EXPECT_EQ(others.begin(request)->begin(others.now), Command::ask_pool);
+}
+
+TEST(StoryPoison, IsNoLongerOnceAReplicaHasAnsweredIt) {
+  Stories of;
+  const auto request = of_a_conversation();
   const auto beside = of.begin(request);
   of.leased_at(*beside, 2);
   lose_two(of, request, []() -> const AttemptOver { return broken(); });
@@ -270,8 +315,7 @@ TEST(StoryPoison, IsNoLongerOnceAReplicaHasAnsweredIt) {
 
 TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
   Stories of;
-  auto request = Stories::inference();
-  request.caller.client = 1;
+  const auto request = of_a_conversation();
   const auto story = of.begin(request);
   of.leased_at(*story, 0);
   of.over(*story, error(500));

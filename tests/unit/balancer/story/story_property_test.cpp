@@ -23,6 +23,8 @@ struct OnItsWay {
   std::optional<std::pair<int, ReplicaIndex>> best{};  ///< The rank of the error kept, and whose it is.
   std::optional<Serial> stale_on{};                    ///< An idle connection to this replica died last.
   int lost = 0, errors = 0, paid = 0, connects = 0;
+  Serial erred = 0;
+  bool had_no_room = false;
   unsigned status = 0;  ///< That of the last head.
 };
 
@@ -175,7 +177,7 @@ class Storm {
     const bool refused = over.end == End::unconnected && over.connect_failure == ConnectFailure::refused;
     const bool stood_still = over.retry_reason == Retry::hung && !one.cutting;
     if (is_lost || stood_still || (refused && one.stale_on == serial)) ++one.lost;
-    if (!one.cutting && may_be_the_requests_fault(over)) ++one.errors;
+    if (!one.cutting && may_be_the_requests_fault(over) && std::exchange(one.erred, serial) != serial) ++one.errors;
     if (refused || over.end != End::unconnected) one.stale_on.reset();
     if (over.reply == Reply::error && over.kept != nullptr && (!one.best || error_rank(over.status) > one.best->first))
       one.best = {error_rank(over.status), at};
@@ -183,6 +185,8 @@ class Storm {
         one.at == At::accepted || over.end == End::client_left || !one.repeatable || one.cutting || one.lost + one.errors >= 2;
     const bool free = over.end == End::unconnected ? over.connect_failure != ConnectFailure::timed_out
                                                    : over.retry_reason == Retry::hung || (is_lost && one.left.empty());
+    const bool waits_again =
+        over.reply == Reply::error && has_no_room(over.status) && over.kept && std::exchange(one.had_no_room, true);
     one.last = ended_by(over.end, over.reply);
     one.last->kept = over.kept;
     const auto command = of_.over(*one.story, std::move(over));
@@ -193,7 +197,7 @@ class Storm {
     }
     ASSERT_EQ(command, Command::ask_pool);
     EXPECT_FALSE(stays);
-    one.paid += !free && !one.story->placement().front_of_queue ? 1 : 0;
+    one.paid += !free && !waits_again && !one.story->placement().front_of_queue ? 1 : 0;
     EXPECT_LE(one.paid, 3) << "two from the budget, and one whose replica is out";
     if (!of_.queues) EXPECT_LE(one.connects, static_cast<int>(replicas) + 3);
     if (first_time) one.left.push_back(serial);

@@ -95,9 +95,9 @@ TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
 TEST_F(FleetTest, APoolKeepsWhichRequestsCostTwoReplicas) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto now = metrics::Moment(std::chrono::hours(1));
-  fleet.snapshot()->pools[0]->poison->note(7, now);
+  fleet.snapshot()->pools[0]->poison->note(7, false, now);
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
-  EXPECT_TRUE(fleet.snapshot()->pools[0]->poison->has(7, now));
+  EXPECT_EQ(fleet.snapshot()->pools[0]->poison->look(7, now), balancer::story::PoisonMemory::Known::poison);
 }
 
 TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {
