@@ -1,6 +1,8 @@
 #include "balancer/evidence.hpp"
 
+#include <cmath>
 #include <functional>
+#include <tuple>
 #include <utility>
 
 namespace weir::balancer {
@@ -26,6 +28,12 @@ Topic topic_of(std::string_view model, std::string_view route) {
   constexpr std::size_t spread = 0x9e3779b97f4a7c15;  // The golden ratio: the two may not be exchanged.
   const std::size_t hash = std::hash<std::string_view>()(model) * spread ^ std::hash<std::string_view>()(route);
   return hash == 0 ? 1 : hash;
+}
+
+bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row) {
+  constexpr double least = 1e-5;
+  // Twenty in a row show all that a row can show.
+  return good > 0 && std::pow((bad + 1.0) / (good + bad + 2.0), std::min(row, 20U)) < least;
 }
 
 Evidence::Counts& Evidence::Counts::operator+=(const Counts& more) {
@@ -87,12 +95,11 @@ std::size_t Evidence::victim(Moment now) const {
     if (key.made_by && 4 * same > most_cells) return 1;
     return cells_[i].is_bad(now) == mostly_bad ? 2 : 3;
   };
+  // Of two that were used at one moment, the cell of a topic stays.
+  const auto rank = [&](std::size_t i) { return std::tuple(worth(i), keys_[i].used, !keys_[i].client); };
   std::size_t found = 0;
-  auto least = std::pair(worth(0), keys_[0].used);
-  for (std::size_t i = 1; i < most_cells; ++i) {
-    const auto one = std::pair(worth(i), keys_[i].used);
-    if (one < least) least = one, found = i;
-  }
+  for (std::size_t i = 1; i < most_cells; ++i)
+    if (rank(i) < rank(found)) found = i;
   return found;
 }
 
@@ -143,9 +150,9 @@ void Evidence::avoid(Cell& cell, Moment now) {
   increase(cell.times_avoided);
 }
 
-void Evidence::guess_full(Cell& cell, Moment now) {
+void Evidence::guess_full(Cell& cell, std::chrono::duration<double> first, Moment now) {
   if (now < cell.full_until) return;
-  keep_away(cell.full_until, now + doubled(first_full, longest_full, cell.times_full));
+  keep_away(cell.full_until, now + doubled(first, longest_full, cell.times_full));
   increase(cell.times_full);
 }
 
@@ -177,19 +184,31 @@ void Evidence::refused(const Caller& caller, Moment now) {
   const Three cells = cells_of(caller, now);
   each(cells, [&](Cell& cell) { count(cell, &Counts::refused); });
   each_of_topic(cells, [&](Cell& cell) {
-    if (std::exchange(cell.status, static_cast<std::uint16_t>(caller.status)) != caller.status) cell.refused = {};
+    if (std::exchange(cell.status, caller.status) != caller.status) cell.refused = {};
     cell.refused.add_lately(caller.said_by(), now);
   });
 }
 
 void Evidence::failed(const Caller& caller, Moment now) {
+  const Cell* const known = caller.client ? find(caller.client, caller.topic) : nullptr;
+  const bool served = known == nullptr || is_within(known->good, age, now);
   const Three cells = cells_of(caller, now);
   each(cells, [&](Cell& cell) {
     count(cell, &Counts::bad);
     cell.row.add(caller.said_by(), now);
+    cell.row.of_served = cell.row.of_served && served;
     const bool of_one = &cell == cells.own && caller.client;
-    if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || cell.row.several)) avoid(cell, now);
+    if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || tells_of_all(cell))) avoid(cell, now);
   });
+}
+
+/// Clients that the replica never answers have rows by chance where they send much of what comes. So their row is
+/// judged by how often the replica failed before it.
+bool Evidence::tells_of_all(const Cell& cell) {
+  if (!cell.row.several || cell.row.of_served) return cell.row.several;
+  const std::uint32_t answers = cell.last.answers();
+  const std::uint32_t bad_before = cell.last.bad - std::min<std::uint32_t>(cell.last.bad, cell.row.length);
+  return answers == 0 || is_no_chance(answers, bad_before, cell.row.length);
 }
 
 void Evidence::outdone(const Caller& caller, Moment now) {
@@ -203,11 +222,12 @@ void Evidence::outdone(const Caller& caller, Moment now) {
   });
 }
 
-void Evidence::empty(const Caller& caller, Moment now) {
+void Evidence::empty(const Caller& caller, bool of_all, Moment now) {
   answered(now);
-  each(cells_of(caller, now), [&](Cell& cell) {
+  const Three cells = cells_of(caller, now);
+  each(cells, [&](Cell& cell) {
     count(cell, &Counts::empty);
-    cell.empties.add(caller.said_by(), now);
+    if (of_all || &cell == cells.own) cell.empties.add(caller.said_by(), now);
   });
 }
 
@@ -228,12 +248,13 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
   if (told)
     keep_away(own.full_until, now + std::chrono::duration_cast<Moment::duration>(*told));
   else
-    guess_full(own, now);
+    guess_full(own, first_full, now);
   cells.topic->full.add_lately(caller.said_by(), now);
   cells.topic->full_by_credential.add_lately(caller.client, now);
   if (!cells.topic->full.several && (!cells.topic->full_by_credential.several || serves_others(caller, now))) return;
-  if (cells.topic != cells.own) guess_full(*cells.topic, now);
-  if (cells.all != cells.topic && !answers_other_topics(caller.topic, now)) guess_full(*cells.all, now);
+  if (cells.topic != cells.own) guess_full(*cells.topic, first_full_for_all, now);
+  if (cells.all != cells.topic && !answers_other_topics(caller.topic, now))
+    guess_full(*cells.all, first_full_for_all, now);
 }
 
 void Evidence::begin_rest(const Caller& caller, Moment now) {

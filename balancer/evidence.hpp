@@ -7,9 +7,10 @@
 //   of two clients on one topic                        all requests for this topic
 //   of two clients, and no other topic is answered     all requests: see PoolHealth, which ejects the replica
 //
+// A row of two clients says nothing of all where the replica answers others, so that the row may be chance: see Row.
 // A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
 // and twice as long each time up to 5 min. A full replica keeps its client away for as long as it asked, and all
-// clients for 1 s once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1 s:
+// clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1 s:
 // see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
@@ -28,9 +29,21 @@
 
 namespace weir::balancer {
 
-/// Whose request it is: one credential, or one address without a credential. Nothing where nobody knows, or where the
-/// client has no part in what happened: such an end speaks for all clients.
-using Client = std::optional<std::uint64_t>;
+/// Whose request it is: one credential, or one address without a credential. Nobody where weir does not know, or where
+/// the client has no part in what happened: such an end speaks for all clients.
+class Client {
+ public:
+  constexpr Client() = default;
+  constexpr Client(std::uint64_t id) : id_(id) {}  // NOLINT(google-explicit-constructor): a client is its number.
+
+  constexpr explicit operator bool() const { return id_ != nobody; }
+  constexpr std::uint64_t operator*() const { return id_; }
+  bool operator==(const Client&) const = default;
+
+ private:
+  static constexpr std::uint64_t nobody = ~std::uint64_t{0};
+  std::uint64_t id_ = nobody;
+};
 
 /// Names a model on a kind of route. 0: any.
 using Topic = std::uint64_t;
@@ -38,17 +51,21 @@ using Topic = std::uint64_t;
 /// `route` is the path where weir does not know the API, else the API's name.
 Topic topic_of(std::string_view model, std::string_view route);
 
+/// True if chance does not explain a row of bad ends where ends are bad as rarely as in these counts: its probability is
+/// below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
+bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row);
+
 /// The address of what a request shows.
 struct Caller {
   Client client{};
+  Topic topic = 0;
+  /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nobody: by `client`.
+  Client voice{};
+  std::uint64_t number = 0;   ///< By this the request belongs to a side of a split.
+  std::uint16_t status = 0;   ///< Of a refusal.
+  bool refused_content = false;  ///< The content of the request was refused.
   /// False for a request that needs no inference: engines that can do none still answer it well.
   bool gives_work = true;
-  /// Set where the content of the request was refused: the number by which it belongs to a side of a split.
-  std::optional<std::uint64_t> refused{};
-  Topic topic = 0;
-  unsigned status = 0;  ///< Of a refusal.
-  /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nothing: by `client`.
-  Client voice{};
   bool infers = true;  ///< The route is one of an API that weir knows: an answer there shows that the engine works.
 
   Client said_by() const { return voice ? voice : client; }
@@ -68,6 +85,8 @@ class Evidence {
   /// Where requests of several topics fail, another one that was answered so lately shows that not all do.
   static constexpr std::chrono::seconds some_fail{5};
   static constexpr std::chrono::seconds rest{1}, first_full{1}, longest_full{8}, first_shut{10}, longest_shut{300};
+  /// What a full replica told some clients is guessed to hold for all.
+  static constexpr std::chrono::milliseconds first_full_for_all{250};
 
   /// The last answers of an address, older ones counting less and less: about forty.
   struct Counts {
@@ -87,8 +106,9 @@ class Evidence {
   void failed(const Caller& caller, Moment now);
   /// Another replica answered well what this one had refused.
   void outdone(const Caller& caller, Moment now);
-  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing().
-  void empty(const Caller& caller, Moment now);
+  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing(). `of_all`:
+  /// it belongs to the rows of all clients.
+  void empty(const Caller& caller, bool of_all, Moment now);
   /// The empty answers are the replica's fault, for this client, or `to_all`.
   void gives_nothing(const Caller& caller, bool to_all, Moment now);
   /// The replica has no room for this request; `told`: for so long.
@@ -122,8 +142,8 @@ class Evidence {
 
   // Conclusions on the replica.
 
-  /// Two clients had failures since the replica last answered anybody.
-  bool has_failed_several() const { return all_.row.several; }
+  /// Two clients had failures since the replica last answered anybody, and chance does not explain it.
+  bool has_failed_several() const { return tells_of_all(all_); }
   /// A client other than this one was answered well lately.
   bool serves_others(const Caller& caller, Moment now) const;
   /// The replica does not fail all: another topic was answered well within a minute, or, where several fail, within
@@ -148,7 +168,8 @@ class Evidence {
   struct Row {
     std::uint16_t length = 0;
     bool several = false;
-    Client client;  ///< Of the last end.
+    bool of_served = true;  ///< No client of it is known to be one that the replica does not answer.
+    Client client;          ///< Of the last end.
     Moment last = never;
 
     void add(Client whose, Moment now);
@@ -198,9 +219,10 @@ class Evidence {
   const Cell* find(Client client, Topic topic) const;
   std::size_t victim(Moment now) const;
   static void count(Cell& cell, std::uint32_t Counts::*what);
+  static bool tells_of_all(const Cell& cell);
   void keep_away(Moment& kept, Moment until);
   void avoid(Cell& cell, Moment now);
-  void guess_full(Cell& cell, Moment now);
+  void guess_full(Cell& cell, std::chrono::duration<double> first, Moment now);
 
   std::array<Key, most_cells> keys_{};
   std::array<Cell, most_cells> cells_{};

@@ -1,7 +1,6 @@
 #include "balancer/pool_health.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "balancer/if_memory_allows.hpp"
@@ -10,16 +9,6 @@
 namespace weir::balancer {
 
 namespace {
-
-/// The chance of a row of bad ends, if the replica had them as rarely as its peers, below which the replica is to blame.
-constexpr double least_chance = 1e-5;
-
-/// By Laplace's rule of succession a peer of which little is known may have bad ends, too. Twenty in a row show all that
-/// a row can show.
-bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row) {
-  const double share = (bad + 1.0) / (good + bad + 2.0);
-  return good > 0 && std::pow(share, std::min(row, 20U)) < least_chance;
-}
 
 /// Judges a row of failures that one client alone had. A replica that serves others is not to blame. Else a peer is a
 /// witness, or all peers together, that answered this client well within a minute, and fails it so much less that chance
@@ -68,19 +57,23 @@ void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const
 }
 
 /// Returns true if an answer with nothing in it, or nearly nothing, is the replica's fault: the peers give the same
-/// client more, so that chance does not explain the row; or, where there is no token at all, they give all clients more.
+/// client more, or all clients, so that chance does not explain the row. Short answers may be what some clients ask for,
+/// so a longer row of them is needed to speak for all.
 bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, Sign sign, const Caller& caller,
                               bool may_eject, Moment now) {
+  constexpr std::uint32_t short_ones_in_a_row = 20;
   Evidence& evidence = replica.evidence;
-  evidence.empty(caller, now);
   Evidence::Counts to_client, to_all;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
     if (caller.client) to_client += peer.evidence.counts(caller.client, caller.topic, now);
     to_all += peer.evidence.counts({}, caller.topic, now);
   }
+  // A client that gets nothing from the peers, either, asks for nothing.
+  evidence.empty(caller, to_client.empty <= to_client.good, now);
   const bool client_gets_more = is_no_chance(to_client.good, to_client.empty, evidence.empties(caller, false));
-  const bool all_get_more = sign == Sign::empty && evidence.empty_for_several(caller) &&
-                            is_no_chance(to_all.good, to_all.empty, evidence.empties(caller, true));
+  const std::uint32_t row = evidence.empties(caller, true);
+  const bool all_get_more = evidence.empty_for_several(caller) && is_no_chance(to_all.good, to_all.empty, row) &&
+                            (sign == Sign::empty || row >= short_ones_in_a_row);
   if (!client_gets_more && !all_get_more) return false;
   const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
   evidence.gives_nothing(caller, of_topic, now);
@@ -108,7 +101,7 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
     const bool nothing = sign == Sign::empty || sign == Sign::meagre;
     const bool gave_nothing_alone = nothing && gave_nothing(replicas, *replica, sign, caller, may_eject, latest);
     if (pool.split.is_on()) pool.split.note(replica->spec.candidate, gave_nothing_alone ? Sign::failed : sign);
-    if (caller.refused) pool.split.note_refused(*caller.refused);
+    if (caller.refused_content) pool.split.note_refused(caller.number);
     switch (sign) {
       case Sign::failed:
         failed(replicas, *replica, caller, may_eject, latest);

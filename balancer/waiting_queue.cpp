@@ -36,7 +36,7 @@ WaitingQueue::~WaitingQueue() {
 
 WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request, const WaitingRequest::Fit& fit) {
   // A replica may have no room for one client or model. Clients make up both, so that a flow has at most 64 such parts.
-  const std::uint64_t address = (request.caller.client.value_or(0) ^ request.caller.topic) % 64;
+  const std::uint64_t address = (*request.caller.client ^ request.caller.topic) % 64;
   // A replica that does not hold what another one does has the whole prompt to compute.
   return {request.tried, fit, std::bit_width(request.uncached()), std::bit_width(request.prompt),
           request.home, address};

@@ -70,22 +70,22 @@ static bool is_meagre(const metrics::record::Answer& answer) {
 bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
   auto sign = sign_of(over);
   if (!sign) return false;
-  if (sign == Sign::answered && asks_for_more_ && is_meagre(over.answer)) sign = Sign::meagre;
-  if (sign == Sign::empty && generates_ && !asks_for_more_) sign = Sign::answered;
+  if (sign == Sign::answered && !may_be_short_ && is_meagre(over.answer)) sign = Sign::meagre;
+  if (sign == Sign::empty && may_be_empty_) sign = Sign::answered;
   if (may_be_the_requests_fault(over)) {
-    if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
+    if (!request_is_to_blame_ && blamed_.serial != 0 && blamed_.serial != replica.serial) {
       request_is_to_blame_ = true;
-      health.report(*blamed_, Sign::absolved, now, {}, caller_);
+      health.report(blamed_, Sign::absolved, now, {}, caller_);
     }
     if (request_is_to_blame_) health.report(replica, Sign::absolved, now, {}, caller_);
-    blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
+    blamed_ = request_is_to_blame_ ? ReplicaKey() : replica;
     return false;
   }
   settle(health, Sign::failed, now);
   // A request that was not sent has no part in the failure.
   auto caller = over.end == End::unconnected ? Caller() : caller_;
-  caller.status = over.status;
-  if (sign == Sign::client_error && refuses_the_content(over.status)) caller.refused = number_;
+  caller.status = static_cast<std::uint16_t>(over.status);
+  caller.refused_content = sign == Sign::client_error && refuses_the_content(over.status);
   if (sign == Sign::failed && over.end != End::unconnected) {
     if (std::ranges::find(failed_by_, replica.serial) != failed_by_.end()) return false;
     failed_by_.push_back(replica.serial);
@@ -97,7 +97,8 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
 }
 
 void HealthEvidence::settle(PoolHealth& health, Sign as, Moment now) {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) health.report(*replica, as, now, {}, caller_);
+  const ReplicaKey replica = std::exchange(blamed_, {});
+  if (replica.serial != 0) health.report(replica, as, now, {}, caller_);
 }
 
 }  // namespace weir::balancer::story

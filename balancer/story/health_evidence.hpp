@@ -23,26 +23,23 @@ bool may_be_the_requests_fault(const AttemptOver& over);
 /// Reports to a pool what the attempts of one request show.
 class HealthEvidence {
  public:
-  /// `number`: by which the request belongs to a side of a split. `generates`: its answer has tokens; `asks_for_more`:
-  /// than one.
-  explicit HealthEvidence(const Caller& caller, std::uint64_t number = 0, bool generates = false,
-                          bool asks_for_more = false)
-      : caller_(caller), number_(number), generates_(generates), asks_for_more_(asks_for_more) {}
+  /// `may_be_empty`: the request asks for a token at most; `may_be_short`: for few. The caller outlives this.
+  explicit HealthEvidence(const Caller& caller, bool may_be_empty = false, bool may_be_short = true)
+      : caller_(caller), may_be_empty_(may_be_empty), may_be_short_(may_be_short) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now);
   /// Reports an error that no second replica has given, too: `failed` if one was asked, else `failed_alone`.
   void settle(PoolHealth& health, Sign as, Moment now);
-  const Caller& caller() const { return caller_; }
 
  private:
-  const Caller caller_;
-  const std::uint64_t number_;
-  const bool generates_, asks_for_more_;
-  boost::container::small_vector<Serial, 1> failed_by_;  ///< One request speaks once against a replica.
-  /// The replica that answered with an error of its own. The error counts if no second replica answers in the same way.
-  std::optional<ReplicaKey> blamed_;
+  const Caller& caller_;
+  const bool may_be_empty_, may_be_short_;
   bool request_is_to_blame_ = false;  ///< Two replicas have failed the request.
+  boost::container::small_vector<Serial, 1> failed_by_;  ///< One request speaks once against a replica.
+  /// The replica that answered with an error of its own. A serial of 0: none did. The error counts if no
+  /// second replica answers in the same way.
+  ReplicaKey blamed_;
 };
 
 }  // namespace weir::balancer::story

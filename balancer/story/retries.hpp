@@ -70,9 +70,11 @@ class PoisonMemory {
     poison,
   };
 
-  /// `request` is a hash of its client, topic, conversation and size.
+  /// While it is, no request needs an identity.
+  bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  /// `request` is a hash of its client, topic and body.
   Known look(std::uint64_t request, metrics::Moment now) {
-    if (size_.load(std::memory_order_relaxed) == 0) return Known::no;
+    if (is_empty()) return Known::no;
     const std::lock_guard lock(mutex_);
     drop_old(now);
     const auto found = noted_.find(request);
@@ -90,7 +92,7 @@ class PoisonMemory {
   }
   /// A replica answered such a request: it was not the request.
   void forget(std::uint64_t request) {
-    if (size_.load(std::memory_order_relaxed) == 0) return;
+    if (is_empty()) return;
     const std::lock_guard lock(mutex_);
     noted_.erase(request);
     size_.store(noted_.size(), std::memory_order_relaxed);

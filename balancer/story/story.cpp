@@ -27,13 +27,23 @@ bool comes_from_the_queue(Refused::Reason reason) {
 
 }  // namespace
 
-/// Whoever sends the same again has the same.
-std::uint64_t Story::identity() const {
-  const metrics::wire::RequestFacts& facts = *request_.facts;
-  std::uint64_t hash = request_.caller.client.value_or(0);
-  for (const std::uint64_t part : {request_.caller.topic, facts.conversation, request_.bytes})
-    hash = (hash ^ part) * 0x9e3779b97f4a7c15 + (hash >> 29U);
-  return hash;
+/// So many tokens a request may ask for, and be answered with one.
+constexpr std::uint64_t few_tokens = 15;
+
+Story::Story(const Shared& shared, Request request)
+    : shared_(shared),
+      request_(std::move(request)),
+      evidence_(request_.caller,
+                metrics::generates(request_.facts->api) && request_.facts->max_tokens.value_or(few_tokens) <= 1,
+                request_.facts->max_tokens.value_or(few_tokens + 1) <= few_tokens) {
+  request_.caller.number = Split::number_of(*request_.facts, request_.lot);
+}
+
+void Story::identify(std::uint64_t body) {
+  identity_ = 1;
+  for (const std::uint64_t part : {*request_.caller.client, request_.caller.topic, body})
+    identity_ = (identity_ ^ part) * 0x9e3779b97f4a7c15 + (identity_ >> 29U);
+  identity_ |= 1U;
 }
 
 void Story::note_loss(Moment now) {
@@ -49,8 +59,8 @@ void Story::note_error() {
 }
 
 Command Story::begin(Moment now) {
-  if (!request_.repeatable) return Command::ask_pool;
-  const PoisonMemory::Known known = shared_.poison.look(identity(), now);
+  if (identity_ == 0) return Command::ask_pool;
+  const PoisonMemory::Known known = shared_.poison.look(identity_, now);
   if (known == PoisonMemory::Known::no) return Command::ask_pool;
   lost_by_two_ = true;
   lost_ = most_lost - 1;
@@ -143,7 +153,7 @@ Lease Story::take_lease() {
 bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   request_.prefix.reset();
   give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
-  if (second_opinion_on_) accepted_second_opinion(status, now);
+  if (second_opinion_on_.status != 0) accepted_second_opinion(status, now);
   if (status < 500) evidence_.settle(shared_.pool.health(), Sign::failed, now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
@@ -193,7 +203,7 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   if (over.end != End::client_left && over.reply == Reply::error) return error_came(std::move(over), now);
   if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
   replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
-  if (over.verdict.blame == Blame::nobody && over.end != End::client_left) shared_.poison.forget(identity());
+  if (over.verdict.blame == Blame::nobody && over.end != End::client_left) shared_.poison.forget(identity_);
   last_ = std::make_unique<AttemptOver>(std::move(over));
   tells_replica_ = true;
   return done(Told::relayed, now);
@@ -319,9 +329,8 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
-  // Where nothing tells a client's requests apart but their size, many would be taken for one.
-  if (is_poison() && made_ > 0 && lost_by_two_ && request_.facts->conversation != 0)
-    shared_.poison.note(identity(), !lost_alone_ && !was_on_trial_, now);
+  if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0)
+    shared_.poison.note(identity_, !lost_alone_ && !was_on_trial_, now);
   evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;
 }
@@ -385,23 +394,23 @@ void Story::give_retry_back() {
 bool Story::take_retry_after(unsigned status, Moment now) {
   if (!refuses_the_request(status)) return take_retry(now);
   const auto serial = replica().key.serial;
-  if (!second_opinion_on_) {
-    second_opinion_on_ = Doubted{replica().key, status};
+  if (second_opinion_on_.status == 0) {
+    second_opinion_on_ = {replica().key, status};
     Caller caller = request_.caller;
-    caller.status = status;
+    caller.status = static_cast<std::uint16_t>(status);
     const bool known =
         needs_second_opinion(status) && shared_.pool.health().refused_elsewhere(replica().key, caller, now);
     return !known && take_retry(now);
   }
-  if (second_opinion_on_->key.serial == serial) return false;  // No other replica had room for the request.
+  if (second_opinion_on_.key.serial == serial) return false;  // No other replica had room for the request.
   if (!needs_second_opinion(status)) return false;             // Two refuse it.
-  return second_opinion_on_->status != status && take_retry(now);
+  return second_opinion_on_.status != status && take_retry(now);
 }
 
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other
 /// replica is to blame.
 void Story::accepted_second_opinion(unsigned status, Moment now) {
-  const auto& doubted = *second_opinion_on_;
+  const Doubted& doubted = second_opinion_on_;
   if (doubted.key.serial != replica().key.serial && status < 400)
     shared_.pool.health().report(doubted.key, Sign::outdone, now, {}, request_.caller);
 }

@@ -69,18 +69,20 @@ class Story {
     metrics::Nanoseconds queue_time{};  ///< A request that has had a replica waits so long for another.
   };
 
-  Story(const Shared& shared, Request request)
-      : shared_(shared),
-        request_(std::move(request)),
-        evidence_(request_.caller, Split::number_of(*request_.facts, request_.lot), metrics::generates(request_.facts->api), request_.facts->max_tokens.value_or(2) > 1) {}
+  Story(const Shared& shared, Request request);
   ~Story() { give_retry_back(); }
   Story(const Story&) = delete;
   Story& operator=(const Story&) = delete;
 
   // Events.
 
-  /// The request has come. One that has just cost two replicas ends at once.
+  /// The request has come. One that has just cost two replicas ends at once, if it was identified.
   Command begin(Moment now);
+  /// True if the request is to be identified before begin(): some have just cost two replicas. Before it is sent again
+  /// it is to be identified in any case.
+  bool wants_identity() const { return request_.repeatable && identity_ == 0 && !shared_.poison.is_empty(); }
+  /// `body`: a hash of it. Whoever sends the same again has the same.
+  void identify(std::uint64_t body);
   /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
   Command leased(Lease&& lease, UsageOption& usage, Moment now);
   /// The request waits in the pool's queue until `deadline`.
@@ -168,7 +170,6 @@ class Story {
   bool take_retry(Moment now, bool gone = false);
   void note_loss(Moment now);
   void note_error();
-  std::uint64_t identity() const;
   void give_retry_back();
   bool take_retry_after(unsigned status, Moment now);
   void accepted_second_opinion(unsigned status, Moment now);
@@ -193,12 +194,12 @@ class Story {
     ReplicaRef replica;
   };
   std::unique_ptr<Kept> best_;  ///< The replica's error that tells the client most so far.
-  /// The first replica whose refusal another one is asked about.
+  /// The first replica whose refusal another one is asked about. A status of 0: none refused.
   struct Doubted {
     ReplicaKey key;
     unsigned status = 0;
   };
-  std::optional<Doubted> second_opinion_on_;
+  Doubted second_opinion_on_;
   /// Whether a retry was taken, if that was settled before the attempt ended.
   std::optional<bool> early_retry_;
   std::optional<metrics::Retry> repeats_for_;  ///< The reason to count once the retry has a lease.
@@ -218,6 +219,7 @@ class Story {
   std::uint8_t lost_ = 0;             ///< Counts the replicas that were lost, or stood still, at work on the request.
   std::uint8_t errors_ = 0;           ///< Counts the replicas that answered with an error of their own.
   Serial lost_by_ = 0, erred_ = 0;    ///< The last one of each.
+  std::uint64_t identity_ = 0;        ///< 0: nothing is known of it, or noted.
   bool lost_by_two_ = false;          ///< Two replicas were lost, and not one twice.
   bool was_on_trial_ = false;         ///< See PoisonMemory.
   bool lost_alone_ = true;            ///< Each had no other request when it was lost.

@@ -78,6 +78,7 @@ Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
 
 /// Gives copies to the shadows that want what this replica gets. Each gets one at most.
 void Exchange::begins(const fleet::Replica& replica) {
+  if (story_.attempts().size() > 1) identify();
   if (!shared_body_) return;
   std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;
   for (const auto& one : pool_.shadows) {

@@ -38,7 +38,10 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   Exchange& operator=(const Exchange&) = delete;
 
   /// Runs to the request's end. Then conclude() is to be called.
-  net::Awaitable<void> run() { return runner_.run(story_.begin(std::chrono::steady_clock::now())); }
+  net::Awaitable<void> run() {
+    if (story_.wants_identity()) identify();
+    return runner_.run(story_.begin(std::chrono::steady_clock::now()));
+  }
   /// Records the request, and returns what is left to do.
   ExchangeEnd conclude();
 
@@ -53,6 +56,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   void answer_accepted() override;
   void request_sent() override;
 
+  void identify() { story_.identify(metrics::sip_hash(loop_.shared.fair_by_key, body())); }
   const std::string& body() const { return shared_body_ ? *shared_body_ : request_.message.body; }
   std::unique_ptr<http::OwnAnswer> own_answer();
   http::OwnAnswer refusal();

@@ -166,7 +166,8 @@ TEST_F(PoolSplit, ARequestThatFailsEverywhereIsNotCounted) {
 TEST_F(PoolSplit, RefusalsCountOncePerConversationForTheSideThatWasDrawn) {
   begin(0.5);
   const auto refuse = [&](ReplicaIndex by, std::uint64_t number) {
-    pool->health().report(pool->figures().key(by), Sign::client_error, at(0), {}, {{}, true, number});
+    pool->health().report(pool->figures().key(by), Sign::client_error, at(0), {},
+                          {.number = number, .refused_content = true});
   };
   for (int i = 0; i < 10; ++i) refuse(2, first);
   refuse(0, first + 1);

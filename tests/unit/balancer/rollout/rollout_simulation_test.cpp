@@ -94,7 +94,7 @@ Ended run(const Candidate& candidate, std::uint64_t seed) {
       const bool of_candidate = lease.replica() == 2;
       if (bad || (of_candidate && uniform(random) < candidate.refuses)) {
         lease.end(LeaseEnd(EndCause::client_erred), now);
-        pool->health().report(to, Sign::client_error, now, {}, {{}, true, facts.conversation});
+        pool->health().report(to, Sign::client_error, now, {}, {.number = facts.conversation, .refused_content = true});
         continue;
       }
       if (of_candidate && candidate.hangs) {

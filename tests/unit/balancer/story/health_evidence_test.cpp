@@ -109,7 +109,7 @@ class SignsOfOneRequest : public testing::Test {
   }
   ReplicaKey key(ReplicaIndex replica) const { return pool->figures().key(replica); }
   void request_fails_at(std::initializer_list<ReplicaIndex> replicas) {
-    HealthEvidence signs(Caller{});
+    HealthEvidence signs(nobody);
     const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(pool->health(), key(replica), error, now));
     signs.settle(pool->health(), Sign::failed_alone, now);
@@ -120,6 +120,7 @@ class SignsOfOneRequest : public testing::Test {
 
   const Moment now = std::chrono::steady_clock::now();
   const std::shared_ptr<Pool> pool = Pool::make(config::Policy::round_robin, 1);
+  const Caller nobody{};
 };
 
 TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
@@ -129,7 +130,7 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
 }
 
 TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
-  HealthEvidence signs(Caller{});
+  HealthEvidence signs(nobody);
   signs.report(pool->health(), key(2), ended(End::whole, Reply::error, Outcome::upstream_error, 500), now);
   signs.report(pool->health(), key(2), ended(End::whole, Reply::relayed, Outcome::ok, 200), now);
   for (int i = 0; i < 4; ++i) pool->health().report(key(2), Sign::failed, now);
@@ -153,13 +154,13 @@ TEST_F(SignsOfOneRequest, OfOneTokenAreEmptyAnswersWhereMoreWasAskedFor) {
     for (const std::uint64_t client : {1U, 2U}) {
       over.answer.output_tokens = 50;
       for (int i = 0; i < 20; ++i)
-        HealthEvidence(Caller{.client = client}, 0, true, true).report(pool->health(), key(1), over, now);
+        HealthEvidence(Caller{.client = client}, false, false).report(pool->health(), key(1), over, now);
       over.answer.output_tokens = tokens;
       over.answer.events = events;
       over.answer.counted_tokens = events > 0 ? 1 : 0;
       over.answer.output_chars = chars;
       for (int i = 0; i < 5; ++i)
-        HealthEvidence(Caller{.client = client}, 0, true, asks_for_more).report(pool->health(), key(0), over, now);
+        HealthEvidence(Caller{.client = client}, false, !asks_for_more).report(pool->health(), key(0), over, now);
       over.answer = {};
     }
     return is_out(0);
@@ -182,7 +183,8 @@ TEST(RefusedContent, IsToldToASplitOnce) {
     const auto now = std::chrono::steady_clock::now();
     pool->set_replicas(std::vector{candidate}, now);
     pool->set_split(0.5, now);
-    HealthEvidence signs(Caller{}, 7);
+    const Caller caller{.number = 7};
+    HealthEvidence signs(caller);
     AttemptFacts facts;
     facts.end = End::whole;
     facts.status = status;

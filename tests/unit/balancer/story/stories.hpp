@@ -100,11 +100,14 @@ class Stories final : public GrantSink {
     request.repeatable = request.leaves_hung = request.may_go_twice = true;
     return request;
   }
-  std::unique_ptr<Story> begin(Story::Request request = inference()) {
+  /// `body`: its hash, once the driver has told it.
+  std::unique_ptr<Story> begin(Story::Request request = inference(), std::uint64_t body = 0) {
     if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     request.fair_key = *request.caller.client;
     const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30)};
-    return std::make_unique<Story>(shared, std::move(request));
+    auto story = std::make_unique<Story>(shared, std::move(request));
+    if (body != 0) story->identify(body);
+    return story;
   }
   /// Asks the pool, as a driver does for ask_pool. Nothing: the story waits.
   std::optional<Command> ask(Story& story) {

@@ -208,32 +208,41 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
   }
 }
 
+constexpr std::uint64_t body = 4;
+
 /// Two replicas break off with a request, or stand still.
 void lose_two(Stories& of, const Story::Request& request, const AttemptOver (*how)()) {
   const auto story = of.begin(request);
+  EXPECT_FALSE(story->wants_identity());
   ASSERT_EQ(story->begin(of.now), Command::ask_pool);
   of.leased_at(*story, 0);
   ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
+  story->identify(body);
   of.leased_at(*story, 1);
   ASSERT_EQ(of.over(*story, how()), Command::done);
   EXPECT_EQ(story->told(), Told::poison);
 }
 
+Story::Request of_a_client() {
+  auto request = Stories::inference();
+  request.caller = {.client = 1, .topic = 7};
+  return request;
+}
+
 // A library sends a request again that failed with 502.
-TEST(StoryPoison, IsKnownForAMinuteByClientTopicConversationAndSize) {
+TEST(StoryPoison, IsKnownForAMinuteByClientTopicAndBody) {
   const AttemptOver (*const ways[])() = {[]() -> const AttemptOver { return broken(); },
                                          []() -> const AttemptOver { return broken(End::timed_out, Retry::hung); }};
   for (const auto how : ways) {
     Stories of;
-    auto request = Stories::inference();
-    request.caller = {.client = 1, .topic = 7};
-    request.bytes = 100;
-    auto in_conversation = *request.facts;
-    in_conversation.conversation = 4;
-    request.facts = shared(in_conversation);
+    const auto request = of_a_client();
     lose_two(of, request, how);
-    const auto first = [&](const Story::Request& one) { return of.begin(one)->begin(of.now); };
-    const auto again = of.begin(request);
+    const auto first = [&](const Story::Request& one, std::uint64_t bytes = body) {
+      const auto story = of.begin(one, bytes);
+      EXPECT_EQ(story->wants_identity(), bytes == 0);
+      return story->begin(of.now);
+    };
+    const auto again = of.begin(request, body);
     ASSERT_EQ(again->begin(of.now), Command::done);
     EXPECT_EQ(again->told(), Told::poison);
     EXPECT_EQ(again->told_replica(), nullptr);
@@ -241,33 +250,17 @@ TEST(StoryPoison, IsKnownForAMinuteByClientTopicConversationAndSize) {
     again->complete(record, of.now);
     EXPECT_TRUE(record.suspect);
     EXPECT_EQ(record.outcome, Outcome::bad_request);
+    EXPECT_EQ(first(request, body + 1), Command::ask_pool) << "another body";
+    EXPECT_EQ(first(request, 0), Command::ask_pool) << "not identified";
     auto other = request;
-    other.bytes = 101;
-    EXPECT_EQ(first(other), Command::ask_pool) << "another size";
-    other = request;
     other.caller.client = 2;
     EXPECT_EQ(first(other), Command::ask_pool) << "another client";
     other = request;
     other.caller.topic = 8;
     EXPECT_EQ(first(other), Command::ask_pool) << "another topic";
-    other = request;
-    auto facts = *request.facts;
-    facts.conversation = 5;
-    other.facts = shared(facts);
-    EXPECT_EQ(first(other), Command::ask_pool) << "another conversation";
     of.now += std::chrono::minutes(1);
     EXPECT_EQ(first(request), Command::ask_pool);
   }
-}
-
-/// A request of a client, in a conversation.
-Story::Request of_a_conversation() {
-  auto request = Stories::inference();
-  request.caller.client = 1;
-  auto facts = *request.facts;
-  facts.conversation = 4;
-  request.facts = shared(facts);
-  return request;
 }
 
 // Others are lost with the request that ends a replica.
@@ -276,54 +269,38 @@ TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
     Stories of;
     const auto beside = of.begin();
     of.leased_at(*beside, 1);
-    lose_two(of, of_a_conversation(), []() -> const AttemptOver { return broken(); });
-    const auto trial = of.begin(of_a_conversation());
+    lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
+    const auto trial = of.begin(of_a_client(), body);
     ASSERT_EQ(trial->begin(of.now), Command::ask_pool);
-    EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), Command::done) << "one at a time";
+    EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::done) << "one at a time";
     of.leased_at(*trial, 2);
     EXPECT_EQ(of.over(*trial, answered ? answer_of() : broken()), Command::done);
-    EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), answered ? Command::ask_pool : Command::done);
+    EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), answered ? Command::ask_pool : Command::done);
     of.over(*beside, answer_of());
   }
 }
 
-TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwiceNorOneOfNoConversation) {
+TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwice) {
   Stories of(1, 0, 9);
-  auto story = of.begin(of_a_conversation());
+  auto story = of.begin(of_a_client(), body);
   for (const auto next : {Command::ask_pool, Command::done}) {
     of.leased_at(*story, 0);
     EXPECT_EQ(of.over(*story, broken()), next);
     of.now += std::chrono::seconds(2);
   }
-  EXPECT_EQ(of.begin(of_a_conversation())->begin(of.now), Command::ask_pool);
-  Stories others;
-  auto request = Stories::inference();
-  request.caller.client = 1;
-  lose_two(others, request, []() -> const AttemptOver { return broken(); });
-  EXPECT_EQ(others.begin(request)->begin(others.now), Command::ask_pool);
-}
-
-TEST(StoryPoison, IsNoLongerOnceAReplicaHasAnsweredIt) {
-  Stories of;
-  const auto request = of_a_conversation();
-  const auto beside = of.begin(request);
-  of.leased_at(*beside, 2);
-  lose_two(of, request, []() -> const AttemptOver { return broken(); });
-  of.over(*beside, answer_of());
-  EXPECT_EQ(of.begin(request)->begin(of.now), Command::ask_pool);
+  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::ask_pool);
 }
 
 TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
   Stories of;
-  const auto request = of_a_conversation();
-  const auto story = of.begin(request);
+  const auto story = of.begin(of_a_client(), body);
   of.leased_at(*story, 0);
   of.over(*story, error(500));
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, error(500)), Command::done);
   EXPECT_TRUE(story->has_failed_twice());
   EXPECT_FALSE(story->is_poison());
-  EXPECT_EQ(of.begin(request)->begin(of.now), Command::ask_pool);
+  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::ask_pool);
 }
 
 // A client over its limit at the engines went before all others again and again.

@@ -178,7 +178,7 @@ class Storm {
     const bool stood_still = over.retry_reason == Retry::hung && !one.cutting;
     if (is_lost || stood_still || (refused && one.stale_on == serial)) ++one.lost;
     if (!one.cutting && may_be_the_requests_fault(over) && std::exchange(one.erred, serial) != serial) ++one.errors;
-    if (refused || over.end != End::unconnected) one.stale_on.reset();
+    one.stale_on.reset();
     if (over.reply == Reply::error && over.kept != nullptr && (!one.best || error_rank(over.status) > one.best->first))
       one.best = {error_rank(over.status), at};
     const bool stays =

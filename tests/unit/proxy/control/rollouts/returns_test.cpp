@@ -64,7 +64,7 @@ TEST_F(RolloutsOfAFleet, RefusalsOfTheCandidateSendItBack) {
   tick();
   const auto& pool = *fleet.snapshot()->pools[0];
   for (std::uint64_t i = 1; i <= 4; ++i)
-    pool.balancer->health().report(pool.replicas[1]->key, balancer::Sign::client_error, now, {}, {{}, true, i});
+    pool.balancer->health().report(pool.replicas[1]->key, balancer::Sign::client_error, now, {}, {.number = i, .refused_content = true});
   tick();
   EXPECT_EQ(state(), "returned");
   EXPECT_EQ(moves("refusals"), 1u);
