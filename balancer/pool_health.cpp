@@ -189,6 +189,18 @@ void PoolHealth::unresolved(const ReplicaKey& key, std::string_view reason, Mome
   });
 }
 
+void PoolHealth::ill(const ReplicaKey& key, unsigned status, Moment now) {
+  core_.locked([&](PoolParts& parts) {
+    PoolReplica* const replica = parts.state.replicas.find(key);
+    if (replica == nullptr) return;
+    const Moment latest = parts.state.pass(now);
+    replica->health.advance(latest);
+    const bool was_out = replica->health.out();
+    replica->health.ill(status, latest);
+    if (replica->health.out() && !was_out) replica->evidence.clear();
+  });
+}
+
 void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
   core_.free_room(Moment::min(), [&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);
@@ -219,8 +231,13 @@ ReplicaHealth PoolHealth::of(const ReplicaKey& key, Moment now) {
       const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
       return {ReplicaState::draining, replica->left, reason, health.probe_after()};
     }
-    const auto reason = replica->closed && !health.out() ? "its rollout gives it no requests" : health.reason();
-    return {health.state(), health.since(), reason, health.probe_after(), replica->closed};
+    const bool asleep = replica->told.asleep && !health.out();
+    std::string reason = health.reason();
+    if (replica->closed && !health.out())
+      reason = "its rollout gives it no requests";
+    else if (asleep)
+      reason = "it says that it sleeps";
+    return {health.state(), health.since(), std::move(reason), health.probe_after(), replica->closed, asleep};
   });
 }
 

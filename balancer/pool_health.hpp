@@ -25,6 +25,7 @@ struct ReplicaHealth {
   std::string reason;                           ///< A clause.
   std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
   bool closed = false;  ///< The replica belongs to a candidate that gets no request, whatever its state.
+  bool asleep = false;  ///< The replica is in, and says that it sleeps: it gives way to any that is awake.
 };
 
 struct ReplicaChange {
@@ -64,6 +65,8 @@ class PoolHealth {
   bool pardon(const ReplicaKey& replica, Moment now);
   /// Says that the replica has no address, and why, as a clause.
   void unresolved(const ReplicaKey& replica, std::string_view reason, Moment now);
+  /// Says that the replica's health path has answered with an error of this status.
+  void ill(const ReplicaKey& replica, unsigned status, Moment now);
   /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
   /// Pool::set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
