@@ -44,16 +44,17 @@ Evidence::Counts& Evidence::Counts::operator+=(const Counts& more) {
   return *this;
 }
 
-void Evidence::Row::add(Client whose, Moment now) {
+void Evidence::Row::add(Client whose, Moment now, bool served) {
   several = several || !whose || (length > 0 && client != whose);
+  of_served = of_served && served;
   client = whose;
   length = static_cast<std::uint16_t>(std::min(length + 1, 0xffff));
   last = now;
 }
 
-void Evidence::Row::add_lately(Client whose, Moment now) {
+void Evidence::Row::add_lately(Client whose, Moment now, bool served) {
   if (!is_young(now)) *this = {};
-  add(whose, now);
+  add(whose, now, served);
 }
 
 bool Evidence::Cell::is_bad(Moment now) const {
@@ -106,9 +107,11 @@ std::size_t Evidence::victim(Moment now) const {
 /// The cell of the topic is made first and just used, so that the second one does not take its place.
 Evidence::Three Evidence::cells_of(const Caller& caller, Moment now) {
   if (!is_within(std::exchange(all_used_, now), age, now)) all_.last = {};
+  const Cell* const known = caller.client ? find(caller.client, caller.topic) : nullptr;
+  const bool served = known == nullptr || is_within(known->good, age, now);
   Cell* const topic = caller.topic != 0 ? &cell_for({}, caller.topic, caller, now) : &all_;
   Cell* const own = caller.client ? &cell_for(caller.client, caller.topic, caller, now) : topic;
-  return {own, topic, &all_};
+  return {own, topic, &all_, served};
 }
 
 template <class Do>
@@ -190,13 +193,10 @@ void Evidence::refused(const Caller& caller, Moment now) {
 }
 
 void Evidence::failed(const Caller& caller, Moment now) {
-  const Cell* const known = caller.client ? find(caller.client, caller.topic) : nullptr;
-  const bool served = known == nullptr || is_within(known->good, age, now);
   const Three cells = cells_of(caller, now);
   each(cells, [&](Cell& cell) {
     count(cell, &Counts::bad);
-    cell.row.add(caller.said_by(), now);
-    cell.row.of_served = cell.row.of_served && served;
+    cell.row.add(caller.said_by(), now, cells.served);
     const bool of_one = &cell == cells.own && caller.client;
     if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || tells_of_all(cell))) avoid(cell, now);
   });
@@ -239,21 +239,26 @@ void Evidence::gives_nothing(const Caller& caller, bool to_all, Moment now) {
 }
 
 /// One client's word is for itself, whatever time it was told. The replica is full for all clients of the topic once
-/// two of them were told so, and for everybody if it answers no other topic. Behind one address two credentials are two
-/// clients as long as nobody else is answered.
+/// two of them were told so that it had served, and for everybody if it answers no other topic. Behind one address two
+/// credentials are two clients as long as nobody else is answered.
 void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now) {
   const Three cells = cells_of(caller, now);
   Cell& own = *cells.own;
+  Cell& topic = *cells.topic;
   own.told = told.has_value();
   if (told)
     keep_away(own.full_until, now + std::chrono::duration_cast<Moment::duration>(*told));
   else
     guess_full(own, first_full, now);
-  cells.topic->full.add_lately(caller.said_by(), now);
-  cells.topic->full_by_credential.add_lately(caller.client, now);
-  if (!cells.topic->full.several && (!cells.topic->full_by_credential.several || serves_others(caller, now))) return;
-  if (cells.topic != cells.own) guess_full(*cells.topic, first_full_for_all, now);
-  if (cells.all != cells.topic && !answers_other_topics(caller.topic, now))
+  topic.full.add_lately(caller.said_by(), now, cells.served);
+  topic.full_by_credential.add_lately(caller.client, now, cells.served);
+  const bool several = topic.full.several || (topic.full_by_credential.several && !serves_others(caller, now));
+  if (!several || !topic.full_by_credential.of_served) {
+    if (&topic != &own) topic.rest_until = never;  // The others need not wait for this one's sake.
+    return;
+  }
+  if (&topic != &own) guess_full(topic, first_full_for_all, now);
+  if (cells.all != &topic && !answers_other_topics(caller.topic, now))
     guess_full(*cells.all, first_full_for_all, now);
 }
 
@@ -314,7 +319,8 @@ bool Evidence::was_outdone(const Caller& caller, Moment now) const {
 bool Evidence::answers(const Caller& caller, Moment now) const {
   const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
   const Cell* const topic = find({}, caller.topic);
-  return (own != nullptr && is_within(own->good, age, now)) || (topic != nullptr && is_within(topic->good, lately, now));
+  return (own != nullptr && is_within(own->good, age, now)) ||
+         (topic != nullptr && is_within(topic->good, lately, now));
 }
 
 bool Evidence::serves_others(const Caller& caller, Moment now) const {
@@ -364,7 +370,8 @@ bool Evidence::empty_for_several(const Caller& caller) const {
 
 bool Evidence::gives_several_nothing(const Caller& caller) const {
   const Cell* const cell = find({}, caller.topic);
-  return cell != nullptr && (cell->guilty.several || (cell->guilty.length > 0 && cell->guilty.client != caller.said_by()));
+  if (cell == nullptr) return false;
+  return cell->guilty.several || (cell->guilty.length > 0 && cell->guilty.client != caller.said_by());
 }
 
 }  // namespace weir::balancer

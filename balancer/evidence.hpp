@@ -168,13 +168,14 @@ class Evidence {
   struct Row {
     std::uint16_t length = 0;
     bool several = false;
-    bool of_served = true;  ///< No client of it is known to be one that the replica does not answer.
+    bool of_served = true;  ///< All clients of it were.
     Client client;          ///< Of the last end.
     Moment last = never;
 
-    void add(Client whose, Moment now);
+    /// `served`: the client is not known to be one that the replica does not answer.
+    void add(Client whose, Moment now, bool served = true);
     /// The same, but a row that nothing was added to lately begins anew.
-    void add_lately(Client whose, Moment now);
+    void add_lately(Client whose, Moment now, bool served = true);
     bool is_young(Moment now) const { return last != never && now - last < lately; }
   };
 
@@ -206,6 +207,7 @@ class Evidence {
   /// The cells of a request's three addresses. Some may be the same.
   struct Three {
     Cell *own, *topic, *all;
+    bool served;  ///< See Row::add.
   };
   Three cells_of(const Caller& caller, Moment now);
   template <class Do>

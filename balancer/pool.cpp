@@ -120,6 +120,10 @@ bool Pool::another_is_left(std::span<const Serial> tried, Serial beside) {
   return core_.locked([&](PoolParts& parts) { return parts.state.replicas.another_is_left(tried, beside); });
 }
 
+bool Pool::can_spare_one() {
+  return core_.locked([](PoolParts& parts) { return parts.state.replicas.may_eject(); });
+}
+
 Tokens Pool::first_token(const LedgerEntry& entry, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) { return parts.leases.first_token(entry); });
 }

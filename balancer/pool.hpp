@@ -67,6 +67,9 @@ class Pool final : public LeaseOwner {
   /// True if a replica other than these is there that neither drains nor refuses connections.
   bool another_is_left(std::span<const Serial> tried, Serial beside);
 
+  /// True if one more replica may go without leaving less than half of them.
+  bool can_spare_one();
+
   PoolHealth& health() { return health_; }
   PoolFigures& figures() { return figures_; }
 

@@ -58,7 +58,7 @@ class RetryBudget {
 /// Any thread may use it. While nothing is remembered, a look costs one atomic read.
 ///
 /// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may come
-/// once more: if it costs a third replica, or was alone each time, it is refused for the rest of the minute.
+/// once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is refused for the rest of the minute.
 class PoisonMemory {
  public:
   static constexpr std::chrono::minutes lasting{1};
@@ -73,13 +73,14 @@ class PoisonMemory {
   /// While it is, no request needs an identity.
   bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
   /// `request` is a hash of its client, topic and body.
-  Known look(std::uint64_t request, metrics::Moment now) {
+  /// `may_try`: the pool can spare a replica.
+  Known look(std::uint64_t request, bool may_try, metrics::Moment now) {
     if (is_empty()) return Known::no;
     const std::lock_guard lock(mutex_);
     drop_old(now);
     const auto found = noted_.find(request);
     if (found == noted_.end()) return Known::no;
-    return std::exchange(found->second.trial, false) ? Known::on_trial : Known::poison;
+    return may_try && std::exchange(found->second.trial, false) ? Known::on_trial : Known::poison;
   }
   /// `trial`: it may come once more. When the memory is full, the oldest goes.
   void note(std::uint64_t request, bool trial, metrics::Moment now) {

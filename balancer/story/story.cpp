@@ -60,7 +60,7 @@ void Story::note_error() {
 
 Command Story::begin(Moment now) {
   if (identity_ == 0) return Command::ask_pool;
-  const PoisonMemory::Known known = shared_.poison.look(identity_, now);
+  const PoisonMemory::Known known = shared_.poison.look(identity_, shared_.pool.can_spare_one(), now);
   if (known == PoisonMemory::Known::no) return Command::ask_pool;
   lost_by_two_ = true;
   lost_ = most_lost - 1;

@@ -96,6 +96,21 @@ TEST(Evidence, FullForOneClientIsFullForAllOnceASecondIsTold) {
   EXPECT_TRUE(is_full(evidence, from(1), 6));
 }
 
+// Each has a limit of its own at the engines.
+TEST(Evidence, FullForClientsThatItNeverServesIsFullForNoOther) {
+  Evidence evidence;
+  double now = 0;
+  for (int i = 0; i < 20; ++i, now += 0.5)
+    for (const std::uint64_t client : {1U, 2U}) {
+      evidence.full(from(client), {}, at(now));
+      EXPECT_TRUE(is_full(evidence, from(client), now));
+      if (i > 0) EXPECT_FALSE(is_full(evidence, from(3), now)) << i;
+    }
+  for (const std::uint64_t client : {1U, 2U}) evidence.good(from(client), true, at(now));
+  for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), {}, at(now));
+  EXPECT_TRUE(is_full(evidence, from(3), now)) << "they have been served since";
+}
+
 TEST(Evidence, OfTwoClientsOfDifferentTimesIsThatOfOne) {
   Evidence evidence;
   evidence.full(from(1), std::chrono::seconds(60), at(0));
@@ -104,7 +119,7 @@ TEST(Evidence, OfTwoClientsOfDifferentTimesIsThatOfOne) {
   evidence.full(from(4), std::chrono::seconds(60), at(19.9));
   EXPECT_TRUE(is_full(evidence, from(3), 19.9));
   Evidence refusals;
-  for (const double now : {0.0, 10.0}) refusals.refused({.client = Client(static_cast<std::uint64_t>(now)), .topic = 1, .status = 404}, at(now));
+  for (const unsigned now : {0U, 10U}) refusals.refused({.client = now, .topic = 1, .status = 404}, at(now));
   EXPECT_FALSE(refusals.refuses({.client = 7, .topic = 1, .status = 404}, at(10)));
 }
 
@@ -220,11 +235,19 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
   EXPECT_FALSE(advice(works, from(2)).rests);
 }
 
+TEST(Evidence, AReplicaThatIsFullForOneClientRestsForNoOther) {
+  Evidence evidence;
+  evidence.begin_rest(from(1), at(20));
+  evidence.full(from(1), std::chrono::seconds(60), at(20));
+  EXPECT_TRUE(evidence.advise(from(1), at(20)).rests);
+  EXPECT_FALSE(evidence.advise(from(2), at(20)).rests) << "whether it has answered anybody lately or not";
+}
+
 TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
   Evidence evidence;
   for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
   evidence.good(from(3, 7), true, at(0));
-  evidence.good(from(1), true, at(0));
+  for (const std::uint64_t client : {1U, 2U}) evidence.good(from(client), true, at(0));
   for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), std::chrono::seconds(60), at(0));
   for (Topic topic = 10; topic < 1000; ++topic) {
     evidence.failed(from(4, topic), at(0.1));
@@ -488,7 +511,8 @@ TEST_F(PoolEvidence, ClientsThatAReplicaNeverAnswersChangeNothingForThoseWhomItA
   for (int i = 0; i < 3000; ++i) {
     const double now = 100 + 0.05 * i;
     for (const std::size_t peer : {1U, 2U}) report(peer, Sign::answered, from(below(9)), now);
-    below(2) == 0 ? report(0, Sign::failed, from(1 + below(3)), now) : report(0, Sign::answered, from(4 + below(5)), now);
+    const bool fails = below(2) == 0;
+    report(0, fails ? Sign::failed : Sign::answered, from(fails ? 1 + below(3) : 4 + below(5)), now);
     ASSERT_FALSE(is_out(0, now)) << i;
     ASSERT_EQ(chosen(from(7), now), all()) << i;
   }

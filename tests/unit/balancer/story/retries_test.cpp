@@ -85,22 +85,22 @@ TEST(PoisonMemory, HoldsForAMinuteUntilTheRequestIsAnsweredAndLosesTheOldestWhen
   using enum PoisonMemory::Known;
   PoisonMemory memory;
   const metrics::Moment start{std::chrono::seconds(1000)};
-  EXPECT_EQ(memory.look(1, start), no);
+  EXPECT_EQ(memory.look(1, true, start), no);
   memory.note(1, false, start);
-  EXPECT_EQ(memory.look(2, start), no);
-  EXPECT_EQ(memory.look(1, start + PoisonMemory::lasting - std::chrono::nanoseconds(1)), poison);
-  EXPECT_EQ(memory.look(1, start + PoisonMemory::lasting), no);
+  EXPECT_EQ(memory.look(2, true, start), no);
+  EXPECT_EQ(memory.look(1, true, start + PoisonMemory::lasting - std::chrono::nanoseconds(1)), poison);
+  EXPECT_EQ(memory.look(1, true, start + PoisonMemory::lasting), no);
   memory.note(1, false, start);
   memory.forget(1);
-  EXPECT_EQ(memory.look(1, start), no);
+  EXPECT_EQ(memory.look(1, true, start), no);
   memory.note(1, true, start);
-  EXPECT_EQ(memory.look(1, start), on_trial);
-  EXPECT_EQ(memory.look(1, start), poison) << "once";
+  EXPECT_EQ(memory.look(1, true, start), on_trial);
+  EXPECT_EQ(memory.look(1, true, start), poison) << "once";
   memory.forget(1);
   for (std::uint64_t i = 0; i <= PoisonMemory::most; ++i) memory.note(i, false, start + std::chrono::milliseconds(i));
-  EXPECT_EQ(memory.look(0, start), no) << "the oldest";
-  EXPECT_EQ(memory.look(1, start), poison);
-  EXPECT_EQ(memory.look(PoisonMemory::most, start), poison);
+  EXPECT_EQ(memory.look(0, true, start), no) << "the oldest";
+  EXPECT_EQ(memory.look(1, true, start), poison);
+  EXPECT_EQ(memory.look(PoisonMemory::most, true, start), poison);
 }
 
 }  // namespace

@@ -82,9 +82,10 @@ inline AttemptOver ended_by(End end, Reply reply = Reply::none) {
 /// A pool of replicas, and what the stories before it share.
 class Stories final : public GrantSink {
  public:
-  explicit Stories(std::size_t replicas = 3, double share = 1, std::size_t queue = 0)
+  explicit Stories(std::size_t replicas = 3, double share = 1, std::size_t queue = 0,
+                   config::Policy policy = config::Policy::round_robin)
       : budget(share, [this] { return std::size_t{pool->figures().in_flight()}; }), queues(queue > 0) {
-    pool = Pool::make(config::Policy::round_robin, 1, this);
+    pool = Pool::make(policy, 1, this);
     PoolLimits limits;
     limits.queue = queue;
     pool->set_limits(limits, now);

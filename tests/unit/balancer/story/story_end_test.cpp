@@ -280,6 +280,19 @@ TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
   }
 }
 
+TEST(StoryPoison, IsTriedOnlyWhereThePoolCanSpareAReplica) {
+  Stories of(5);
+  const auto beside = of.begin();
+  of.leased_at(*beside, 1);
+  lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
+  const auto first = [&] { return of.begin(of_a_client(), body)->begin(of.now); };
+  for (const ReplicaIndex lost : {0U, 1U}) of.report(lost, Sign::refused, 1);
+  EXPECT_EQ(first(), Command::done) << "the third of five would be the one too many";
+  of.report(1, Sign::probe_passed, 5);
+  EXPECT_EQ(first(), Command::ask_pool);
+  of.over(*beside, answer_of());
+}
+
 TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwice) {
   Stories of(1, 0, 9);
   auto story = of.begin(of_a_client(), body);

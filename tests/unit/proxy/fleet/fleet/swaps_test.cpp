@@ -97,7 +97,7 @@ TEST_F(FleetTest, APoolKeepsWhichRequestsCostTwoReplicas) {
   const auto now = metrics::Moment(std::chrono::hours(1));
   fleet.snapshot()->pools[0]->poison->note(7, false, now);
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
-  EXPECT_EQ(fleet.snapshot()->pools[0]->poison->look(7, now), balancer::story::PoisonMemory::Known::poison);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->poison->look(7, true, now), balancer::story::PoisonMemory::Known::poison);
 }
 
 TEST_F(FleetTest, TheRetryBudgetFollowsTheSettingsAndTheRequestsInFlight) {

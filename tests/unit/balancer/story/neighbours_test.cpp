@@ -1,0 +1,280 @@
+// Random stories in simulated time: clients that replicas limit, refuse, fail or give nothing, and requests that end
+// replicas, beside well-behaved clients. These are served as they would be without the others.
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stories.hpp"
+
+namespace weir::balancer::story {
+namespace {
+
+/// What happens to a client's requests.
+enum class Fate : std::uint8_t {
+  served,
+  limited,         ///< 429 with a Retry-After of a minute, at all replicas.
+  limited_in_short,  ///< 429 without one.
+  unknown_route,   ///< 404 everywhere.
+  partial_model,   ///< 404 at all replicas but one.
+  fails,           ///< 500 everywhere.
+  fails_there,     ///< 500 at one replica.
+  empty,           ///< Answers without a token, everywhere.
+  ends_replicas,   ///< The replica ends, and comes back after some seconds.
+};
+constexpr unsigned fates = 9;
+
+class Town {
+ public:
+  Town(std::uint64_t seed, bool with_others)
+      : random_(seed), of_(3 + seed % 4, 0.2, 100, config::Pool{}.policy), with_others_(with_others) {
+    replicas_.resize(of_.specs.size());
+    one_ = below(static_cast<unsigned>(replicas_.size()));
+    // The others are drawn in both runs, so that the well-behaved come at the same moments.
+    const double rate_of_one = 0.2 * static_cast<double>(replicas_.size());
+    for (std::uint64_t i = 0; i < 6; ++i) add(i + 1, Fate::served, rate_of_one);
+    std::mt19937_64 others(seed + 1000);
+    for (std::uint64_t i = 0, n = 1 + others() % 5; i < n; ++i) {
+      const auto fate = static_cast<Fate>(1 + others() % (fates - 1));
+      // What is served takes room from the others, as anybody's requests do: so it is little.
+      const bool works = fate == Fate::partial_model || fate == Fate::fails_there || fate == Fate::empty;
+      const double some = static_cast<double>(others() % 80) / 10;
+      const double rate = fate == Fate::ends_replicas ? 0.1 : works ? 0.2 + some / 8 : 0.5 + some;
+      if (with_others_) add(100 + i, fate, rate);
+      if (with_others_ && fate == Fate::ends_replicas) poison += 3;
+      happens += std::to_string(static_cast<int>(fate)) + " at " + std::to_string(rate) + "/s; ";
+    }
+    for (ReplicaIndex i = 0; i < replicas_.size(); ++i) probe(i);
+  }
+
+  void run() {
+    while (!events_.empty()) {
+      const auto [when, what] = std::pair(events_.begin()->first, events_.begin()->second);
+      events_.erase(events_.begin());
+      of_.now = at(when);
+      now_ = when;
+      what();
+      static_cast<void>(of_.pool->health().take_changes(of_.now));
+      take_grants();
+    }
+  }
+
+  std::size_t good = 0, bad = 0;
+  unsigned ended = 0;   ///< Replicas that a request ended.
+  unsigned poison = 0;  ///< Clients that send such a request, and minutes in which they do.
+  std::vector<double> times{};  ///< Of the well-behaved clients' answers.
+  std::string happens{};
+
+ private:
+  static constexpr double end_ = 120, takes_ = 0.25, slots_ = 4;
+  struct Replica {
+    bool alive = true;
+    unsigned working = 0, ended = 0;
+  };
+  struct Request {
+    std::unique_ptr<Story> story;
+    std::uint64_t client = 0;
+    Fate fate = Fate::served;
+    double came = 0;
+    std::optional<WaitTicket> ticket{};
+    unsigned tries = 0;
+  };
+
+  unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random_); }
+  void in(double seconds, std::function<void()> what) { events_.emplace(now_ + seconds, std::move(what)); }
+
+  void add(std::uint64_t client, Fate fate, double rate) {
+    const auto draws = std::make_shared<std::mt19937_64>(random_());
+    const auto pause = [draws, rate] { return std::exponential_distribution(rate)(*draws); };
+    const auto next = std::make_shared<std::function<void()>>();
+    *next = [this, client, fate, pause, next] {
+      if (now_ > end_) return;
+      come(client, fate, 0);
+      in(pause(), *next);
+    };
+    in(pause(), *next);
+  }
+
+  void come(std::uint64_t client, Fate fate, unsigned tries) {
+    auto request = std::make_shared<Request>();
+    request->client = client;
+    request->fate = fate;
+    request->came = now_;
+    request->tries = tries;
+    auto about = Stories::inference();
+    const Topic topic = fate == Fate::unknown_route ? 2U : fate == Fate::partial_model ? 3U : 1U;
+    about.caller = {.client = client, .topic = topic};
+    // The well-behaved send no request twice.
+    request->story = of_.begin(about, client < 100 ? 1000 + ++sent_ : client);
+    follow(request, request->story->begin(of_.now));
+  }
+
+  void follow(const std::shared_ptr<Request>& request, std::optional<Command> next) {
+    while (next == Command::ask_pool) {
+      auto placement = request->story->placement();
+      placement.waiter = request;
+      auto offered = of_.pool->offer(placement, of_.now);
+      if (auto* const admitted = std::get_if<Admitted>(&offered)) {
+        next = of_.leased(*request->story, std::move(admitted->lease));
+      } else if (const auto* const refused = std::get_if<Refused>(&offered)) {
+        next = request->story->refused(*refused, of_.now);
+      } else {
+        const auto& waiting = std::get<Waiting>(offered);
+        request->ticket = waiting.ticket;
+        request->story->queued(waiting.deadline);
+        in(std::chrono::duration<double>(waiting.deadline - of_.now).count(), [this, request, ticket = waiting.ticket] {
+          if (request->ticket != ticket || !of_.pool->leave(ticket, of_.now)) return;
+          request->ticket.reset();
+          follow(request, request->story->refused({Refused::Reason::expired}, of_.now));
+        });
+        return;
+      }
+    }
+    if (next == Command::done) return finish(*request);
+    connect(request);
+  }
+
+  void take_grants() {
+    while (!of_.granted.empty())
+      for (auto& granted : std::exchange(of_.granted, {})) {
+        const auto request = std::static_pointer_cast<Request>(granted.waiter);
+        request->ticket.reset();
+        if (auto* const lease = std::get_if<Lease>(&granted.what))
+          follow(request, of_.leased(*request->story, std::move(*lease)));
+        else
+          follow(request, request->story->refused(std::get<Refused>(granted.what), of_.now));
+      }
+  }
+
+  void connect(const std::shared_ptr<Request>& request) {
+    const ReplicaIndex at = request->story->replica().key.index;
+    Replica& replica = replicas_[at];
+    if (!replica.alive) return ends(request, unconnected(ConnectFailure::refused));
+    const bool works = is_served(*request, at) || request->fate == Fate::empty || request->fate == Fate::ends_replicas;
+    replica.working += works ? 1 : 0;
+    const double takes = !works ? 0.002 : takes_ * std::max(1.0, replica.working / slots_);
+    in(takes, [this, request, at, works, life = replica.ended] {
+      // It ended meanwhile, and the request with it.
+      if (replicas_[at].ended != life) return ends(request, broken());
+      replicas_[at].working -= works ? 1 : 0;
+      if (request->fate == Fate::ends_replicas) end(at);
+      ends(request, answer_at(*request, at));
+    });
+  }
+
+  bool is_served(const Request& request, ReplicaIndex at) const {
+    switch (request.fate) {
+      case Fate::served:
+        return true;
+      case Fate::partial_model:
+        return at == one_;
+      case Fate::fails_there:
+        return at != one_;
+      default:
+        return false;
+    }
+  }
+
+  AttemptOver answer_at(const Request& request, ReplicaIndex at) const {
+    if (is_served(request, at)) return answer_of();
+    switch (request.fate) {
+      case Fate::limited: {
+        auto full = error(429);
+        full.retry_after = std::chrono::seconds(60);
+        return full;
+      }
+      case Fate::limited_in_short:
+        return error(429);
+      case Fate::unknown_route:
+      case Fate::partial_model:
+        return error(404);
+      case Fate::empty: {
+        auto nothing = answer_of();
+        nothing.verdict.outcome = Outcome::ok_empty;
+        return nothing;
+      }
+      case Fate::ends_replicas:
+        return broken();
+      default:
+        return error(500);
+    }
+  }
+
+  void end(ReplicaIndex at) {
+    Replica& replica = replicas_[at];
+    replica.alive = false;
+    ++ended;
+    ++replica.ended;
+    replica.working = 0;
+    in(2, [&replica] { replica.alive = true; });
+  }
+
+  void probe(ReplicaIndex at) {
+    if (now_ > end_) return;
+    of_.pool->health().report(of_.key(at), replicas_[at].alive ? Sign::probe_passed : Sign::probe_refused, of_.now);
+    in(std::chrono::duration<double>(of_.pool->health().of(of_.key(at), of_.now).probe_after).count(),
+       [this, at] { probe(at); });
+  }
+
+  void ends(const std::shared_ptr<Request>& request, AttemptOver over) {
+    const unsigned status = over.status;
+    if (over.reply == Reply::relayed) request->story->answer_accepted(status, false, of_.now);
+    follow(request, of_.over(*request->story, std::move(over)));
+  }
+
+  void finish(const Request& request) {
+    const bool served = request.story->told() == Told::relayed;
+    if (request.client < 100) {
+      ++(served ? good : bad);
+      times.push_back(now_ - request.came);
+      return;
+    }
+    // A library sends a request that failed twice more, unless it is told not to.
+    const Told told = request.story->told();
+    if (request.tries < 2 && told == Told::failed && !request.story->has_failed_twice())
+      in(0.5, [this, client = request.client, fate = request.fate, tries = request.tries] {
+        come(client, fate, tries + 1);
+      });
+  }
+
+  std::mt19937_64 random_;
+  std::multimap<double, std::function<void()>> events_;
+  double now_ = 0;
+  Stories of_;
+  const bool with_others_;
+  std::vector<Replica> replicas_;
+  ReplicaIndex one_ = 0;
+  std::uint64_t sent_ = 0;
+};
+
+double percentile(std::vector<double> times, double p) {
+  const auto at = times.begin() + static_cast<std::ptrdiff_t>(p / 100 * static_cast<double>(times.size()));
+  std::ranges::nth_element(times, at);
+  return *at;
+}
+
+/// WEIR_STORIES is how many are played.
+TEST(StoryNeighbours, ChangeNothingForThoseWhoAreServed) {
+  const char* const wanted = std::getenv("WEIR_STORIES");
+  const std::uint64_t stories = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 30;
+  for (std::uint64_t seed = 1; seed <= stories; ++seed) {
+    Town alone(seed, false), beside(seed, true);
+    alone.run();
+    beside.run();
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << beside.happens);
+    ASSERT_GT(alone.good, 100u);
+    EXPECT_EQ(alone.bad, 0u);
+    EXPECT_EQ(beside.good + beside.bad, alone.good);
+    // What a replica had at work ends with it, and who was at work at two has cost two. Those at one wait for another.
+    EXPECT_LE(100 * beside.bad, beside.ended * beside.good);
+    EXPECT_LE(percentile(beside.times, beside.ended > 0 ? 90 : 99), 2 * percentile(alone.times, 99));
+    EXPECT_LE(beside.ended, 3 * beside.poison) << "two, and a third where the request was not alone";
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer::story
