@@ -15,13 +15,15 @@ bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   return true;
 }
 
-/// Prefers the replicas that hold prompt and output. If all of these drain or are out, one that holds the prompt will
-/// do, for engines cut the output; but a longer prompt than that waits for them.
+bool is_in(const ReplicaView& r) { return !r.draining && !r.refuses && !r.out; }
+
+/// Prefers the replicas that hold prompt and output. If all of these drain, sleep or are out, one that holds the prompt
+/// will do, for engines cut the output; but a longer prompt than that waits for them, or goes to one that sleeps.
 void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto holds = [](const ReplicaView& r, Tokens tokens) { return !r.max_context || tokens <= *r.max_context; };
   const auto any_in_holds = [&](Tokens tokens) {
     return std::ranges::any_of(
-        replicas, [&](const ReplicaView& r) { return holds(r, tokens) && !r.draining && !r.refuses && !r.out; });
+        replicas, [&](const ReplicaView& r) { return holds(r, tokens) && is_in(r) && !r.asleep; });
   };
   const bool prompt_alone = !any_in_holds(demand.context) && any_in_holds(demand.sequence);
   const Tokens tokens = prompt_alone ? demand.sequence : demand.context;
@@ -36,6 +38,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
                 [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
   if (replicas.empty()) return {Eligibility::too_long};
   prefer_long_enough(replicas, demand);
+  if (std::ranges::any_of(replicas, [](const ReplicaView& r) { return is_in(r) && !r.asleep; }))
+    std::erase_if(replicas, [](const ReplicaView& r) { return r.asleep; });
   const auto refuses = [](const ReplicaView& r) { return r.refuses; };
   const auto at_limit = [&](const ReplicaView& r) { return r.at_limit(demand.prompt); };
   const auto may_hold = [&](const ReplicaView& r) { return r.may_hold(demand.prompt); };
@@ -73,7 +77,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto takes_at_once = [&](const ReplicaView& r) {
     const bool long_enough = !r.max_context || demand.context <= *r.max_context;
-    const bool is_well = !r.draining && !r.refuses && !r.out && !r.avoided && !r.full;
+    const bool is_well = is_in(r) && !r.asleep && !r.avoided && !r.full;
     return is_well && !r.tried && long_enough && !r.at_limit(demand.prompt) &&
            r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
   };

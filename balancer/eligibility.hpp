@@ -2,15 +2,16 @@
 // chooses among them.
 //
 // A replica whose context is too short gives way to one whose context is long enough, busy or not: weir estimates
-// prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain or are
-// out, one that holds the prompt without its output will do. Only a prompt that alone exceeds what the settings say
-// that a replica refuses never goes there. One that drains never may. For a request that can wait, the rules are these,
-// in this order. A replica that refuses connections may not. One at a limit, one that is full, and one that starts and
-// holds all that it may, has no room, and may not. One that already had the request gives way to those that have not
-// had it and have room: a request rather goes back to the replica that failed it than wait for a busy one. One that is
-// out gives way to those that are in; if all are out, or all that have not had the request, what put them out may be
-// wrong, and they are tried. One that has lately failed requests like this one gives way in the same way. A request
-// that no replica may take now waits.
+// prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain, sleep
+// or are out, one that holds the prompt without its output will do. Only a prompt that alone exceeds what the
+// settings say that a replica refuses never goes there. One that drains never may. One that says that it sleeps gives
+// way to those that are awake and in, busy or not; if there is none, it is treated like any other. For a request that
+// can wait, the rules are these, in this order. A replica that refuses connections may not. One at a limit, one that
+// is full, and one that starts and holds all that it may, has no room, and may not. One that already had the request
+// gives way to those that have not had it and have room: a request rather goes back to the replica that failed it
+// than wait for a busy one. One that is out gives way to those that are in; if all are out, or all that have not had
+// the request, what put them out may be wrong, and they are tried. One that has lately failed requests like this one
+// gives way in the same way. A request that no replica may take now waits.
 //
 // A replica is full for a request for as long as the evidence says (evidence.hpp): because it has no room for its
 // client or model, or rests after a failure.

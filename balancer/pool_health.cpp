@@ -226,8 +226,13 @@ ReplicaHealth PoolHealth::of(const ReplicaKey& key, Moment now) {
       const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
       return {ReplicaState::draining, replica->left, reason, health.probe_after()};
     }
-    const auto reason = replica->closed && !health.out() ? "its rollout gives it no requests" : health.reason();
-    return {health.state(), health.since(), reason, health.probe_after(), replica->closed};
+    const bool asleep = replica->told.asleep && !health.out();
+    std::string reason = health.reason();
+    if (replica->closed && !health.out())
+      reason = "its rollout gives it no requests";
+    else if (asleep)
+      reason = "it says that it sleeps";
+    return {health.state(), health.since(), std::move(reason), health.probe_after(), replica->closed, asleep};
   });
 }
 

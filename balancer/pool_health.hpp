@@ -25,6 +25,7 @@ struct ReplicaHealth {
   std::string reason;                           ///< A clause.
   std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
   bool closed = false;  ///< The replica belongs to a candidate that gets no request, whatever its state.
+  bool asleep = false;  ///< The replica is in, and says that it sleeps: it gives way to any that is awake.
 };
 
 struct ReplicaChange {

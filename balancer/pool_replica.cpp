@@ -34,6 +34,7 @@ ReplicaView PoolReplica::view(Moment now) {
   view.fresh = health.is_new(now);
   view.suspected = suspicion.is_grave();
   view.draining = spec.draining;
+  view.asleep = told.asleep;
   view.full = evidence.advise({}, now).full;
   view.starting = health.state() == ReplicaState::starting;
   if (view.starting) view.allowance = allowance();

@@ -32,8 +32,8 @@ struct PoolReplica {
 
   /// True if requests that come may go to it, as far as the settings say.
   bool takes_new() const { return !removed && !spec.draining && !closed; }
-  /// True if requests that come may go to it, as far as its health says, too.
-  bool is_in() const { return takes_new() && !health.out(); }
+  /// True if requests that come may go to it, as far as its health and its engine say, too.
+  bool is_in() const { return takes_new() && !health.out() && !told.asleep; }
 
   std::optional<Tokens> kv_tokens() const { return spec.kv_tokens ? spec.kv_tokens : told.kv_tokens; }
   std::optional<Tokens> context() const { return spec.max_context ? spec.max_context : told.max_context; }

@@ -75,7 +75,7 @@ bool ReplicaSet::may_eject() const {
   for (const PoolReplica& replica : named()) {
     if (!replica.takes_new()) continue;
     ++all;
-    if (replica.health.out()) ++out;
+    if (!replica.is_in()) ++out;
   }
   return 2 * (out + 1) <= all;
 }

@@ -89,7 +89,7 @@ class ReplicaSet {
     });
   }
 
-  /// True if the pool can spare one more. Nobody is ejected of its last half, for whatever reason the others are out.
+  /// True if the pool can spare one more. Nobody is ejected of its last half, whether the others are out or asleep.
   bool may_eject() const;
   /// True if a replica that hangs may be called so. The replica is ill for sure, and yet those that are in must be able
   /// to take its requests, so a lone one keeps them. A replica that is out, or takes no more requests, takes nothing

@@ -28,9 +28,10 @@ struct ReplicaSpec {
   bool draining = false;                      ///< The replica takes nothing new and keeps its requests.
 };
 
-/// The limits that an engine tells of itself. They stand in for the limits that the settings leave open.
+/// An engine's report of itself. Its limits stand in for those that the settings leave open.
 struct EngineLimits {
   std::optional<Tokens> kv_tokens, max_context;
+  bool asleep = false;  ///< It computes nothing until somebody wakes it.
 };
 
 }  // namespace weir::balancer

@@ -30,6 +30,7 @@ struct ReplicaView {
   bool out = false;                   ///< Ejected or down.
   bool suspected = false;             ///< Silent for far longer than its books explain.
   bool draining = false;              ///< Takes nothing new.
+  bool asleep = false;                ///< The engine says that it sleeps.
   bool other_side = false;            ///< A split gives the request to the other replicas of the pool.
   bool reserved = false;              ///< Kept free for another request.
   bool full = false;                  ///< The replica has said that it has no room, or has just failed.

@@ -22,6 +22,7 @@ struct EngineLoad {
   std::optional<double> prefix_queries, prefix_hits;  ///< Counters, in tokens.
   /// running + waiting less the requests that weir had in flight there when the page came.
   std::optional<double> divergence;
+  bool asleep = false;           ///< vLLM and Aphrodite say whether they sleep; then they have no cache.
   metrics::Moment at{};          ///< The page came then.
   /// The latest page came then on which a counter of the engine's work was higher than before.
   metrics::Moment moved = metrics::Moment::min();

@@ -146,6 +146,7 @@ bool have_risen(Counters& known, const Counters& page) {
 
 EnginePage read_engine_page(std::string_view text, const config::EngineNames& names) {
   EnginePage page;
+  bool asleep = false;
   Figures figures(names);
   std::map<std::string, std::uint64_t> kv_of_engines;  // The same engine may say it twice.
   while (!text.empty()) {
@@ -156,13 +157,14 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
     const auto name = line.substr(0, line.find_first_of("{ "));
     const bool is_cache_config = name == "vllm:cache_config_info" || name == "aphrodite:cache_config_info";
     if (page.engine == Engine::unknown) page.engine = engine_of_series(name);
-    const bool is_start = name == "process_start_time_seconds", is_sleep = name == "vllm:engine_sleep_state";
+    const bool is_start = name == "process_start_time_seconds";
+    const bool is_sleep = name == "vllm:engine_sleep_state" || name == "aphrodite:engine_sleep_state";
     if (page.is_page && !is_cache_config && !is_start && !is_sleep && !figures.wants(name)) continue;
     const auto sample = metrics::series::read_sample(line);
     if (!sample) continue;
     page.is_page = true;
     if (is_start && sample->value > 0) page.started = sample->value;
-    if (is_sleep && sample->label("sleep_state") == "awake" && sample->value == 0) page.asleep = true;
+    if (is_sleep && sample->label("sleep_state") == "awake" && sample->value == 0) asleep = true;
     if (figures.wants(name)) figures.take(*sample);
     if (!is_cache_config) continue;
     if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[std::string(sample->label("engine"))] = *tokens;
@@ -174,6 +176,7 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
   for (const auto& [engine, tokens] : kv_of_engines) sum += tokens;
   page.kv_tokens = metrics::believable(sum) ? std::optional(sum) : figures.kv_tokens();
   page.load = figures.load(page.kv_tokens);
+  page.load.asleep = asleep;
   page.counters = figures.counters();
   return page;
 }

@@ -32,7 +32,6 @@ struct EnginePage {
   std::optional<std::uint64_t> kv_tokens;
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
   std::optional<double> started;       ///< When its process began, in seconds of the Unix clock.
-  bool asleep = false;                 ///< vLLM says whether it sleeps; then it has no cache.
   Counters counters;
   EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };

@@ -221,7 +221,12 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
                      "replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
                      figures.model);
     }
-    plan.books->health().engine_told(replica.key, {figures.kv_tokens, figures.max_context});
+    const auto told = limits_of(figures, now);
+    if (told.asleep != limits_of(known, now).asleep)
+      events::info(events::What::engine, replica.settings.name, "replica '{}' says {}", replica.settings.name,
+                   told.asleep ? "that it sleeps: it gets nothing while another one is awake"
+                               : "no more that it sleeps");
+    plan.books->health().engine_told(replica.key, told);
     replica.state->engine.set(std::move(figures));
   }
 
@@ -230,7 +235,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
             .worked = page.counters,
             .looked_up = page.load.prefix_queries,
             .found = page.load.prefix_hits,
-            .asleep = page.asleep};
+            .asleep = page.load.asleep};
   }
 
   void take_page(const ReadingPlan& plan, const Reading& reading, OneEngine& one, EngineFigures& figures,
@@ -336,6 +341,11 @@ void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
   if (!model.empty()) figures.model = model;
   if (facts.kv_tokens) figures.kv_tokens = facts.kv_tokens;
   if (facts.max_context) figures.max_context = facts.max_context;
+}
+
+balancer::EngineLimits limits_of(const EngineFigures& figures, metrics::Moment now) {
+  const auto* const load = figures.load_at(now);
+  return {figures.kv_tokens, figures.max_context, load != nullptr && load->asleep};
 }
 
 std::string text_of(const EngineFigures& figures) {

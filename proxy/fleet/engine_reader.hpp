@@ -24,6 +24,9 @@ std::span<const Page> identifying_pages(Engine engine);
 /// Takes new facts into the figures. Figures without a new fact stay, unless it is another engine now.
 void take_facts(const ReplicaFacts& facts, EngineFigures& figures);
 
+/// Returns what the pool is to know of them at this moment. An engine is taken to sleep as long as its load is good.
+balancer::EngineLimits limits_of(const EngineFigures& figures, metrics::Moment now);
+
 /// Returns one line: "vLLM 0.10.2, model 'm', KV cache of 1000 tokens, context of 4096".
 std::string text_of(const EngineFigures& figures);
 

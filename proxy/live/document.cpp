@@ -116,7 +116,8 @@ std::string replica_json(const ReplicaNow& one) {
   json.key("shadow").known_text(one.shadow).key("config").text(one.config).key("gpu").known_text(one.gpu);
   json.key("url").text(one.url).key("state").text(name_of(one.state));
   write_time(json.key("since"), one.since);
-  json.key("reason").text(one.reason).key("idle").known_text(one.idle).key("leaving").boolean(one.leaving);
+  json.key("reason").text(one.reason).key("asleep").boolean(one.asleep);
+  json.key("idle").known_text(one.idle).key("leaving").boolean(one.leaving);
   json.key("in_flight").count(one.in_flight).key("max_in_flight").count(one.max_in_flight);
   json.key("in_prefill").fixed(one.in_prefill, of_rates).key("in_decode").fixed(one.in_decode, of_rates);
   json.key("queued_prefill_tokens").count(one.queued_prefill_tokens);

@@ -103,6 +103,7 @@ struct ReplicaNow {
   double state_seconds = 0;
   Wall since{};  ///< The state's begin.
   std::string reason;
+  bool asleep = false;  ///< It is in, and its engine says that it sleeps.
   bool leaving = false;
   double weight = 1;
   std::uint32_t in_flight = 0;

@@ -41,6 +41,7 @@ void take_health(ReplicaNow& row, const balancer::ReplicaHealth& health, std::op
   row.state = row.leaving ? metrics::ReplicaState::draining : health.state;
   row.state_seconds = std::max(0.0, seconds(now - leaves_since.value_or(health.since)));
   row.reason = row.leaving ? "it is no longer in the settings" : health.reason;
+  row.asleep = !row.leaving && health.asleep;
 }
 
 /// Returns why the latest request was sent to a busy replica.

@@ -147,7 +147,7 @@ void complete_replica(Row& row, std::string_view time) {
   }
   if (text_at(row.data, "/role") == "shadow") row.bad += 0.5;
   row.lasts = between(text_at(row.data, "/since"), time);
-  if (state != "up") row.below = text_at(row.data, "/reason");
+  if (state != "up" || is_true_at(row.data, "/asleep")) row.below = text_at(row.data, "/reason");
 }
 
 /// All that the filter of a row looks at.

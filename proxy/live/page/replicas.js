@@ -70,7 +70,8 @@ export function replica_grid(place, series, open) {
       cell: text_cell((row) => [row.data.engine?.name, row.data.engine?.version].filter(Boolean).join(" ") || unknown,
                       (row) => [row.data.engine?.name, row.data.engine?.version, row.data.engine?.model].filter(Boolean).join(" ")) },
     { title: "Why", kind: "why", cell: (cell) => (row) => {
-      const why = row.data.state === "up" ? row.data.idle && "idle: " + row.data.idle : row.data.reason;
+      const well = row.data.state === "up" && !row.data.asleep;
+      const why = well ? row.data.idle && "idle: " + row.data.idle : row.data.reason;
       put_hidden(cell, !why);
       put(cell, why || "");
     } },

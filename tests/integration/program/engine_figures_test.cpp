@@ -186,6 +186,20 @@ TEST_F(EngineFigures, AnEngineThatSleepsIsBelievedToHoldNothing) {
   is_wiped(weir, "asleep");
 }
 
+TEST_F(EngineFigures, AnEngineThatSleepsGetsNothingWhileAnotherIsAwake) {
+  replica.has_page("/metrics", vllm_page(3, 1, 10, "vllm:engine_sleep_state{engine=\"0\",sleep_state=\"awake\"} 0.0\n"));
+  const ScriptedReplica awake([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
+  auto both = pool_of({&replica, &awake});
+  both.engine = settings().engine;
+  const auto admin = free_port();
+  WeirUnderTest weir(with_admin(both, admin));
+  weir.wait_until_said("replica 'r0' says that it sleeps");
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica"), "r1");
+  const auto shown = boost::json::parse(get_admin(admin, "/api/replicas").body).at("replicas").at(0).as_object();
+  EXPECT_EQ(member(shown, "reason"), "it says that it sleeps");
+  EXPECT_EQ(member(shown, "state"), "up");
+}
+
 TEST_F(EngineFigures, CountersThatFallAreARestart) {
   const WeirUnderTest weir(settings());
   with_figures(weir);

@@ -68,6 +68,9 @@ ReplicaView out_of_room(ReplicaIndex index) {
 ReplicaView suspect(ReplicaIndex index) {
   return changed(index, [](ReplicaView& s) { s.suspected = true; });
 }
+ReplicaView asleep(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.asleep = true; });
+}
 ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
   return changed(index, [&](ReplicaView& s) {
     s.starting = true;
@@ -99,6 +102,13 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
       {"suspected before tried", {suspect(0), tried(1)}, {0}, false},
       {"suspected before a KV cache that is full", {suspect(0), kv(1, 1000, 1)}, {0}, false},
       {"all start", {in_start(0, 91, 100), in_start(1, 95, 100)}, {0, 1}, false},
+      {"sleeps", {asleep(0), plain(1)}, {1}, false},
+      {"all sleep", {asleep(0), asleep(1)}, {0, 1}, false},
+      {"tried before asleep", {asleep(0), tried(1)}, {1}, false},
+      {"full before asleep", {asleep(0), out_of_room(1)}, {1}, false},
+      {"asleep before out", {asleep(0), out(1)}, {0}, false},
+      {"asleep before refusing", {asleep(0), refusing(1)}, {0}, false},
+      {"asleep before draining", {asleep(0), changed(1, [](ReplicaView& s) { s.draining = true; })}, {0}, false},
   };
   for (const auto& row : rows)
     EXPECT_EQ(expect_left(row.what, row.replicas, {10, 10}, row.left).panic, row.panic) << row.what;
@@ -153,6 +163,11 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
       {"suspected, and the other is at a limit", {suspect(0), full(1)}, {0}, false},
       {"suspected, and the other is full", {suspect(0), out_of_room(1)}, {0}, false},
       {"all reserved", {with(plain(0), reserved)}, {}, false},
+      {"sleeps, and the other is full", {asleep(0), out_of_room(1)}, {}, false},
+      {"sleeps, and the other is at a limit", {asleep(0), full(1)}, {}, false},
+      {"sleeps, and the other has had it", {asleep(0), tried(1)}, {1}, false},
+      {"all sleep, one is at a limit", {asleep(0), with(full(1), [](ReplicaView& r) { r.asleep = true; })}, {0}, false},
+      {"sleeps, and the other is out", {asleep(0), out(1)}, {0}, false},
   };
   for (const auto& row : rows) {
     Demand demand{10, 10, 10, true};
@@ -198,6 +213,16 @@ TEST(Eligibility, Table) {
        {101, 151, 101},
        busy,
        {}},
+      {"whoever holds the prompt, for the long one sleeps",
+       {context(0, 100), changed(1, [](ReplicaView& s) { s.asleep = true; })},
+       {50, 151, 100},
+       some,
+       {0}},
+      {"a prompt that is too long for those that are awake goes to the one that sleeps",
+       {context(0, 100), changed(1, [](ReplicaView& s) { s.asleep = true; })},
+       {101, 151, 101},
+       some,
+       {1}},
       {"a prompt that just goes there", {longest(0, 100), longest(1, 99)}, {100, 5000, 100}, some, {0}},
       {"a prompt that one refuses", {longest(0, 100), plain(1)}, {101, 101, 101}, some, {1}},
       {"a prompt that all refuse", {longest(0, 100), longest(1, 99)}, {101, 101, 101}, too_long, {}},

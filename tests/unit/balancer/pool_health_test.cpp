@@ -258,6 +258,33 @@ TEST_F(PoolHealth, AReplicaRestsOnlyAfterAFailureOfItsOwn) {
   }
 }
 
+TEST_F(PoolHealth, AReplicaThatSaysThatItSleepsGetsNothingWhileAnotherIsAwakeAndThatIsItsReason) {
+  begin(3);
+  const auto says = [&](std::size_t index, bool asleep) {
+    pool->health().engine_told(keys[index], {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
+  };
+  says(0, true);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1, 2}));
+  EXPECT_EQ(state(0, 1), up);
+  EXPECT_TRUE(pool->health().of(keys[0], at(1)).asleep);
+  EXPECT_EQ(pool->health().of(keys[0], at(1)).reason, "it says that it sleeps");
+  report(1, Sign::failed, 5, 2);
+  EXPECT_EQ(state(1, 2), up) << "the pool cannot spare one more";
+  report(1, Sign::refused, 1, 3);
+  report(2, Sign::refused, 1, 3);
+  EXPECT_EQ(chosen(3), (std::set<ReplicaIndex>{0})) << "nobody is awake";
+  report(0, Sign::refused, 1, 4);
+  EXPECT_FALSE(pool->health().of(keys[0], at(4)).asleep);
+  EXPECT_EQ(pool->health().of(keys[0], at(4)).reason, "it refuses connections");
+  begin(2);
+  says(0, true);
+  says(1, true);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0, 1})) << "all sleep";
+  says(0, false);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0}));
+  EXPECT_EQ(pool->health().of(keys[0], at(1)).reason, "it was there from the start");
+}
+
 TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {
   auto spec = replica("a");
   spec.health.eject = false;

@@ -113,6 +113,19 @@ TEST_F(PoolQueue, ARequestThatFitsNoLongerWaitsBehindOneThatDoesNotOnceEnginesTe
   EXPECT_EQ(sink.take().first, "short");
 }
 
+TEST_F(PoolQueue, ARequestRatherWaitsThanGoesToAReplicaThatSleepsAndGoesThereOnceItWakes) {
+  begin({places("a", 1), places("b", 1)});
+  const auto b = pool->figures().key(1);
+  pool->health().engine_told(b, {.kv_tokens = {}, .max_context = {}, .asleep = true});
+  Lease first = admit({"first"}, 1);
+  EXPECT_EQ(first.replica(), 0u);
+  wait({"second"}, 1);
+  pool->health().engine_told(b, {});
+  const auto [name, second] = sink.take();
+  EXPECT_EQ(name, "second");
+  EXPECT_EQ(second.replica(), 1u);
+}
+
 TEST_F(PoolQueue, FullOfRequestsTheLongestKeysNewestIsRefused) {
   begin({places("a", 1)}, queue_of(3));
   Lease first = admit({"first"}, 1);

@@ -89,6 +89,13 @@ TEST_F(PoolSplit, ACandidateWithoutAShareGetsNothingEvenIfNoOtherIsUp) {
   EXPECT_EQ(pool->health().of(pool->figures().key(2), at(0)).reason, "its rollout gives it no requests");
 }
 
+TEST_F(PoolSplit, TheOtherSideServesWhileAllOfOneSideSleep) {
+  begin(1);
+  for (const ReplicaIndex of_candidate : {2u, 3u})
+    pool->health().engine_told(pool->figures().key(of_candidate), {.kv_tokens = {}, .max_context = {}, .asleep = true});
+  EXPECT_FALSE(goes_to_candidate(of_conversation(first)));
+}
+
 TEST_F(PoolSplit, AReturnTakesEveryRequestAtOnce) {
   begin(1);
   EXPECT_TRUE(goes_to_candidate(of_conversation(first)));

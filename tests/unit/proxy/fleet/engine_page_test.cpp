@@ -107,10 +107,11 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
 
 TEST(EnginePage, SaysWhetherVllmSleepsAndSinceWhenItRuns) {
   const std::string begin = "vllm:engine_sleep_state{engine=\"0\",sleep_state=\"";
-  EXPECT_FALSE(page_of(begin + "awake\"} 1.0\n" + begin + "discard_all\"} 0.0\n").asleep);
-  EXPECT_TRUE(page_of(begin + "awake\"} 0.0\n" + begin + "weights_offloaded\"} 1.0\n").asleep);
-  EXPECT_TRUE(page_of(begin + "awake\"} 1\nvllm:engine_sleep_state{engine=\"1\",sleep_state=\"awake\"} 0\n").asleep);
-  EXPECT_FALSE(page_of("vllm:num_requests_running 0\n").asleep);
+  EXPECT_FALSE(page_of(begin + "awake\"} 1.0\n" + begin + "discard_all\"} 0.0\n").load.asleep);
+  EXPECT_TRUE(page_of(begin + "awake\"} 0.0\n" + begin + "weights_offloaded\"} 1.0\n").load.asleep);
+  EXPECT_TRUE(page_of(begin + "awake\"} 1\nvllm:engine_sleep_state{engine=\"1\",sleep_state=\"awake\"} 0\n").load.asleep);
+  EXPECT_TRUE(page_of("aphrodite:engine_sleep_state{sleep_state=\"awake\"} 0\n").load.asleep);
+  EXPECT_FALSE(page_of("vllm:num_requests_running 0\n").load.asleep);
   EXPECT_EQ(page_of("vllm:num_requests_running 0\nprocess_start_time_seconds 1.5e9\n").started, 1.5e9);
 }
 

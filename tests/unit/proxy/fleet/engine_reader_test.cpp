@@ -59,6 +59,20 @@ TEST(EngineReader, TheSameEngineWithAnotherModelOrReleaseKeepsNoLimitsOfTheFirst
   }
 }
 
+TEST(EngineReader, AnEngineSleepsForAsLongAsThePageThatSaysSoIsGood) {
+  const metrics::Moment now = metrics::Moment() + std::chrono::hours(1);
+  EngineFigures figures;
+  take_facts(vllm(), figures);
+  EXPECT_FALSE(limits_of(figures, now).asleep) << "there is no page";
+  figures.load.emplace().good_until = now;
+  EXPECT_FALSE(limits_of(figures, now).asleep);
+  figures.load->asleep = true;
+  EXPECT_TRUE(limits_of(figures, now).asleep);
+  EXPECT_FALSE(limits_of(figures, now + std::chrono::nanoseconds(1)).asleep) << "no later page came";
+  EXPECT_EQ(limits_of(figures, now).kv_tokens, 1000u);
+  EXPECT_EQ(limits_of(figures, now).max_context, 4096u);
+}
+
 TEST(EngineReader, TextsOfAnEngineAreBoundedAndPrintable) {
   auto facts = vllm();
   facts.version = std::string(1000, '9');

@@ -50,6 +50,16 @@ TEST_F(LiveTest, CountsWhatEnds) {
   EXPECT_TRUE(document().at("pools").at("chat").at("outcomes_60s").as_object().empty());
 }
 
+TEST_F(LiveTest, SaysOfAReplicaThatItSleeps) {
+  const auto& pool = *fleet.snapshot()->pools[0];
+  pool.balancer->health().engine_told(pool.replicas[0]->key, {.kv_tokens = {}, .max_context = {}, .asleep = true});
+  second();
+  const auto all = document();
+  EXPECT_TRUE(all.at("replicas").at("gpu0").at("asleep").as_bool());
+  EXPECT_EQ(all.at("replicas").at("gpu0").at("reason").as_string(), "it says that it sleeps");
+  EXPECT_FALSE(all.at("replicas").at("gpu1").at("asleep").as_bool());
+}
+
 TEST_F(LiveTest, TheWindowIsLetGoWhenNobodyLooksForAnHourAndBeginsAnew) {
   second(30);
   ASSERT_NE(live.window(), nullptr) << "kept from the start";

@@ -138,6 +138,13 @@ TEST(TopView, TwoHundredReplicasTheWorstFirst) {
   EXPECT_THAT(shown(document, {80, 0}), AllOf(HasSubstr("\ngpu199 "), Not(HasSubstr("more lines"))));
 }
 
+TEST(TopView, AReplicaThatSleepsHasItsReason) {
+  auto sleeper = replica_json("gpu0", "up", 0, "it says that it sleeps");
+  EXPECT_THAT(shown(document_json(sleeper), {80, 24}), Not(HasSubstr("it says that it sleeps"))) << "of one that is up";
+  sleeper.insert(sleeper.find(R"("leaving")"), R"("asleep":true,)");
+  EXPECT_THAT(shown(document_json(sleeper), {80, 24}), HasSubstr("\n    it says that it sleeps"));
+}
+
 TEST(TopView, SaysThatWeirDoesNotAnswer) {
   const Standing dead{"no weir answers at 127.0.0.1:9091: Connection refused", {}};
   const auto text = text_of(view(nullptr, {80, 24}, {}, dead).screen, false);
