@@ -41,6 +41,7 @@ void Health::advance(Moment now) {
 }
 
 void Health::come_back(std::string_view reason, Moment now) {
+  ill_probes_ = 0;
   if (hung_ && now < ejected_until_) {
     proved_ = true;
     refuses_ = false;
@@ -110,7 +111,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
     case Sign::meagre:
       failures_ = connect_timeouts_ = failed_probes_ = 0;
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
-      if (state_ == ReplicaState::down && !refuses_) come_back("it answers requests", now);
+      if (state_ == ReplicaState::down && !refuses_ && !is_ill()) come_back("it answers requests", now);
       return;
     case Sign::failed:
       connect_timeouts_ = 0;
@@ -125,7 +126,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       if (refuses_) ++refused_probes_;
       [[fallthrough]];
     case Sign::refused:
-      passed_probes_ = 0;
+      passed_probes_ = ill_probes_ = 0;
       refuses_ = true;
       change(ReplicaState::down, "it refuses connections", now);
       return;
@@ -141,6 +142,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       return;
     case Sign::probe_passed:
       failed_probes_ = 0;
+      if (!is_ill()) ill_probes_ = 0;
       if (state_ == ReplicaState::ejected) proved_ = true;
       if (state_ != ReplicaState::down || ++passed_probes_ < settings_.up_after) return;
       passed_probes_ = 0;
@@ -155,6 +157,12 @@ void Health::unresolved(std::string_view reason, Moment now) {
   passed_probes_ = 0;
   refuses_ = true;
   change(ReplicaState::down, reason, now);
+}
+
+void Health::ill(unsigned status, Moment now) {
+  ++ill_probes_;
+  if (is_ill()) change(ReplicaState::down, "its health path answers " + std::to_string(status), now);
+  probe_failed(now);
 }
 
 void Health::probe_failed(Moment now) {

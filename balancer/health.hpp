@@ -1,9 +1,9 @@
 // Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
 //
 // A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that
-// fail, failures in a row, answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool
-// tries such a replica where there is no other, and decides how many it ejects. A replica that is new to a pool, or
-// that comes back, starts slowly: what it may hold grows with what it has finished.
+// fail, a health path that answers errors, failures in a row, answers unlike its peers', streams without a token). Soft
+// reasons can be wrong: the pool tries such a replica where there is no other, and decides how many it ejects. A
+// replica that is new to a pool, or that comes back, starts slowly: what it may hold grows with what it has finished.
 //
 // A Pool owns it and calls it under its mutex. It reads no clock.
 #pragma once
@@ -70,6 +70,8 @@ class Health {
   void showed(Sign sign, bool may_eject, Moment now);
   /// The host's name has no address: nothing can be sent there. The replica returns as after refused connections.
   void unresolved(std::string_view reason, Moment now);
+  /// Its health path has answered with an error. Tokens do not excuse that, as they excuse a probe without an answer.
+  void ill(unsigned status, Moment now);
   /// Its answers are not like its peers'. `reason` is a clause.
   void odd_one_out(std::string_view reason, Moment now);
   /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
@@ -89,6 +91,8 @@ class Health {
   Moment since() const { return since_; }
   const std::string& reason() const { return reason_; }
   bool refuses() const { return refuses_; }
+  /// True if its health path answers errors, so that it takes nothing new. It may serve what it has.
+  bool is_ill() const { return ill_probes_ >= settings_.down_after; }
   bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
   /// The replica came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
@@ -116,6 +120,7 @@ class Health {
   bool refuses_ = false;
   std::uint32_t refused_probes_ = 0;  ///< In a row, since it refuses.
   std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
+  std::uint32_t ill_probes_ = 0;  ///< In a row of those that were answered: errors.
   Moment ejected_until_ = Moment::min();
   std::chrono::seconds next_ejection_ = first_ejection;
   bool hung_ = false;    ///< Ejected as hung, and not back yet.

@@ -196,6 +196,18 @@ void PoolHealth::unresolved(const ReplicaKey& key, std::string_view reason, Mome
   });
 }
 
+void PoolHealth::ill(const ReplicaKey& key, unsigned status, Moment now) {
+  core_.locked([&](PoolParts& parts) {
+    PoolReplica* const replica = parts.state.replicas.find(key);
+    if (replica == nullptr) return;
+    const Moment latest = parts.state.pass(now);
+    replica->health.advance(latest);
+    const bool was_out = replica->health.out();
+    replica->health.ill(status, latest);
+    if (replica->health.out() && !was_out) replica->evidence.clear();
+  });
+}
+
 void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
   core_.free_room(Moment::min(), [&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);

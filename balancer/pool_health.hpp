@@ -65,6 +65,8 @@ class PoolHealth {
   bool pardon(const ReplicaKey& replica, Moment now);
   /// Says that the replica has no address, and why, as a clause.
   void unresolved(const ReplicaKey& replica, std::string_view reason, Moment now);
+  /// Says that the replica's health path has answered with an error of this status.
+  void ill(const ReplicaKey& replica, unsigned status, Moment now);
   /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
   /// Pool::set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);

@@ -67,12 +67,13 @@ bool has_worked(const Activity& before, const Activity& now) {
 struct Probed {
   std::optional<Sign> sign;
   std::optional<Testimony> testimony;  ///< A connection alone is the kernel's: the process need not live.
+  unsigned error = 0;                  ///< The health path answered with an error of this status.
 };
 
 Probed probed_by_status(const Replica& replica, const std::string& path, unsigned status) {
   if (status == 0) return {Sign::probe_failed, Testimony::mute};
   if (status / 100 == 2) return {Sign::probe_passed, Testimony::answered};
-  if (!has_no_health_path(status)) return {Sign::probe_failed, Testimony::ill};
+  if (!has_no_health_path(status)) return {Sign::probe_failed, Testimony::ill, status >= 400 ? status : 0};
   if (!std::exchange(replica.state->probe_connects, true))
     events::info(
         events::What::engine, replica.settings.name,
@@ -201,16 +202,22 @@ class Prober : public std::enable_shared_from_this<Prober> {
     ended.under_way = false;
     const auto now = Clock::now();
     const auto activity = activity_of(replica, books, now);
-    // A busy engine answers a probe with an error, or late. Work done meanwhile excuses the probe, which does not count
-    // as passed either. For a probe without an answer, work counts only from its beginning.
+    // A busy engine answers a probe late. Work done meanwhile excuses that, and the probe does not count as passed
+    // either. For a probe without an answer, work counts only from its beginning. An error is the replica's word that
+    // it is to get nothing new: work is no excuse, and only contradicts that the replica hangs.
     const bool late = probed.testimony == Testimony::mute;
-    const bool worked = has_worked(late ? before : ended.activity, activity);
-    if (probed.sign == Sign::probe_failed && worked) probed = {Sign::probe_excused, std::nullopt};
+    if (probed.sign == Sign::probe_failed && has_worked(late ? before : ended.activity, activity)) {
+      probed.testimony.reset();
+      if (probed.error == 0) probed.sign = Sign::probe_excused;
+    }
     if (probed.sign == Sign::probe_failed || probed.sign == Sign::probe_refused) replica.state->connect_failed = true;
     ended.last = ended.suspected ? Clock::time_point::min() : now;
     ended.spread = std::uniform_real_distribution(0.8, 1.2)(random_);
     ended.activity = activity;
-    if (probed.sign) books.health().report(replica.key, *probed.sign, now);
+    if (probed.error != 0)
+      books.health().ill(replica.key, probed.error, now);
+    else if (probed.sign)
+      books.health().report(replica.key, *probed.sign, now);
     if (probed.testimony) books.health().testify(replica.key, *probed.testimony, begun, now);
   }
 

@@ -60,7 +60,7 @@ TEST(Health, AReplicaWhoseProbesFailGetsNothingUntilOnePasses) {
   settings.pools[0].more.insert({"health", "{ path = \"/livez\" }"});
   WeirUnderTest weir(settings);
   weir.metrics_when("r1 to be down", [](const auto& page) { return page.state_of("r1") == "down"; });
-  weir.wait_until_said("replica 'r1' is down, it was up: 2 probes in a row failed");
+  weir.wait_until_said("replica 'r1' is down, it was up: its health path answers 500");
   for (int i = 0; i < 6; ++i) EXPECT_EQ(who_answers(weir), "r0");
   ill = false;
   weir.metrics_when("r1 to be back", [](const auto& page) { return page.state_of("r1") != "down"; });
@@ -70,15 +70,16 @@ TEST(Health, AReplicaWhoseProbesFailGetsNothingUntilOnePasses) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST(Health, TokensThatFlowAreLifeWhateverTheProbesSay) {
+TEST(Health, TokensThatFlowAreLifeThoughProbesGetNoAnswer) {
   Progress probes;
-  std::atomic<bool> last{false};
+  std::atomic<bool> last{false}, late{false};
   ScriptedReplica replica([&](Exchange& exchange) {
     if (exchange.request().target == "/livez") {
-      exchange.send(answer("503 Service Unavailable", ""));
+      if (!late) exchange.send(answer("200 OK", ""));
       return probes.add(1);
     }
     exchange.send(sse_head());
+    late = true;
     while (!last) {
       exchange.send(chunk(script.events[1]));
       probes.wait_for(probes.value() + 1, "a probe behind each token");
@@ -86,17 +87,49 @@ TEST(Health, TokensThatFlowAreLifeWhateverTheProbesSay) {
     exchange.send(last_chunk);
   });
   auto settings = probed_often(pool_of({&replica}));
-  settings.health.insert({"path", "\"/livez\""});
+  settings.health.insert({{"path", "\"/livez\""}, {"timeout", "\"200ms\""}});
   WeirUnderTest weir(settings);
   HttpClient client(weir.port());
   client.send(post(chat, chat_body()));
-  replica.wait_for_requests(1);
   weir.metrics_when("tokens", [](const auto& page) { return page.sum("weir_output_tokens_total") > 0; });
   probes.wait_for(probes.value() + 10, "ten probes");
   EXPECT_EQ(weir.metrics().state_of("r0"), "up");
   last = true;
   static_cast<void>(client.response());
   weir.metrics_when("r0 to be down", [](const auto& page) { return page.state_of("r0") == "down"; });
+}
+
+TEST(Health, AReplicaWhoseHealthPathAnswersErrorsKeepsWhatItHasAndGetsNothingNew) {
+  Progress probes;
+  std::atomic<bool> last{false}, ill{false};
+  const ScriptedReplica other(plays(script));
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (exchange.request().target == "/livez") {
+      exchange.send(answer(ill ? "503 Service Unavailable" : "200 OK", ""));
+      return probes.add(1);
+    }
+    exchange.send(sse_head());
+    ill = true;
+    while (!last) {
+      exchange.send(chunk(script.events[1]));
+      probes.wait_for(probes.value() + 1, "a probe behind each token");
+    }
+    exchange.send(chunk(script.events.back()));
+    exchange.send(last_chunk);
+  });
+  auto settings = probed_often(pool_of({&replica, &other}));
+  settings.health.insert({"path", "\"/livez\""});
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  auto got = client.response_head();
+  ASSERT_EQ(got.head.field("x-weir-replica"), "r0");
+  weir.wait_until_said("replica 'r0' is down, it was up: its health path answers 503");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(who_answers(weir), "r1");
+  EXPECT_EQ(weir.metrics().state_of("r0"), "down") << "its tokens do not bring it back";
+  last = true;
+  client.rest(got);
+  EXPECT_THAT(got.body, testing::EndsWith(script.events.back()));
 }
 
 TEST(Health, AReplicaWithoutAHealthPathIsAliveAndThatIsSaidOnce) {

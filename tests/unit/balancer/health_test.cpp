@@ -24,7 +24,7 @@ TEST(Health, OneOfTheFirstIsUpAndALaterOneStarts) {
 
 /// A sign, so many times at a moment, and the state that follows.
 struct HealthStep {
-  enum class Word { hangs, waits, is_not_pardoned };
+  enum class Word { hangs, waits, is_not_pardoned, answers_503 };
   std::variant<Sign, Word> what;
   int times;
   double now;
@@ -52,6 +52,30 @@ TEST(Health, HasTheStateThatItsSignsSay) {
       {"an answer of one that is down", {{probe_failed, 3, 1, down}, {answered, 1, 2, starting}}},
       {"tokens while a probe failed",
        {{probe_failed, 2, 1, up}, {probe_excused, 1, 2, up}, {probe_failed, 2, 3, up}, {probe_failed, 1, 4, down}}},
+      {"its health path answers errors though it serves",
+       {{answers_503, 2, 1, up}, {answered, 9, 1, up}, {answers_503, 1, 2, down}, {answered, 9, 3, down}},
+       "its health path answers 503"},
+      {"a passed probe ends that",
+       {{answers_503, 3, 1, down},
+        {answered, 1, 1, down},
+        {probe_passed, 1, 2, starting},
+        {answers_503, 2, 3, starting}},
+       "its probes pass"},
+      {"a passed probe between errors", {{answers_503, 2, 1, up}, {probe_passed, 1, 2, up}, {answers_503, 2, 3, up}}},
+      {"late probes between errors say nothing of them",
+       {{answers_503, 2, 1, up}, {probe_excused, 9, 2, up}, {answers_503, 1, 3, down}, {probe_excused, 9, 4, down},
+        {answered, 9, 4, down}},
+       "its health path answers 503"},
+      {"errors and probes without an answer are failed probes",
+       {{answers_503, 2, 1, up}, {probe_failed, 1, 2, down}},
+       "3 probes in a row failed"},
+      {"without an answer, and then with errors",
+       {{probe_failed, 3, 1, down}, {answers_503, 2, 2, down}, {answered, 1, 3, starting}, {answers_503, 2, 4, starting}}},
+      {"errors of a process that was started anew",
+       {{answers_503, 2, 1, up}, {refused, 1, 2, down}, {answers_503, 2, 3, down}},
+       "it refuses connections"},
+      {"errors in a time out for hanging",
+       {{hangs, 1, 0, ejected}, {answers_503, 3, 1, down}, {probe_passed, 1, 2, ejected}, {answers_503, 2, 3, ejected}}},
       {"tokens are no passed probe", {{probe_failed, 3, 1, down}, {probe_excused, 9, 5, down}}},
       {"five failures in a row",
        {{failed, 4, 1, up}, {answered, 1, 1, up}, {failed, 4, 1, up}, {failed, 1, 1, ejected}},
@@ -109,6 +133,8 @@ TEST(Health, HasTheStateThatItsSignsSay) {
       } else if (*word == hangs) {
         health.hung("it stands still", at(step.now));
         EXPECT_TRUE(health.take_changes().back().hung) << story.what;
+      } else if (*word == answers_503) {
+        for (int i = 0; i < step.times; ++i) health.ill(503, at(step.now));
       } else if (*word == is_not_pardoned) {
         EXPECT_FALSE(health.pardon(at(step.now))) << story.what;
       }

@@ -258,6 +258,23 @@ TEST_F(PoolHealth, AReplicaRestsOnlyAfterAFailureOfItsOwn) {
   }
 }
 
+TEST_F(PoolHealth, ReplicasWhoseHealthPathAnswersErrorsGetNothingUnlessThatIsSoOfTheWholePool) {
+  begin(3);
+  const auto ill = [&](std::size_t index, double now) {
+    for (int i = 0; i < 3; ++i) pool->health().ill(keys[index], 503, at(now));
+    report(index, Sign::answered, 9, now);
+  };
+  ill(0, 1);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1, 2}));
+  ill(1, 2);
+  EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{2}));
+  ill(2, 3);
+  EXPECT_EQ(chosen(3), (std::set<ReplicaIndex>{0, 1, 2})) << "so the path is wrong, or all are";
+  EXPECT_EQ(pool->health().of(keys[2], at(3)).reason, "its health path answers 503");
+  report(2, Sign::probe_passed, 1, 4);
+  EXPECT_EQ(chosen(4), (std::set<ReplicaIndex>{2}));
+}
+
 TEST_F(PoolHealth, AReplicaThatSaysThatItSleepsGetsNothingWhileAnotherIsAwakeAndThatIsItsReason) {
   begin(3);
   const auto says = [&](std::size_t index, bool asleep) {

@@ -446,6 +446,18 @@ TEST_F(PoolHung, WhatIsOnAReplicaWhoseProbesHaveFailedGoesElsewhere) {
   }
 }
 
+TEST_F(PoolHung, WhatIsOnAReplicaWhoseHealthPathAnswersErrorsGoesOn) {
+  for (const bool stream : {true, false}) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness.reset();
+    Lease lease = send(0, 50'000, now, stream);
+    for (int i = 0; i < 3; ++i) pool->health().ill(keys[0], 503, at(now + 1));
+    EXPECT_EQ(hung_at(now, now + 20), "");
+    EXPECT_EQ(pool->health().of(keys[0], at(now + 20)).state, down);
+  }
+}
+
 TEST_F(PoolHung, OneThatComesBackIsAsFastAsItWas) {
   begin(2);
   double now = teach(0, teach(1, 0));
