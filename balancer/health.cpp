@@ -42,17 +42,20 @@ void Health::advance(Moment now) {
 
 void Health::come_back(std::string_view reason, Moment now) {
   ill_probes_ = 0;
-  if (hung_ && now < ejected_until_) {
+  if ((hung_ || !crash_loop_.empty()) && now < ejected_until_) {
     proved_ = true;
     refuses_ = false;
     refused_probes_ = 0;
-    return change(ReplicaState::ejected, "it lives, and its time out for hanging is not over", now);
+    return change(ReplicaState::ejected,
+                  hung_ ? "it lives, and its time out for hanging is not over" : "it lives again, but " + crash_loop_,
+                  now);
   }
   hung_ = proved_ = false;
+  crash_loop_.clear();
   refuses_ = false;
   refused_probes_ = failures_ = connect_timeouts_ = failed_probes_ = 0;
   finished_ = 0;
-  in_since_ = now;
+  ejected_until_ = in_since_ = now;
   back_since_ = now;
   change(ReplicaState::starting, reason, now);
 }
@@ -65,6 +68,8 @@ bool Health::pardon(Moment now) {
   advance(now);
   if (state_ != ReplicaState::ejected) return false;
   hung_ = proved_ = false;
+  crash_loop_.clear();
+  crashes_ = 0;
   next_ejection_ = first_ejection;
   come_back("an operator took it back before its time", now);
   return true;
@@ -75,15 +80,43 @@ void Health::started(Moment now) {
 }
 
 void Health::eject(std::string_view reason, Moment now, std::string_view until) {
+  forgive(now);
+  change(ReplicaState::ejected, begin_time_out(std::string(reason), now) + std::string(until), now);
+}
+
+/// The minutes in which it was in make its next time out shorter.
+void Health::forgive(Moment now) {
   const auto minutes = (now - in_since_) / healthy;
   for (auto i = minutes; i > 0 && next_ejection_ > first_ejection; --i) next_ejection_ /= 2;
   next_ejection_ = std::max(next_ejection_, first_ejection);
-  ejected_until_ = now + next_ejection_;
-  change(
-      ReplicaState::ejected,
-      std::string(reason) + ", so it is out for " + std::to_string(next_ejection_.count()) + " s" + std::string(until),
-      now);
-  next_ejection_ = std::min(2 * next_ejection_, longest_ejection);
+}
+
+/// Returns the reason with the length of the time out.
+std::string Health::begin_time_out(std::string reason, Moment now) {
+  const auto length = std::exchange(next_ejection_, std::min(2 * next_ejection_, longest_ejection));
+  ejected_until_ = std::max(ejected_until_, now + length);
+  return std::move(reason) + ", so it is out for " + std::to_string(length.count()) + " s";
+}
+
+void Health::lives(Moment now) {
+  if (!out() && !lives_since_) lives_since_ = now;
+}
+
+/// It refuses connections from now on. A replica that has not lived since the last time has not crashed: it was not
+/// started yet, or its time out is not over.
+void Health::crashed(Moment now) {
+  if (!lives_since_) return;
+  const bool again = crashes_ > 0 && now - *lives_since_ < healthy;
+  lives_since_.reset();
+  if (!out()) forgive(now);
+  if (!again) {
+    crashes_ = 0;
+    first_crash_ = now;
+  }
+  if (++crashes_ == 1) return;
+  const auto within = std::chrono::ceil<std::chrono::seconds>(now - first_crash_);
+  crash_loop_ = begin_time_out("it crashed " + std::to_string(crashes_) + " times in " +
+                                   std::to_string(within.count()) + " s", now);
 }
 
 void Health::odd_one_out(std::string_view reason, Moment now) {
@@ -112,7 +145,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       failures_ = connect_timeouts_ = failed_probes_ = 0;
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_ && !is_ill()) come_back("it answers requests", now);
-      return;
+      return lives(now);
     case Sign::failed:
       connect_timeouts_ = 0;
       if (++failures_ >= Evidence::failures_in_a_row && may_eject && !out())
@@ -127,9 +160,8 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       [[fallthrough]];
     case Sign::refused:
       passed_probes_ = ill_probes_ = 0;
-      refuses_ = true;
-      change(ReplicaState::down, "it refuses connections", now);
-      return;
+      if (!std::exchange(refuses_, true)) crashed(now);
+      return change(ReplicaState::down, crash_loop_.empty() ? "it refuses connections" : crash_loop_, now);
     case Sign::full:
       connect_timeouts_ = 0;
       return;
@@ -144,10 +176,11 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       failed_probes_ = 0;
       if (!is_ill()) ill_probes_ = 0;
       if (state_ == ReplicaState::ejected) proved_ = true;
-      if (state_ != ReplicaState::down || ++passed_probes_ < settings_.up_after) return;
-      passed_probes_ = 0;
-      come_back("its probes pass", now);
-      return;
+      if (state_ == ReplicaState::down && ++passed_probes_ >= settings_.up_after) {
+        passed_probes_ = 0;
+        come_back("its probes pass", now);
+      }
+      return lives(now);
     case Sign::probe_failed:
       return probe_failed(now);
   }

@@ -5,6 +5,9 @@
 // reasons can be wrong: the pool tries such a replica where there is no other, and decides how many it ejects. A
 // replica that is new to a pool, or that comes back, starts slowly: what it may hold grows with what it has finished.
 //
+// A process that was started anew is taken back at once. One that dies again within a minute of its return is out as
+// long as if it were ejected, though it takes connections.
+//
 // A Pool owns it and calls it under its mutex. It reads no clock.
 #pragma once
 
@@ -47,7 +50,8 @@ class Health {
  public:
   static constexpr std::uint32_t connect_timeouts_in_a_row = 2;
   static constexpr std::chrono::seconds first_ejection{10}, longest_ejection{300};
-  /// An ejection is half as long for each such time that the replica was in before it.
+  /// An ejection is half as long for each such time that the replica was in before it. A crash within that time of the
+  /// return from another one is one too many.
   static constexpr std::chrono::seconds healthy{60};
   static constexpr std::chrono::milliseconds first_probe_after_refusal{200};
   static constexpr std::chrono::seconds longest_start{60};
@@ -108,6 +112,10 @@ class Health {
  private:
   void change(ReplicaState to, std::string_view reason, Moment now);
   void eject(std::string_view reason, Moment now, std::string_view until = "");
+  void forgive(Moment now);
+  std::string begin_time_out(std::string reason, Moment now);
+  void lives(Moment now);
+  void crashed(Moment now);
   void probe_failed(Moment now);
   void come_back(std::string_view reason, Moment now);
 
@@ -125,6 +133,10 @@ class Health {
   std::chrono::seconds next_ejection_ = first_ejection;
   bool hung_ = false;    ///< Ejected as hung, and not back yet.
   bool proved_ = false;  ///< A probe has passed since.
+  std::optional<Moment> lives_since_;  ///< The first sign of life, while it is in, since it last refused.
+  std::uint32_t crashes_ = 0;          ///< In a row, each within `healthy` of the return from the one before.
+  Moment first_crash_;                 ///< Of these.
+  std::string crash_loop_;             ///< A clause, if it is out because it crashes again and again.
   std::optional<Moment> back_since_;
   Moment in_since_;  ///< Since when no ejection has been running.
   Tokens finished_ = 0;

@@ -1,5 +1,8 @@
 #include "balancer/health.hpp"
 
+#include <algorithm>
+#include <array>
+#include <random>
 #include <string_view>
 #include <variant>
 
@@ -201,6 +204,98 @@ TEST(Health, AnEjectionDoublesAndIsHalvedByHealthyMinutes) {
   EXPECT_EQ(ejection(), 75) << "two healthy minutes";
   now += 3600;
   EXPECT_EQ(ejection(), 10);
+}
+
+/// Returns how many seconds a replica that has died stays out, though it takes connections after a second.
+double out_after_crash(Health& health, double now) {
+  show(health, Sign::refused, 3, now);
+  show(health, Sign::probe_refused, 3, now + 0.5);
+  EXPECT_EQ(health.state(), down);
+  for (double seconds = 1; seconds < 1000; ++seconds) {
+    health.advance(at(now + seconds));
+    show(health, Sign::probe_passed, 1, now + seconds);
+    if (!health.out()) return seconds;
+  }
+  return 1000;
+}
+
+TEST(Health, AReplicaThatCrashesAgainAndAgainComesBackAsSlowlyAsAnEjectedOne) {
+  auto health = known();
+  show(health, Sign::answered, 1, 0);
+  double now = 100;
+  for (const double length : {1, 10, 20, 40, 80, 160, 300, 300}) {
+    EXPECT_EQ(out_after_crash(health, now), length);
+    now += length + 59;
+  }
+  now += 1;
+  EXPECT_EQ(out_after_crash(health, now), 1) << "it lived for a minute";
+  EXPECT_EQ(out_after_crash(health, now + 2), 150) << "and that minute counts";
+}
+
+TEST(Health, ACrashLoopIsItsReasonAndAnOperatorCanEndIt) {
+  auto health = known();
+  show(health, Sign::probe_passed, 1, 0);
+  EXPECT_EQ(out_after_crash(health, 100), 1);
+  EXPECT_EQ(out_after_crash(health, 120), 10);
+  show(health, Sign::refused, 1, 139.5);
+  show(health, Sign::probe_refused, 1, 140);
+  EXPECT_EQ(health.state(), down);
+  EXPECT_EQ(health.reason(), "it crashed 3 times in 40 s, so it is out for 20 s");
+  show(health, Sign::probe_passed, 1, 141);
+  EXPECT_EQ(health.state(), ejected);
+  EXPECT_EQ(health.reason(), "it lives again, but it crashed 3 times in 40 s, so it is out for 20 s");
+  show(health, Sign::refused, 1, 142);
+  EXPECT_EQ(health.state(), down);
+  show(health, Sign::probe_passed, 1, 143);
+  EXPECT_EQ(health.state(), ejected) << "a crash in its time out makes that no longer";
+  EXPECT_TRUE(health.pardon(at(144)));
+  show(health, Sign::answered, 1, 144);
+  EXPECT_EQ(out_after_crash(health, 145), 1);
+  EXPECT_EQ(out_after_crash(health, 147), 10);
+}
+
+TEST(Health, AReplicaThatHasNotLivedYetHasNotCrashed) {
+  for (const bool from_the_start : {false, true}) {
+    Health health(config::Health{}, from_the_start, at(0));
+    EXPECT_EQ(out_after_crash(health, 1), 1) << "it is loading";
+    show(health, Sign::answered, 1, 3);
+    EXPECT_EQ(out_after_crash(health, 4), 1);
+    EXPECT_EQ(out_after_crash(health, 6), 10);
+    health.unresolved("its name has no address", at(20));
+    EXPECT_EQ(out_after_crash(health, 21), 1) << "a name that is gone is no crash";
+  }
+}
+
+/// A process that lives and dies at random, and the rule of its times out in other words.
+TEST(Health, ItsTimesOutAreThoseOfTheRuleHoweverAProcessLivesAndDies) {
+  constexpr std::array lives{1, 5, 30, 58, 59, 60, 61, 119, 121, 130, 400, 1000};
+  constexpr std::array dead{1, 3, 9, 10, 15, 40, 400};
+  std::mt19937 random(7);
+  const auto one_of = [&](const auto& lengths) { return lengths[random() % lengths.size()]; };
+  for (int run = 0; run < 200; ++run) {
+    auto health = known();
+    bool alive = true, in = true;
+    int next_turn = one_of(lives), in_since = 0, row = 0, until = 0, next = 10;
+    for (int now = 0; now < 4000; ++now) {
+      if (now == next_turn) next_turn += (alive = !alive) ? one_of(lives) : one_of(dead);
+      if (alive && !in && now >= until) {
+        in = true;
+        in_since = now;
+      } else if (!alive && in) {
+        in = false;
+        const int lived = now - in_since;
+        for (int minutes = lived / 60; minutes > 0; --minutes) next = std::max(next / 2, 10);
+        row = lived < 60 && row > 0 ? row + 1 : 1;
+        if (row > 1) until = now + next, next = std::min(2 * next, 300);
+      }
+      health.advance(at(now));
+      const auto sign = !alive ? (random() % 2 == 0 ? Sign::refused : Sign::probe_refused) : Sign::probe_passed;
+      show(health, sign, 1, now);
+      if (alive && random() % 2 == 0) show(health, Sign::answered, 1, now);
+      ASSERT_EQ(health.out(), !in) << "run " << run << " at " << now << ": " << health.reason();
+      if (!alive) ASSERT_EQ(health.state(), down);
+    }
+  }
 }
 
 TEST(Health, ItComesBackFromAnEjectionSlowly) {
