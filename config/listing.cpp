@@ -334,6 +334,7 @@ Listing listing_of(const Settings& settings) {
   list_measure(measure, keys);
   list_engine_names(engine_names, keys);
   keys.push_back({"discovery.interval", text(discovery.interval)});
+  keys.push_back({"discovery.complete", text(discovery.complete)});
   keys.push_back({"discovery.nameserver", discovery.nameserver ? to_text(*discovery.nameserver) : "none"});
   list_client_keys(server.keys, listing);
   for (const auto& pool : pools) list_pool(pool, listing);

@@ -172,6 +172,7 @@ void read_measure(TableReader table, Measure& measure) {
 
 void read_discovery(TableReader table, Discovery& discovery) {
   table.read("interval", discovery.interval, &time);
+  table.read("complete", discovery.complete, &flag);
   const auto* node = table.read("nameserver", discovery.nameserver, &address);
   if (node && (discovery.nameserver->host.empty() || discovery.nameserver->host.find(':') != std::string::npos))
     table.blame("nameserver", *node, "must be an IPv4 address and a port, such as \"127.0.0.1:8600\"");

@@ -285,6 +285,7 @@ struct Pool {
 struct Discovery {
   Seconds interval{30};                     ///< Names are looked up so often, and when a connection fails.
   std::optional<ListenAddress> nameserver;  ///< Asked in place of the system's. It is an IPv4 address.
+  bool complete = false;                    ///< An answer has all addresses of its name: others are out of use.
   bool operator==(const Discovery&) const = default;
 };
 

@@ -53,7 +53,7 @@ bool Members::answered(std::vector<Address> answer, const Known& known, metrics:
     if (!place.lacked_since) place.lacked_since = now;
     // The first answer that lacked it came an interval after the last one that had it.
     const bool long_ago = now - *place.lacked_since >= (intervals_without - 1) * interval;
-    if (long_ago && known.is_gone(place.address)) leave.insert(number);
+    if (known.complete || (long_ago && known.is_gone(place.address))) leave.insert(number);
   }
   bool changed = !leave.empty();
   // A member that leaves with this answer keeps its number until the next one: its name is still in use.

@@ -4,7 +4,7 @@
 //
 // An answer may hold some of a name's addresses only: nameservers cut long lists, and Consul answers with three that it
 // draws. So an address that an answer lacks is no machine that is gone. A member leaves when answers have lacked it for
-// some time and it takes no connections either.
+// some time and it takes no connections either; or at once, where the settings say that answers are complete.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -52,6 +52,7 @@ class Members {
     std::function<bool(const Address&)> is_gone;
     /// Numbers that no new member gets: replicas that leave still have their names.
     std::set<unsigned> taken{};
+    bool complete = false;  ///< discovery.complete
   };
 
   /// Returns true if the set has changed. Of a name with addresses of both families the IPv4 ones count, because the

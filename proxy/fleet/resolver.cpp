@@ -155,6 +155,7 @@ class Resolver {
   Members::Known known_of(const std::string& replica, const std::string& host, Clock::time_point now) const {
     std::set<Address> gone;
     Members::Known known;
+    known.complete = snapshot_->settings.discovery.complete;
     for (const auto& pool : snapshot_->all_pools) {
       for (const auto& one : pool->replicas) {
         if (!is_member(*one, replica, host)) continue;

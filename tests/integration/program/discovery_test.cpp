@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -72,6 +73,32 @@ TEST_F(Discovery, EachAddressOfANameIsAReplicaThatComesAndGoesWithTheAnswers) {
   wait_for(weir, {"gpu-2", "gpu-3"});
   dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
   wait_for(weir, {"gpu-1", "gpu-2", "gpu-3"});
+}
+
+TEST_F(Discovery, WhereAnswersAreCompleteAMachineThatOneLacksDrainsThoughItServes) {
+  for (const unsigned number : {1U, 2U}) machine(number);
+  Event go_on;
+  machines[3] = std::make_unique<ScriptedReplica>(
+      [&](Exchange& exchange) { play_with_pause(exchange, vllm_chat(3), 1, go_on); },
+      ScriptedReplica::ModelsQuestion::answered_unseen, port, 3);
+  dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
+  auto complete = settings("100ms", {{"expand", "true"}});
+  complete.discovery.insert({"complete", "true"});
+  WeirUnderTest weir(complete);
+  wait_for(weir, {"gpu-1", "gpu-2", "gpu-3"});
+  std::list<HttpClient> clients;
+  Response streamed;
+  do {
+    clients.emplace_back(weir.port()).send(post(chat, chat_body()));
+    streamed = clients.back().response_head();
+  } while (streamed.head.field("x-weir-replica") != "gpu-3");
+  dns.answers({"127.0.0.1", "127.0.0.2"});
+  weir.wait_until_said("replica 'gpu-3' leaves: 'engines.weir.test' is no longer 127.0.0.3");
+  for (int i = 0; i < 6; ++i) EXPECT_NE(who_answers(weir), "gpu-3");
+  go_on.set();
+  clients.back().rest(streamed);
+  EXPECT_THAT(streamed.body, testing::HasSubstr("[DONE]"));
+  wait_for(weir, {"gpu-1", "gpu-2"});
 }
 
 TEST_F(Discovery, EachAddressOfAnAnswerIsTriedUntilOneTakesAConnection) {

@@ -160,6 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"measure.inject_continuous_usage = true", "measure.inject_continuous_usage false -> true"},
     Line{"discovery.interval = 7", "discovery.interval 30 s -> 7 s"},
     Line{"discovery.nameserver = '127.0.0.1:53'", "discovery.nameserver none -> 127.0.0.1:53"},
+    Line{"discovery.complete = true", "discovery.complete false -> true"},
     Line{"engine.names.running = ['a', 'b']", "engine.names.running [c] -> [a, b]", "engine.names.running = 'c'"},
     Line{"engine.names.waiting = ['a', 'b']", "engine.names.waiting [c] -> [a, b]", "engine.names.waiting = 'c'"},
     Line{"engine.names.kv_usage = ['a', 'b']", "engine.names.kv_usage [c] -> [a, b]", "engine.names.kv_usage = 'c'"},

@@ -64,11 +64,12 @@ struct Story {
     return members.answered(std::move(list), known(), now, interval);
   }
   Members::Known known() const {
-    return {[this](const Address& address) { return gone.contains(address); }, taken};
+    return {[this](const Address& address) { return gone.contains(address); }, taken, complete};
   }
   Members members;
   std::set<Address> gone;
   std::set<unsigned> taken;
+  bool complete = false;
   metrics::Moment now = metrics::Moment() + std::chrono::hours(1);
 };
 
@@ -136,6 +137,19 @@ TEST(Members, FollowTheAnswers) {
       EXPECT_EQ(text_of(story.members), wanted) << what;
     }
   }
+}
+
+TEST(Members, LeaveWithTheFirstAnswerThatLacksThemWhereAnswersAreComplete) {
+  Story story;
+  story.complete = true;
+  EXPECT_TRUE(story.answered(answer({"10.0.0.1", "10.0.0.2", "10.0.0.3"})));
+  EXPECT_FALSE(story.answered({})) << "an empty answer is none";
+  EXPECT_FALSE(story.answered(answer({"fd00::1"}))) << "nor is one of the other family";
+  EXPECT_TRUE(story.answered(answer({"10.0.0.1", "10.0.0.3", "10.0.0.4"})));
+  EXPECT_EQ(text_of(story.members), "1=10.0.0.1 3=10.0.0.3 4=10.0.0.4");
+  story.taken = {2};  // Its requests are not over.
+  EXPECT_TRUE(story.answered(answer({"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"})));
+  EXPECT_EQ(text_of(story.members), "1=10.0.0.1 3=10.0.0.3 4=10.0.0.4 5=10.0.0.2");
 }
 
 TEST(Members, GetNoNumberOfAReplicaThatStillLeaves) {
