@@ -179,6 +179,7 @@ void AnswerHandler::stop(End end, Reply reply) {
 void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
     client_has_marker_ = at_once && accepted_ && !replica_side_.reads_json() && replica_side_.has_end_marker();
+  if (framer_.take_written()) written_at_ = now;
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
@@ -189,10 +190,17 @@ void AnswerHandler::written(Moment now, bool at_once) {
   read_token_events_ = 0;
 }
 
+/// Returns when the client is to see life, if nothing comes for it.
+Moment AnswerHandler::comment_at() const {
+  if (state_ != State::accepted || !framer_.takes_comments()) return Moment::max();
+  const bool may = replica_side_.is_sse() && replica_side_.at_event_boundary() && !replica_side_.has_end_marker();
+  return may ? written_at_ + comments_after : Moment::max();
+}
+
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_hung()) return Moment::min();
-  const Moment end = std::min(replica_side_.deadline(), keep_until_);
+  const Moment end = std::min({replica_side_.deadline(), keep_until_, comment_at()});
   if (framer_.state() != ClientFramer::State::holding) return end;
   return std::min(end, *replica_side_.head_at() + metrics::ticks(limits_.accept_hold));
 }
@@ -204,6 +212,10 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return;
   }
   if (state_ == State::accepted && replica_side_.tell_stall(now)) return out.clear();
+  if (now >= comment_at() && now < replica_side_.deadline()) {
+    framer_.begin(out);
+    return framer_.comment(out);
+  }
   const bool held_long_enough =
       framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(End::timed_out, now, out);

@@ -3,7 +3,9 @@
 //
 // A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
 // better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:
-// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again.
+// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again. An event
+// stream whose client has got nothing for `comments_after` gets a comment between two events: balancers in front of
+// weir cut connections that are silent for a minute.
 #pragma once
 
 #include <atomic>
@@ -40,7 +42,7 @@ class AnswerHandler {
   };
 
   static constexpr std::size_t most_kept = 64 * 1024;
-  static constexpr std::chrono::seconds kept_within{1};
+  static constexpr std::chrono::seconds kept_within{1}, comments_after{15};
 
   AnswerHandler(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard);
 
@@ -99,6 +101,7 @@ class AnswerHandler {
   void lose_client(metrics::Outcome outcome);
   void stop(story::End end, story::Reply reply);
   bool is_hung() const;
+  Moment comment_at() const;
 
   ReplicaSide replica_side_;
   ClientFramer framer_;
@@ -110,7 +113,8 @@ class AnswerHandler {
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();
-  Moment read_at_{};  ///< The read whose output is being written arrived then.
+  Moment read_at_{};     ///< The read whose output is being written arrived then.
+  Moment written_at_{};  ///< The client was last written to then.
   std::optional<metrics::Nanoseconds> overhead_max_;
   std::optional<story::Verdict> verdict_;  ///< Overrides the replica side's verdict.
   std::optional<metrics::Retry> retry_reason_;

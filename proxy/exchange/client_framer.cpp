@@ -58,7 +58,7 @@ void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_
 
 void ClientFramer::open(ClientOutput& out) {
   state_ = State::open;
-  opened_ = true;
+  opened_ = wrote_ = true;
   out.spans.emplace_back(head_);
 }
 
@@ -71,6 +71,7 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   for (const auto span : body) size += span.size();
   if (size == 0) return;  // An empty chunk would end the body.
   bytes_out_ += size;
+  wrote_ = true;
   const bool chunked = framing_ == ClientFraming::chunked;
   if (chunked && buffered_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
   if (chunked) out.add_chunk_head(size);
@@ -82,6 +83,14 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   for (const auto span : body)
     if (!span.empty()) out.spans.push_back(span);
   if (chunked) out.spans.emplace_back("\r\n");
+}
+
+void ClientFramer::comment(ClientOutput& out) {
+  constexpr std::string_view comment = ": weir keep-alive\n\n";
+  wrote_ = true;
+  out.add_chunk_head(comment.size());
+  out.spans.emplace_back(comment);
+  out.spans.emplace_back("\r\n");
 }
 
 /// If a token came in a chunk of its own, there is room around it for weir's framing. It then goes out in one piece,

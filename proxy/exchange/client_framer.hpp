@@ -46,6 +46,7 @@ class ClientFramer {
     std::string_view replica{};        ///< For x-weir-replica; empty: none.
     http::CorsMemory* cors = nullptr;  ///< Learns the head sent to `origin`.
     std::string_view origin{};
+    bool comments = false;             ///< The client is to see life while an event stream is silent.
     std::optional<std::string_view> cors_fields{};  ///< Replace the replica's CORS fields, by server.cors_origins.
   };
 
@@ -70,6 +71,8 @@ class ClientFramer {
   /// Frames body bytes, or holds them. `read` is the buffer of the current read. Framing may be written there, around a
   /// body that lies in it.
   void body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out);
+  /// Adds an SSE comment of weir's own, by which whatever is between weir and the client sees life. It counts nowhere.
+  void comment(ClientOutput& out);
   /// Ends the body in good order.
   void finish(ClientOutput& out);
   /// Ends the body early. With `why`, an error event of weir's own is added if the framing allows it.
@@ -81,6 +84,12 @@ class ClientFramer {
 
   State state() const { return state_; }
   bool was_opened() const { return opened_; }
+  /// True if there was anything to write since the last call.
+  bool take_written() { return std::exchange(wrote_, false); }
+  /// True if a comment may be added to an event stream. A client of HTTP/1.0 gets none.
+  bool takes_comments() const {
+    return client_.comments && state_ == State::open && framing_ == http::ClientFraming::chunked;
+  }
   std::size_t buffered() const { return buffered_.size(); }
   http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
@@ -98,7 +107,7 @@ class ClientFramer {
   std::uint64_t bytes_out_ = 0;
   http::ClientFraming framing_ = http::ClientFraming::none;
   State state_ = State::no_head;
-  bool keep_alive_ = true, opened_ = false;
+  bool keep_alive_ = true, opened_ = false, wrote_ = false;
 };
 
 }  // namespace weir::proxy::exchange

@@ -132,6 +132,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   if (client_left_) options.replica.fingerprint_key = &loop_.shared.fingerprint_key;
   auto& client = options.client;
   client.http_1_1 = message.head.http_1_1;
+  client.comments = true;
   client.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   client.request_id = request_.ids.shown();
   client.weir_id = request_.ids.weir;
