@@ -56,10 +56,16 @@ void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_
   state_ = State::holding;
 }
 
+void ClientFramer::continue_early() {
+  std::string().swap(head_);
+  framing_ = ClientFraming::chunked;
+  keep_alive_ = client_.early->keep_alive();
+}
+
 void ClientFramer::open(ClientOutput& out) {
   state_ = State::open;
   opened_ = wrote_ = true;
-  out.spans.emplace_back(head_);
+  if (!head_.empty()) out.spans.emplace_back(head_);
 }
 
 void ClientFramer::body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out) {
@@ -86,11 +92,8 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
 }
 
 void ClientFramer::comment(ClientOutput& out) {
-  constexpr std::string_view comment = ": weir keep-alive\n\n";
   wrote_ = true;
-  out.add_chunk_head(comment.size());
-  out.spans.emplace_back(comment);
-  out.spans.emplace_back("\r\n");
+  out.spans.emplace_back(comment_chunk);
 }
 
 /// If a token came in a chunk of its own, there is room around it for weir's framing. It then goes out in one piece,

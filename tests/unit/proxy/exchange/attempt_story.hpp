@@ -109,7 +109,7 @@ class AttemptStory {
     options.replica.started = at(-0.5);
     options.client.http_1_1 = setup.http_1_1;
     options.client.keep_alive = setup.keep_alive;
-    options.client.comments = setup.comments;
+    if (setup.comments) options.client.comments_after = std::chrono::seconds(15);
     options.client.request_id = "id-1";
     options.client.weir_id = "weir-1";
     options.client.replica = "gpu0";
