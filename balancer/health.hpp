@@ -1,9 +1,9 @@
 // Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
 //
 // A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that
-// fail, a health path that answers errors, failures in a row, answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool
-// tries such a replica where there is no other, and decides how many it ejects. A replica that is new to a pool, or
-// that comes back, starts slowly: what it may hold grows with what it has finished.
+// fail, a health path that answers errors, failures in a row, answers unlike its peers', streams without a token). Soft
+// reasons can be wrong: the pool tries such a replica where there is no other, and decides how many it ejects. A
+// replica that is new to a pool, or that comes back, starts slowly: what it may hold grows with what it has finished.
 //
 // A process that was started anew is taken back at once. One that dies again within a minute of its return is out as
 // long as if it were ejected, though it takes connections.

@@ -272,7 +272,7 @@ void list_shadow(const Shadow& shadow, Listing& listing) {
 
 void list_pool(const Pool& pool, Listing& listing) {
   const auto& [name, models, policy, prefix_aware, prefix_isolation, replicas, health, max_in_flight,
-               max_queued_tokens, queue, engine] = pool;
+               max_queued_tokens, queue, engine, keep_alive] = pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
   listed.keys.push_back({"policy", std::string(name_of(policy))});
@@ -281,6 +281,7 @@ void list_pool(const Pool& pool, Listing& listing) {
   listed.keys.push_back({"max_in_flight", text(max_in_flight)});
   listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
   list_queue(queue, listed.keys);
+  listed.keys.push_back({"keep_alive", text(keep_alive)});
   list_health(health, listed.keys);
   list_engine(engine, listed.keys);
   listing.push_back(std::move(listed));

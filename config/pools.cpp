@@ -57,6 +57,7 @@ Pool PoolReading::pool(const toml::table& source) {
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   read_queue(table, pool.queue);
+  table.read("keep_alive", pool.keep_alive, &time);
   pool.health = read_health({"[pool.health]", table.table("health"), report_}, defaults_.health);
   pool.engine = read_pool_engine({"[pool.engine]", table.table("engine"), report_}, defaults_.engine);
 

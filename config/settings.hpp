@@ -276,6 +276,8 @@ struct Pool {
   std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in them.
   Queue queue{};
   EngineReading engine{};
+  /// A stream's client sees life after so much silence, before its answer begins, too. Absent: only once it has begun.
+  std::optional<Seconds> keep_alive{};
   /// The other policies do not look at prefixes.
   bool is_prefix_aware() const { return prefix_aware && policy == Policy::least_queued_tokens; }
   bool operator==(const Pool&) const = default;

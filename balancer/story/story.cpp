@@ -248,7 +248,8 @@ Command Story::error_came(AttemptOver over, Moment now) {
   if (keeps && (!best_ || rank_of(over) > rank_of(best_->over)))
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
-  if (settled ? *settled && !cutting_ : take_retry_after(status, now)) return ask_another(reason);
+  const bool again = settled ? *settled && !cutting_ : reason && take_retry_after(status, now);
+  if (again) return ask_another(reason);
   // A request that finds no room a second time has no more right than others.
   return keeps && no_room && may_wait() ? requeue(now, !std::exchange(had_no_room_, true)) : end(now);
 }

@@ -37,6 +37,7 @@ AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, me
       shard_(shard),
       limits_(options.replica.limits),
       hung_at_(options.hung_at),
+      early_(options.client.early),
       started_(options.replica.started),
       keep_errors_(options.keep_errors),
       doubted_(options.doubted) {}
@@ -65,8 +66,11 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
     if (state_ == State::awaiting && (replica_side_.has_event() || size > max_held)) accept(out);
   }
   // Before the head there is no body, and no framer for one.
-  if (framer_.state() != ClientFramer::State::no_head) framer_.body(progress.body, read, out);
-  if (state_ == State::keeping && size > most_kept) {
+  const bool too_large = state_ == State::keeping && size > most_kept;
+  // Of an answer that is told inside the stream only the beginning is wanted.
+  const bool drops = too_large && is_misfit_;
+  if (framer_.state() != ClientFramer::State::no_head && !drops) framer_.body(progress.body, read, out);
+  if (too_large && !drops) {
     state_ = State::undecided;
     undecided_end_ = progress.end;
   } else if (progress.end) {
@@ -76,7 +80,12 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, replica_side_.strips(), event_stream);
+  if (early_ != nullptr && early_->begun()) {
+    is_misfit_ = !fits_early();
+    if (!is_misfit_) framer_.continue_early();
+  }
   if (story::may_be_bettered(head.status, doubted_)) keep(Retry::status, at);
+  if (is_misfit_) state_ = State::keeping;
   const bool hold = event_stream && limits_.accept_hold.count() > 0;
   if (state_ == State::awaiting && !hold) accept(out);
 }
@@ -179,6 +188,7 @@ void AnswerHandler::stop(End end, Reply reply) {
 void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
     client_has_marker_ = at_once && accepted_ && !replica_side_.reads_json() && replica_side_.has_end_marker();
+  if (framer_.take_written()) written_at_ = now;
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
@@ -189,10 +199,27 @@ void AnswerHandler::written(Moment now, bool at_once) {
   read_token_events_ = 0;
 }
 
+/// Returns when the client is to see life, if nothing comes for it.
+Moment AnswerHandler::comment_at() const {
+  const auto after = framer_.comments_after();
+  if (state_ != State::accepted || !after) return Moment::max();
+  const bool may = replica_side_.is_sse() && replica_side_.at_event_boundary() && !replica_side_.has_end_marker();
+  return may ? written_at_ + *after : Moment::max();
+}
+
+/// Returns when the client is to see life before there is a head of a replica.
+Moment AnswerHandler::early_at() const {
+  if (early_ == nullptr || state_ != State::awaiting) return Moment::max();
+  return framer_.state() == ClientFramer::State::no_head || fits_early() ? early_->due() : Moment::max();
+}
+
+/// True if the replica's answer may stand behind the head that weir sends.
+bool AnswerHandler::fits_early() const { return status() / 100 == 2 && replica_side_.is_sse(); }
+
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_hung()) return Moment::min();
-  const Moment end = std::min(replica_side_.deadline(), keep_until_);
+  const Moment end = std::min({replica_side_.deadline(), keep_until_, comment_at(), early_at()});
   if (framer_.state() != ClientFramer::State::holding) return end;
   return std::min(end, *replica_side_.head_at() + metrics::ticks(limits_.accept_hold));
 }
@@ -204,6 +231,16 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return;
   }
   if (state_ == State::accepted && replica_side_.tell_stall(now)) return out.clear();
+  if (now >= early_at() && now < replica_side_.deadline() && !is_hung()) {
+    framer_.begin(out);
+    out.spans.push_back(early_->bytes());
+    if (framer_.state() == ClientFramer::State::holding) framer_.continue_early();
+    return early_->written(now);
+  }
+  if (now >= comment_at() && now < replica_side_.deadline()) {
+    framer_.begin(out);
+    return framer_.comment(out);
+  }
   const bool held_long_enough =
       framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(End::timed_out, now, out);

@@ -3,7 +3,10 @@
 //
 // A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
 // better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:
-// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again.
+// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again. An event
+// stream whose client has got nothing for some time gets a comment between two events: balancers in front of weir cut
+// connections that are silent for a minute. Where weir has sent a head before any replica (early_head.hpp), an answer
+// that does not fit behind it is kept, for its client to be told inside the stream.
 #pragma once
 
 #include <atomic>
@@ -73,6 +76,8 @@ class AnswerHandler {
   bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
+  /// True if the answer can only be kept: it does not fit behind the head that weir has sent.
+  bool is_misfit() const { return is_misfit_; }
   unsigned status() const { return replica_side_.status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
   std::size_t buffered() const { return replica_side_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
@@ -99,18 +104,23 @@ class AnswerHandler {
   void lose_client(metrics::Outcome outcome);
   void stop(story::End end, story::Reply reply);
   bool is_hung() const;
+  Moment comment_at() const;
+  Moment early_at() const;
+  bool fits_early() const;
 
   ReplicaSide replica_side_;
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
   const std::atomic<Moment>* const hung_at_;
+  EarlyHead* const early_;
   const Moment started_;
   const bool keep_errors_, doubted_;
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();
-  Moment read_at_{};  ///< The read whose output is being written arrived then.
+  Moment read_at_{};     ///< The read whose output is being written arrived then.
+  Moment written_at_{};  ///< The client was last written to then.
   std::optional<metrics::Nanoseconds> overhead_max_;
   std::optional<story::Verdict> verdict_;  ///< Overrides the replica side's verdict.
   std::optional<metrics::Retry> retry_reason_;
@@ -120,6 +130,7 @@ class AnswerHandler {
   story::End end_ = story::End::closed;
   story::Reply reply_ = story::Reply::none;
   bool accepted_ = false;
+  bool is_misfit_ = false;
   bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came before it.
 };
 

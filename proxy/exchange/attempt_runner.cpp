@@ -76,7 +76,8 @@ std::optional<Command> AttemptRunner::ask() {
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
     try {
       story_.queued(waiting->deadline);
-      wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use());
+      wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use(),
+                                          sender_.early_head());
     } catch (...) {
       static_cast<void>(pool_.balancer->leave(waiting->ticket, now));
       throw;
@@ -180,6 +181,7 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   if (story_.leaves_hung()) options.hung_at = &replica().state->hung_at;
   options.keep_errors = story_.keeps_errors();
   options.doubted = story_.replica().doubted;
+  options.client.early = sender_.early_head();
   sender_.describe(options, replica());
   return options;
 }

@@ -43,6 +43,8 @@ class Sender {
   virtual void describe(AnswerHandler::Options& options, const fleet::Replica& replica) = 0;
   /// Returns the use of the client's key, in which its waits count; null if it has none.
   virtual std::shared_ptr<keys::KeyUse> key_use() const { return nullptr; }
+  /// Returns the head that may go out before a replica's; null if none may.
+  virtual EarlyHead* early_head() { return nullptr; }
   /// An answer is on its way to the client.
   virtual void answer_accepted() = 0;
   /// No attempt follows, and the bytes of outgoing() are sent.

@@ -56,10 +56,16 @@ void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_
   state_ = State::holding;
 }
 
+void ClientFramer::continue_early() {
+  std::string().swap(head_);
+  framing_ = ClientFraming::chunked;
+  keep_alive_ = client_.early->keep_alive();
+}
+
 void ClientFramer::open(ClientOutput& out) {
   state_ = State::open;
-  opened_ = true;
-  out.spans.emplace_back(head_);
+  opened_ = wrote_ = true;
+  if (!head_.empty()) out.spans.emplace_back(head_);
 }
 
 void ClientFramer::body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out) {
@@ -71,6 +77,7 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   for (const auto span : body) size += span.size();
   if (size == 0) return;  // An empty chunk would end the body.
   bytes_out_ += size;
+  wrote_ = true;
   const bool chunked = framing_ == ClientFraming::chunked;
   if (chunked && buffered_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
   if (chunked) out.add_chunk_head(size);
@@ -82,6 +89,11 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   for (const auto span : body)
     if (!span.empty()) out.spans.push_back(span);
   if (chunked) out.spans.emplace_back("\r\n");
+}
+
+void ClientFramer::comment(ClientOutput& out) {
+  wrote_ = true;
+  out.spans.emplace_back(comment_chunk);
 }
 
 /// If a token came in a chunk of its own, there is room around it for weir's framing. It then goes out in one piece,

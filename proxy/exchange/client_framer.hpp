@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "metrics/vocabulary.hpp"
+#include "proxy/exchange/early_head.hpp"
 #include "proxy/http/cors_memory.hpp"
 #include "proxy/http/rewrite.hpp"
 
@@ -46,6 +48,9 @@ class ClientFramer {
     std::string_view replica{};        ///< For x-weir-replica; empty: none.
     http::CorsMemory* cors = nullptr;  ///< Learns the head sent to `origin`.
     std::string_view origin{};
+    /// An event stream that is silent for so long gets a comment; 0: none.
+    std::chrono::steady_clock::duration comments_after{};
+    EarlyHead* early = nullptr;  ///< Null if no head goes out before a replica's.
     std::optional<std::string_view> cors_fields{};  ///< Replace the replica's CORS fields, by server.cors_origins.
   };
 
@@ -65,11 +70,15 @@ class ClientFramer {
   /// Takes the replica's final head. `strips` says that bytes may be taken out of the body, so that its length is not
   /// known.
   void head(const http::ResponseHead& head, bool strips, bool event_stream);
+  /// The body continues the stream whose head weir has sent. That head stands for the replica's.
+  void continue_early();
   /// Releases the head and what is held. The answer then belongs to the client.
   void open(ClientOutput& out);
   /// Frames body bytes, or holds them. `read` is the buffer of the current read. Framing may be written there, around a
   /// body that lies in it.
   void body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out);
+  /// Adds an SSE comment of weir's own, by which whatever is between weir and the client sees life. It counts nowhere.
+  void comment(ClientOutput& out);
   /// Ends the body in good order.
   void finish(ClientOutput& out);
   /// Ends the body early. With `why`, an error event of weir's own is added if the framing allows it.
@@ -81,6 +90,13 @@ class ClientFramer {
 
   State state() const { return state_; }
   bool was_opened() const { return opened_; }
+  /// True if there was anything to write since the last call.
+  bool take_written() { return std::exchange(wrote_, false); }
+  /// Returns after how much silence an event stream gets a comment, if it may have one. A client of HTTP/1.0 gets none.
+  std::optional<std::chrono::steady_clock::duration> comments_after() const {
+    const bool may = client_.comments_after.count() > 0 && state_ == State::open;
+    return may && framing_ == http::ClientFraming::chunked ? std::optional(client_.comments_after) : std::nullopt;
+  }
   std::size_t buffered() const { return buffered_.size(); }
   http::ClientFraming framing() const { return framing_; }
   /// True if the client's connection may serve another request.
@@ -98,7 +114,7 @@ class ClientFramer {
   std::uint64_t bytes_out_ = 0;
   http::ClientFraming framing_ = http::ClientFraming::none;
   State state_ = State::no_head;
-  bool keep_alive_ = true, opened_ = false;
+  bool keep_alive_ = true, opened_ = false, wrote_ = false;
 };
 
 }  // namespace weir::proxy::exchange

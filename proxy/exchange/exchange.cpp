@@ -1,12 +1,16 @@
 #include "proxy/exchange/exchange.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "metrics/ticks.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/shadows.hpp"
+#include "proxy/http/rewrite.hpp"
 #include "proxy/http/via.hpp"
 
 namespace weir::proxy::exchange {
@@ -14,6 +18,19 @@ namespace {
 
 using metrics::Outcome;
 using story::Told;
+
+/// Balancers and clients give up a connection on which nothing has come for a minute, if they do at all.
+constexpr config::Seconds comments_after{15};
+/// So much of an error's body is told inside a stream.
+constexpr std::size_t most_told = 2048;
+
+/// Returns the end of a chunked event stream: an error event with this sentence, and the last chunk.
+std::string closing(metrics::Api api, std::string_view why) {
+  const auto event = http::error_event(api, why);
+  char size[20];
+  const auto* const end = std::to_chars(std::begin(size), std::end(size), event.size(), 16).ptr;
+  return std::string(size, static_cast<std::size_t>(end - size)) + "\r\n" + event + "\r\n0\r\n\r\n";
+}
 
 /// A request's body that shadows share, with what pays for it.
 struct SharedBody {
@@ -68,10 +85,37 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
       body_size_(request.message.body.size()),
       pool_(pool),
       story_(shared_by(loop, pool), story_of(loop, request.message, request.client, request.ids, pool)),
+      early_(make_early_head()),
       runner_(loop, client_, story_, pool, request.snapshot->settings.limits, *this) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
   if (!pool_.shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request.message))
     shared_body_ = share(request_.message);
+}
+
+std::unique_ptr<EarlyHead> Exchange::make_early_head() const {
+  const ClientMessage& message = request_.message;
+  const RequestIds& ids = request_.ids;
+  const auto& facts = *message.facts;
+  const bool wanted = pool_.settings.keep_alive && facts.stream && message.route == http::Route::inference;
+  const bool may = message.head.http_1_1 && message.head.method == "POST" && !message.bypassed;
+  if (!wanted || !may || facts.api == metrics::Api::other ||
+      metrics::wire::dialect_of(facts.api).framing != metrics::wire::Framing::events)
+    return nullptr;
+  http::ResponseHead head;
+  head.status = 200;
+  head.fields.push_back({"Content-Type", "text/event-stream"});
+  http::ClientAnswer answer;
+  answer.framing = http::ClientFraming::chunked;
+  answer.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
+  answer.event_stream = true;
+  answer.request_id = ids.shown();
+  answer.weir_id = ids.weir;
+  const auto& page = request_.client.cors;
+  const auto cors = page ? *page : loop_.shared.cors.fields_for(message.head[http::FieldName::origin]);
+  answer.cors = cors;
+  return std::make_unique<EarlyHead>(http::client_head(head, answer), answer.keep_alive,
+                                     metrics::ticks(*pool_.settings.keep_alive), message.received,
+                                     request_.progress.answered);
 }
 
 Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
@@ -133,6 +177,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   if (client_left_) options.replica.fingerprint_key = &loop_.shared.fingerprint_key;
   auto& client = options.client;
   client.http_1_1 = message.head.http_1_1;
+  client.comments_after = metrics::ticks(pool_.settings.keep_alive.value_or(comments_after));
   client.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   client.request_id = request_.ids.shown();
   client.weir_id = request_.ids.weir;
@@ -177,7 +222,32 @@ ExchangeEnd Exchange::conclude() {
     end.keep_alive = request_.message.head.keep_alive;
   }
   record(end);
+  if (early_ && early_->begun() && (end.own || end.kept)) tell_inside(end);
   return end;
+}
+
+/// Has what would be the answer told inside the stream whose head the client has. An event stream that was kept goes on
+/// behind that head.
+void Exchange::tell_inside(ExchangeEnd& end) {
+  const metrics::Api api = request_.message.facts->api;
+  std::string rest;
+  if (end.own) {
+    rest = closing(api, end.own->error ? end.own->error->message : "no replica answered");
+  } else if (const std::string_view kept = *end.kept; kept.starts_with("HTTP/")) {
+    const auto head = kept.substr(0, kept.find("\r\n\r\n") + 4), body = kept.substr(head.size());
+    const auto parsed = http::parse_response_head(head, false);
+    const bool chunked = parsed && parsed->framing == http::Framing::chunked;
+    const bool goes_on = chunked && parsed->status == 200 &&
+                         (*parsed)[http::FieldName::content_type].starts_with("text/event-stream");
+    std::string why = "a replica answered " + std::to_string(story_.told_attempt().status);
+    if (!chunked && !body.empty()) why.append(": ").append(body.substr(0, most_told));
+    rest = goes_on ? std::string(body) : closing(api, why);
+  } else {
+    rest = kept;
+  }
+  end.own.reset();
+  end.kept = std::make_shared<std::string>(std::move(rest));
+  end.keep_alive = early_->keep_alive() && !loop_.shared.draining.load(std::memory_order_relaxed);
 }
 
 /// Returns weir's own answer; null if the client left before there was any.

@@ -11,6 +11,7 @@
 #include "metrics/recycled.hpp"
 #include "proxy/exchange/attempt_runner.hpp"
 #include "proxy/exchange/client_request.hpp"
+#include "proxy/exchange/early_head.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/mirror_job.hpp"
 #include "proxy/http/own_answer.hpp"
@@ -53,12 +54,15 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   std::shared_ptr<keys::KeyUse> key_use() const override {
     return request_.client.key ? request_.client.key->use : nullptr;
   }
+  EarlyHead* early_head() override { return early_.get(); }
   void answer_accepted() override;
   void request_sent() override;
 
   void identify() { story_.identify(metrics::sip_hash(loop_.shared.fair_by_key, body())); }
   const std::string& body() const { return shared_body_ ? *shared_body_ : request_.message.body; }
+  std::unique_ptr<EarlyHead> make_early_head() const;
   std::unique_ptr<http::OwnAnswer> own_answer();
+  void tell_inside(ExchangeEnd& end);
   http::OwnAnswer refusal();
   void record(ExchangeEnd& end);
 
@@ -68,6 +72,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   const std::uint64_t body_size_;
   const fleet::PoolRuntime& pool_;
   story::Story story_;
+  const std::unique_ptr<EarlyHead> early_;  ///< Null unless the pool has keep_alive, and the client asks for events.
   AttemptRunner runner_;
   std::string upstream_head_;
   std::shared_ptr<const std::string> shared_body_;  ///< The request's body, if shadows may get it.

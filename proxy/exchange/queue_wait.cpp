@@ -1,6 +1,8 @@
 #include "proxy/exchange/queue_wait.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "proxy/net/once_there_is_memory.hpp"
@@ -21,14 +23,15 @@ void deliver(const std::shared_ptr<Waiter>& waiter) noexcept {
 }  // namespace
 
 QueueWait::QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting,
-                     std::shared_ptr<keys::KeyUse> key_use)
+                     std::shared_ptr<keys::KeyUse> key_use, EarlyHead* early)
     : loop_(loop),
       client_(client),
       pool_(pool),
       ticket_(waiting.ticket),
       deadline_(waiting.deadline),
       since_(Clock::now()),
-      key_use_(std::move(key_use)) {
+      key_use_(std::move(key_use)),
+      early_(early) {
   if (key_use_) key_use_->waiting.fetch_add(1, std::memory_order_relaxed);
   loop_.deadlines.attach(*this);
   client_.listen(this);
@@ -63,10 +66,22 @@ void QueueWait::granted(std::variant<balancer::Lease, balancer::Refused> what) {
 }
 
 metrics::Moment QueueWait::deadline() const {
-  return loop_.shared.cutting.load(std::memory_order_relaxed) ? metrics::Moment::min() : deadline_;
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return metrics::Moment::min();
+  return early_ != nullptr ? std::min(deadline_, early_->due()) : deadline_;
+}
+
+/// Of these few bytes a client takes all or nothing, unless it has long stopped to read.
+void QueueWait::show_life(metrics::Moment now) {
+  const std::string_view bytes = early_->bytes();
+  const auto sent = client_.channel().write({&bytes, 1}, 0);
+  if (sent == static_cast<ssize_t>(bytes.size())) return early_->written(now);
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return early_->put_off(now);
+  client_gone();
 }
 
 void QueueWait::deadline_passed(metrics::Moment now) {
+  if (early_ != nullptr && now < deadline_ && !loop_.shared.cutting.load(std::memory_order_relaxed))
+    return show_life(now);
   const auto refused = pool_.leave(ticket_, now);
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return ended(End::cut);
   if (!refused) {

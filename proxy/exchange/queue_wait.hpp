@@ -15,6 +15,7 @@
 
 #include "balancer/pool.hpp"
 #include "proxy/exchange/client_watch.hpp"
+#include "proxy/exchange/early_head.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/completion.hpp"
 
@@ -39,9 +40,10 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
     cut,  ///< limits.drain is over.
   };
 
-  /// `key_use` is that of the client's key, and null if clients need none.
+  /// `key_use` is that of the client's key, and null if clients need none. `early` shows the client life; null: nothing
+  /// does.
   QueueWait(Loop& loop, ClientWatch& client, balancer::Pool& pool, const balancer::Waiting& waiting,
-            std::shared_ptr<keys::KeyUse> key_use = nullptr);
+            std::shared_ptr<keys::KeyUse> key_use = nullptr, EarlyHead* early = nullptr);
   ~QueueWait();
   QueueWait(const QueueWait&) = delete;
   QueueWait& operator=(const QueueWait&) = delete;
@@ -70,6 +72,7 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
   void client_gone() override;
   void client_writable() override {}
   void ended(End end);
+  void show_life(metrics::Moment now);
 
   Loop& loop_;
   ClientWatch& client_;
@@ -78,6 +81,7 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
   metrics::Moment deadline_;
   const metrics::Moment since_;
   const std::shared_ptr<keys::KeyUse> key_use_;
+  EarlyHead* const early_;
   net::Completion<> completion_;
   balancer::Lease lease_;
   balancer::Refused refused_;

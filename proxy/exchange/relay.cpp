@@ -228,7 +228,7 @@ void Relay::write_whole_answer() {
 }
 
 void Relay::settle_error() {
-  if (owner_.spend_retry_on_error(handler_.status())) {
+  if (owner_.spend_retry_on_error(handler_.status()) || handler_.is_misfit()) {
     handler_.leave_error(Clock::now());
     return replica_done();
   }

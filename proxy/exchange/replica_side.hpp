@@ -112,6 +112,8 @@ class ReplicaSide {
   bool awaited_first_token() const { return options_.stream && !last_token_ && (!head_at_ || is_stream()); }
   bool has_end_marker() const { return meter_ && meter_->complete(); }
   bool reads_json() const { return form_ == metrics::measure::BodyForm::json; }
+  /// True if the answer is a stream of server-sent events, in which comments may stand.
+  bool is_sse() const { return form_ == metrics::measure::BodyForm::sse; }
   /// True if the bytes passed on so far end between two events.
   bool at_event_boundary() const { return meter_ && meter_->at_event_boundary(); }
   const metrics::record::Answer& answer() const;

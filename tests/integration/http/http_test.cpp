@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -60,6 +63,39 @@ TEST(Http, HopByHopFieldsEndAtWeirOnBothSides) {
   EXPECT_EQ(got.head.field("x-accel-buffering"), "no");
   EXPECT_EQ(got.head.field("cache-control"), "no-cache, no-transform");
   EXPECT_EQ(got.body, script.body(false));
+}
+
+TEST(Http, WithKeepAliveAClientSeesLifeBeforeItsAnswerWhichComesBehindThat) {
+  const auto script = vllm_chat(3);
+  Event go_on;
+  std::atomic<bool> refuses{false};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    go_on.wait("the client to see life");
+    if (!refuses) return play(exchange, script);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    exchange.send(answer("400 Bad Request", R"({"error":"no"})"));
+  });
+  auto settings = pool_of({&replica});
+  settings.pools[0].more.insert({"keep_alive", "\"100ms\""});
+  WeirUnderTest weir(settings);
+
+  const std::string comment = ": weir keep-alive\n\n";
+  const auto without_comments = [&](std::string body) {
+    for (auto at = body.find(comment); at != std::string::npos; at = body.find(comment)) body.erase(at, comment.size());
+    return body;
+  };
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  auto got = client.response_head();
+  EXPECT_EQ(got.status, 200u);
+  client.read_until(got, comment + comment);
+  go_on.set();
+  client.rest(got);
+  EXPECT_EQ(without_comments(got.body), script.body(false));
+  refuses = true;
+  got = client.exchange(post(chat, chat_body()));
+  EXPECT_EQ(got.status, 200u);
+  EXPECT_THAT(without_comments(got.body), testing::HasSubstr(R"(a replica answered 400: {\"error\":\"no\"})"));
 }
 
 TEST(Http, UsageIsAskedOnceOfAReplicaThatDoesNotKnowItWhichGetsTheOriginalThen) {

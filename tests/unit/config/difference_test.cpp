@@ -177,6 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"queue_bytes = '2MiB'", "pool chat: queue_bytes 256MiB -> 2MiB"},
     Line{"queue_time = 7", "pool chat: queue_time 30 s -> 7 s"},
     Line{"queue_time_down = 7", "pool chat: queue_time_down 60 s -> 7 s"},
+    Line{"keep_alive = 7", "pool chat: keep_alive none -> 7 s"},
     Line{"fair_by = 'address'", "pool chat: fair_by key -> address"},
     Line{"fair_by = 'header:x-user'", "pool chat: fair_by key -> header:x-user"},
     Line{"health.path = ''", "pool chat: health.path /health -> \"\""},

@@ -39,6 +39,7 @@ struct Circumstances {
   bool sent = true;  ///< The first byte went out at at(0).
   bool injection_proven = false, keep_errors = false;
   bool leaves_errors = false;  ///< Errors that cannot be kept are left.
+  bool comments = false;  ///< The client is to see life while a stream is silent.
   std::uint32_t choices = 1;
   config::Limits limits{};
   std::optional<double> share{};  ///< The pool is split, with this share for a candidate.
@@ -108,6 +109,7 @@ class AttemptStory {
     options.replica.started = at(-0.5);
     options.client.http_1_1 = setup.http_1_1;
     options.client.keep_alive = setup.keep_alive;
+    if (setup.comments) options.client.comments_after = std::chrono::seconds(15);
     options.client.request_id = "id-1";
     options.client.weir_id = "weir-1";
     options.client.replica = "gpu0";

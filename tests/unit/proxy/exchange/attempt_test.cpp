@@ -66,6 +66,87 @@ TEST(RelayHold, OfNothingSendsTheHeadAtOnce) {
   attempt.machine->client_gone(at(2));
 }
 
+const std::string life = "13\r\n: weir keep-alive\n\n\r\n";
+
+Circumstances with_comments() {
+  Circumstances one;
+  one.comments = true;
+  return one;
+}
+
+TEST(RelayComments, ShowLifeOnceTheHeadIsOutAndTheClientHasGotNothingForALongTime) {
+  AttemptStory attempt(with_comments());
+  attempt.arrives(sse_head(), at(1));
+  EXPECT_EQ(attempt.machine->deadline(), at(11)) << "the head waits for an event";
+  attempt.passes(at(11));
+  EXPECT_EQ(attempt.machine->deadline(), at(26));
+  attempt.passes(at(26.1));
+  EXPECT_EQ(attempt.last(), life);
+  attempt.passes(at(41.1));
+  EXPECT_EQ(attempt.last(), life);
+  attempt.arrives(chunk(token("a")), at(50));
+  EXPECT_EQ(attempt.last(), chunk(token("a")));
+  EXPECT_EQ(attempt.machine->deadline(), at(60)) << "a stream that stands still is told first";
+  attempt.passes(at(60));
+  EXPECT_EQ(attempt.last(), "");
+  EXPECT_EQ(attempt.machine->deadline(), at(65)) << "since the token";
+  attempt.passes(at(65));
+  attempt.arrives(chunk(finish_event + done_event) + last_chunk, at(66));
+  const std::string comment = ": weir keep-alive\n\n", end = finish_event + done_event;
+  EXPECT_EQ(attempt.seen().body, comment + comment + token("a") + comment + end);
+  EXPECT_EQ(attempt.machine->bytes_out(), (token("a") + finish_event + done_event).size()) << "they count nowhere";
+  EXPECT_EQ(attempt.told(), "relayed, ok, whole, client, replica");
+}
+
+TEST(RelayComments, StandBetweenTwoEventsAndPutOffNoLimit) {
+  AttemptStory attempt(with_comments());
+  const auto second = token("b");
+  attempt.arrives(sse_head() + chunk(token("a") + second.substr(0, 9)), at(1));
+  attempt.passes(at(11));
+  EXPECT_EQ(attempt.machine->deadline(), at(121)) << "an event is under way";
+  attempt.arrives(chunk(second.substr(9)), at(20));
+  EXPECT_EQ(attempt.machine->deadline(), at(35));
+  for (const int when : {35, 50, 65, 80, 95, 110, 125}) attempt.passes(at(when));
+  EXPECT_EQ(attempt.machine->deadline(), at(140));
+  attempt.passes(at(140));
+  EXPECT_EQ(attempt.told(), "relayed, timeout, cut");
+  EXPECT_THAT(attempt.seen().body, HasSubstr("the replica stopped sending"));
+}
+
+TEST(RelayComments, StandInNothingButAnEventStreamThatIsNotOver) {
+  const std::string a = token("a"), chunked = "Transfer-Encoding: chunked\r\n";
+  const auto head = [&](const std::string& type) {
+    return "HTTP/1.1 200 OK\r\nContent-Type: application/" + type + "\r\n" + chunked + "\r\n";
+  };
+  auto old = with_comments();
+  old.http_1_1 = false;
+  auto ollama = with_comments();
+  ollama.api = Api::ollama_chat;
+  const struct {
+    const char* what;
+    Circumstances with;
+    std::string answer;
+  } rows[]{
+      {"a client that is to get none", Circumstances(), sse_head() + chunk(a)},
+      {"a client of HTTP/1.0", old, sse_head() + chunk(a)},
+      {"an answer with a length", with_comments(), sse_head("Content-Length: 1000\r\n") + a},
+      {"an answer that is coded", with_comments(), sse_head(chunked + "Content-Encoding: gzip\r\n") + chunk("x")},
+      {"lines", ollama, head("x-ndjson") + chunk("{\"done\":false}\n")},
+      {"a document", with_comments(), head("json") + chunk("{")},
+      {"a stream that has shown its end", with_comments(), sse_head() + chunk(a + finish_event + done_event)},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.what);
+    AttemptStory attempt(row.with);
+    attempt.arrives(row.answer, at(1));
+    EXPECT_TRUE(attempt.machine->committed());
+    for (int when = 2; when < 60 && !attempt.machine->done(); ++when)
+      if (attempt.machine->deadline() <= at(when)) attempt.passes(at(when));
+    EXPECT_THAT(attempt.client, Not(HasSubstr("keep-alive\n")));
+    attempt.machine->client_gone(at(60));
+  }
+}
+
 TEST(RelayHold, HoldsNoHugeCommentsForEver) {
   AttemptStory attempt;
   attempt.arrives(sse_head());
