@@ -210,11 +210,9 @@ void StreamMeter::prefetch(int step) const {
 
 void StreamMeter::paused() { state_->tally.paused(); }
 
-bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
+bool StreamMeter::begun() const { return state_->framed() ? state_->tally.begun() : state_->any_bytes; }
 
 bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
-
-bool StreamMeter::overloaded() const { return state_->tally.overloaded(); }
 
 bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
 

@@ -73,7 +73,7 @@ class AnswerHandler {
   bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
-  unsigned status() const { return replica_side_.status(); }
+  unsigned told_status() const { return replica_side_.told_status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
   std::size_t buffered() const { return replica_side_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return replica_side_.reusable(); }
@@ -92,6 +92,7 @@ class AnswerHandler {
  private:
   void take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
+  bool may_be_bettered_in_band() const;
   void accept(ClientOutput& out);
   void keep(metrics::Retry reason, Moment now);
   void conclude(story::End end, ClientOutput& out);
