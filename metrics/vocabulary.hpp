@@ -53,14 +53,14 @@ constexpr bool generates(Api api) { return api < Api::openai_embeddings; }
 enum class Outcome : std::uint8_t {
   ok,
   ok_empty,        ///< The answer was complete, with status 2xx, and had no token, or was no JSON where JSON was due.
-  upstream_error,  ///< The status was >= 500 and not 501, or the answer held an in-band error (HTTP 200 is not
+  upstream_error,  ///< The status was >= 500 and not 501, or 424, or the answer held an in-band error (HTTP 200 is no
                    ///< success), or an inference route was redirected, or no connection was made.
   upstream_reset,  ///< The connection broke before the answer was whole.
   truncated,       ///< The answer ended in good order, but it was not complete.
   timeout,
-  replica_refused,  ///< The replica answered 408, 429 or 503; or 401, 403, 404 or 501 where another replica has lately
-                    ///< shown that this one errs.
-  client_error,     ///< The replica answered with any other 4xx, or 501.
+  replica_refused,  ///< The replica answered 408, 429 or 503, or so in band; or 401, 403, 404 or 501 where another
+                    ///< replica has lately shown that this one errs.
+  client_error,     ///< The replica answered with any other 4xx, or 501, or with an in-band error that stands for one.
   client_abort,     ///< Split by phase.
   rejected,         ///< weir refused the request, or cut it because limits.drain was over.
   bad_request,      ///< weir refused the request because it cannot serve such a request.

@@ -37,7 +37,6 @@ struct AttemptOver {
   Verdict verdict{};
   unsigned status = 0;                                ///< The status of the replica's head; 0 if none was read.
   std::optional<std::chrono::seconds> retry_after{};  ///< The replica's head asked to be left alone so long.
-  bool overloaded = false;                            ///< The replica answered 2xx, and then that it has no room.
   bool replica_cut = false;  ///< The replica's time to drain was over, so nothing counts against it.
   bool accepted = false;     ///< The client got the replica's head.
   /// With Reply::error: the answer as it would have been relayed; null if it was not kept. Its bytes count against
@@ -53,6 +52,9 @@ struct AttemptOver {
   bool client_keep_alive = false;  ///< The client's connection may serve another request.
   bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
   Lease lease{};                   ///< With stale, option_refused and unconnected it comes back unused.
+
+  /// The status that the answer stands for: an error inside a 200 answer may name one.
+  unsigned told_status() const { return answer.in_band_status != 0 ? answer.in_band_status : status; }
 };
 
 /// The replica had the request and broke off.

@@ -39,7 +39,7 @@ std::optional<Sign> sign_of(const AttemptOver& over) {
       break;
   }
   // TGI and SGLang answer 200 and refuse in the first event.
-  if (over.overloaded || has_no_room(over.status)) return Sign::full;
+  if (has_no_room(over.told_status())) return Sign::full;
   switch (over.verdict.blame) {
     case Blame::nobody:
       if (over.verdict.outcome == metrics::Outcome::client_abort) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<Sign> sign_of(const AttemptOver& over) {
 
 bool may_be_the_requests_fault(const AttemptOver& over) {
   const bool refused_in_band = over.reply == Reply::error && over.answer.in_band_error;
-  return (over.status >= 500 || refused_in_band) && sign_of(over) == Sign::failed;
+  return (over.status >= 500 || is_failure(over.status) || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
 /// True if the answer has one token at most. That is unknown of an answer that is not streamed and has no usage. An
@@ -84,8 +84,8 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
   settle(health, Sign::failed, now);
   // A request that was not sent has no part in the failure.
   auto caller = over.end == End::unconnected ? Caller() : caller_;
-  caller.status = static_cast<std::uint16_t>(over.status);
-  caller.refused_content = sign == Sign::client_error && refuses_the_content(over.status);
+  caller.status = static_cast<std::uint16_t>(over.told_status());
+  caller.refused_content = sign == Sign::client_error && refuses_the_content(over.told_status());
   if (sign == Sign::failed && over.end != End::unconnected) {
     if (std::ranges::find(failed_by_, replica.serial) != failed_by_.end()) return false;
     failed_by_.push_back(replica.serial);

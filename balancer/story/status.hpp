@@ -10,8 +10,11 @@ bool another_may_have_room(unsigned status);
 /// The replica says that it has no room now, and not that this request took too long (429, 503).
 bool has_no_room(unsigned status);
 
-/// The replica works, and does not take such a request: a 4xx, or 501 where it lacks the route. Its health is another
-/// matter.
+/// The replica failed at its work: a 5xx, and 424, with which TGI says that a generation failed.
+bool is_failure(unsigned status);
+
+/// The replica works, and does not take such a request: another 4xx, or 501 where it lacks the route. Its health is
+/// another matter.
 bool refuses_the_request(unsigned status);
 
 /// The replica does not take what the request asks (400, 404, 413, 422 and the like). A key, a time or a rate that it

@@ -10,11 +10,6 @@ namespace {
 using metrics::Outcome;
 using metrics::Retry;
 
-bool has_no_room(const AttemptOver& over) { return over.overloaded || story::has_no_room(over.status); }
-
-/// An overload inside a 200 answer says as much as a 503.
-int rank_of(const AttemptOver& over) { return error_rank(over.overloaded ? 503 : over.status); }
-
 /// The replica took the request, and then gave no sign.
 bool stood_still(const AttemptOver& over) {
   return over.retry_reason == Retry::hung || over.retry_reason == Retry::first_token;
@@ -154,14 +149,14 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   request_.prefix.reset();
   give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
   if (second_opinion_on_.status != 0) accepted_second_opinion(status, now);
-  if (status < 500) evidence_.settle(shared_.pool.health(), Sign::failed, now);
+  if (status < 500 && !is_failure(status)) evidence_.settle(shared_.pool.health(), Sign::failed, now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
   return !may_add_option() && replica().usage->refuse();
 }
 
 bool Story::spend_retry_on_error(unsigned status, Moment now) {
-  if (status >= 500 && !another_may_have_room(status) && !refuses_the_request(status)) note_error();
+  if (is_failure(status)) note_error();
   early_retry_ = take_retry_after(status, now);
   return *early_retry_ || best_;
 }
@@ -241,11 +236,11 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
 
 /// An error answer is kept until there is a better one, and another replica is asked.
 Command Story::error_came(AttemptOver over, Moment now) {
-  const auto status = over.status;
+  const auto status = over.told_status();
   const auto reason = over.retry_reason;
-  const bool keeps = over.kept != nullptr, no_room = has_no_room(over);
+  const bool keeps = over.kept != nullptr, no_room = has_no_room(status);
   keep_in_short(over);
-  if (keeps && (!best_ || rank_of(over) > rank_of(best_->over)))
+  if (keeps && (!best_ || error_rank(status) > error_rank(best_->over.told_status())))
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
   const bool again = settled ? *settled && !cutting_ : reason && take_retry_after(status, now);
@@ -309,7 +304,7 @@ Command Story::requeue(Moment now, bool in_front) {
 Command Story::end(Moment now) {
   tells_replica_ = true;
   if (best_) {
-    if (is_to_blame(best_->replica, best_->over.status, now))
+    if (is_to_blame(best_->replica, best_->over.told_status(), now))
       best_->over.verdict = {Outcome::replica_refused, {}, Blame::replica};
     *last_ = std::move(best_->over);
     return done(Told::kept_error, now);

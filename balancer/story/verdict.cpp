@@ -8,13 +8,20 @@ namespace {
 using metrics::Outcome;
 using metrics::Phase;
 
+/// An error inside a 200 answer is the replica's failure, unless it says that there is no room, or that the request is
+/// at fault.
+Outcome outcome_of_in_band_error(const metrics::record::Answer& answer) {
+  if (another_may_have_room(answer.in_band_status)) return Outcome::replica_refused;
+  return refuses_the_request(answer.in_band_status) ? Outcome::client_error : Outcome::upstream_error;
+}
+
 Outcome outcome_of_whole_answer(const AttemptFacts& seen, const metrics::record::Answer& answer) {
   if (another_may_have_room(seen.status)) return Outcome::replica_refused;
   if (refuses_the_request(seen.status)) return Outcome::client_error;
-  if (seen.status >= 500) return Outcome::upstream_error;
+  if (is_failure(seen.status)) return Outcome::upstream_error;
   // The engines' APIs do not redirect, so the server at that address is none of them.
   if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
-  if (answer.in_band_error) return Outcome::upstream_error;
+  if (answer.in_band_error) return outcome_of_in_band_error(answer);
   if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
   if (seen.is_json && answer.unparsed && answer.token_events == 0) return Outcome::ok_empty;
   const bool counts_tokens = seen.body_is_read && metrics::generates(seen.api) && !answer.unparsed;
@@ -30,7 +37,7 @@ Phase phase_of(const AttemptFacts& seen, const metrics::record::Answer& answer) 
 Verdict unblamed_verdict(const AttemptFacts& seen, const metrics::record::Answer& answer) {
   const bool whole = seen.end == End::whole || seen.end == End::marked || seen.client_has_all;
   if (whole) return {outcome_of_whole_answer(seen, answer)};
-  if (answer.in_band_error) return {Outcome::upstream_error};
+  if (answer.in_band_error) return {outcome_of_in_band_error(answer)};
   switch (seen.end) {
     case End::truncated:
       return {Outcome::truncated};

@@ -43,8 +43,8 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
   ++counts.events;
   if (facts.error) {
     answer_.in_band_error = true;
-    refused_ |= answer_.events == 0;
-    overloaded_ |= answer_.events == 0 && facts.overload;
+    if (!begun_) answer_.in_band_status = facts.error_status;
+    refused_ |= !begun_;
   }
   ++answer_.events;
   // Once tokens have been read, an event that says nothing brings none.
@@ -56,6 +56,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
     answer_.last_choice = at;
   }
   for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, counts);
+  begun_ = begun_ || !facts.opens_choices || answer_.token_events > 0;
   prompt(facts);
   usage(facts);
   finish_reason(facts.finish_reason);

@@ -53,7 +53,8 @@ class AnswerTally {
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
-  bool overloaded() const { return overloaded_; }
+  /// True once an event says more than that a choice opens.
+  bool begun() const { return begun_; }
   /// True if every choice that the event names had finished before it.
   bool finished_before(const wire::EventFacts& facts) const;
   bool marker() const { return answer_.complete == Completeness::marker; }
@@ -115,7 +116,7 @@ class AnswerTally {
   bool backlog_next_ = false;                   // The next read brings bytes that gathered during a pause;
   bool backlog_ = false;                        // The current read brought such bytes.
   bool refused_ = false;
-  bool overloaded_ = false;   // It was refused for want of room.
+  bool begun_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.
   bool k_known_ = false;      // k of at least one token event is known.
   bool k_unknown_ = false;

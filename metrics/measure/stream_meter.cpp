@@ -92,6 +92,7 @@ struct StreamMeter::State {
   std::optional<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
+  bool skipped = false;      // An event too long to read has come: it may have held the finish, or the marker.
   bool pending_cut = false;  // The last event, which has no blank line yet, was the usage event.
   wire::EventTemplate event_template;
   wire::EventStripper stripper{hold_limit};
@@ -128,7 +129,7 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   wire::EventFacts& facts = blank_facts();
   if (event.too_long) {
     tally.unparsed(series::Unparsed::event_too_long);
-    counts.unread = true;
+    counts.unread = skipped = true;
   } else if (!event_template.match(event.data, facts)) {
     read_data(event.data, facts);
     event_template.remember(event.data, facts);
@@ -210,11 +211,9 @@ void StreamMeter::prefetch(int step) const {
 
 void StreamMeter::paused() { state_->tally.paused(); }
 
-bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
+bool StreamMeter::begun() const { return state_->framed() ? state_->tally.begun() : state_->any_bytes; }
 
 bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
-
-bool StreamMeter::overloaded() const { return state_->tally.overloaded(); }
 
 bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
 
@@ -249,9 +248,9 @@ bool StreamMeter::State::end_events(Moment at) {
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   State& s = *state_;
   const wire::StreamEnd end = wire::dialect_of(s.options.api).end;
-  bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker;
+  bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker || s.skipped;
   // Where only the close marks the end, JSON that is cut off shows that the close came too early.
-  if (s.framed() && whole && !s.end_events(at) && !framed && end == wire::StreamEnd::whole_json) by_framing = false;
+  if (s.framed() && whole && !s.end_events(at) && !framed && end != wire::StreamEnd::any) by_framing = false;
   if (s.json) {
     wire::JsonAnswerFacts facts = s.json->facts();
     if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;

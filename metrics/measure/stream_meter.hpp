@@ -100,13 +100,11 @@ class StreamMeter {
   /// it are not observed.
   void paused();
 
-  /// True once an event other than a comment, or a line, has come (for json and opaque bodies: once a byte has).
-  /// Decides acceptance.
-  bool has_event() const;
-  /// True if the first event was an in-band error: the replica answered 200 and then refused.
+  /// True once an event, or a line, says more than that a choice opens (for json and opaque bodies: once a byte has
+  /// come). Decides acceptance.
+  bool begun() const;
+  /// True if an in-band error came before that: the replica answered 200 and then refused.
   bool refused() const;
-  /// True if that error says that the replica has no room now.
-  bool overloaded() const;
   /// True once this format's end marker was seen ([DONE], generated_text, message_stop, a whole JSON document).
   bool complete() const;
   /// True if the bytes sent on so far end at an event boundary, so that an event of weir's own may follow.

@@ -42,6 +42,9 @@ struct Answer {
   TokensPerEvent tokens_per_event = TokensPerEvent::unknown;
   Completeness complete = Completeness::none;
   bool in_band_error = false;
+  /// The status that the error stands for (EventFacts::error_status), where the replica refused before any output; else
+  /// 0.
+  std::uint16_t in_band_status = 0;
   bool timed = false;     ///< The engine reports its counts unasked (llama.cpp's timings).
   bool unparsed = false;  ///< Part of it could not be read (an event over the limit, broken JSON, a coded body).
 

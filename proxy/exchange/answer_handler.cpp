@@ -62,8 +62,8 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
   std::size_t size = framer_.buffered();
   for (const auto span : progress.body) size += span.size();
   if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
-    if (replica_side_.refused_in_band()) keep(Retry::in_band_error, at);
-    if (state_ == State::awaiting && (replica_side_.has_event() || size > max_held)) accept(out);
+    if (replica_side_.refused_in_band() && may_be_bettered_in_band()) keep(Retry::in_band_error, at);
+    if (state_ == State::awaiting && (replica_side_.begun() || size > max_held)) accept(out);
   }
   // Before the head there is no body, and no framer for one.
   const bool too_large = state_ == State::keeping && size > most_kept;
@@ -90,6 +90,12 @@ void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream,
   if (state_ == State::awaiting && !hold) accept(out);
 }
 
+/// A refusal that names the request's own fault is what a plain answer with that status is.
+bool AnswerHandler::may_be_bettered_in_band() const {
+  const unsigned told = replica_side_.answer().in_band_status;
+  return told == 0 || story::may_be_bettered(told, doubted_);
+}
+
 /// Nothing is tried again after this.
 void AnswerHandler::accept(ClientOutput& out) {
   state_ = State::accepted;
@@ -110,7 +116,7 @@ void AnswerHandler::keep(Retry reason, Moment now) {
 void AnswerHandler::conclude(End end, ClientOutput& out) {
   if (story::breaks_off(end) && end != End::truncated && !accepted_) {
     if (state_ == State::keeping) {
-      verdict_ = story::verdict_of_given_up_error(status());
+      verdict_ = story::verdict_of_given_up_error(told_status());
       return stop(end, Reply::error);
     }
     retry_reason_ = story::retry_reason_of(end, is_hung(), replica_side_.awaited_first_token());
@@ -144,7 +150,7 @@ void AnswerHandler::keep_output(ClientOutput& out) {
 
 void AnswerHandler::leave_error(Moment now) {
   replica_side_.left(End::given_up, now, false);
-  verdict_ = story::verdict_of_given_up_error(status());
+  verdict_ = story::verdict_of_given_up_error(told_status());
   stop(End::given_up, Reply::error);
 }
 
@@ -255,9 +261,8 @@ story::AttemptOver AnswerHandler::result() const {
   result.reply = reply_;
   result.retry_reason = retry_reason_;
   result.verdict = verdict_.value_or(replica_side_.verdict());
-  result.status = status();
+  result.status = replica_side_.status();
   result.retry_after = replica_side_.retry_after();
-  result.overloaded = replica_side_.overloaded();
   result.accepted = framer_.was_opened();
   result.sent = replica_side_.sent_at();
   result.head = replica_side_.head_at();

@@ -78,7 +78,7 @@ class AnswerHandler {
   bool accepted() const { return accepted_; }
   /// True if the answer can only be kept: it does not fit behind the head that weir has sent.
   bool is_misfit() const { return is_misfit_; }
-  unsigned status() const { return replica_side_.status(); }
+  unsigned told_status() const { return replica_side_.told_status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
   std::size_t buffered() const { return replica_side_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return replica_side_.reusable(); }
@@ -97,6 +97,7 @@ class AnswerHandler {
  private:
   void take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
+  bool may_be_bettered_in_band() const;
   void accept(ClientOutput& out);
   void keep(metrics::Retry reason, Moment now);
   void conclude(story::End end, ClientOutput& out);

@@ -156,7 +156,7 @@ void Relay::read_replica() {
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
-    owner_.answer_accepted(handler_.status());
+    owner_.answer_accepted(handler_.told_status());
     if (handler_.done() && defer_whole_answer()) return replica_done();
     replica_->prioritize();
   }
@@ -228,7 +228,7 @@ void Relay::write_whole_answer() {
 }
 
 void Relay::settle_error() {
-  if (owner_.spend_retry_on_error(handler_.status()) || handler_.is_misfit()) {
+  if (owner_.spend_retry_on_error(handler_.told_status()) || handler_.is_misfit()) {
     handler_.leave_error(Clock::now());
     return replica_done();
   }

@@ -231,8 +231,8 @@ void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment
     for (const auto span : last) last_.append(span);
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (is_truncated()) {
-    // Before the first event the close is no end that an answer could have, and the request may go elsewhere.
-    end = is_stream() && !has_event() ? End::closed : End::truncated;
+    // Before an answer has begun the close is no end that an answer could have, and the request may go elsewhere.
+    end = is_stream() && !begun() ? End::closed : End::truncated;
   } else {
     last_.append(held_back);
   }

@@ -102,12 +102,12 @@ class ReplicaSide {
   std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
   bool is_stream() const;
   bool strips() const { return strips_; }  ///< Bytes may be taken out of this answer.
-  /// True once an event other than a comment has come or, if the answer is no stream, a byte.
-  bool has_event() const { return meter_ && meter_->has_event(); }
-  /// True if the first event was an error: the replica answered 200 and then refused.
+  /// Returns the status that the answer stands for: an error inside a 200 stream may name one.
+  unsigned told_status() const { return answer().in_band_status != 0 ? answer().in_band_status : status_; }
+  /// True once an event says more than that a choice opens or, if the answer is no stream, a byte has come.
+  bool begun() const { return meter_ && meter_->begun(); }
+  /// True if an error came before that: the replica answered 200 and then refused.
   bool refused_in_band() const { return meter_ && meter_->refused(); }
-  /// True if that error says that the replica has no room.
-  bool overloaded() const { return meter_ && meter_->overloaded(); }
   /// True if it is a stream's first token that has not come.
   bool awaited_first_token() const { return options_.stream && !last_token_ && (!head_at_ || is_stream()); }
   bool has_end_marker() const { return meter_ && meter_->complete(); }

@@ -157,8 +157,7 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
     const auto name = line.substr(0, line.find_first_of("{ "));
     const bool is_cache_config = name == "vllm:cache_config_info" || name == "aphrodite:cache_config_info";
     if (page.engine == Engine::unknown) page.engine = engine_of_series(name);
-    const bool is_start = name == "process_start_time_seconds";
-    const bool is_sleep = name == "vllm:engine_sleep_state" || name == "aphrodite:engine_sleep_state";
+    const bool is_start = name == "process_start_time_seconds", is_sleep = name.ends_with(":engine_sleep_state");
     if (page.is_page && !is_cache_config && !is_start && !is_sleep && !figures.wants(name)) continue;
     const auto sample = metrics::series::read_sample(line);
     if (!sample) continue;

@@ -71,7 +71,7 @@ ModelList model_list(const Json& list, std::string_view id) {
 Engine engine_of_owner(std::string_view owner) {
   if (owner == "weir-lab") return Engine::weir_sim;
   if (owner == "vllm") return Engine::vllm;
-  if (owner == "pygmalionai") return Engine::aphrodite;
+  if (owner == "aphrodite" || owner == "pygmalionai") return Engine::aphrodite;
   if (owner == "sglang") return Engine::sglang;
   if (owner == "llamacpp") return Engine::llama_cpp;
   return Engine::unknown;

@@ -92,7 +92,7 @@ class Run {
     must(a.first_token.has_value() == b.first_token.has_value(), "t1 is there");
     must(a.first_output.has_value() == b.first_output.has_value(), "tO is there");
     must(a.last_choice.has_value() == b.last_choice.has_value(), "tL is there");
-    must(replay_.meter.has_event() == other.replay_.meter.has_event(), "has_event");
+    must(replay_.meter.begun() == other.replay_.meter.begun(), "begun");
     must(replay_.meter.refused() == other.replay_.meter.refused(), "refused");
     must(replay_.meter.complete() == other.replay_.meter.complete(), "complete()");
     must(replay_.meter.at_event_boundary() == other.replay_.meter.at_event_boundary(), "at_event_boundary");

@@ -27,6 +27,7 @@ constexpr AnswerPlace element_of(AnswerPlace array) {
     case AnswerPlace::root:
     case AnswerPlace::calls:
     case AnswerPlace::ids:
+    case AnswerPlace::sequences:
       return array;
     default:
       return AnswerPlace::ignored;
@@ -123,7 +124,10 @@ class Reader : public Walker<Reader, AnswerMember> {
     if (value_place() != Place::number) return;
     const auto whole = as_count(value);
     const auto count = whole && *whole <= most_tokens ? whole : std::nullopt;
-    if (member().count != nullptr) counts_.*member().count = count;
+    if (member().count != nullptr) {
+      AnswerCounts::Count& known = counts_.*member().count;
+      known = member().in == Place::sequences && known ? AnswerCounts::plus(known, count) : count;
+    }
     if (member().figure == nullptr) return;
     member().figure->take_count(counts_.engine, count);
     member().figure->take_time(counts_.engine, value);

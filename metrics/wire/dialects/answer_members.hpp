@@ -50,6 +50,7 @@ enum class AnswerPlace : std::uint8_t {
   metrics,
   drafts,
   details,
+  sequences,  ///< TGI's answers that were not the best of best_of.
   ids,  ///< Token ids, or lists of them: output without a text.
   number,
 };
@@ -64,16 +65,19 @@ struct AnswerCounts {
   Count cache_created, cache_read;                        // Anthropic's; its input_tokens do not include
                                                           // them.
   Count native_prompt, native_completion, native_cached;  // An engine's own route has these.
+  Count native_others;                                    // The tokens of all answers that were not the best.
   EngineReport engine;                                    // The engine reports this of its own work.
 
   static Count first_of(std::initializer_list<Count> counts) {
     const auto known = std::find_if(counts.begin(), counts.end(), [](Count count) { return count.has_value(); });
     return known == counts.end() ? std::nullopt : *known;
   }
-  Count all_completion() const { return first_of({completion, output, native_completion, engine.predicted}); }
+  static Count plus(Count count, Count more) { return count ? Count(*count + more.value_or(0)) : count; }
+  Count all_completion() const {
+    return first_of({completion, output, plus(native_completion, native_others), engine.predicted});
+  }
   Count all_cached() const { return first_of({cached, cache_read, native_cached, engine.prompt_cached}); }
   Count all_prompt() const {
-    const auto plus = [](Count count, Count more) { return count ? Count(*count + more.value_or(0)) : count; };
     return first_of({prompt, plus(plus(input, cache_created), cache_read), native_prompt, engine.prompt()});
   }
 };

@@ -98,6 +98,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     facts.marker = type == "message_stop";
     facts.error |= type == "error";
     facts.keep_alive = type == "ping";
+    facts.opens_choices = type == "message_start" && !facts.error;
     return true;
   }
   facts.carries_choice = true;

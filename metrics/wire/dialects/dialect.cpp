@@ -18,48 +18,80 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(from, text.find_last_not_of(blank) - from + 1);
 }
 
+constexpr std::uint16_t no_room = EventFacts::no_room;
 constexpr std::string_view end_marker = "[DONE]";
 constexpr std::string_view nothing_to_say = "null";  // llama.cpp writes it between the prompts of a list.
 
-/// True if the value of an error's code says that there is no room. Engines write it as a number or in quotes.
-bool is_no_room(simdjson::ondemand::value& code) {
-  const std::string_view token = trimmed(code.raw_json_token());
-  return token == "429" || token == "503" || token == "\"429\"" || token == "\"503\"";
+/// The status that a word or a number of an error stands for; 0 for all that neither says that there is no room nor
+/// that the request is at fault.
+struct ErrorWord {
+  std::string_view word;
+  std::uint16_t status;
+};
+constexpr ErrorWord error_types[] = {
+    // OpenAI's, Anthropic's, llama.cpp's.
+    {"overloaded_error", no_room}, {"rate_limit_error", no_room}, {"unavailable_error", no_room},
+    {"invalid_request_error", 400}, {"not_found_error", 404}, {"request_too_large", 413},
+    // TGI's `error_type`, which has a 429 or 422 as an answer of its own.
+    {"overloaded", no_room}, {"validation", 422}, {"template_error", 422}, {"missing_template_variable", 422},
+    {"tool_error", 422}};
+constexpr ErrorWord error_codes[] = {{"429", no_room}, {"503", no_room}, {"400", 400},
+                                     {"404", 404},     {"413", 413},     {"422", 422}};
+
+std::uint16_t status_of(std::span<const ErrorWord> words, std::string_view word) {
+  const auto found = std::ranges::find(words, word, &ErrorWord::word);
+  return found == words.end() ? std::uint16_t{0} : found->status;
 }
 
-bool is_overload(std::string_view type) {
-  return type == "overloaded" || type == "overloaded_error" || type == "rate_limit_error" ||
-         type == "unavailable_error";
-}
-
-/// Reads a member of an error, or of what stands for one. TGI has `error_type` beside the error's text, and
+/// The members of an error, or of an event that stands for one. TGI has `error_type` beside the error's text, and
 /// `http_status_code` in it; SGLang has `code` there, and `status_code` where it gives an answer up.
-bool says_overload(simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
-  if (key == "code" || key == "status_code" || key == "http_status_code") return is_no_room(part);
-  return (key == "type" || key == "error_type") && is_overload(string_of(part).value_or(""));
-}
+struct ErrorMembers {
+  std::uint16_t type = 0, code = 0;
+  bool has_code = false, of_tgi = false;
+  std::string_view message;
 
-/// True if an event that is an error says that the replica has no room. Such events are few, so they are read again.
-bool says_overload(std::string_view data) {
-  bool found = false;
+  void read(simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
+    if (key == "type" || key == "error_type") {
+      type = std::max(type, status_of(error_types, string_of(part).value_or("")));
+    } else if (key == "message") {
+      message = string_of(part).value_or("");
+    } else if (key == "code" || key == "status_code" || key == "http_status_code") {
+      of_tgi |= key == "http_status_code";
+      std::string_view text = trimmed(part.raw_json_token());  // A number, or one in quotes.
+      if (text.size() > 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
+      code = status_of(error_codes, text);
+      has_code = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+    }
+  }
+  /// TGI's OpenAI routes write 422 for whatever goes wrong in a stream, so its sentence tells.
+  std::uint16_t status() const {
+    if (code == no_room || type == no_room || (of_tgi && message == "Model is overloaded")) return no_room;
+    if (of_tgi) return message.starts_with("Input validation error") ? 422 : type;
+    return has_code ? code : type;
+  }
+};
+
+/// Reads an event that is an error once more, since such events are few.
+std::uint16_t status_of_error(std::string_view data) {
+  ErrorMembers error;
   for_each_field_of(data, [&](auto key, auto& part) {
     if (key == "error")
       return for_each_field_in(part, [&](auto name, auto& inner) {
-        found |= says_overload(name, inner);
+        error.read(name, inner);
         return true;
       });
     if (key == "meta_info")
       return for_each_field_in(part, [&](auto name, auto& inner) {
         if (name != "finish_reason") return true;
         return for_each_field_in(inner, [&](auto last, auto& innermost) {
-          found |= says_overload(last, innermost);
+          error.read(last, innermost);
           return true;
         });
       });
-    found |= says_overload(key, part);
+    error.read(key, part);
     return true;
   });
-  return found;
+  return error.status();
 }
 
 /// Reads nothing: only the document's form counts.
@@ -109,7 +141,7 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
     }
   }
   if (dialect.read_event(data, facts)) {
-    if (facts.error) facts.overload = says_overload(data);
+    if (facts.error && facts.error_status == 0) facts.error_status = status_of_error(data);
     return;
   }
   facts.clear();

@@ -174,6 +174,8 @@ constexpr AnswerMember tgi_answer[] = {
     {Place::details, "finish_reason", Place::finish_reason},
     counts(Place::details, "generated_tokens", &AnswerCounts::native_completion),
     counts(Place::details, "input_length", &AnswerCounts::native_prompt),
+    {Place::details, "best_of_sequences", Place::sequences},
+    counts(Place::sequences, "generated_tokens", &AnswerCounts::native_others),
 };
 constexpr AnswerMember sglang_answer[] = {
     {Place::root, "text", Place::text},

@@ -229,6 +229,12 @@ bool read_event(std::string_view data, EventFacts& facts) {
   facts.usage_only = facts.choices.empty() && chunk.usage_seen && !facts.error && !facts.prefill_progress;
   facts.of_one_choice = facts.usage_only && facts.timed;
   if (facts.carries_choice && (chunk.usage_seen || chunk.timings)) tell_members(data, chunk);
+  // SGLang finishes an answer that its full queue refuses with this word alone.
+  const bool any_token = std::ranges::any_of(facts.choices, &ChoiceFacts::token);
+  if (facts.finish_reason == "abort" && !any_token) facts.error_status = EventFacts::no_room;
+  facts.opens_choices = facts.carries_choice && !any_token && !facts.error && !facts.prefill_progress &&
+                        std::ranges::none_of(facts.choices, &ChoiceFacts::finished) &&
+                        choices_bring_nothing(data, true);
   if (is_plain(chunk)) facts.plain_text = chunk.text;
   return true;
 }

@@ -17,7 +17,7 @@ bool says_nothing(value& part) {
 
 }  // namespace
 
-bool choices_bring_nothing(std::string_view data) {
+bool choices_bring_nothing(std::string_view data, bool but_a_role) {
   bool nothing = true;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key != "choices") return true;
@@ -32,8 +32,8 @@ bool choices_bring_nothing(std::string_view data) {
           nothing = nothing && says_nothing(member);
           return true;
         }
-        return for_each_field_in(member, [&](raw_json_string, value& said) {
-          nothing = nothing && says_nothing(said);
+        return for_each_field_in(member, [&](raw_json_string inner, value& said) {
+          nothing = nothing && ((but_a_role && inner == "role") || says_nothing(said));
           return true;
         });
       });

@@ -6,8 +6,9 @@ void EventFacts::clear() {
   constexpr std::size_t usual = 1024;
   if (choices.capacity() > usual) choices = {};
   choices.clear();
-  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
-  bare_usage = of_one_choice = timed = overload = keep_alive = false;
+  carries_choice = opens_choices = marker = error = broken = prefill_progress = usage_only = false;
+  one_token_an_event = whole_text = bare_usage = of_one_choice = timed = keep_alive = false;
+  error_status = 0;
   prompt_tokens.reset();
   cached_tokens.reset();
   prompt_parts.reset();

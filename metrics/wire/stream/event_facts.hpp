@@ -19,8 +19,10 @@ inline bool gave_up(std::string_view finish_reason) { return finish_reason == "a
 struct PromptParts {
   std::optional<std::uint64_t> uncached, cache_created, cache_read;
 
-  /// Takes over each part that a later event tells. A 0 behind a greater count is a gateway's blank.
+  /// Takes over each part that a later event tells. A 0 behind a greater count is a gateway's blank, but not an uncached
+  /// 0 beside cached parts: vLLM first tells the whole prompt as uncached, and then how its cache divides it.
   void update(const PromptParts& later) {
+    if (later.uncached && later.cache_created.value_or(0) + later.cache_read.value_or(0) > 0) uncached.reset();
     for (auto part : {&PromptParts::uncached, &PromptParts::cache_created, &PromptParts::cache_read}) {
       if ((later.*part).value_or(0) > 0 || !(this->*part)) this->*part = later.*part;
     }
@@ -59,16 +61,20 @@ struct ContentPart {
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
   bool carries_choice = false;    ///< Brings or ends output (docs/metrics.md); choices may be unknown.
+  bool opens_choices = false;     ///< Brings nothing but a role, or the beginning of a message.
   bool marker = false;            ///< Ends the stream in good order.
   bool error = false;             ///< An in-band error.
   bool broken = false;            ///< Not the JSON it should be, and all else here is void.
-  bool overload = false;          ///< The error says that the replica has no room now.
   bool keep_alive = false;        ///< Says nothing but that the connection is open.
   bool prefill_progress = false;  ///< Reports progress in reading the prompt, and is no token event.
   bool usage_only = false;        ///< Has no choices but a usage object: what include_usage asks for.
   /// Usage beside choices that bring nothing: a usage event once the choices have finished (LiteLLM).
   bool bare_usage = false;
   bool of_one_choice = false;  ///< The counts of a usage event are those of one choice (llama.cpp).
+  /// The status that an in-band error stands for: no_room, or 400, 404, 413 or 422 where the request is at fault. 0: a
+  /// failure of the engine.
+  std::uint16_t error_status = 0;
+  static constexpr std::uint16_t no_room = 503;
   bool timed = false;          ///< Has llama.cpp's timings with a count in them.
   /// The usage member of an event that carries choices, from its key's quote to its value's end; continuous_usage_stats
   /// adds it. It is a view into the event's data.

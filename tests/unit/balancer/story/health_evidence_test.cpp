@@ -48,6 +48,7 @@ TEST(SignOf, AnAttempt) {
       {error, Outcome::replica_refused, 429, Sign::full, End::given_up},
       {relayed, Outcome::replica_refused, 408, Sign::failed},
       {relayed, Outcome::upstream_error, 500, Sign::failed},
+      {error, Outcome::upstream_error, 424, Sign::failed},
       {relayed, Outcome::upstream_error, 307, Sign::failed},
       {relayed, Outcome::upstream_error, 200, Sign::failed},
       {none, Outcome::upstream_reset, 0, Sign::failed, End::reset},
@@ -71,14 +72,22 @@ TEST(SignOf, AnOverloadInTheFirstEventIsAFullReplica) {
   over.answer.in_band_error = true;
   EXPECT_EQ(sign_of(over), Sign::failed) << "another error";
   EXPECT_TRUE(may_be_the_requests_fault(over));
-  over.overloaded = true;
+  over.answer.in_band_status = 503;
   for (const auto reply : {Reply::error, Reply::relayed}) {
     over.reply = reply;
     EXPECT_EQ(sign_of(over), Sign::full);
   }
-  over.overloaded = false;
+  over.answer.in_band_status = 0;
   EXPECT_EQ(sign_of(over), Sign::failed) << "an error in mid stream";
   EXPECT_FALSE(may_be_the_requests_fault(over));
+}
+
+TEST(SignOf, ARefusalInTheFirstEventThatIsTheRequestsFaultIsTheClients) {
+  auto over = ended(End::whole, Reply::relayed, Outcome::client_error, 200);
+  over.answer.in_band_error = true;
+  over.answer.in_band_status = 400;
+  EXPECT_EQ(sign_of(over), Sign::client_error);
+  EXPECT_FALSE(may_be_the_requests_fault(over)) << "nobody failed";
 }
 
 TEST(SignOf, AConnectionThatFailed) {
@@ -94,7 +103,8 @@ TEST(SignOf, AConnectionThatFailed) {
 }
 
 TEST(SignOf, OnlyAnErrorStatusMayBeTheRequestsFault) {
-  EXPECT_TRUE(may_be_the_requests_fault(ended(End::whole, Reply::error, Outcome::upstream_error, 500)));
+  for (const unsigned status : {500u, 424u})
+    EXPECT_TRUE(may_be_the_requests_fault(ended(End::whole, Reply::error, Outcome::upstream_error, status)));
   EXPECT_FALSE(may_be_the_requests_fault(ended(End::whole, Reply::error, Outcome::replica_refused, 503)));
   EXPECT_FALSE(may_be_the_requests_fault(ended(End::reset, Reply::none, Outcome::upstream_reset, 0)));
 }
@@ -194,9 +204,9 @@ TEST(RefusedContent, IsToldToASplitOnce) {
     if (pool->split().candidate.refused == 1) told.insert(status);
   }
   for (const unsigned status : {400u, 404u, 405u, 413u, 415u, 422u, 451u}) EXPECT_TRUE(told.contains(status)) << status;
-  for (const unsigned status : {200u, 307u, 401u, 403u, 408u, 429u, 499u, 500u, 501u, 503u})
+  for (const unsigned status : {200u, 307u, 401u, 403u, 408u, 424u, 429u, 499u, 500u, 501u, 503u})
     EXPECT_FALSE(told.contains(status)) << status;
-  EXPECT_EQ(told.size(), 100u - 5);
+  EXPECT_EQ(told.size(), 100u - 6);
 }
 
 }  // namespace

@@ -6,6 +6,18 @@
 namespace weir::balancer::story {
 namespace {
 
+Story::Request from(std::uint64_t client, Topic topic = 1) {
+  auto request = Stories::inference();
+  request.caller.client = client;
+  request.caller.topic = topic;
+  return request;
+}
+Command refused_at(Stories& of, ReplicaIndex replica, const Story::Request& request, unsigned status = 404) {
+  const auto story = of.begin(request);
+  of.leased_at(*story, replica);
+  return of.over(*story, error(status));
+}
+
 TEST(Opinions, OnlyAGoodAnswerOfAnotherReplicaOutdoesARefusal) {
   const std::tuple<ReplicaIndex, unsigned, bool> rows[] = {{1, 200, true},  {1, 302, true},  {1, 400, false},
                                                            {1, 404, false}, {1, 422, false}, {1, 500, false},
@@ -39,6 +51,32 @@ TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubtOfItsOwn) {
   }
 }
 
+// A refusal inside a 200 stream is what a plain answer with the status that it names is.
+TEST(Opinions, ARefusalInBandIsOneMoreOrAskedAboutAsItsStatusIs) {
+  using enum Command;
+  const std::tuple<unsigned, std::uint16_t, Command> rows[] = {
+      {404, 404, done}, {404, 422, done}, {422, 404, ask_pool}, {404, 503, ask_pool}, {404, 0, ask_pool}};
+  for (const auto& [first, second, next] : rows) {
+    auto [of, story] = Started();
+    EXPECT_EQ(of.over(*story, error(first)), ask_pool);
+    of.leased_at(*story, 1);
+    EXPECT_EQ(of.over(*story, refusal_in_band(second)), next) << first << ' ' << second;
+  }
+}
+
+TEST(Opinions, AReplicaIsToldByTheStatusThatItsRefusalNames) {
+  Stories of;
+  for (const std::uint64_t client : {1U, 2U}) {
+    const auto story = of.begin(from(client));
+    of.leased_at(*story, 0);
+    EXPECT_EQ(of.over(*story, refusal_in_band(404)), Command::ask_pool);
+    of.leased_at(*story, 1);
+    EXPECT_EQ(of.over(*story, refusal_in_band(404)), Command::done);
+    EXPECT_EQ(story->told_attempt().verdict.outcome, Outcome::client_error);
+  }
+  EXPECT_EQ(refused_at(of, 0, from(3)), Command::done) << "two clients were refused with 404";
+}
+
 TEST(Opinions, AnErrorOfItsOwnCountsOnceAnotherReplicaDoesBetter) {
   for (const unsigned status : {200u, 404u, 500u, 502u}) {
     Stories of;
@@ -66,18 +104,6 @@ TEST(Opinions, AnErrorOfWhichNobodyWasAskedCountsUnlessSuchAreAbout) {
     }
     EXPECT_EQ(of.is_out(0), !about);
   }
-}
-
-Story::Request from(std::uint64_t client, Topic topic = 1) {
-  auto request = Stories::inference();
-  request.caller.client = client;
-  request.caller.topic = topic;
-  return request;
-}
-Command refused_at(Stories& of, ReplicaIndex replica, const Story::Request& request, unsigned status = 404) {
-  const auto story = of.begin(request);
-  of.leased_at(*story, replica);
-  return of.over(*story, error(status));
 }
 
 // A client with a misspelt model must not spend the budget with each of its requests.

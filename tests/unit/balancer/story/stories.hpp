@@ -51,6 +51,17 @@ inline AttemptOver error(unsigned status, bool kept = true) {
   return over;
 }
 
+/// A 200 stream whose first event was an error that stands for `told`; 0 if it names no status.
+inline AttemptOver refusal_in_band(std::uint16_t told) {
+  AttemptOver over = error(200);
+  over.retry_reason = Retry::in_band_error;
+  over.answer.in_band_error = true;
+  over.answer.in_band_status = told;
+  over.verdict.outcome = refuses_the_request(told) ? Outcome::client_error : Outcome::upstream_error;
+  over.verdict.blame = blame_of(over.verdict.outcome, 200);
+  return over;
+}
+
 inline AttemptOver answer_of(unsigned status = 200) {
   AttemptOver over;
   over.end = End::whole;

@@ -36,11 +36,7 @@ const How hangs = silent(Retry::hung);
 const How stale = [] { return ended_by(End::stale); };
 const How option_refused = [] { return ended_by(End::option_refused); };
 const How client_goes = [] { return ended_by(End::client_left); };
-const How overloaded = [] {
-  auto over = error(200);
-  over.overloaded = true;
-  return over;
-};
+const How overloaded = [] { return refusal_in_band(503); };
 How too_large(unsigned status) {
   return [=] { return error(status, false); };
 }
@@ -150,6 +146,9 @@ TEST(Story, GoesElsewhereWhileNothingHasReachedTheClient) {
       {"rubbish pays", no_budget, {{0, rubbish}}, Told::failed, 0, 1},
       {"a second pays", no_budget, {{0, lost()}, {1, rubbish}}, Told::failed, 1, 2},
       {"errors pay", no_budget, {{0, says(500)}}, Told::kept_error, 0, 1},
+      {"so does TGI's 424", no_budget, {{0, says(424)}}, Told::kept_error, 0, 1},
+      {"and goes elsewhere", {}, {{0, says(424)}, {1, answers()}}, Told::relayed, 1, 2},
+      {"two of them are the request's", four, {{0, says(424)}, {1, says(424)}}, Told::kept_error, 0, 2},
       {"two that are not free", five, {{0, says(408)}, {1, says(429)}, {2, says(408)}}, Told::kept_error, 1, 3},
       {"a loss and an error are two", four, {{0, lost()}, {1, says(500)}}, Told::kept_error, 1, 2},
       {"two errors are", four, {{0, says(500)}, {1, says(502)}}, Told::kept_error, 0, 2},

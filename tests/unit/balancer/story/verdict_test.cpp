@@ -17,9 +17,11 @@ struct Seen {
   std::uint32_t token_events = 5;
   bool first_token = true;
   bool unparsed = false;
+  std::uint16_t error_status = 0;
 };
 constexpr Seen whole{}, error{.error = true}, no_token{.token_events = 0}, no_marker{.complete = Completeness::none},
     framed{.complete = Completeness::framing, .token_events = 0}, nothing{false, Completeness::none, 0, false},
+    full{.error = true, .error_status = 503}, at_fault{.error = true, .error_status = 422},
     no_json{.token_events = 0, .unparsed = true}, broken_json{.unparsed = true};
 
 struct Row {
@@ -49,6 +51,9 @@ const Row rows[]{
     {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
     {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
     {"an error, then a client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, error},
+    {"no room, in the stream", {End::whole, 200, chat, sse, true}, Outcome::replica_refused, {}, full},
+    {"its own fault in the stream", {End::whole, 200, chat, sse, true}, Outcome::client_error, {}, at_fault},
+    {"its own fault, then a reset", {End::reset, 200, chat, sse, true}, Outcome::client_error, {}, at_fault},
     {"a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_reset},
     {"a close within the framing", {End::closed, 200, chat, sse, true}, Outcome::upstream_reset},
     {"a reset before the head", {End::reset, 0, chat, opaque, true}, Outcome::upstream_reset},
@@ -65,6 +70,7 @@ const Row rows[]{
     {"429", {End::whole, 429, chat, opaque, true}, Outcome::replica_refused},
     {"503", {End::whole, 503, chat, opaque, true}, Outcome::replica_refused},
     {"500", {End::whole, 500, chat, opaque, true}, Outcome::upstream_error},
+    {"424", {End::whole, 424, chat, opaque, true}, Outcome::upstream_error},
     {"400", {End::whole, 400, chat, opaque, true}, Outcome::client_error},
     {"501", {End::whole, 501, chat, opaque, true}, Outcome::client_error},
     {"404", {End::whole, 404, chat, opaque, true}, Outcome::client_error},
@@ -76,6 +82,7 @@ TEST(Verdict, IsATable) {
   for (const auto& row : rows) {
     metrics::record::Answer answer;
     answer.in_band_error = row.seen.error;
+    answer.in_band_status = row.seen.error_status;
     answer.complete = row.seen.complete;
     answer.token_events = row.seen.token_events;
     answer.unparsed = row.seen.unparsed;
@@ -111,6 +118,7 @@ TEST(Verdict, BlamesOneOrNobody) {
       {Outcome::upstream_error, 200, replica},
       {Outcome::upstream_error, 302, replica},
       {Outcome::upstream_error, 500, replica},
+      {Outcome::upstream_error, 424, replica},
       {Outcome::upstream_reset, 0, replica},
       {Outcome::upstream_reset, 200, replica},
       {Outcome::upstream_reset, 413, client},

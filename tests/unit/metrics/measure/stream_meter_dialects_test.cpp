@@ -1,5 +1,6 @@
 // Promises that hold for every dialect.
 #include "metrics/measure/stream_meter.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -108,6 +109,28 @@ TEST_P(Dialects, SkipAnEventBeyondTheLimitAndReadTheNext) {
       EXPECT_TRUE(replay.forwarded == body) << step;
     }
   }
+}
+
+/// The event that was not read may have been the last one.
+TEST_P(Dialects, TakeAStreamWithAnEventBeyondTheLimitForWholeIfItsFramingIs) {
+  const Speaker& one = GetParam();
+  const std::string huge = one.says(std::string(StreamMeter::carry_limit, 'x'));
+  const bool any = wire::dialect_of(one.api).end == wire::StreamEnd::any;
+  const std::string cut = stream_of(one.api).form == BodyForm::lines ? "{\"a\":" : "data: {\"a\":";
+  const auto ended = [&](const std::string& body, bool whole, bool framed) {
+    Replay replay(stream_of(one.api));
+    replay.feed(body, start);
+    replay.end(whole, framed);
+    return replay.answer().complete;
+  };
+  for (const std::string& last : {huge, huge + one.says("a")}) {
+    EXPECT_EQ(ended(one.says("a") + last, true, true), Completeness::framing);
+    EXPECT_EQ(ended(one.says("a") + last, true, false), Completeness::eof);
+    EXPECT_EQ(ended(one.says("a") + last, false, true), Completeness::none) << "the framing broke";
+    EXPECT_EQ(ended(one.says("a") + last + cut, true, false), any ? Completeness::eof : Completeness::none);
+  }
+  const auto within = ended(one.says("a") + huge.substr(0, huge.size() - 3), true, false);
+  EXPECT_EQ(within, wire::dialect_of(one.api).end == wire::StreamEnd::marker ? Completeness::none : Completeness::eof);
 }
 
 TEST_P(Dialects, SurviveValuesOfOtherKinds) {

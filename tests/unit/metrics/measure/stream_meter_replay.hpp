@@ -223,11 +223,11 @@ inline boost::json::object seen(const Replay& replay) {
   to.gaps("chunk_gaps", replay.shard.inter_chunk_latency);
   to.gaps("token_gaps", replay.shard.inter_token_latency);
   to.flag("refused", replay.meter.refused());
-  to.flag("overloaded", replay.meter.overloaded());
+  to.number("refused_as", a.in_band_status);
   to.any("unparsed", unparsed(replay.shard));
   to.flag("unread", replay.unread && replay.form != BodyForm::json && replay.form != BodyForm::opaque);
   // Members that follow from those above.
-  to.flag("no event", !replay.meter.has_event() && a.events > 0);
+  to.flag("not begun", !replay.meter.begun() && a.events > 0);
   const bool marker = replay.form == BodyForm::json ? !a.unparsed : a.complete == Completeness::marker;
   to.flag("end unsaid", replay.meter.complete() != marker);
   to.flag("first token not observed", !first_token_observed(replay));

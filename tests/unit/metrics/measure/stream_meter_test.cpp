@@ -191,9 +191,9 @@ TEST(StreamMeterDialects, CountSpeculativeTokensOfTgiThatCameInOneRead) {
 
 TEST(StreamMeterJson, SeesAJsonAnswersEndAtOnce) {
   Replay replay(options_for(Api::openai_chat, BodyForm::json));
-  EXPECT_FALSE(replay.meter.has_event());
+  EXPECT_FALSE(replay.meter.begun());
   replay.feed("{\"choices\":[]", start);
-  EXPECT_TRUE(replay.meter.has_event());
+  EXPECT_TRUE(replay.meter.begun());
   EXPECT_FALSE(replay.meter.complete());
   replay.feed("}", start);
   EXPECT_TRUE(replay.meter.complete());

@@ -12,6 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+const std::string huge_event = token(std::string(metrics::measure::StreamMeter::carry_limit, 'x'));
 std::string sized_head(std::size_t size) { return sse_head("Content-Length: " + std::to_string(size) + "\r\n"); }
 
 /// The body has exactly one whole error event behind `events`.
@@ -78,6 +79,8 @@ TEST(RelayBreak, IsToldToTheClientWhereItsFramingAndTheEventsAllowAndIsNoneBehin
        "relayed, upstream_error, whole, client", a + refusing_event},
       {"the close alone", closing + a, {End::closed}, "relayed, truncated, cut", a, true},
       {"the close alone, stripped", closing + a, {End::closed}, "relayed, truncated, cut", a, true, true},
+      {"the close behind an event too long to read", closing + a + huge_event, {End::closed},
+       "relayed, ok, whole, client", a + huge_event},
       {"the close within an event", closing + a + "data: {", {End::closed}, "relayed, truncated, cut", a + "data: {"},
   };
   for (const auto& row : rows)
@@ -134,6 +137,7 @@ TEST(RelayOutcome, OfWholeAnswers) {
       {"marker", Api::openai_chat, true, stream(token("a") + done_event), Outcome::ok},
       {"finish, no marker", Api::openai_chat, true, stream(token("a") + finish_event), Outcome::ok},
       {"neither", Api::openai_chat, true, stream(token("a")), Outcome::truncated},
+      {"neither that could be read", Api::openai_chat, true, stream(token("a") + huge_event), Outcome::ok},
       {"a finish of one choice, of two", Api::openai_chat, true, stream(token("a") + finish_event), Outcome::truncated,
        2},
       {"no token", Api::openai_chat, true, stream(finish_event + done_event), Outcome::ok_empty},

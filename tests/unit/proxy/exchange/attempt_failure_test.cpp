@@ -34,7 +34,7 @@ TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
       {200, false, "ok_empty"},       {301, false, "upstream_error"}, {400, false, "client_error"},
       {401, true, "client_error"},    {403, true, "client_error"},    {404, true, "client_error"},
       {408, true, "replica_refused"}, {409, false, "client_error"},   {413, false, "client_error"},
-      {422, false, "client_error"},   {424, false, "client_error"},   {429, true, "replica_refused"},
+      {422, false, "client_error"},   {424, true, "upstream_error"},  {429, true, "replica_refused"},
       {500, true, "upstream_error"},  {502, true, "upstream_error"},  {503, true, "replica_refused"},
       {504, true, "upstream_error"},  {529, true, "upstream_error"},
   };
@@ -92,13 +92,13 @@ TEST(RelayRefused, KeepsWhatIsSmallAndEndsInASecondAndGivesUpAnyOther) {
       {"a failure that is broken", {{1, "HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx"}}, End::closed,
        "error, upstream_error, retry status", ""},
       {"a refusal in the first event", {{1, sse_head() + chunk(comment + events) + last_chunk}}, {},
-       "error, upstream_error, retry in_band_error, client, replica", comment + events},
+       "error, replica_refused, retry in_band_error, client, replica", comment + events},
       {"a refusal that has shown its marker, so that it is whole", {{8, sse_head() + chunk(events)}}, End::reset,
-       "error, upstream_error, retry in_band_error, client", events},
+       "error, replica_refused, retry in_band_error, client", events},
       {"a refusal without end, a second from the event on and not from the head",
-       {{1, sse_head()}, {8, chunk(refusing_event)}, {9, ""}}, {}, "error, upstream_error, retry in_band_error", ""},
+       {{1, sse_head()}, {8, chunk(refusing_event)}, {9, ""}}, {}, "error, replica_refused, retry in_band_error", ""},
       {"a length that was not reached", {{1, sse_head("Content-Length: 1000\r\n") + events}}, End::closed,
-       "error, upstream_error, retry in_band_error, cut", events},
+       "error, replica_refused, retry in_band_error, cut", events},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
@@ -146,7 +146,8 @@ TEST(RelayRefused, RelaysARefusalThatMayNotBeKeptOrComesLater) {
     const bool later = events.starts_with(token("a"));
     AttemptStory attempt(later ? keeping_errors() : Circumstances());
     attempt.arrives(sse_head() + chunk(events) + last_chunk);
-    EXPECT_EQ(attempt.told(), "relayed, upstream_error, whole, client, replica");
+    const std::string outcome = later ? "upstream_error" : "replica_refused";
+    EXPECT_EQ(attempt.told(), "relayed, " + outcome + ", whole, client, replica");
     EXPECT_EQ(attempt.seen().body, events);
   }
 }

@@ -75,9 +75,9 @@ class Observed : public AnswerHandler {
   Outcome outcome() const { return result().verdict.outcome; }
   std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
   std::optional<metrics::Retry> retry_reason() const { return result().retry_reason; }
-  unsigned status_read() const { return AnswerHandler::status(); }
+  unsigned status_read() const { return replica().status(); }
   std::optional<unsigned> status() const {
-    return result().accepted ? std::optional(AnswerHandler::status()) : std::nullopt;
+    return result().accepted ? std::optional(replica().status()) : std::nullopt;
   }
   const metrics::record::Answer& answer() const { return replica().answer(); }
   std::uint64_t bytes_out() const { return client().bytes_out(); }

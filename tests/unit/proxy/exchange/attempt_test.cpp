@@ -52,7 +52,7 @@ TEST(RelayHold, EndsWhenAcceptHoldHasPassedAndNothingIsTriedAgainThen) {
     EXPECT_EQ(attempt.seen().body, ":\n\n");
     EXPECT_EQ(attempt.machine->deadline(), at(asked_for ? 300 : 1800)) << "the first token, or all, is waited for";
     attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
-    EXPECT_EQ(attempt.told(), "relayed, upstream_error, whole, client, replica");
+    EXPECT_EQ(attempt.told(), "relayed, replica_refused, whole, client, replica");
   }
 }
 

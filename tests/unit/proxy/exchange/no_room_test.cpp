@@ -11,6 +11,7 @@ namespace {
 
 using metrics::series::Retry;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -21,6 +22,13 @@ const std::string no_room = whole_answer("429 Too Many", R"({"error":"full"})", 
 std::string in_band(const std::string& error) {
   return sse_head() + chunk("data: " + error + "\n\n") + chunk(done_event) + last_chunk;
 }
+
+const std::string role_event =
+    R"(data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]})"
+    "\n\n";
+const std::string given_up_event =
+    R"(data: {"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]})"
+    "\n\n";
 
 /// A replica that says itself that it has no room, and no other to ask.
 struct Full {
@@ -41,31 +49,37 @@ TEST(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
     Retry reason;
     double early, late;  ///< The request is sent again between these seconds.
   } rows[]{{no_room, Retry::status, 1.9, 2.2},
-           {in_band(R"({"error":{"message":"The queue is full.","code":503}})"), Retry::in_band_error, 0.5, 1.2}};
-  for (const auto& row : rows) {
-    Full full;
-    full.proxy.plan[0] = {says(row.answer), says(streamed_answer())};
-    const auto client = full.proxy.asks(post(chat(true)));
-    EXPECT_EQ(full.pool().figures().queue(Clock::now()).waiting, 1u);
-    full.passes(row.early);
-    EXPECT_EQ(client->got, "");
-    EXPECT_EQ(full.proxy.retries(row.reason), 0u) << "it has not been sent again yet";
-    full.passes(row.late);
-    EXPECT_TRUE(read_answer(client->got).whole);
-    EXPECT_THAT(client->got, Not(HasSubstr("full")));
-    EXPECT_EQ(full.proxy.retries(row.reason), 1u);
-    EXPECT_THAT(full.proxy.log_lines(),
-                ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
-    full.proxy.expect_at_rest();
-  }
+           {in_band(R"({"error":{"message":"The queue is full.","code":503}})"), Retry::in_band_error, 0.5, 1.2},
+           {in_band(R"({"error":{"message":"Model is overloaded","http_status_code":422}})"), Retry::in_band_error, 0.5,
+            1.2},
+           {sse_head() + chunk(role_event) + chunk(given_up_event) + chunk(done_event) + last_chunk,
+            Retry::in_band_error, 0.5, 1.2}};
+  for (const auto& row : rows)
+    for (const std::size_t piece : {net::Peer::any, std::size_t{1}}) {
+      Full full;
+      full.proxy.plan[0] = {says(row.answer, piece), says(streamed_answer())};
+      const auto client = full.proxy.asks(post(chat(true)));
+      EXPECT_EQ(full.pool().figures().queue(Clock::now()).waiting, 1u);
+      full.passes(row.early);
+      EXPECT_EQ(client->got, "");
+      EXPECT_EQ(full.proxy.retries(row.reason), 0u) << "it has not been sent again yet";
+      full.passes(row.late);
+      EXPECT_TRUE(read_answer(client->got).whole);
+      EXPECT_THAT(client->got, Not(AnyOf(HasSubstr("full"), HasSubstr("overloaded"), HasSubstr("abort"))));
+      EXPECT_EQ(full.proxy.retries(row.reason), 1u);
+      EXPECT_THAT(full.proxy.log_lines(),
+                  ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
+      full.proxy.expect_at_rest();
+    }
 }
 
 TEST(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
   const struct {
-    std::string answer, field, body, outcome;
-  } rows[]{{no_room, "HTTP/1.1 429 Too Many Requests\r\n", R"({"error":"full"})", "replica_refused"},
+    std::string answer, field, body;
+    bool asks_for_time;
+  } rows[]{{no_room, "HTTP/1.1 429 Too Many Requests\r\n", R"({"error":"full"})", true},
            {in_band(R"({"error":"Model is overloaded","error_type":"overloaded"})"), "HTTP/1.1 200 OK\r\n",
-            "Model is overloaded", "upstream_error"}};
+            "Model is overloaded", false}};
   for (const auto& row : rows) {
     Full full;
     full.proxy.plan[0] = {says(row.answer)};
@@ -75,10 +89,10 @@ TEST(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
     EXPECT_EQ(client->got, "");
     full.proxy.tick(full.begun + metrics::ticks(config::Seconds(31)));
     EXPECT_THAT(client->got, StartsWith(row.field));
-    EXPECT_EQ(client->got.find("Retry-After: 2\r\n") != std::string::npos, row.outcome == "replica_refused");
+    EXPECT_EQ(client->got.find("Retry-After: 2\r\n") != std::string::npos, row.asks_for_time);
     EXPECT_THAT(read_answer(client->got).body, HasSubstr(row.body));
     EXPECT_TRUE(read_answer(client->got).whole);
-    EXPECT_THAT(full.proxy.log_lines(), ElementsAre(AllOf(HasSubstr("\"outcome\":\"" + row.outcome + '"'),
+    EXPECT_THAT(full.proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"replica_refused")"),
                                                           HasSubstr(R"("replica":"gpu0")"))));
     full.proxy.expect_at_rest();
   }

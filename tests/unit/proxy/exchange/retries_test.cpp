@@ -15,6 +15,7 @@ using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 void breaks(net::Peer& replica) { replica.breaks(); }
@@ -104,6 +105,69 @@ TEST(Suspect, IsARequestThatTwoReplicasBrokeOffWith) {
                 AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("now 'gpu1'"), HasSubstr("for the second time")));
     EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
     EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("suspect":true)"), HasSubstr(R"("attempt":2)"))));
+    proxy.expect_at_rest();
+  }
+}
+
+/// SGLang and TGI accept a stream before they look at the prompt.
+TEST(RefusalInBand, ThatNamesTheRequestsOwnFaultIsTheClientsErrorAndGoesNowhereElse) {
+  for (const std::string refusal :
+       {R"({"error":{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}})",
+        R"({"error":{"message":"Input validation error: too long","http_status_code":422}})"}) {
+    ScriptedProxy proxy(2);
+    const auto answer = sse_head() + chunk("data: " + refusal + "\n\n" + done_event) + last_chunk;
+    proxy.plan.fill({says(answer)});
+    const auto client = proxy.asks(post(chat(true)));
+    EXPECT_THAT(client->got, HasSubstr("too long"));
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+    EXPECT_THAT(proxy.log_lines(),
+                ElementsAre(AllOf(HasSubstr(R"("outcome":"client_error")"), HasSubstr(R"("attempt":1)"))));
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(RefusalInBand, ThatAnotherReplicaMayBetterIsAskedAboutAsAPlainOneIs) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(sse_head() + chunk(R"(data: {"error":{"message":"no such model","code":404}})"
+                                           "\n\n") +
+                        last_chunk)};
+  proxy.plan[1] = {says(streamed_answer())};
+  EXPECT_TRUE(read_answer(proxy.asks(post(chat(true)))->got).whole);
+  EXPECT_EQ(proxy.retries(Retry::in_band_error), 1u);
+  proxy.expect_at_rest();
+}
+
+/// Else the first replica's next 404 would count as the replica's.
+TEST(RefusalInBand, IsNoBetterAnswerThanAnotherReplicasRefusal) {
+  ScriptedProxy proxy(2);
+  const auto unknown = says(whole_answer("404 Not Found", "{}"));
+  const std::string refusal = "data: {\"error\":{\"message\":\"m\",\"code\":400}}\n\n";
+  proxy.plan[0] = {unknown, unknown};
+  proxy.plan[1] = {says(sse_head() + chunk(refusal + done_event) + last_chunk)};
+  proxy.asks(post(chat(true)));
+  proxy.snapshot->pools.front()->balancer->health().report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.asks(post(chat(true)));
+  EXPECT_THAT(asked(proxy), ElementsAre(2, 1, 0, 0));
+  EXPECT_THAT(proxy.log_lines(),
+              ElementsAre(AllOf(HasSubstr(R"("outcome":"client_error")"), HasSubstr(R"("replica":"gpu1")")),
+                          AllOf(HasSubstr(R"("outcome":"client_error")"), HasSubstr(R"("replica":"gpu0")"))));
+  proxy.expect_at_rest();
+}
+
+/// The chunk with the role is no answer yet.
+TEST(Lost, BehindARoleAloneARequestGoesElsewhere) {
+  for (const auto how : {breaks, ends}) {
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = {[how](net::Peer& replica) {
+      replica.says(sse_head() + chunk("data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n"));
+      how(replica);
+    }};
+    proxy.plan[1] = {says(streamed_answer())};
+    const auto client = proxy.asks(post(chat(true)));
+    EXPECT_THAT(client->got, Not(HasSubstr("role")));
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.retries(Retry::reset), 1u);
     proxy.expect_at_rest();
   }
 }

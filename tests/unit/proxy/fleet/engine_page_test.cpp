@@ -85,9 +85,12 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
        "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 350\n",
        Engine::llama_cpp, {}, load(2, 1, {}, 400, 100), 350},
       {"Aphrodite",
-       "aphrodite:num_requests_running 2\naphrodite:num_requests_waiting 1\naphrodite:gpu_cache_usage_perc 0.5\n"
+       "aphrodite:num_requests_running 2\naphrodite:num_requests_waiting 1\naphrodite:kv_cache_usage_perc 0.5\n"
+       "aphrodite:prefix_cache_queries_total 400\naphrodite:prefix_cache_hits_total 100\n"
        "aphrodite:generation_tokens_total 5\n",
-       Engine::aphrodite, {}, load(2, 1, 0.5, {}, {}), 5},
+       Engine::aphrodite, {}, load(2, 1, 0.5, 400, 100), 5},
+      {"an old name of Aphrodite's", "aphrodite:gpu_cache_usage_perc 0.5\n", Engine::aphrodite, {},
+       load({}, {}, 0.5, {}, {})},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
@@ -105,13 +108,15 @@ TEST(EnginePage, TellsWhatEachEngineSaysInItsOwnNames) {
   EXPECT_EQ(page_of(rows[0].text).prefix_caching, true);
 }
 
-TEST(EnginePage, SaysWhetherVllmSleepsAndSinceWhenItRuns) {
+TEST(EnginePage, SaysWhetherAnEngineSleepsAndSinceWhenItRuns) {
   const std::string begin = "vllm:engine_sleep_state{engine=\"0\",sleep_state=\"";
   EXPECT_FALSE(page_of(begin + "awake\"} 1.0\n" + begin + "discard_all\"} 0.0\n").load.asleep);
   EXPECT_TRUE(page_of(begin + "awake\"} 0.0\n" + begin + "weights_offloaded\"} 1.0\n").load.asleep);
   EXPECT_TRUE(page_of(begin + "awake\"} 1\nvllm:engine_sleep_state{engine=\"1\",sleep_state=\"awake\"} 0\n").load.asleep);
-  EXPECT_TRUE(page_of("aphrodite:engine_sleep_state{sleep_state=\"awake\"} 0\n").load.asleep);
   EXPECT_FALSE(page_of("vllm:num_requests_running 0\n").load.asleep);
+  const std::string aphrodite = "aphrodite:engine_sleep_state{engine=\"0\",sleep_state=\"awake\"} ";
+  EXPECT_FALSE(page_of(aphrodite + "1.0\n").load.asleep);
+  EXPECT_TRUE(page_of(aphrodite + "0.0\n").load.asleep);
   EXPECT_EQ(page_of("vllm:num_requests_running 0\nprocess_start_time_seconds 1.5e9\n").started, 1.5e9);
 }
 

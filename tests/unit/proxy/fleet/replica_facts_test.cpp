@@ -68,6 +68,8 @@ TEST(ReplicaFacts, AreWhatEachEngineTellsOfItselfAndNothingElseIsKept) {
                  {Page::version, R"({"version":"0.6.7"})"},
                  {Page::metrics, "aphrodite:cache_config_info{block_size=\"16\",num_gpu_blocks=\"10\"} 1.0\n"}}),
        facts(Engine::aphrodite, "0.6.7", {"m"}, 160, 4096, true)},
+      {"Aphrodite by its model list alone", pages_of({{Page::models, R"({"data":[{"id":"m","owned_by":"aphrodite"}]})"}}),
+       facts(Engine::aphrodite, "", {"m"})},
       {"SGLang tells its size a rank, and its keys",
        pages_of(
            {{Page::models,
