@@ -103,7 +103,7 @@ class Stories final : public GrantSink {
   std::unique_ptr<Story> begin(Story::Request request = inference()) {
     if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     request.fair_key = *request.caller.client;
-    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30)};
+    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30), &homes};
     return std::make_unique<Story>(shared, std::move(request));
   }
   /// Asks the pool, as a driver does for ask_pool. Nothing: the story waits.
@@ -196,6 +196,7 @@ class Stories final : public GrantSink {
   Moment now = at(0);
   RetryBudget budget;
   PoisonMemory poison;
+  Homes homes;
   std::vector<std::unique_ptr<UsageOption>> usage;
   std::vector<ReplicaSpec> specs;
   std::shared_ptr<Pool> pool;
