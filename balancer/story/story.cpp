@@ -71,6 +71,7 @@ PlacementRequest Story::placement() const {
   placement.bytes = request_.bytes;
   placement.lot = request_.lot;
   placement.ties = request_.ties;
+  placement.ties.seeks = request_.ties.seeks && sought_;  // Until then it waits as any other.
   placement.deadline = deadline_;
   placement.front_of_queue = front_of_queue_;
   return placement;
@@ -410,7 +411,7 @@ bool Story::take_retry_after(unsigned status, Moment now) {
 /// has done nothing, so all replicas may be asked, as far as the budget goes.
 bool Story::seek(Moment now) {
   sought_ = true;
-  if (!request_.ties.seeks || cutting_ || !replica_is_untried() || !another_is_left()) return false;
+  if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
   if (!held_retry_) held_retry_ = shared_.budget.take(now);
   return held_retry_.has_value();
 }

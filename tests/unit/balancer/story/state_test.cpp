@@ -62,6 +62,17 @@ TEST(StoryState, IsSoughtByWhatIsNoInferenceToo) {
   EXPECT_EQ(story->told_attempt().status, 500u) << "the one that has the state, by all that is known";
 }
 
+TEST(StoryState, IsWaitedForWhereNoReplicaIsThere) {
+  Stories of(1, 1, 8);
+  const auto story = of.begin(for_state());
+  of.ask(*story);
+  EXPECT_EQ(of.over(*story, unconnected(ConnectFailure::refused)), Command::ask_pool);
+  EXPECT_EQ(of.ask(*story), std::nullopt) << "nobody has said that it does not have the state";
+  of.now += std::chrono::seconds(5);
+  of.report(0, Sign::probe_passed, 1);
+  EXPECT_EQ(of.granted.size(), 1u);
+}
+
 TEST(StoryState, OfAKnownHomeIsSoughtNowhereElse) {
   Stories of(3);
   EXPECT_EQ(of.play([](ReplicaIndex) { return 404U; }, for_state(identity(1))), 404u);
