@@ -122,5 +122,17 @@ TEST_F(KeptState, OfFilesIsWhereTheirBatchesGo) {
   EXPECT_EQ(weir.metrics_after(6 * 5).sum("weir_retries_total"), 0);
 }
 
+/// A GET names no model.
+TEST_F(KeptState, IsInThePoolOfItsReplica) {
+  auto settings = pool_of({&a.replica});
+  settings.pools[0].more["models"] = "[\"m\"]";
+  settings.pools.push_back({"other", {{"s0", b.url()}}, {{"models", "[\"n\"]"}}});
+  WeirUnderTest weir(settings);
+  const auto id = id_in(fetch(weir.port(), post("/v1/responses", R"({"model":"n","input":"a"})")));
+  const auto got = fetch(weir.port(), get("/v1/responses/" + id));
+  EXPECT_EQ(got.status, 200u);
+  EXPECT_EQ(got.head.field("x-weir-replica"), "s0");
+}
+
 }  // namespace
 }  // namespace weir::integration
