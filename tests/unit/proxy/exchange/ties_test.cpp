@@ -130,6 +130,8 @@ TEST_F(Tie, IsASessionByTheSettingsAndDrawsItsSide) {
   const auto follow_up = tied("POST", "/v1/responses", R"({"previous_response_id":"resp_1","user":"u"})");
   EXPECT_EQ(follow_up.lot, 5u) << "state comes first";
   EXPECT_EQ(follow_up.ties.session, hash_of_name("u"));
+  homes.note(hash_of_name("resp_1"), {77}, now);
+  EXPECT_EQ(tied("POST", "/v1/responses", R"({"previous_response_id":"resp_1","user":"u"})").lot, request.lot);
 }
 
 }  // namespace
