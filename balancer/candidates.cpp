@@ -1,6 +1,9 @@
 #include "balancer/candidates.hpp"
 
 #include <algorithm>
+#include <tuple>
+
+#include "balancer/rendezvous.hpp"
 
 namespace weir::balancer {
 
@@ -45,6 +48,26 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;
     view.other_side = split && replica.spec.candidate != to_candidate;
   }
+  note_ties(request.ties);
+}
+
+/// Marks the home of the request, and ranks the replicas for its session. State by a name that a client made up has its
+/// home where the name ranks first among the replicas that are in, on the request's own side of a split if possible.
+void Candidates::note_ties(const Ties& ties) {
+  if (ties.seeks) std::erase_if(found_, [](const ReplicaView& view) { return view.tried; });
+  const auto rank_of = [this](std::uint64_t name, const ReplicaView& view) {
+    return rendezvous(name, pool_.replicas[view.index].identity, view.weight);
+  };
+  if (ties.home != 0) {
+    for (ReplicaView& view : found_) view.is_home = pool_.replicas[view.index].identity == ties.home;
+  } else if (ties.pin != 0) {
+    const auto order = [&](const ReplicaView& view) {
+      return std::tuple(is_there(view), !view.other_side, rank_of(ties.pin, view));
+    };
+    if (const auto first = std::ranges::max_element(found_, {}, order); first != found_.end()) first->is_home = true;
+  }
+  if (ties.session == 0) return;
+  for (ReplicaView& view : found_) view.rank = rank_of(ties.session, view);
 }
 
 Narrowed Candidates::narrow_found(const WaitingRequest& request, bool can_wait) {

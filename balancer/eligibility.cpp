@@ -30,10 +30,29 @@ void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand
   prefer(replicas, [&](const ReplicaView& r) { return holds(r, tokens); });
 }
 
+/// Returns false if the request has no home, or its home is away.
+bool prefer_home(std::vector<ReplicaView>& replicas) {
+  return prefer(replicas, [](const ReplicaView& r) { return r.is_home && is_there(r); });
+}
+
+/// Rendezvous hashing with bounded load. The least loaded replica is always within the bound.
+void prefer_of_session(std::vector<ReplicaView>& replicas) {
+  if (replicas.size() < 2 || replicas.front().rank == 0) return;
+  constexpr double most_of_share = 1.25;
+  double in_flight = 0, weights = 0;
+  for (const ReplicaView& r : replicas) in_flight += r.in_flight, weights += r.weight;
+  prefer(replicas, [&](const ReplicaView& r) {
+    return r.in_flight <= most_of_share * in_flight * r.weight / weights + 1;
+  });
+  const double first = std::ranges::max(replicas, {}, &ReplicaView::rank).rank;
+  prefer(replicas, [first](const ReplicaView& r) { return r.rank == first; });
+}
+
 }  // namespace
 
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
+  prefer_home(replicas);
   std::erase_if(replicas,
                 [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
   if (replicas.empty()) return {Eligibility::too_long};
@@ -71,6 +90,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   };
   const auto eligibility = prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full;
   prefer(replicas, [](const ReplicaView& r) { return !r.suspected; });
+  prefer_of_session(replicas);
   return {eligibility, panic};
 }
 
@@ -81,7 +101,8 @@ Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand
     return is_well && !r.tried && long_enough && !r.at_limit(demand.prompt) &&
            r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
   };
-  prefer(replicas, [&](const ReplicaView& r) { return !r.other_side && takes_at_once(r); });
+  if (!prefer_home(replicas))
+    prefer(replicas, [&](const ReplicaView& r) { return !r.other_side && takes_at_once(r); });
   return narrow(replicas, demand);
 }
 

@@ -16,12 +16,17 @@
 // A replica is full for a request for as long as the evidence says (evidence.hpp): because it has no room for its
 // client or model, or rests after a failure.
 //
+// The home of a request, where the state lies that the request names, comes before all that: the request goes there, or
+// waits for it, as long as the home is in and takes requests. If it does not, the request goes anywhere, and the answer
+// that its state is unknown is the true one.
+//
 // A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
 // full or hold all that they may while they start, it is sent to one of them.
 //
 // Among those that are left, a replica whose KV cache the request would overfill gives way to others (a replica that
 // holds nothing takes a request of any size). Then one that is suspected to hang gives way to those that are not; no
-// request waits for that.
+// request waits for that. A request of a session goes to the replica that ranks first for the session, but for those
+// that have more than 1.25 of their share of what is in flight, and one more (Mirrokni, Thorup and Zadimoghaddam 2016).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +36,9 @@
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
+
+/// True if the replica may take a request that is for it alone.
+constexpr bool is_there(const ReplicaView& replica) { return !replica.draining && !replica.out && !replica.refuses; }
 
 struct Demand {
   Tokens prompt = 0;
@@ -56,7 +64,7 @@ struct Narrowed {
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 /// The same in a pool with a split. Only replicas of the request's own side are left if one of them is in, has room, is
-/// long enough and has not had the request. Otherwise the sides do not count.
+/// long enough and has not had the request. Otherwise, and for a request with a home, the sides do not count.
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 }  // namespace weir::balancer

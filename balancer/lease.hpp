@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "balancer/evidence.hpp"
+#include "balancer/homes.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_time.hpp"
 #include "balancer/token_ledger.hpp"
@@ -55,6 +56,7 @@ struct LedgerEntry {
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
+  std::uint64_t identity = 0;  ///< See PoolReplica::identity.
   Tokens prompt = 0;
   std::uint64_t number = 0;  ///< By this a split pool drew its side: see Split.
   std::unique_ptr<PrefixChoice> prefix{};  ///< Null if nothing was known of the prompt.
@@ -110,6 +112,8 @@ class Lease {
   /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return entry_.subject; }
   Tokens prompt_estimate() const { return entry_.prompt; }
+  /// Returns the home of state that the replica makes for this request.
+  Home home() const { return {entry_.identity, entry_.number}; }
   /// Seconds from the choice to the first token and to the end, as they were expected. Nothing where the replica's
   /// times were not known yet, or the answer shows no tokens.
   const std::optional<PredictedTimes>& predicted() const { return entry_.predicted; }

@@ -108,6 +108,7 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   entry.subject = replica.spec.subject;
   entry.ticket = tickets_;
   entry.key = replica.key;
+  entry.identity = replica.identity;
   entry.prompt = request.prompt;
   entry.number = number;
   entry.since = pool_.latest;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "balancer/evidence.hpp"
+#include "balancer/homes.hpp"
 #include "balancer/lease.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -29,7 +30,8 @@ struct PlacementRequest {
   std::optional<Moment> deadline{};
   bool front_of_queue = false;     ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< Comes back with the grant. Null: the request cannot wait.
-  std::uint64_t lot = 0;  ///< Decides the side of a split, where the request has no conversation.
+  std::uint64_t lot = 0;  ///< Decides the side of a split. 0: its conversation does.
+  Ties ties{};
   /// Null, or without anchors: nothing is known of what replicas hold of the prompt.
   std::shared_ptr<const metrics::wire::PromptPrefix> prefix{};
   Caller caller{};  ///< Whose request it is, and for what. A replica that fails such requests gives way to others.

@@ -74,6 +74,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.share = placement.share;
   request.bytes = placement.bytes;
   request.lot = placement.lot;
+  request.ties = placement.ties;
   request.front_of_queue = placement.front_of_queue;
   return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) -> Offered {
     const PoolState& pool = parts.state;

@@ -92,6 +92,13 @@ ReplicaLoad PoolFigures::load(const ReplicaKey& key, Moment now) {
   });
 }
 
+bool PoolFigures::has(std::uint64_t identity) {
+  return core_.locked([&](PoolParts& parts) {
+    return std::ranges::any_of(parts.state.replicas.named(),
+                               [&](const PoolReplica& one) { return one.identity == identity; });
+  });
+}
+
 ReplicaKey PoolFigures::key(ReplicaIndex index) const {
   return core_.locked([&](PoolParts& parts) { return parts.state.replicas.key_at(index); });
 }

@@ -67,6 +67,8 @@ class PoolFigures {
   /// Returns the load of whoever has this index now: for those who never take a replica out.
   ReplicaLoad load(ReplicaIndex replica, Moment now) { return load(key(replica), now); }
   ReplicaKey key(ReplicaIndex replica) const;
+  /// True if the pool names a replica with this identity: see PoolReplica.
+  bool has(std::uint64_t identity);
 
  private:
   PoolCore& core_;

@@ -14,6 +14,7 @@
 #include "balancer/suspicion.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
+#include "metrics/names.hpp"
 
 namespace weir::balancer {
 
@@ -28,7 +29,12 @@ struct PassedOver {
 
 struct PoolReplica {
   PoolReplica(const ReplicaSpec& wanted, const ReplicaKey& place, bool known, Moment now)
-      : spec(wanted), key(place), ledger(now), health(wanted.health, known, now), left(now) {}
+      : spec(wanted),
+        key(place),
+        identity(metrics::hash_of_name(wanted.url.empty() ? wanted.name : wanted.url)),
+        ledger(now),
+        health(wanted.health, known, now),
+        left(now) {}
 
   /// True if requests that come may go to it, as far as the settings say.
   bool takes_new() const { return !removed && !spec.draining && !closed; }
@@ -47,6 +53,7 @@ struct PoolReplica {
   ReplicaSpec spec;
   EngineLimits told;
   const ReplicaKey key;
+  const std::uint64_t identity;  ///< Hash of its url: the same after a reload or restart, and in all pools.
   TokenLedger ledger;
   ReplicaTime time{std::make_shared<StepTimes>()};
   Health health;

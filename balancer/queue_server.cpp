@@ -24,7 +24,9 @@ WaitingRequest::Fit QueueServer::Bounds::fit_of(const WaitingRequest& request) c
   const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
     return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
   };
-  return {below(contexts, request.context), below(longest_prompts, request.sequence)};
+  const Ties& ties = request.ties;
+  const std::uint64_t tie = ties.home != 0 ? ties.home : ties.pin != 0 ? ties.pin : ties.seeks ? 1 : 0;
+  return {below(contexts, request.context), below(longest_prompts, request.sequence), tie};
 }
 
 Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {

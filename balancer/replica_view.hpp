@@ -25,6 +25,8 @@ struct ReplicaView {
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
   bool fresh = false;                 ///< The replica has come, or come back, within a minute.
+  double rank = 0;                    ///< For the request's session, the highest first. 0: it has none.
+  bool is_home = false;               ///< The state that the request names lies here.
   bool tried = false;                 ///< The replica already had the request.
   bool refuses = false;               ///< Refuses connections.
   bool out = false;                   ///< Ejected or down.

@@ -1,8 +1,9 @@
 // The split of a pool's requests between the replicas of a candidate and all others, while a rollout holds the pool.
 //
 // A request belongs to the candidate if its number, as a fraction of 2^64, is below the share. The number is that of
-// its conversation, so that a conversation stays on its side; a request without one has a number of its own. A share
-// that grows moves requests to the candidate and none away from it.
+// its session, or else of its conversation, so that both stay on their side; a request without either has a number of
+// its own. A share that grows moves requests to the candidate and none away from it. A request for state goes to the
+// replica that has the state, on whichever side that is.
 //
 // A Pool owns it and calls it under its mutex. No clock is read.
 #pragma once
@@ -53,9 +54,9 @@ struct Split : SplitFigures {
     if (!has_two_sides()) waits_.clear();
   }
 
-  /// Returns the number by which a request belongs to a side. `lot` is for a request without a conversation.
+  /// Returns the number by which a request belongs to a side: its lot, or else its conversation.
   static std::uint64_t number_of(const metrics::wire::RequestFacts& facts, std::uint64_t lot) {
-    return facts.conversation != 0 ? facts.conversation : lot;
+    return lot != 0 ? lot : facts.conversation;
   }
   /// Returns the side of a request. The pool is split.
   bool gives_candidate(const WaitingRequest& request) const {

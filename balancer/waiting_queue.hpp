@@ -69,12 +69,14 @@ struct WaitingRequest {
   /// Requests of one fit find the same replicas long enough for them.
   struct Fit {
     std::size_t context = 0, sequence = 0;
+    std::uint64_t tie = 0;  ///< The home that they wait for, or the name of the state there; 1 if they seek it.
     // clang-tidy takes the 0 of a comparison that it rewrites for a pointer.
     auto operator<=>(const Fit&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   Fit fit{};
   std::size_t bytes = 0;
   std::uint64_t lot = 0;  ///< See PlacementRequest.
+  Ties ties{};
   bool front_of_queue = false;
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.

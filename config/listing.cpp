@@ -196,6 +196,18 @@ std::string text(const FairBy& fair_by) {
   return "";
 }
 
+std::string text(const SessionBy& by) {
+  switch (by.what) {
+    case SessionBy::What::key:
+      return "key";
+    case SessionBy::What::header:
+      return "header:" + by.name;
+    case SessionBy::What::body:
+      return "body:" + by.name;
+  }
+  return "";
+}
+
 void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
   const auto& [requests, bytes, time, time_down, fair_by] = queue;
   keys.push_back({"queue", text(requests)});
@@ -272,7 +284,7 @@ void list_shadow(const Shadow& shadow, Listing& listing) {
 
 void list_pool(const Pool& pool, Listing& listing) {
   const auto& [name, models, policy, prefix_aware, prefix_isolation, replicas, health, max_in_flight,
-               max_queued_tokens, queue, engine, keep_alive] = pool;
+               max_queued_tokens, queue, engine, keep_alive, session] = pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
   listed.keys.push_back({"policy", std::string(name_of(policy))});
@@ -282,6 +294,7 @@ void list_pool(const Pool& pool, Listing& listing) {
   listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
   list_queue(queue, listed.keys);
   listed.keys.push_back({"keep_alive", text(keep_alive)});
+  listed.keys.push_back({"session", list(session, [](const SessionBy& by) { return text(by); })});
   list_health(health, listed.keys);
   list_engine(engine, listed.keys);
   listing.push_back(std::move(listed));

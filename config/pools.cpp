@@ -58,6 +58,12 @@ Pool PoolReading::pool(const toml::table& source) {
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   read_queue(table, pool.queue);
   table.read("keep_alive", pool.keep_alive, &time);
+  table.read_list("session", &session_by, [&](const toml::node& node, SessionBy by) {
+    if (by.what == SessionBy::What::key && !defaults_.clients_have_keys)
+      table.blame("session", node, "clients have no keys; set server.api_keys, or name a header or a member");
+    else
+      pool.session.push_back(std::move(by));
+  });
   pool.health = read_health({"[pool.health]", table.table("health"), report_}, defaults_.health);
   pool.engine = read_pool_engine({"[pool.engine]", table.table("engine"), report_}, defaults_.engine);
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/shared_list.hpp"
@@ -213,6 +214,18 @@ struct FairBy {
   bool operator==(const FairBy&) const = default;
 };
 
+/// What tells that requests belong together.
+struct SessionBy {
+  enum class What { key, header, body };
+  What what = What::key;
+  std::string name;  ///< Of the header, or of the member of the body's JSON.
+  bool operator==(const SessionBy&) const = default;
+};
+
+/// The members of a request's JSON that may tell a session.
+inline constexpr std::array<std::string_view, 4> session_members{"user", "session_id", "safety_identifier",
+                                                                 "prompt_cache_key"};
+
 /// The requests that wait for a replica.
 struct Queue {
   std::size_t requests = 256;             ///< The most that wait; 0 means none.
@@ -279,6 +292,7 @@ struct Pool {
   EngineReading engine{};
   /// A stream's client sees life after so much silence, before its answer begins, too. Absent: only once it has begun.
   std::optional<Seconds> keep_alive{};
+  std::vector<SessionBy> session{};  ///< Requests of a session go to one replica; the first that is there counts.
   /// The other policies do not look at prefixes.
   bool is_prefix_aware() const { return prefix_aware && policy == Policy::least_queued_tokens; }
   bool operator==(const Pool&) const = default;

@@ -122,6 +122,23 @@ Parsed<FairBy> fair_by(const toml::node& node) {
       "its request, such as \"header:x-user\""};
 }
 
+Parsed<SessionBy> session_by(const toml::node& node) {
+  using What = SessionBy::What;
+  constexpr std::string_view header = "header:", body = "body:";
+  const auto* text = node.as_string();
+  const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
+  if (word == "key") return SessionBy{What::key, ""};
+  if (word.starts_with(header) && is_header_name(word.substr(header.size())))
+    return SessionBy{What::header, std::string(word.substr(header.size()))};
+  std::string members;
+  for (const auto member : session_members) {
+    if (word.starts_with(body) && word.substr(body.size()) == member) return SessionBy{What::body, std::string(member)};
+    members.append(members.empty() ? "\"body:" : ", \"body:").append(member).append("\"");
+  }
+  return Problem{"must be \"key\" for the client's key, \"header:NAME\" for a header of its request, such as "
+                 "\"header:x-session-id\", or a member of its JSON: " + members};
+}
+
 Parsed<Shadow::SampleBy> sample_by(const toml::node& node) {
   using What = Shadow::SampleBy::What;
   constexpr std::string_view header = "header:";

@@ -65,6 +65,9 @@ Parsed<std::string> path_or_none(const toml::node& node);
 /// Reads "key", "address", or "header:NAME".
 Parsed<FairBy> fair_by(const toml::node& node);
 
+/// Reads "key", "header:NAME", or "body:MEMBER".
+Parsed<SessionBy> session_by(const toml::node& node);
+
 /// Reads "conversation", "request", or "header:NAME".
 Parsed<Shadow::SampleBy> sample_by(const toml::node& node);
 

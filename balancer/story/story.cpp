@@ -75,6 +75,8 @@ PlacementRequest Story::placement() const {
   placement.share = request_.share;
   placement.bytes = request_.bytes;
   placement.lot = request_.lot;
+  placement.ties = request_.ties;
+  placement.ties.seeks = request_.ties.seeks && sought_;  // Until then it waits as any other.
   placement.deadline = deadline_;
   placement.front_of_queue = front_of_queue_;
   return placement;
@@ -85,6 +87,7 @@ Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
+  home_ = lease.home();
   prefix_ = lease.prefix_tokens();
   predicted_ = lease.predicted();
   const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
@@ -149,6 +152,8 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   request_.prefix.reset();
   give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
   if (second_opinion_on_.status != 0) accepted_second_opinion(status, now);
+  // An engine that ignores the id would have any id noted, so the answer counts only after another replica's 404.
+  if (sought_ && status < 300 && shared_.homes != nullptr) shared_.homes->note(request_.state, home_, now);
   if (status < 500 && !is_failure(status)) evidence_.settle(shared_.pool.health(), Sign::failed, now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
@@ -179,7 +184,8 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   connect_ += over.connect;
   paused_ += over.paused;
   const bool cut = cutting_ || over.replica_cut;
-  const bool out = !cut && evidence_.report(shared_.pool.health(), replica().key, over, now);
+  const bool tells = !cut && !lacks_state(over.status);
+  const bool out = tells && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
   if (!cut && (was_lost(over) || stood_still(over))) note_loss(now);
@@ -240,7 +246,9 @@ Command Story::error_came(AttemptOver over, Moment now) {
   const auto reason = over.retry_reason;
   const bool keeps = over.kept != nullptr, no_room = has_no_room(status);
   keep_in_short(over);
-  if (keeps && (!best_ || error_rank(status) > error_rank(best_->over.told_status())))
+  // Any other error comes from a replica that may have the state.
+  const auto rank = [this](unsigned one) { return lacks_state(one) ? -1 : error_rank(one); };
+  if (keeps && (!best_ || rank(status) > rank(best_->over.told_status())))
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
   const bool again = settled ? *settled && !cutting_ : reason && take_retry_after(status, now);
@@ -388,6 +396,7 @@ void Story::give_retry_back() {
 /// Takes a retry after an error of this replica. Returns true if another one is to be asked. A client with a misspelt
 /// model must not spend the budget with each of its requests.
 bool Story::take_retry_after(unsigned status, Moment now) {
+  if (lacks_state(status)) return seek(now);
   if (!refuses_the_request(status)) return take_retry(now);
   const auto serial = replica().key.serial;
   if (second_opinion_on_.status == 0) {
@@ -403,6 +412,15 @@ bool Story::take_retry_after(unsigned status, Moment now) {
   return second_opinion_on_.status != status && take_retry(now);
 }
 
+/// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused
+/// has done nothing, so all replicas may be asked, as far as the budget goes.
+bool Story::seek(Moment now) {
+  sought_ = true;
+  if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
+  if (!held_retry_) held_retry_ = shared_.budget.take(now);
+  return held_retry_.has_value();
+}
+
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other
 /// replica is to blame.
 void Story::accepted_second_opinion(unsigned status, Moment now) {
@@ -413,7 +431,8 @@ void Story::accepted_second_opinion(unsigned status, Moment now) {
 
 /// True if a 401, 403, 404 or 501 of this replica goes to the client, and another replica has lately answered well.
 bool Story::is_to_blame(const ReplicaRef& replica, unsigned status, Moment now) {
-  return needs_second_opinion(status) && shared_.pool.health().was_outdone(replica.key, request_.caller, now);
+  return needs_second_opinion(status) && !lacks_state(status) &&
+         shared_.pool.health().was_outdone(replica.key, request_.caller, now);
 }
 
 }  // namespace weir::balancer::story

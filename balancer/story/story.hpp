@@ -6,6 +6,10 @@
 // Nothing is tried again once a byte has reached the client. A retry comes from the budget that all requests share,
 // with these exceptions: no connection came about, in less than limits.connect; the replica gave no token at all, or is
 // to drain; or it is the first retry, and the replica broke off with the request or is out.
+//
+// A request may name state that some replica keeps under an id. Where nobody knows which, the replicas are asked one
+// after the other as long as they answer 404, and the one that has it is remembered (homes.hpp). Such a 404 says
+// nothing of a replica.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include "balancer/evidence.hpp"
+#include "balancer/homes.hpp"
 #include "balancer/pool.hpp"
 #include "balancer/split.hpp"
 #include "balancer/story/attempt.hpp"
@@ -58,6 +63,10 @@ class Story {
     std::uint64_t lot = 0;      ///< See PlacementRequest.
     bool repeatable = false;    ///< An inference: it may go to several replicas. Anything else is sent once.
     bool leaves_hung = false;   ///< The attempt ends when its replica is found to hang.
+    /// The hash of an id under which some replica keeps state that the request is about. 0: none.
+    std::uint64_t state = 0;
+    Ties ties{};             ///< See PlacementRequest.
+    bool hands_out = false;  ///< The replica may keep state under the id of its answer.
     bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.
   };
   /// The parts that all requests of a pool share. They outlive the story.
@@ -67,6 +76,7 @@ class Story {
     PoisonMemory& poison;
     bool queues = false;                ///< The pool has a queue.
     metrics::Nanoseconds queue_time{};  ///< A request that has had a replica waits so long for another.
+    Homes* homes = nullptr;             ///< Null: no ids are noted.
   };
 
   Story(const Shared& shared, Request request);
@@ -118,8 +128,10 @@ class Story {
   /// True if the usage option may be added.
   bool may_add_option() const { return option_refused_by_ != replica().key.serial; }
   /// True if errors are kept: another answer may be better.
-  bool keeps_errors() const { return request_.repeatable; }
+  bool keeps_errors() const { return request_.repeatable || request_.ties.seeks; }
   bool leaves_hung() const { return request_.leaves_hung; }
+  /// Returns where to note the id of the answer.
+  HandedOut handed_out() const { return {request_.hands_out ? shared_.homes : nullptr, home_}; }
   /// Returns what the attempt that begins repeats, once: the replica that had a part in it, and why.
   struct Repeat {
     ReplicaRef replica;
@@ -168,6 +180,9 @@ class Story {
   bool may_go_on() const { return request_.repeatable && !cutting_ && !has_failed_twice(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }
   bool take_retry(Moment now, bool gone = false);
+  /// True if the replica has nothing under the id that the request names, which says nothing of the replica's health.
+  bool lacks_state(unsigned status) const { return request_.state != 0 && status == 404; }
+  bool seek(Moment now);
   void note_loss(Moment now);
   void note_error();
   void give_retry_back();
@@ -185,6 +200,7 @@ class Story {
   Request request_;
   HealthEvidence evidence_;
   Lease lease_;
+  Home home_;  ///< Of state that the replica of this attempt makes.
   boost::container::small_vector<Attempt, 1> attempts_;
   std::vector<Serial> tried_;
   // On the heap, since most requests in flight need neither.
@@ -227,6 +243,7 @@ class Story {
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool had_no_room_ = false;     ///< A replica had no room for it.
   bool any_retry_ = false, cutting_ = false;
+  bool sought_ = false;  ///< A replica did not have the state.
   std::optional<RetryBudget::Taken> held_retry_;
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.

@@ -36,6 +36,8 @@ class AnswerTally {
   void engine(const wire::EngineFigures& said) {
     if (said != wire::EngineFigures{}) answer_.engine.make().update(said);
   }
+  /// Takes the hash of the answer's id: see record::Answer.
+  void id(std::uint64_t hash) { answer_.id = hash; }
   /// Takes what the content was, once it has ended.
   void fingerprint(const record::Fingerprint& of_content) { answer_.fingerprint = of_content; }
   /// Says that the next read brings bytes that gathered while nobody read. Gaps that end in that read are not observed.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/measure/answer_tally.hpp"
+#include "metrics/names.hpp"
 #include "metrics/prefetch.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/answer/json_answer.hpp"
@@ -70,6 +71,7 @@ struct StreamMeter::State {
     if (options.fingerprint_key != nullptr && options.choices == 1 && options.form != BodyForm::opaque)
       content = std::make_unique<Content>(*options.fingerprint_key);
     if (options.form == BodyForm::json) json.emplace(content ? &content->maker : nullptr);
+    if (options.form == BodyForm::opaque && options.reads_id) document.emplace();
     strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
     tally.engine(*options.engine);
     if (options.coded) tally.unparsed(series::Unparsed::coded_body);
@@ -90,6 +92,7 @@ struct StreamMeter::State {
   Options options;
   std::unique_ptr<Content> content;  // Set if a fingerprint is wanted.
   std::optional<wire::JsonAnswer> json;
+  std::optional<wire::JsonAnswer> document;  // Reads the id in an opaque body.
   bool strip = false;
   bool any_bytes = false;
   bool skipped = false;      // An event too long to read has come: it may have held the finish, or the marker.
@@ -122,6 +125,7 @@ void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& fact
   if (options.choices > 1 && !facts.choices.empty() && wire::dialect_of(options.api).marks_each_prompt)
     facts.marker = false;
   if (facts.engine) tally.engine(*facts.engine);
+  if (!facts.id.empty()) tally.id(hash_of_name(facts.id));
   if (facts.bare_usage && tally.finished_before(facts)) facts.take_for_usage_event();
 }
 
@@ -188,6 +192,9 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   }
   if (s.framed()) s.read_events(s.passed, at);
   if (s.json) s.json->feed(s.passed);
+  if (s.document) s.document->feed(s.passed);
+  if (const auto& read_by = s.json ? s.json : s.document; read_by && s.tally.answer().id == 0)
+    s.tally.id(read_by->id());
 
   Read read;
   read.unread = s.framed() ? s.counts.unread : !body.empty();

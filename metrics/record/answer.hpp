@@ -65,6 +65,7 @@ struct Answer {
   Rare<wire::EngineFigures> engine;
   /// Set if a fingerprint was asked for, and the answer has one choice, came whole and could be read.
   Rare<Fingerprint> fingerprint;
+  std::uint64_t id = 0;  ///< Hash of the id that the replica gave it (metrics/names.hpp); 0 if it has none.
   std::string finish_reason;  ///< "" if there is none. It is cut at 32 bytes.
 
   /// True if nobody told n, and weir counted what came.

@@ -174,6 +174,7 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   to_replica.asked = asked_;
   to_replica.injection_proven = replica().state->usage.was_taken(facts.api);
   to_replica.reused = reused;
+  to_replica.handed_out = story_.handed_out();
   to_replica.choices = facts.n;
   to_replica.prompts = facts.prompts;
   to_replica.started = story_.attempt_started();

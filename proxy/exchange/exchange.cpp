@@ -10,6 +10,7 @@
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/shadows.hpp"
+#include "proxy/exchange/ties.hpp"
 #include "proxy/http/rewrite.hpp"
 #include "proxy/http/via.hpp"
 
@@ -46,30 +47,34 @@ std::shared_ptr<const std::string> share(ClientMessage& message) {
 
 story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
   return {*pool.balancer, loop.shared.fleet.retries(), *pool.poison, pool.settings.queue.requests > 0,
-          metrics::ticks(pool.settings.queue.time)};
+          metrics::ticks(pool.settings.queue.time), &loop.shared.fleet.homes()};
 }
 
-story::Story::Request story_of(const Loop& loop, ClientMessage& message, const ClientIdentity& client,
+story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client,
                                const RequestIds& ids, const fleet::PoolRuntime& pool) {
   story::Story::Request about{message.facts, std::move(message.prefix)};
-  // A conversation decides by its own number.
-  if (pool.rollout && message.facts->conversation == 0)
+  tie(about, loop.shared.fleet.homes(), message, client, pool);
+  if (pool.rollout && about.lot == 0 && message.facts->conversation == 0)
     about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);
   const auto& fair_by = pool.settings.queue.fair_by;
   about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
   about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
   about.caller.voice = about.fair_key;
-  about.caller.gives_work = message.facts->gives_work;
+  const auto kept = http::kept_path(message.head.method, message.head.path);
+  about.caller.gives_work = message.facts->gives_work && !kept;
   const metrics::Api api = message.facts->api;
   about.caller.infers = api != metrics::Api::other;
-  about.caller.topic = balancer::topic_of(
-      message.facts->model, api == metrics::Api::other ? message.head.path : metrics::name_of(api));
+  // Paths with ids are one kind of route: /v1/responses.
+  const auto path = kept ? message.head.path.substr(0, message.head.path.find('/', 4)) : message.head.path;
+  about.caller.topic =
+      balancer::topic_of(message.facts->model, api == metrics::Api::other ? path : metrics::name_of(api));
   if (client.key && fair_by.what == config::FairBy::What::key) about.share = client.key->settings.share;
   about.bytes = message.body.size();
-  about.repeatable = about.leaves_hung = message.route == http::Route::inference;
+  const auto& method = message.head.method;
+  const bool only_looks = kept && (method == "GET" || method == "HEAD");
+  about.repeatable = about.leaves_hung = message.route == http::Route::inference || only_looks;
   // An idle connection may be dead, and then the request is sent a second time. A body of what is no inference is sent
   // once: with one, no method says that a second time does no harm.
-  const auto& method = message.head.method;
   const bool only_asks = message.body.empty() && (method == "GET" || method == "HEAD" || method == "OPTIONS");
   about.may_go_twice = about.repeatable || only_asks;
   return about;

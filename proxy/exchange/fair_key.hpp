@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "config/settings.hpp"
+#include "metrics/names.hpp"
 #include "metrics/sip_hash.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/net/peer_address.hpp"
@@ -24,6 +27,13 @@ SipKey make_sip_key();
 /// must not buy a share. Of IPv6 the first 64 bits count, because one client has all that begin so.
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
                        const net::PeerAddress& address, std::string_view key_name);
+
+/// Returns the number of the request's session: by the first of `by` that it has. 0: it has none.
+std::uint64_t session_of(std::span<const config::SessionBy> by, const http::RequestHead& head,
+                         const metrics::Names& names, std::string_view key_name);
+
+/// Returns a hash of the credential that the request is sent with: of its key's name, else of what it says itself.
+std::optional<std::uint64_t> credential_of(const SipKey& key, const http::RequestHead& head, std::string_view key_name);
 
 /// Returns who sends the request, as far as it says so itself: by the name of its key, else by its credential, whoever
 /// made that up, else by its address. Nothing is shared out by this.

@@ -167,6 +167,7 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
   meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
   strips_ = injected() && form_ == BodyForm::sse;
   if (strips_) meter.strip(options_.asked);
+  meter.reads_id = options_.handed_out.homes != nullptr && !options_.unread && status_ / 100 == 2 && !coded;
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   meter.fingerprint_key = options_.fingerprint_key;
@@ -200,6 +201,10 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
     if (as_stream_) decide_form(decoded.payload.front());
     shard_.bytes[1].add(decoded.payload.size());
     const auto read = meter_->arrived(decoded.payload, at);
+    if (const auto& [homes, home] = options_.handed_out; homes != nullptr && !id_noted_ && answer().id != 0) {
+      homes->note(answer().id, home, at);
+      id_noted_ = true;
+    }
     progress.body = read.forward;
     progress.token_events = read.token_events;
     // If an API's tokens are not read, any event shows that the replica works.

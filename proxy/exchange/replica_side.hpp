@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "balancer/homes.hpp"
 #include "balancer/pool.hpp"
 #include "balancer/story/end.hpp"
 #include "balancer/story/verdict.hpp"
@@ -43,6 +44,7 @@ class ReplicaSide {
     std::uint32_t choices = 1, prompts = 1;  ///< The request's n and number of prompts.
     Moment received{};                       ///< t0
     Moment started{};                        ///< When this attempt started.
+    balancer::HandedOut handed_out{};  ///< Notes the id of the answer, before any of it is passed on.
     const metrics::SipKey* fingerprint_key = nullptr;  ///< Null unless the answer is compared.
     const config::Limits& limits;
   };
@@ -174,6 +176,7 @@ class ReplicaSide {
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;
   bool was_paused_ = false, told_stall_ = false;
+  bool id_noted_ = false;
   bool any_byte_ = false, strips_ = false, keep_alive_ = false, reusable_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/homes.hpp"
 #include "balancer/story/retries.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
@@ -73,6 +74,7 @@ class Fleet {
   /// Some replica of some pool has an address, and is up or starts.
   bool any_up() const;
   balancer::story::RetryBudget& retries() { return retries_; }
+  balancer::Homes& homes() { return homes_; }
   metrics::series::InternalErrors& internal_errors() const { return exposition_.internal_errors; }
 
  private:
@@ -89,6 +91,7 @@ class Fleet {
   std::uint64_t seed_;
   std::uint64_t next_id_ = 1;
   balancer::story::RetryBudget retries_;
+  balancer::Homes homes_;
   Drains drains_;
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;

@@ -59,6 +59,31 @@ bool in_inference_folder(std::string_view path) {
   });
 }
 
+struct Methods {
+  bool asks = false, posts = false, deletes = false;
+
+  bool takes(std::string_view method) const {
+    if (method == "OPTIONS") return asks || posts || deletes;
+    return (asks && (method == "GET" || method == "HEAD")) || (posts && method == "POST") ||
+           (deletes && method == "DELETE");
+  }
+};
+/// The paths of what an engine keeps; "" behind the id is the thing itself.
+struct KeptFolder {
+  std::string_view path;
+  Methods methods;
+  struct {
+    std::string_view name;
+    Methods methods;
+  } behind_id[3];
+};
+constexpr Methods looks{.asks = true}, posts{.posts = true}, looks_or_deletes{.asks = true, .deletes = true},
+    looks_or_makes{.asks = true, .posts = true};
+constexpr KeptFolder kept_folders[] = {
+    {"/v1/responses", {}, {{"", looks_or_deletes}, {"/cancel", posts}, {"/input_items", looks}}},
+    {"/v1/files", looks_or_makes, {{"", looks_or_deletes}, {"/content", looks}, {}}},
+    {"/v1/batches", looks_or_makes, {{"", looks}, {"/cancel", posts}, {}}}};
+
 /// TGI takes requests at "/". Pages that other engines show a browser there are no inference.
 bool known_inference(std::string_view method, std::string_view path) {
   if (path == "/") return method == "POST" || method == "OPTIONS";
@@ -92,11 +117,28 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
     // A browser asks before it sends a credential, and only the replicas know whom they admit.
     if (method == "OPTIONS" && means_one_model(path)) return Route::open;
   }
-  const bool known = known_inference(method, path);
+  const bool kept = kept_path(method, path).has_value();
+  const bool known = kept || known_inference(method, path);
   if (!known && !means_one_route(path) && !contains(paths, path)) return Route::unknown;
   const bool as_default = known && (paths.empty() || contains(paths, "default"));
   if (!as_default && !contains(paths, "*") && !contains(paths, path)) return Route::unknown;
-  return known && method == "POST" ? Route::inference : Route::open;
+  return known && !kept && method == "POST" ? Route::inference : Route::open;
+}
+
+std::optional<KeptPath> kept_path(std::string_view method, std::string_view path) {
+  for (const KeptFolder& folder : kept_folders) {
+    if (!path.starts_with(folder.path)) continue;
+    auto rest = path.substr(folder.path.size());
+    if (rest.empty() && !folder.methods.takes(method)) return std::nullopt;
+    if (rest.empty()) return KeptPath{"", method == "POST"};
+    if (!rest.starts_with('/') || !is_plain(rest.substr(1))) return std::nullopt;
+    rest.remove_prefix(1);
+    const auto id = rest.substr(0, rest.find('/'));
+    for (const auto& [name, methods] : folder.behind_id)
+      if (rest.substr(id.size()) == name && methods.takes(method)) return KeptPath{id};
+    return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> without_spare_slashes(std::string_view method, std::string_view path,

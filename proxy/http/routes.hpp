@@ -15,8 +15,8 @@ enum class Route : unsigned char {
   models,     ///< GET /v1/models, or /models: the union over pools, which weir answers.
   model,      ///< GET /v1/models/{id}: one of them.
   inference,  ///< POST on an engines' route that weir knows.
-  open,       ///< Passed on without being inference: another method, a CORS preflight, a path of the settings'
-              ///< own.
+  open,       ///< Passed on without being inference: another method, a CORS preflight, what an engine keeps, a
+              ///< path of the settings' own.
   preflight,  ///< A browser asks for a page, and weir answers by server.cors_origins.
   unknown,    ///< weir answers 404.
 };
@@ -35,6 +35,14 @@ std::optional<std::string> without_spare_slashes(std::string_view method, std::s
 /// off what follows) or control character stands in it, written or escaped, and no escape of a character that means the
 /// same without one, or that ends a segment.
 bool means_one_route(std::string_view path);
+
+/// A path of what an engine keeps under an id of its own: OpenAI's responses, files and batches.
+struct KeptPath {
+  std::string_view id;  ///< "" for the folder itself.
+  bool makes = false;   ///< The engine is to keep something new.
+};
+/// Returns nothing for another path, and for a method that such a path does not take.
+std::optional<KeptPath> kept_path(std::string_view method, std::string_view path);
 
 /// True for routes that weir answers without a replica.
 inline bool is_own(Route route) { return route != Route::inference && route != Route::open; }

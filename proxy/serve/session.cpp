@@ -11,6 +11,7 @@
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
+#include "proxy/exchange/ties.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors.hpp"
@@ -222,8 +223,10 @@ net::Awaitable<std::unique_ptr<http::OwnAnswer>> Session::answer_models(const ex
 
 /// Returns null if no pool has the request's model, or if a request for an answer names none where each pool has its
 /// own. Of other requests nothing tells whom they are for.
-const fleet::PoolRuntime* pool_of(const exchange::ClientRequest& request) {
+const fleet::PoolRuntime* pool_of(const exchange::ClientRequest& request, balancer::Homes& homes) {
   const auto& model = request.message.facts->model;
+  if (model.empty() && request.snapshot->pools.size() > 1)
+    if (const auto* const pool = exchange::pool_of_state(*request.snapshot, homes, request.message)) return pool;
   const bool needs_model = request.message.route == http::Route::inference && request.snapshot->needs_model();
   return model.empty() && needs_model ? nullptr : request.snapshot->pool_for(model);
 }
@@ -234,7 +237,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   if (auto refusal = refusal_of_key(request, slot->got())) {
     end.own = std::move(refusal);
     end.keep_alive = request.message.head.keep_alive;
-  } else if (const auto* const pool = pool_of(request); pool == nullptr) {
+  } else if (const auto* const pool = pool_of(request, loop_.shared.fleet.homes()); pool == nullptr) {
     end = exchange::end_without_pool(loop_, request);
   } else {
     exchange::InFlight in_flight(request.message.received);

@@ -50,6 +50,7 @@ void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
   must(a.text.tool_bytes == b.text.tool_bytes, "tool_bytes");
   must(a.user_messages == b.user_messages, "user_messages");
   must(a.conversation == b.conversation, "conversation");
+  must(a.names == b.names, "names");
   must(a.whole_json == b.whole_json, "whole_json");
   must(a.first_member_at == b.first_member_at, "first_member_at");
   must(a.empty_object == b.empty_object, "empty_object");

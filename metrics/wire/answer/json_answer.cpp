@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "metrics/names.hpp"
 #include "metrics/recycled.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/answer_members.hpp"
@@ -38,6 +39,7 @@ class Reader : public Walker<Reader, AnswerMember> {
  public:
   void listen(ContentListener* listener) { listener_ = listener; }
   bool error() const { return facts_.error; }
+  std::uint64_t id() const { return id_; }
   JsonAnswerFacts facts() const {
     JsonAnswerFacts all = facts_;
     if (in_document_) add_document(all, counts_);
@@ -89,6 +91,12 @@ class Reader : public Walker<Reader, AnswerMember> {
       case Place::reasoning_content:
         reasoning_content_ += text(piece);
         if (listener_ != nullptr && reasoning_ == 0) listener_->reasoning(piece);
+        break;
+      case Place::id:
+        id_hash_.add(piece);
+        if (!last) break;
+        if (id_hash_.bytes() > 0) id_ = name_of_hash(id_hash_.value());
+        id_hash_ = SipHash(name_key);
         break;
       case Place::call_name:
         if (listener_ != nullptr) listener_->call_name(piece);
@@ -215,6 +223,8 @@ class Reader : public Walker<Reader, AnswerMember> {
   AnswerCounts counts_;  // The counts of the open document.
   const AnswerMembers& members_ = answer_members();
   std::string word_, status_, incomplete_reason_;
+  SipHash id_hash_{name_key};
+  std::uint64_t id_ = 0;
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
   bool in_document_ = false;
   bool is_response_ = false;
@@ -246,6 +256,7 @@ JsonAnswer::~JsonAnswer() = default;
 void JsonAnswer::feed(std::string_view piece) { state_->json.feed(piece); }
 bool JsonAnswer::whole() const { return state_->json.whole(); }
 bool JsonAnswer::broken() const { return state_->json.broken(); }
+std::uint64_t JsonAnswer::id() const { return state_->json.reader().id(); }
 bool JsonAnswer::error() const { return !broken() && state_->json.reader().error(); }
 // A broken document gives no facts: how far it was read depends on where it was cut.
 JsonAnswerFacts JsonAnswer::facts() const { return broken() ? JsonAnswerFacts() : state_->json.reader().facts(); }

@@ -22,6 +22,7 @@ enum class AnswerPlace : std::uint8_t {
   root,
   error,
   object_name,
+  id,  ///< The engine may keep the answer under it.
   choices,
   choice,
   message,

@@ -33,7 +33,14 @@ constexpr RequestMember common[] = {
     {Place::root, "reasoning_effort", Place::seed_tree},
     {Place::root, "add_special_tokens", Place::seed_tree},         // The prompt begins with them.
     {Place::root, "data_parallel_rank", Place::seed_tree},         // SGLang's. Each has a cache of its own.
-    {Place::root, "id_slot", Place::seed_tree},                    // llama.cpp's. Likewise.
+    named(Place::root, "id_slot", Place::seed_tree, NamedBy::slot),  // llama.cpp's. Likewise.
+    named(Place::root, "session_params", Place::stored_context, NamedBy::nothing),  // SGLang's.
+    named(Place::stored_context, "id", Place::ignored, NamedBy::conversation),
+    named(Place::root, "input_file_id", Place::ignored, NamedBy::stored),
+    named(Place::root, "user", Place::ignored, NamedBy::user),
+    named(Place::root, "session_id", Place::ignored, NamedBy::session_id),
+    named(Place::root, "safety_identifier", Place::ignored, NamedBy::safety_identifier),
+    named(Place::root, "prompt_cache_key", Place::ignored, NamedBy::prompt_cache_key),
     {Place::root, "prompt_logprobs", Place::whole_prompt},         // vLLM's.
     {Place::root, "truncate_prompt_tokens", Place::whole_prompt},  // vLLM's.
     {Place::root, "use_beam_search", Place::whole_prompt_if},      // vLLM's, which reports no cached tokens then.
@@ -45,9 +52,8 @@ constexpr RequestMember common[] = {
 constexpr std::string_view not_rendered[] = {
     // OpenAI's and Anthropic's.
     "best_of", "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_output_tokens",
-    "max_tokens", "metadata", "n", "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_retention",
-    "safety_identifier", "seed", "service_tier", "stop", "stop_sequences", "store", "stream_options", "temperature",
-    "top_k", "top_logprobs", "top_p", "user",
+    "max_tokens", "metadata", "n", "prediction", "presence_penalty", "prompt_cache_retention", "seed", "service_tier",
+    "stop", "stop_sequences", "store", "stream_options", "temperature", "top_k", "top_logprobs", "top_p",
     // vLLM's and Aphrodite's.
     "allowed_token_ids", "bad_words", "early_stopping", "guided_choice", "guided_decoding_backend", "guided_grammar",
     "guided_json", "guided_regex", "guided_whitespace_pattern", "ignore_eos", "include_stop_str_in_output",

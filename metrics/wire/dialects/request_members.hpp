@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "metrics/names.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/json/member_index.hpp"
 
@@ -24,7 +25,8 @@ enum class RequestPlace : std::uint8_t {
   stream_options,
   include_usage,
   timings_per_token,
-  stored_context,  ///< Names context that the engine keeps and weir cannot see.
+  stored_context,  ///< Names context that the engine keeps and weir cannot see: a string, or an object with an id.
+  store,           ///< False: the engine does not keep the answer.
   // Sampling.
   options,          ///< TGI's parameters or Ollama's options.
   sampling_params,  ///< SGLang's.
@@ -96,7 +98,12 @@ struct RequestMember {
   std::string_view key;
   RequestPlace place;
   RequestSource from = RequestSource::prompt;
+  NamedBy names = NamedBy::nothing;  ///< The value is such a name.
 };
+
+constexpr RequestMember named(RequestPlace in, std::string_view key, RequestPlace place, NamedBy names) {
+  return {in, key, place, RequestSource::prompt, names};
+}
 
 /// Says how a request wants its answer sampled.
 struct Sampling {

@@ -15,6 +15,7 @@ using simdjson::ondemand::value;
 /// The parts of an event, kept until its type is known.
 struct Parts {
   std::string_view type, item;
+  std::string_view id;  // The response's.
   std::string_view inside;  // The delta's string.
   std::uint64_t chars = 0;
   bool text = false;
@@ -42,7 +43,9 @@ bool read_usage(value& usage, Parts& parts) {
 bool read_response(value& response, Parts& parts) {
   return for_each_field_in(response, [&](raw_json_string key, value& part) {
     if (key == "usage") return read_usage(part, parts);
-    if (key == "status") {
+    if (key == "id") {
+      parts.id = string_of(part).value_or("");
+    } else if (key == "status") {
       parts.status = string_of(part).value_or("");
     } else if (key == "incomplete_details") {
       return for_each_field_in(part, [&](raw_json_string name, value& reason) {
@@ -98,6 +101,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     return true;
   });
   if (!whole) return false;
+  facts.id = parts.id;
   if (parts.type == "error") {
     facts.error = true;
   } else if (parts.type.starts_with("response.") && parts.type.ends_with(".delta")) {
@@ -115,8 +119,9 @@ constexpr Route routes[] = {{"/v1/responses"}, {"/responses"}};
 
 using In = RequestPlace;
 constexpr RequestMember request[] = {
-    {In::root, "previous_response_id", In::stored_context},
-    {In::root, "conversation", In::stored_context},
+    named(In::root, "previous_response_id", In::stored_context, NamedBy::stored),
+    named(In::root, "conversation", In::stored_context, NamedBy::conversation),
+    {In::root, "store", In::store},
     {In::root, "max_output_tokens", In::max_tokens},
     {In::root, "temperature", In::temperature},
     {In::root, "input", In::input},
@@ -133,6 +138,7 @@ constexpr RequestMember request[] = {
 
 using Place = AnswerPlace;
 constexpr AnswerMember answer[] = {
+    {Place::root, "id", Place::id},
     {Place::root, "object", Place::object_name},
     {Place::root, "output", Place::items},
     {Place::root, "status", Place::status},

@@ -40,8 +40,10 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) {
   static constexpr auto of_tree = [](Place tree) {
     return &of_trees[static_cast<std::size_t>(tree) - static_cast<std::size_t>(Place::tool_tree)];
   };
+  naming_ = NamedBy::nothing;
   if (is_tree(in)) return of_tree(in);
   const RequestMember* const member = members_->find(in, key);
+  if (member != nullptr && member->names != NamedBy::nothing) begin_name(member->names);
   if (member != nullptr || !prefix_ || key == "cache_control") return member;
   const bool rendered = in == Place::root || in == Place::message || in == Place::part;
   no_prefix_ |= rendered && key.empty();  // Its name is too long for the parser to tell it from others.
@@ -145,6 +147,19 @@ void RequestReader::read(std::string_view text) {
   if (prefix_) prefix_->add(text);
 }
 
+/// The last of duplicate members counts.
+void RequestReader::begin_name(NamedBy by) {
+  naming_ = by;
+  name_ = SipHash(name_key);
+  names_[static_cast<std::size_t>(by)] = 0;
+}
+
+void RequestReader::read_name(std::string_view piece, bool last) {
+  name_.add(piece);
+  if (last && name_.bytes() > 0) names_[static_cast<std::size_t>(naming_)] = name_of_hash(name_.value());
+  if (last) naming_ = NamedBy::nothing;
+}
+
 void RequestReader::read_key(Place in, std::string_view piece) {
   if (in == Place::tool_tree) tool_bytes_ += piece.size();
   if (in == Place::tool_tree || in == Place::text_tree) return read(piece);
@@ -162,6 +177,9 @@ void RequestReader::forget(Place place) {
       return tool_choice_.clear();
     case Place::stream:
       return stream_.reset();
+    case Place::store:
+      stores_ = true;
+      return;
     case Place::include_usage:
       usage_requested_ = false;
       return;
@@ -197,6 +215,7 @@ RequestReader::Place RequestReader::ignore_prefix() {
 }
 
 RequestReader::Place RequestReader::begin_object(Place place) {
+  naming_ = NamedBy::nothing;
   if (may_need_whole_prompt(place)) return ignore_prefix();
   switch (place) {
     case Place::message:
@@ -208,7 +227,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
       return Place::prompt;
     case Place::stored_context:
       stored_context_ = true;
-      return Place::ignored;
+      return place;
     case Place::tool_choice:
       return begin_object(Place::seed_tree);
     case Place::seed_tree:
@@ -254,6 +273,7 @@ void RequestReader::end_object(Place place, std::size_t size) {
 }
 
 RequestReader::Place RequestReader::begin_array(Place place) {
+  naming_ = NamedBy::nothing;
   if (may_need_whole_prompt(place)) return ignore_prefix();
   switch (place) {
     case Place::seed_tree:
@@ -317,6 +337,7 @@ bool RequestReader::is_text(Place place) {
 }
 
 void RequestReader::string(std::string_view piece, bool last) {
+  if (naming_ != NamedBy::nothing) read_name(piece, last);
   const Place place = value_place();
   switch (place) {
     case Place::model:
@@ -411,6 +432,8 @@ void RequestReader::number_in_prefix(std::string_view text, double value, std::s
 
 void RequestReader::number(double value, std::size_t bytes) {
   const auto text = std::exchange(number_text_, {});
+  if (const auto count = naming_ == NamedBy::slot ? as_count(value) : std::nullopt)
+    read_name(std::to_string(*count), true);
   switch (value_place()) {
     case Place::max_tokens:
       sampling().max_tokens = as_count(value);
@@ -465,6 +488,9 @@ void RequestReader::boolean(bool value) {
   switch (value_place()) {
     case Place::stream:
       stream_ = value;
+      break;
+    case Place::store:
+      stores_ = value;
       break;
     case Place::include_usage:
       usage_requested_ = value;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "metrics/names.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -93,6 +94,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void begin_source(const RequestMember& member);
   void forget(Place place);
   void read(std::string_view text);
+  void begin_name(NamedBy by);
+  void read_name(std::string_view piece, bool last);
   void read_key(Place in, std::string_view piece);
   Api api_by_members() const;
   void tell_conversation(RequestFacts& facts) const;
@@ -116,11 +119,15 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   bool stream_options_ = false;
   bool usage_requested_ = false;
   bool token_timings_ = false;
+  bool stores_ = true;
   bool stored_context_ = false;
   bool no_prefix_ = false;  // The engine looks at no beginning of the prompt in its cache.
   bool tools_ = false;
   bool empty_ = false;
   std::uint64_t tool_bytes_ = 0;
+  NamedBy naming_ = NamedBy::nothing;  // The value that comes now is such a name.
+  SipHash name_{name_key};             // What has come of it.
+  Names names_{};
   Sampling sampling_, nested_sampling_;  // The second is for `sampling_params`.
   std::array<Source, request_source_count> sources_;
 };

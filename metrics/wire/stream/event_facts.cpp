@@ -14,7 +14,7 @@ void EventFacts::clear() {
   prompt_parts.reset();
   completion_tokens.reset();
   listed_tokens.reset();
-  finish_reason = {};
+  finish_reason = id = {};
   output_chars = 0;
   engine.reset();
   plain_text = {};

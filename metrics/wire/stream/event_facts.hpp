@@ -97,6 +97,7 @@ struct EventFacts {
   bool wants_content = false;           ///< `content` is to be filled. It stays set when the facts are cleared.
   std::vector<ContentPart> content;     ///< The parts in their order.
   std::uint64_t content_seen = 0;       ///< The code points at the beginning of the text that came before.
+  std::string_view id;  ///< The answer's own (Responses). Valid as long as `finish_reason`.
   /// The inside of the only text string, if the event is nothing but one choice's text (see EventTemplate).
   std::string_view plain_text;
 

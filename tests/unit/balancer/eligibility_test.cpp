@@ -178,6 +178,54 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
   }
 }
 
+TEST(Eligibility, AHomeIsWaitedForUnlessItIsAway) {
+  const auto at_home = [](ReplicaView view) {
+    view.is_home = true;
+    return view;
+  };
+  const auto drains = changed(0, [](ReplicaView& r) { r.draining = true; });
+  const HealthRow rows[] = {
+      {"has room", {at_home(plain(0)), plain(1)}, {0}, false},
+      {"had it", {at_home(tried(0)), plain(1)}, {0}, false},
+      {"is at a limit", {at_home(full(0)), plain(1)}, {}, false},
+      {"says that it has no room", {at_home(out_of_room(0)), plain(1)}, {}, false},
+      {"is suspected", {at_home(suspect(0)), plain(1)}, {0}, false},
+      {"is out", {at_home(out(0)), plain(1)}, {1}, false},
+      {"refuses connections", {at_home(refusing(0)), plain(1)}, {1}, false},
+      {"drains", {at_home(drains), plain(1)}, {1}, false},
+      {"is out, and so is the other", {at_home(out(0)), out(1)}, {0, 1}, true},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(expect_left(row.what, row.replicas, {10, 10, 10, true}, row.left).panic, row.panic) << row.what;
+}
+
+TEST(Eligibility, ASessionPrefersTheFirstInRankThatHasNoMoreThanItsShare) {
+  const auto ranked = [](ReplicaView view, double rank, std::uint32_t in_flight, double weight = 1) {
+    view.rank = rank;
+    view.in_flight = in_flight;
+    view.weight = weight;
+    return view;
+  };
+  const HealthRow rows[] = {
+      {"idle", {ranked(plain(0), 1, 0), ranked(plain(1), 3, 0), ranked(plain(2), 2, 0)}, {1}, false},
+      {"just its share and a quarter and one", {ranked(plain(0), 1, 0), ranked(plain(1), 2, 2)}, {1}, false},
+      {"one more", {ranked(plain(0), 1, 0), ranked(plain(1), 2, 3)}, {0}, false},
+      {"the second has too many, too",
+       {ranked(plain(0), 1, 0), ranked(plain(1), 3, 9), ranked(plain(2), 2, 9)},
+       {0},
+       false},
+      {"more weight is more of a share", {ranked(plain(0), 1, 0), ranked(plain(1), 2, 3, 3)}, {1}, false},
+      {"its first is out", {ranked(plain(0), 1, 0), ranked(out(1), 2, 0)}, {0}, false},
+      {"its first had the request", {ranked(plain(0), 1, 0), ranked(tried(1), 2, 0)}, {0}, false},
+      {"its first is suspected", {ranked(plain(0), 1, 0), ranked(suspect(1), 2, 0)}, {0}, false},
+      {"a home comes first",
+       {ranked(changed(0, [](ReplicaView& r) { r.is_home = true; }), 1, 9), ranked(plain(1), 2, 0)},
+       {0},
+       false},
+  };
+  for (const auto& row : rows) expect_left(row.what, row.replicas, {10, 10, 10, true}, row.left);
+}
+
 TEST(Eligibility, ADrainingReplicaTakesNothingFromAnybody) {
   const auto drains = changed(0, [](ReplicaView& r) { r.draining = true; });
   for (const bool can_wait : {false, true}) {

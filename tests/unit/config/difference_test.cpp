@@ -180,6 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachLine, ::testing::Values(
     Line{"keep_alive = 7", "pool chat: keep_alive none -> 7 s"},
     Line{"fair_by = 'address'", "pool chat: fair_by key -> address"},
     Line{"fair_by = 'header:x-user'", "pool chat: fair_by key -> header:x-user"},
+    Line{"session = ['header:x-id', 'body:user']", "pool chat: session [] -> [header:x-id, body:user]"},
     Line{"health.path = ''", "pool chat: health.path /health -> \"\""},
     Line{"health.interval = 7", "pool chat: health.interval 5 s -> 7 s"},
     Line{"health.timeout = 7", "pool chat: health.timeout 5 s -> 7 s"},

@@ -262,6 +262,10 @@ TEST(SettingsErrors, OfAPool) {
       ": must be \"key\" for the client's key, \"address\" for its address, or \"header:NAME\" for a header of "
       "its "
       "request, such as \"header:x-user\"";
+  const std::string session =
+      ": must be \"key\" for the client's key, \"header:NAME\" for a header of its request, such as "
+      "\"header:x-session-id\", or a member of its JSON: \"body:user\", \"body:session_id\", "
+      "\"body:safety_identifier\", \"body:prompt_cache_key\"";
   const std::pair<std::string, std::string> rows[] = {
       {"queue = -1", "9: [[pool]] queue = -1: must be a whole number from 0 to 100000"},
       {"fair_by = 'keys'", "11: [[pool]] fair_by = \"keys\"" + fair},
@@ -269,6 +273,11 @@ TEST(SettingsErrors, OfAPool) {
       {"fair_by = 'header:x y'", "11: [[pool]] fair_by = \"header:x y\"" + fair},
       {"fair_by = 'header:x_y'", "11: [[pool]] fair_by = \"header:x_y\"" + fair},
       {"fair_by = 'address '", "11: [[pool]] fair_by = \"address \"" + fair},
+      {"session = 'user'", "11: [[pool]] session = \"user\"" + session},
+      {"session = ['header:x', 'body:users']", "24: [[pool]] session = \"body:users\"" + session},
+      {"session = 'header:x y'", "11: [[pool]] session = \"header:x y\"" + session},
+      {"session = 'key'",
+       "11: [[pool]] session = \"key\": clients have no keys; set server.api_keys, or name a header or a member"},
       {"prefix_aware = 1", "16: [[pool]] prefix_aware = 1: must be true or false, without quotes"},
       {"prefix_isolation = 'keys'",
        "20: [[pool]] prefix_isolation = \"keys\": must be one of \"none\", \"key\"; did you mean \"key\"?"},

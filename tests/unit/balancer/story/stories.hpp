@@ -116,7 +116,7 @@ class Stories final : public GrantSink {
   std::unique_ptr<Story> begin(Story::Request request = inference(), std::uint64_t body = 0) {
     if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     request.fair_key = *request.caller.client;
-    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30)};
+    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30), &homes};
     auto story = std::make_unique<Story>(shared, std::move(request));
     if (body != 0) story->identify(body);
     return story;
@@ -211,6 +211,7 @@ class Stories final : public GrantSink {
   Moment now = at(0);
   RetryBudget budget;
   PoisonMemory poison;
+  Homes homes;
   std::vector<std::unique_ptr<UsageOption>> usage;
   std::vector<ReplicaSpec> specs;
   std::shared_ptr<Pool> pool;

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "metrics/wire/request/inspector.hpp"
+
 namespace weir::proxy::exchange {
 namespace {
 
@@ -43,6 +45,32 @@ TEST(SenderOf, IsTheCredentialWhereThereIsOne) {
   EXPECT_EQ(of(bearer, ipv4(1)), of(both, ipv4(1))) << "Authorization goes first";
   EXPECT_EQ(of(bearer, ipv4(1), "alice"), of(other, ipv4(2), "alice")) << "a key that weir knows stands for it";
   EXPECT_NE(of(head({}), ipv4(1)), of(head({}), ipv4(2)));
+}
+
+TEST(SessionOf, IsTheFirstThatTheRequestHas) {
+  using By = config::SessionBy;
+  const std::vector<By> by{{By::What::header, "x-session-id"}, {By::What::body, "user"}, {By::What::key, ""}};
+  metrics::Names names{};
+  const auto with = head({{"X-Session-Id", "a"}}), without = head({{"x-session-id", ""}});
+  EXPECT_EQ(session_of(by, without, names, ""), 0u);
+  const auto of_key = session_of(by, without, names, "alice");
+  names[static_cast<std::size_t>(metrics::NamedBy::user)] = 7;
+  EXPECT_EQ(session_of(by, without, names, "alice"), 7u);
+  const auto of_header = session_of(by, with, names, "alice");
+  EXPECT_EQ(of_header, session_of(by, with, {}, ""));
+  EXPECT_NE(of_header, session_of(by, head({{"x-session-id", "b"}}), names, ""));
+  EXPECT_EQ((std::set<std::uint64_t>{0, 7, of_key, of_header}.size()), 4u);
+  EXPECT_EQ(session_of({}, with, names, "alice"), 0u);
+}
+
+/// The settings and the reader of requests each have a list of members, in one order.
+TEST(SessionOf, KnowsEachMemberThatTheSettingsKnow) {
+  for (const auto member : config::session_members) {
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
+    inspector.feed("{\"" + std::string(member) + "\":\"a\"}");
+    const std::vector<config::SessionBy> by{{config::SessionBy::What::body, std::string(member)}};
+    EXPECT_EQ(session_of(by, head({}), inspector.finish().names, ""), metrics::hash_of_name("a")) << member;
+  }
 }
 
 TEST(FairKey, AMadeUpCredentialBuysNoShare) {

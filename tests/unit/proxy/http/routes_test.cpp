@@ -30,6 +30,47 @@ TEST(Routes, AreDocumented) {
   EXPECT_EQ(paths, 38u) << "a route that is new is to be documented";
 }
 
+TEST(Routes, ServeWhatAnEngineKeepsUnderAnId) {
+  struct Case {
+    const char* methods;
+    const char* path;
+    const char* id;
+  };
+  const Case cases[] = {{"GET HEAD DELETE OPTIONS", "/v1/responses/resp_1-a", "resp_1-a"},
+                        {"POST OPTIONS", "/v1/responses/resp_1/cancel", "resp_1"},
+                        {"GET HEAD OPTIONS", "/v1/responses/resp_1/input_items", "resp_1"},
+                        {"GET HEAD POST OPTIONS", "/v1/files", ""},
+                        {"GET HEAD DELETE OPTIONS", "/v1/files/file-1", "file-1"},
+                        {"GET HEAD OPTIONS", "/v1/files/file-1/content", "file-1"},
+                        {"GET HEAD POST OPTIONS", "/v1/batches", ""},
+                        {"GET HEAD OPTIONS", "/v1/batches/batch_1", "batch_1"},
+                        {"POST OPTIONS", "/v1/batches/batch_1/cancel", "batch_1"},
+                        {"", "/v1/responses/", ""},
+                        {"", "/v1/responses//cancel", ""},
+                        {"", "/v1/responses/a.b", ""},
+                        {"", "/v1/responses/a%2fb", ""},
+                        {"", "/v1/responses/a/b/cancel", ""},
+                        {"", "/v1/responses/a/content", ""},
+                        {"", "/v1/responsesa", ""},
+                        {"", "/v1/filesa", ""},
+                        {"", "/v1/files/", ""},
+                        {"", "/files/file-1", ""}};
+  for (const auto& [methods, path, id] : cases) {
+    for (const std::string method : {"GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "", "GET HEAD", "OPTION"}) {
+      const bool is_one = !method.empty() && method.find(' ') == std::string::npos;
+      const bool takes = is_one && (" " + std::string(methods) + " ").find(" " + method + " ") != std::string::npos;
+      const auto kept = kept_path(method, path);
+      ASSERT_EQ(kept.has_value(), takes) << method << ' ' << path;
+      EXPECT_EQ(route_of(method, path, {}), takes ? Route::open : Route::unknown) << method << ' ' << path;
+      if (!takes) continue;
+      EXPECT_EQ(kept->id, id);
+      EXPECT_EQ(kept->makes, method == "POST" && kept->id.empty()) << path;
+      EXPECT_EQ(route_of(method, path, {"/v1/completions"}), Route::unknown);
+    }
+  }
+  EXPECT_EQ(route_of("POST", "/v1/responses", {}), Route::inference);
+}
+
 TEST(Routes, ServeInferenceAndNothingElseByDefault) {
   for (const auto* path : {"/v1/chat/completions",
                            "/chat/completions",

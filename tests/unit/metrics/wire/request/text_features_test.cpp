@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <random>
 #include <string>
@@ -200,6 +201,54 @@ TEST(RequestInspector, KnowsContextThatTheEngineKeeps) {
   EXPECT_TRUE(facts_of(responses, R"({"input":"a","conversation":{"id":"c"}})").stored_context);
   EXPECT_FALSE(facts_of(responses, R"({"input":"a","previous_response_id":null})").stored_context);
   EXPECT_FALSE(facts_of(chat, R"({"messages":[],"previous_response_id":"r"})").stored_context);
+}
+
+TEST(RequestInspector, ReadsTheNamesThatTieARequestToAReplica) {
+  using enum NamedBy;
+  const std::tuple<Api, std::string, NamedBy, std::string> cases[] = {
+      {responses, R"({"input":"a","previous_response_id":"resp_1"})", stored, "resp_1"},
+      {responses, R"({"previous_response_id":"resp_\u0031","input":"a"})", stored, "resp_1"},
+      {responses, R"({"previous_response_id":"a","previous_response_id":"b"})", stored, "b"},
+      {responses, R"({"previous_response_id":"a","previous_response_id":null})", stored, ""},
+      {responses, R"({"previous_response_id":["a"]})", stored, ""},
+      {responses, R"({"previous_response_id":7})", stored, ""},
+      {responses, R"({"input":[{"previous_response_id":"a","user":"b"}]})", stored, ""},
+      {responses, R"({"conversation":"conv_1"})", conversation, "conv_1"},
+      {responses, R"({"conversation":{"id":"conv_1","x":"y"}})", conversation, "conv_1"},
+      {responses, R"({"conversation":{"x":{"id":"conv_1"}}})", conversation, ""},
+      {chat, R"({"previous_response_id":"a"})", stored, ""},
+      {chat, R"({"conversation":"a"})", conversation, ""},
+      {chat, R"({"messages":[],"session_params":{"id":"s1","rid":"r"}})", conversation, "s1"},
+      {sglang, R"({"text":"a","session_params":{"rid":"r","id":"s1"}})", conversation, "s1"},
+      {chat, R"({"id_slot":3})", slot, "3"},
+      {llamacpp, R"({"prompt":"a","id_slot":0})", slot, "0"},
+      {llamacpp, R"({"prompt":"a","id_slot":-1})", slot, ""},
+      {llamacpp, R"({"prompt":"a","id_slot":1.5})", slot, ""},
+      {llamacpp, R"({"prompt":"a","id_slot":[3]})", slot, ""},
+      {chat, R"({"user":"u"})", user, "u"},
+      {chat, R"({"user":""})", user, ""},
+      {chat, R"({"user":5})", user, ""},
+      {anthropic, R"({"session_id":"s"})", session_id, "s"},
+      {completions, R"({"safety_identifier":"s"})", safety_identifier, "s"},
+      {responses, R"({"prompt_cache_key":"k"})", prompt_cache_key, "k"},
+      {Api::other, R"({"input_file_id":"file-1"})", stored, "file-1"},
+  };
+  for (const auto& [api, body, by, name] : cases) {
+    const std::uint64_t wanted = name.empty() ? 0 : hash_of_name(name);
+    EXPECT_EQ(facts_of(api, body).name(by), wanted) << body;
+    RequestInspector in_pieces = inspector_at(path_of(api));
+    for (const char& c : body) in_pieces.feed({&c, 1});
+    EXPECT_EQ(in_pieces.finish().name(by), wanted) << body;
+  }
+  const auto facts = facts_of(chat, R"({"user":"a","session_id":"a"})");
+  EXPECT_EQ(std::ranges::count(facts.names, 0U), static_cast<std::ptrdiff_t>(facts.names.size() - 2));
+}
+
+TEST(RequestInspector, KnowsWhetherTheEngineIsToKeepTheAnswer) {
+  EXPECT_TRUE(facts_of(responses, R"({"input":"a"})").stores);
+  EXPECT_TRUE(facts_of(responses, R"({"store":true})").stores);
+  EXPECT_FALSE(facts_of(responses, R"({"store":false})").stores);
+  EXPECT_TRUE(facts_of(responses, R"({"store":false,"store":null})").stores);
 }
 
 TEST(RequestInspector, CountsTheBytesOfTheToolsAsCompactJson) {

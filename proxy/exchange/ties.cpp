@@ -1,0 +1,67 @@
+#include "proxy/exchange/ties.hpp"
+
+#include "proxy/exchange/fair_key.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::NamedBy;
+
+/// SGLang opens and closes a session by a path of its own, and the client may name it.
+bool is_about_session(std::string_view path) { return path == "/open_session" || path == "/close_session"; }
+
+/// Returns the hash of the name of state that the client made up. A slot is one of the client's own: without a
+/// credential nobody knows whose.
+std::uint64_t pin_of(const ClientMessage& message, const ClientIdentity& client) {
+  const auto& facts = *message.facts;
+  if (is_about_session(message.head.path)) return facts.name(NamedBy::session_id);
+  if (const auto conversation = facts.name(NamedBy::conversation); conversation != 0) return conversation;
+  const auto slot = facts.name(NamedBy::slot);
+  const auto credential = credential_of(metrics::name_key, message.head, client.key_name());
+  if (slot == 0 || !credential) return 0;
+  metrics::SipHash hash(metrics::name_key);
+  hash.add(*credential);
+  hash.add(slot);
+  return metrics::name_of_hash(hash.value());
+}
+
+}  // namespace
+
+std::uint64_t state_of(const ClientMessage& message) {
+  const auto kept = http::kept_path(message.head.method, message.head.path);
+  if (kept && !kept->id.empty()) return metrics::hash_of_name(kept->id);
+  const bool may_name = (kept && kept->makes) || message.api == metrics::Api::openai_responses;
+  return may_name ? message.facts->name(NamedBy::stored) : 0;
+}
+
+void tie(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
+         const ClientIdentity& client, const fleet::PoolRuntime& pool) {
+  const auto& facts = *message.facts;
+  const auto kept = http::kept_path(message.head.method, message.head.path);
+  about.hands_out = kept ? kept->makes : message.api == metrics::Api::openai_responses && facts.stores;
+  auto& ties = about.ties;
+  ties.session = session_of(pool.settings.session, message.head, facts.names, client.key_name());
+  ties.pin = pin_of(message, client);
+  about.lot = ties.session != 0 ? ties.session : ties.pin;
+  about.state = state_of(message);
+  if (about.state == 0) {
+    about.state = facts.name(NamedBy::conversation);
+  } else if (const auto home = homes.find(about.state, message.received)) {
+    ties.home = home->replica;
+    if (home->number != 0) about.lot = home->number;
+  } else {
+    ties.seeks = true;
+  }
+}
+
+const fleet::PoolRuntime* pool_of_state(const fleet::Snapshot& snapshot, balancer::Homes& homes,
+                                        const ClientMessage& message) {
+  const auto state = state_of(message);
+  const auto home = state != 0 ? homes.find(state, message.received) : std::nullopt;
+  if (!home) return nullptr;
+  for (const auto& pool : snapshot.pools)
+    if (pool->balancer->figures().has(home->replica)) return pool.get();
+  return nullptr;
+}
+
+}  // namespace weir::proxy::exchange
