@@ -7,6 +7,7 @@
 
 #include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
+#include "balancer/model_list.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/replica_spec.hpp"
 #include "balancer/replica_time.hpp"
@@ -46,6 +47,7 @@ struct PoolReplica {
 
   ReplicaSpec spec;
   EngineLimits told;
+  ListedModels models;
   const ReplicaKey key;
   TokenLedger ledger;
   ReplicaTime time{std::make_shared<StepTimes>()};
