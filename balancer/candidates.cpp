@@ -32,6 +32,35 @@ void Candidates::price_waste() {
   for (ReplicaView& view : found_) view.waste = pool_.waste(best.index, view.index, best.cached, view.cached);
 }
 
+/// Notes which replicas lack the request's model, if another one has it by its list. A replica that lately refused such
+/// a request as engines refuse an unknown model, with 404, is no such other: its list is old.
+///
+/// A request that was refused like that goes to a replica that answers such requests, whatever the lists say.
+void Candidates::note_lacking(const WaitingRequest& request) {
+  const bool by_list = pool_.lists_differ && request.model != 0;
+  if (!by_list && request.tried.empty()) return;
+  const auto replica_of = [&](const ReplicaView& view) -> const PoolReplica& { return pool_.replicas[view.index]; };
+  const auto refuses = [&](const ReplicaView& view) {
+    Caller not_found = request.caller;
+    not_found.status = 404;
+    return replica_of(view).evidence.refuses(not_found, pool_.latest);
+  };
+  const auto lists = [&](const ReplicaView& view) {
+    return replica_of(view).models.has(request.model) && !refuses(view) &&
+           !replica_of(view).evidence.was_outdone(request.caller, pool_.latest);
+  };
+  if (by_list && std::ranges::any_of(found_, lists))
+    for (ReplicaView& view : found_) view.lacks_model = replica_of(view).models.lacks(request.model);
+
+  const auto answers = [&](const ReplicaView& view) {
+    return !view.tried && replica_of(view).evidence.answers(request.caller, pool_.latest);
+  };
+  const bool refused =
+      std::ranges::any_of(found_, [&](const ReplicaView& view) { return view.tried && refuses(view); });
+  if (refused && std::ranges::any_of(found_, answers))
+    for (ReplicaView& view : found_) view.lacks_model = !answers(view);
+}
+
 /// Puts the replicas of the latest look into found_, as they are for this request.
 void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
   found_ = views_;
@@ -48,6 +77,7 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
     view.reserved = replica.reserved_for && replica.reserved_for != ticket;
     view.other_side = split && replica.spec.candidate != to_candidate;
   }
+  note_lacking(request);
   note_ties(request.ties);
 }
 

@@ -39,6 +39,7 @@ class Candidates {
  private:
   void gather_for(const WaitingRequest& request, WaitTicket ticket);
   void note_ties(const Ties& ties);
+  void note_lacking(const WaitingRequest& request);
   void price_waste();
   Narrowed narrow_found(const WaitingRequest& request, bool can_wait);
 

@@ -15,7 +15,11 @@ bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   return true;
 }
 
-bool is_in(const ReplicaView& r) { return !r.draining && !r.refuses && !r.out; }
+void prefer_with_model(std::vector<ReplicaView>& replicas) {
+  const auto has_model = [](const ReplicaView& r) { return !r.lacks_model; };
+  if (std::ranges::any_of(replicas, [&](const ReplicaView& r) { return has_model(r) && is_there(r); }))
+    prefer(replicas, has_model);
+}
 
 /// Prefers the replicas that hold prompt and output. If all of these drain, sleep or are out, one that holds the prompt
 /// will do, for engines cut the output; but a longer prompt than that waits for them, or goes to one that sleeps.
@@ -23,7 +27,7 @@ void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand
   const auto holds = [](const ReplicaView& r, Tokens tokens) { return !r.max_context || tokens <= *r.max_context; };
   const auto any_in_holds = [&](Tokens tokens) {
     return std::ranges::any_of(
-        replicas, [&](const ReplicaView& r) { return holds(r, tokens) && is_in(r) && !r.asleep; });
+        replicas, [&](const ReplicaView& r) { return holds(r, tokens) && is_there(r) && !r.asleep; });
   };
   const bool prompt_alone = !any_in_holds(demand.context) && any_in_holds(demand.sequence);
   const Tokens tokens = prompt_alone ? demand.sequence : demand.context;
@@ -56,8 +60,9 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   std::erase_if(replicas,
                 [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
   if (replicas.empty()) return {Eligibility::too_long};
+  prefer_with_model(replicas);
   prefer_long_enough(replicas, demand);
-  if (std::ranges::any_of(replicas, [](const ReplicaView& r) { return is_in(r) && !r.asleep; }))
+  if (std::ranges::any_of(replicas, [](const ReplicaView& r) { return is_there(r) && !r.asleep; }))
     std::erase_if(replicas, [](const ReplicaView& r) { return r.asleep; });
   const auto refuses = [](const ReplicaView& r) { return r.refuses; };
   const auto at_limit = [&](const ReplicaView& r) { return r.at_limit(demand.prompt); };
@@ -97,7 +102,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand) {
   const auto takes_at_once = [&](const ReplicaView& r) {
     const bool long_enough = !r.max_context || demand.context <= *r.max_context;
-    const bool is_well = is_in(r) && !r.asleep && !r.avoided && !r.full;
+    const bool is_well = is_there(r) && !r.asleep && !r.lacks_model && !r.avoided && !r.full;
     return is_well && !r.tried && long_enough && !r.at_limit(demand.prompt) &&
            r.may_hold(demand.prompt) && !(r.longest_prompt && demand.sequence > *r.longest_prompt);
   };

@@ -1,6 +1,9 @@
 // Eligibility tells which replicas may take a request at all. The rules are the same for every policy, which then
 // chooses among them.
 //
+// A replica that lacks the request's model gives way to one that has it and is in, busy or not: see ListedModels. If
+// those that have it all drain or are out, the others are tried, for a list may be old.
+//
 // A replica whose context is too short gives way to one whose context is long enough, busy or not: weir estimates
 // prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain, sleep
 // or are out, one that holds the prompt without its output will do. Only a prompt that alone exceeds what the
@@ -64,7 +67,8 @@ struct Narrowed {
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 /// The same in a pool with a split. Only replicas of the request's own side are left if one of them is in, has room, is
-/// long enough and has not had the request. Otherwise, and for a request with a home, the sides do not count.
+/// long enough, does not lack the model and has not had the request. Otherwise, and for a request with a home, the sides
+/// do not count.
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 }  // namespace weir::balancer

@@ -229,6 +229,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   }
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
+    replica.models.answered(model_id(entry.facts->model));
     if_memory_allows([&] { learn(replica, entry, end, closed); });
   }
   pool_.replicas.drop_if_gone(entry.key.index);

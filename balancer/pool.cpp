@@ -57,10 +57,11 @@ std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs,
     parts.state.prefixes.set_places(parts.state.replicas.places_for(specs));
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
     parts.state.close_candidates();
+    parts.state.compare_lists();
     for (const PoolReplica& replica : parts.state.replicas.named())
       parts.state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
     parts.state.share_steps();
-    parts.queue.note_contexts();
+    parts.queue.note_fits();
     return indices;
   });
 }
@@ -71,6 +72,7 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   request.waiter = placement.waiter;
   request.key = placement.fair_key;
   request.caller = placement.caller;
+  request.model = model_id(placement.facts->model);
   request.share = placement.share;
   request.bytes = placement.bytes;
   request.lot = placement.lot;

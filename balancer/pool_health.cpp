@@ -207,11 +207,21 @@ void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) 
     if (replica == nullptr) return;
     const EngineLimits before = std::exchange(replica->told, limits);
     // Looks at all that wait. Engines tell the same every few seconds: without memory the next time counts.
-    if (before.max_context != limits.max_context && !if_memory_allows([&] { parts.queue.note_contexts(); })) {
+    if (before.max_context != limits.max_context && !if_memory_allows([&] { parts.queue.note_fits(); })) {
       replica->told = before;
       return;
     }
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
+  });
+}
+
+void PoolHealth::models_told(const ReplicaKey& key, ModelList models) {
+  core_.free_room(Moment::min(), [&](PoolParts& parts) {
+    PoolReplica* const replica = parts.state.replicas.find(key);
+    if (replica == nullptr || !replica->models.set(std::move(models))) return;
+    parts.state.compare_lists();
+    // Without memory some requests of other models wait longer, and no more.
+    static_cast<void>(if_memory_allows([&] { parts.queue.note_fits(); }));
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
+#include "balancer/model_list.hpp"
 #include "balancer/pool_core.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_spec.hpp"
@@ -70,6 +71,8 @@ class PoolHealth {
   /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
   /// Pool::set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
+  /// Takes the replica's own list of its models; null where that is unknown.
+  void models_told(const ReplicaKey& replica, ModelList models);
   /// Takes what a reading of the engine's page shows of its prefix cache.
   void cache_told(const ReplicaKey& replica, const EngineSigns& signs);
 

@@ -7,6 +7,7 @@
 
 #include "balancer/evidence.hpp"
 #include "balancer/health.hpp"
+#include "balancer/model_list.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/replica_spec.hpp"
 #include "balancer/replica_time.hpp"
@@ -52,6 +53,7 @@ struct PoolReplica {
 
   ReplicaSpec spec;
   EngineLimits told;
+  ListedModels models;
   const ReplicaKey key;
   const std::uint64_t identity;  ///< Hash of its url: the same after a reload or restart, and in all pools.
   TokenLedger ledger;

@@ -27,6 +27,7 @@ struct PoolState {
   config::Policy policy = config::Policy::least_queued_tokens;
   bool prefix_aware = false;
   PrefixIndex prefixes;
+  bool lists_differ = false;     ///< Two replicas list different models.
   bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
   Split split;
   std::uint32_t in_flight = 0;
@@ -40,6 +41,17 @@ struct PoolState {
   /// Notes which replicas get no request, after the split or the replicas have changed.
   void close_candidates() {
     for (PoolReplica& replica : replicas.all()) replica.closed = split.closes_candidate() && replica.spec.candidate;
+  }
+
+  /// Notes whether the replicas list different models, after the lists or the replicas have changed.
+  void compare_lists() {
+    lists_differ = false;
+    const PoolReplica* first = nullptr;
+    for (const PoolReplica& replica : replicas.named()) {
+      if (!replica.models.is_known()) continue;
+      if (first == nullptr) first = &replica;
+      lists_differ |= replica.models.differs_from(first->models);
+    }
   }
 
   /// Looks what the replicas hold of a request's prompt. Returns false if nothing is known of it.

@@ -6,27 +6,35 @@
 
 namespace weir::balancer {
 
-void QueueServer::note_contexts() {
+void QueueServer::note_fits() {
   Bounds bounds;
+  std::map<ModelId, std::vector<Serial>> listed_by;
   for (const PoolReplica& replica : pool_.replicas.named()) {
     if (const auto context = replica.context()) {
       bounds.contexts.insert(*context);
       bounds.longest_prompts.insert(*context);
     }
     if (const auto longest = replica.longest_prompt()) bounds.longest_prompts.insert(*longest);
+    if (!pool_.lists_differ) continue;
+    for (const ModelId model : replica.models.list()) listed_by[model].push_back(replica.key.serial);
   }
+  std::map<std::vector<Serial>, std::size_t> numbers;
+  for (const auto& [model, replicas] : listed_by)
+    bounds.listed[model] = numbers.try_emplace(replicas, numbers.size() + 1).first->second;
   pool_.waiting.regroup([&bounds](const WaitingRequest& request) { return bounds.fit_of(request); });
   bounds_ = std::move(bounds);
 }
 
-/// Requests with the same numbers find the same replicas long enough.
+/// Requests with the same numbers find the same replicas long enough, and their models in the same lists.
 WaitingRequest::Fit QueueServer::Bounds::fit_of(const WaitingRequest& request) const {
   const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
     return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
   };
   const Ties& ties = request.ties;
   const std::uint64_t tie = ties.home != 0 ? ties.home : ties.pin != 0 ? ties.pin : ties.seeks ? 1 : 0;
-  return {below(contexts, request.context), below(longest_prompts, request.sequence), tie};
+  const auto found = listed.find(request.model);
+  return {below(contexts, request.context), below(longest_prompts, request.sequence),
+          found != listed.end() ? found->second : 0, tie};
 }
 
 Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {

@@ -2,6 +2,7 @@
 // refused where their turn would come too late or the queue is full. A Pool owns it and calls it under its mutex.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "balancer/candidates.hpp"
@@ -30,14 +31,16 @@ class QueueServer {
   void serve(PendingGrants& grants) noexcept;
   /// Pushes out what is beyond the limits. Where memory fails, the next call does the rest.
   void bound(PendingGrants& grants) noexcept;
-  /// Notes at which lengths the replicas that may take a request become other ones, and has the queue tell its requests
-  /// apart by that. Throws std::bad_alloc, and nothing has changed then.
-  void note_contexts();
+  /// Notes at which lengths, and for which models, the replicas that may take a request become other ones, and has the
+  /// queue tell its requests apart by that. Throws std::bad_alloc, and nothing has changed then.
+  void note_fits();
 
  private:
-  /// The lengths at which the replicas that may take a request become other ones.
+  /// The lengths at which the replicas that may take a request become other ones. A number for each model that is
+  /// listed, the same for those that the same replicas list; none where all list the same.
   struct Bounds {
     std::set<Tokens> contexts, longest_prompts;
+    std::map<ModelId, std::size_t> listed;
     WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
   };
   bool comes_too_late(const WaitingRequest& request) const;
@@ -50,7 +53,7 @@ class QueueServer {
   LeaseBook& leases_;
   RetryAfter& retry_after_;
   Reservations reservations_;
-  Bounds bounds_;  ///< The replicas', see note_contexts().
+  Bounds bounds_;  ///< The replicas', see note_fits().
 };
 
 }  // namespace weir::balancer

@@ -37,6 +37,7 @@ struct ReplicaView {
   bool reserved = false;              ///< Kept free for another request.
   bool full = false;                  ///< The replica has said that it has no room, or has just failed.
   bool avoided = false;               ///< The replica has failed requests like this one lately: see Evidence.
+  bool lacks_model = false;           ///< Others list the request's model, and this one does not: see ListedModels.
   bool starting = false;              ///< May hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens;

@@ -47,6 +47,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/model_list.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
@@ -57,6 +58,7 @@ namespace weir::balancer {
 struct WaitingRequest {
   std::uint64_t key = 0;
   Caller caller;
+  ModelId model = 0;
   double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
   Tokens cached = 0;       ///< Held by the replica that held most of the prompt then. At most the prompt.
@@ -66,9 +68,9 @@ struct WaitingRequest {
   bool prompt_known = true;
   Tokens context = 0;   ///< See Demand.
   Tokens sequence = 0;  ///< See Demand.
-  /// Requests of one fit find the same replicas long enough for them.
+  /// Requests of one fit find the same replicas long enough for them, and in whose lists their model is.
   struct Fit {
-    std::size_t context = 0, sequence = 0;
+    std::size_t context = 0, sequence = 0, listed = 0;
     std::uint64_t tie = 0;  ///< The home that they wait for, or the name of the state there; 1 if they seek it.
     // clang-tidy takes the 0 of a comparison that it rewrites for a pointer.
     auto operator<=>(const Fit&) const = default;  // NOLINT(modernize-use-nullptr)

@@ -152,9 +152,12 @@ class ModelDirectory::Answers {
     known->snapshot = snapshot_;
     known->told = told_;
     for (const auto& pool : snapshot_->pools)
-      for (const auto& replica : pool->replicas)
+      for (const auto& replica : pool->replicas) {
         if (replica->settings.api_key.empty() && refusing_.contains(replica->state->id))
           known->keyed.push_back(replica);
+        const auto told = told_.find(replica->state->id);
+        pool->balancer->health().models_told(replica->key, told != told_.end() ? ids_of(*told->second) : nullptr);
+      }
     known->served = served_by(*snapshot_, told_);
     known->text = known->served.text();
     directory_.known_.set(std::move(known));

@@ -45,6 +45,14 @@ ModelEntries entries_of(std::string_view body) {
   return entries;
 }
 
+balancer::ModelList ids_of(const ModelEntries& entries) {
+  if (entries.empty()) return nullptr;
+  auto ids = std::make_shared<std::vector<balancer::ModelId>>();
+  for (const auto& entry : entries) ids->push_back(balancer::model_id(entry.id));
+  std::ranges::sort(*ids);
+  return ids;
+}
+
 void ServedModels::add_pool(const std::vector<std::string>& named,
                             std::span<const std::shared_ptr<const ModelEntries>> replicas) {
   const auto told = [&](std::string_view id) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "balancer/model_list.hpp"
+
 namespace weir::proxy::fleet {
 
 /// An entry of a replica's list, whole, as JSON on one line.
@@ -20,6 +22,9 @@ using ModelEntries = std::vector<ModelEntry>;
 
 /// Returns the entries of an OpenAI model list; none if it is not one.
 ModelEntries entries_of(std::string_view body);
+
+/// Returns the ids for a pool; null for an empty list, which says nothing.
+balancer::ModelList ids_of(const ModelEntries& entries);
 
 class ServedModels {
  public:

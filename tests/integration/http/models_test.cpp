@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
@@ -132,6 +135,68 @@ TEST(Models, AreAskedOfSixteenKeyedReplicasAtMostOnBehalfOfAClient) {
   weir.wait_until_said(" tells its models only", replicas);
   EXPECT_EQ(fetch(weir.port(), get("/v1/models", "Authorization: Bearer x\r\n"), "GET").status, 401u);
   EXPECT_EQ(asked.value(), 16u);
+}
+
+/// An engine that serves the models that it lists, and tells 404 for the others.
+class Engine {
+ public:
+  explicit Engine(std::vector<std::string> models) : models_(std::move(models)) {}
+  void load(const std::string& model) {
+    const std::lock_guard lock(mutex_);
+    models_.push_back(model);
+  }
+  void unload(const std::string& model) {
+    const std::lock_guard lock(mutex_);
+    std::erase(models_, model);
+  }
+  ScriptedReplica::Handler handler() {
+    return [this](Exchange& exchange) {
+      const std::lock_guard lock(mutex_);
+      if (exchange.request().target == "/v1/models") {
+        std::string entries;
+        for (const auto& model : models_)
+          entries += std::string(entries.empty() ? "" : ",") + R"({"id":")" + model + R"("})";
+        return exchange.send(answer("200 OK", R"({"data":[)" + entries + "]}"));
+      }
+      const auto body = boost::json::parse(exchange.request().body).as_object();
+      const bool has = std::ranges::find(models_, std::string(body.at("model").as_string())) != models_.end();
+      ++(has ? served : refused);
+      exchange.send(has ? answer("200 OK", vllm_whole_chat(5)) : answer("404 Not Found", R"({"code":404})"));
+    };
+  }
+  std::atomic<int> served = 0, refused = 0;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> models_;
+};
+
+TEST(Models, DecideWhichReplicaGetsARequest) {
+  Engine with({"base", "adapter"}), without({"base"});
+  ScriptedReplica first(without.handler(), Models::to_handler), second(with.handler(), Models::to_handler);
+  WeirUnderTest weir(any_model({&first, &second}));
+  models_when(weir, [](const Response& got) { return holds("base")(got) && holds("adapter")(got); });
+  const auto ask = [&](const std::string& model, int prompt) {
+    const auto text = "Prompt " + std::to_string(prompt);
+    const auto body = R"({"model":")" + model + R"(","messages":[{"role":"user","content":")" + text + R"("}]})";
+    return fetch(weir.port(), post("/v1/chat/completions", body));
+  };
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask("adapter", i).status, 200u);
+  EXPECT_EQ(with.served, 20);
+  EXPECT_EQ(without.refused, 0);
+
+  without.load("new");
+  models_when(weir, holds("new"));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask("new", i).status, 200u);
+  EXPECT_EQ(without.served, 20);
+  EXPECT_EQ(with.refused, 0);
+
+  // The lists are some seconds old.
+  without.load("adapter");
+  with.unload("adapter");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask("adapter", i).status, 200u);
+  EXPECT_EQ(without.served, 40);
+  EXPECT_LE(with.refused, 3);
 }
 
 }  // namespace

@@ -71,6 +71,9 @@ ReplicaView suspect(ReplicaIndex index) {
 ReplicaView asleep(ReplicaIndex index) {
   return changed(index, [](ReplicaView& s) { s.asleep = true; });
 }
+ReplicaView lacking(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.lacks_model = true; });
+}
 ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
   return changed(index, [&](ReplicaView& s) {
     s.starting = true;
@@ -276,6 +279,18 @@ TEST(Eligibility, Table) {
       {"a prompt that all refuse", {longest(0, 100), longest(1, 99)}, {101, 101, 101}, too_long, {}},
       {"many prompts, each of them short", {longest(0, 100)}, {1000, 100, 100}, some, {0}},
       {"long, and the only context is busy", {context(0, 10), full(1)}, {50, 100}, busy, {}},
+      {"whoever has the model", {lacking(0), plain(1), lacking(2)}, {1, 1}, some, {1}},
+      {"the model, and its only replica is busy", {lacking(0), full(1)}, {1, 1}, busy, {}},
+      {"the same for a request that waits", {lacking(0), full(1)}, {1, 1, 0, true}, busy, {}},
+      {"whoever is in, for who has the model is out", {lacking(0), out(1)}, {1, 1}, some, {0}},
+      {"whoever is in, for who has the model refuses connections", {lacking(0), refusing(1)}, {1, 1}, some, {0}},
+      {"whoever is in, for who has the model drains",
+       {lacking(0), changed(1, [](ReplicaView& s) { s.draining = true; })},
+       {1, 1},
+       some,
+       {0}},
+      {"the one that failed it, for no other has the model", {lacking(0), tried(1)}, {1, 1}, some, {1}},
+      {"the model before the context", {lacking(0), context(1, 99)}, {50, 100}, some, {1}},
       {"one is full", {full(0), plain(1)}, {1, 1}, some, {1}},
       {"all are full", {full(0), full(1)}, {1, 1}, busy, {}},
       {"more queued than may be",

@@ -137,6 +137,35 @@ TEST_F(Models, AreThoseThatReplicasTell) {
   EXPECT_THAT(other.got.front(), HasSubstr("authorization: Bearer key\r\n"));
 }
 
+TEST_F(Models, AreToldToThePoolWhichChoosesByThem) {
+  Teller one(context, list_of("a")), other(context, list_of("b"));
+  begin({replica(one), replica(other)});
+  run_until([&] { return one.left + other.left == 2; });
+  const auto snapshot = fleet->snapshot();
+  const auto& pool = *snapshot->pools.front();
+  // Counts how many of ten requests for the model the first replica gets.
+  const auto of_first = [&](const std::string& model) {
+    metrics::wire::RequestFacts facts;
+    facts.model = model;
+    std::vector<balancer::Offered> held;
+    int first = 0;
+    for (int i = 0; i < 10; ++i) {
+      held.push_back(pool.balancer->offer(facts, std::chrono::steady_clock::now()));
+      const auto* const admitted = std::get_if<balancer::Admitted>(&held.back());
+      first += admitted != nullptr && admitted->lease.key() == pool.replicas.front()->key ? 1 : 0;
+    }
+    return first;
+  };
+  EXPECT_EQ(of_first("a"), 10);
+  EXPECT_EQ(of_first("b"), 0);
+  EXPECT_EQ(of_first("c"), 5);
+  one.answer = wants_a_key;
+  const auto before = one.left;
+  fleet->adopt(settings);
+  run_until([&] { return one.left > before; });
+  EXPECT_EQ(of_first("b"), 5) << "the first one's list is unknown now";
+}
+
 TEST_F(Models, StayKnownWhereAReplicaTellsNone) {
   Teller teller(context, list_of("a"));
   begin({replica(teller)});
