@@ -99,7 +99,7 @@ void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {
   // The list keeps its beginning, and the last two.
   if (attempts_.size() == most_attempts_listed) attempts_.erase(attempts_.end() - 2);
   attempts_.push_back({.replica = replica, .started = now});
-  lease_ = std::move(lease);
+  lease_ = std::make_unique<Lease>(std::move(lease));
   ++made_;
 }
 
@@ -145,7 +145,7 @@ bool Story::may_reuse_connection() const { return request_.may_go_twice && conne
 
 Lease Story::take_lease() {
   connected_to_ = replica().key.serial;
-  return std::move(lease_);
+  return std::move(*std::exchange(lease_, nullptr));
 }
 
 bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {

@@ -199,7 +199,7 @@ class Story {
   const Shared shared_;
   Request request_;
   HealthEvidence evidence_;
-  Lease lease_;
+  std::unique_ptr<Lease> lease_;  ///< Until the driver takes it.
   Home home_;  ///< Of state that the replica of this attempt makes.
   boost::container::small_vector<Attempt, 1> attempts_;
   std::vector<Serial> tried_;

@@ -220,7 +220,7 @@ Moment AnswerHandler::early_at() const {
 }
 
 /// True if the replica's answer may stand behind the head that weir sends.
-bool AnswerHandler::fits_early() const { return status() / 100 == 2 && replica_side_.is_sse(); }
+bool AnswerHandler::fits_early() const { return replica_side_.status() / 100 == 2 && replica_side_.is_sse(); }
 
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
