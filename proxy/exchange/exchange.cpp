@@ -60,10 +60,10 @@ story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientI
   about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
   about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
   about.caller.voice = about.fair_key;
-  const auto kept = http::kept_path(message.head.method, message.head.path);
-  about.caller.gives_work = message.facts->gives_work && !kept;
+  about.caller.gives_work = message.facts->gives_work;
   const metrics::Api api = message.facts->api;
   about.caller.infers = api != metrics::Api::other;
+  const auto kept = http::kept_path(message.head.method, message.head.path);
   // Paths with ids are one kind of route: /v1/responses.
   const auto path = kept ? message.head.path.substr(0, message.head.path.find('/', 4)) : message.head.path;
   about.caller.topic =

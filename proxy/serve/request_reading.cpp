@@ -260,6 +260,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   auto facts = message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
   if (body_model && facts.model.empty()) facts.model = body_model->take(message.body);
   facts.empties_cache = metrics::wire::empties_cache(head.method, head.path);
+  facts.gives_work = facts.gives_work && !http::kept_path(head.method, head.path);
   message.facts = std::make_shared<const metrics::wire::RequestFacts>(std::move(facts));
   if (wants_prefix) take_prefix(inspector, logs_prefixes);
   co_return End::whole;

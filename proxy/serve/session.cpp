@@ -223,7 +223,8 @@ net::Awaitable<std::unique_ptr<http::OwnAnswer>> Session::answer_models(const ex
 
 /// Returns null if no pool has the request's model, or if a request for an answer names none where each pool has its
 /// own. Of other requests nothing tells whom they are for.
-const fleet::PoolRuntime* pool_of(const exchange::ClientRequest& request, balancer::Homes& homes) {
+// A coroutine that inlines it keeps a place for what it looks up.
+[[gnu::noinline]] const fleet::PoolRuntime* pool_of(const exchange::ClientRequest& request, balancer::Homes& homes) {
   const auto& model = request.message.facts->model;
   if (model.empty() && request.snapshot->pools.size() > 1)
     if (const auto* const pool = exchange::pool_of_state(*request.snapshot, homes, request.message)) return pool;

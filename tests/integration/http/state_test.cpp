@@ -95,6 +95,7 @@ TEST_F(KeptState, ConversationsGoOnOverAReloadThatAddsAReplica) {
   }
   const auto page = weir.metrics_after(20 * 6 + 20 * 4);
   EXPECT_EQ(page.sum("weir_retries_total"), 0);
+  EXPECT_EQ(page.sum("weir_balancer_fallbacks_total", {{"reason", "unknown_prompt"}}), 0) << "these have no prompt";
   for (const auto* const name : {"r0", "r1", "r2"}) EXPECT_NE(page.state_of(name), "ejected");
 }
 
