@@ -40,6 +40,7 @@ class Candidates {
   void gather_for(const WaitingRequest& request, WaitTicket ticket);
   void note_lacking(const WaitingRequest& request);
   void price_waste();
+  void price_switch(const WaitingRequest& request);
   Narrowed narrow_found(const WaitingRequest& request, bool can_wait);
 
   PoolState& pool_;
