@@ -32,6 +32,25 @@ void Candidates::price_waste() {
   for (ReplicaView& view : found_) view.waste = pool_.waste(best.index, view.index, best.cached, view.cached);
 }
 
+/// Prices what each of those found needs to have the request's model ready.
+void Candidates::price_switch(const WaitingRequest& request) {
+  const SwitchPrices& switches = pool_.switches;
+  if (pool_.policy != config::Policy::least_queued_tokens || request.model == 0 || !switches.any()) return;
+  double under_way = 0;
+  if (!switches.known())
+    for (const PoolReplica& replica : pool_.replicas.named())
+      if (replica.recent_models.loading() > 0) under_way = std::max(under_way, replica.ledger.worked_seconds());
+  const SwitchPrices::Loads loads = switches.loads(under_way, pool_.latest);
+  for (ReplicaView& view : found_) {
+    const RecentModels& models = pool_.replicas[view.index].recent_models;
+    const std::size_t distance = models.distance(request.model);
+    view.loading_seconds = models.loading() * loads[RecentModels::never];
+    view.load_seconds = loads[distance];
+    view.load_share = loads[RecentModels::never] > 0 ? loads[distance] / loads[RecentModels::never] : 0;
+    view.eviction_seconds = switches.eviction(loads, models, request.model, pool_.latest);
+  }
+}
+
 /// Notes which replicas lack the request's model, if another one has it by its list. A replica that lately refused such
 /// a request as engines refuse an unknown model, with 404, is no such other: its list is old.
 ///
@@ -113,6 +132,7 @@ Narrowed Candidates::find(const WaitingRequest& request, WaitTicket ticket, bool
   if (!takes(narrowed)) return narrowed;
   if (pool_.reserved_for && *pool_.reserved_for != ticket) return {Eligibility::busy};
   price_waste();
+  price_switch(request);
   return narrowed;
 }
 

@@ -41,6 +41,7 @@ class Candidates {
   void note_ties(const Ties& ties);
   void note_lacking(const WaitingRequest& request);
   void price_waste();
+  void price_switch(const WaitingRequest& request);
   Narrowed narrow_found(const WaitingRequest& request, bool can_wait);
 
   PoolState& pool_;

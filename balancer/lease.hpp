@@ -8,6 +8,7 @@
 
 #include "balancer/evidence.hpp"
 #include "balancer/homes.hpp"
+#include "balancer/model_list.hpp"
 #include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_time.hpp"
 #include "balancer/token_ledger.hpp"
@@ -65,6 +66,10 @@ struct LedgerEntry {
   Moment since{};
   ReplicaTime::Began began{};  ///< What its replica had to do until its first token, as it was expected.
   std::optional<PredictedTimes> predicted{};
+  ModelId model = 0;
+  std::size_t model_distance = 0;  ///< At its replica, when that was chosen: see RecentModels.
+  double model_idle = 0;           ///< Its replica had worked for the model so many seconds before.
+  double load_predicted = 0, behind_loads = 0;  ///< The seconds of its own load, and of those under way before it.
   bool for_slot = false;  ///< It was to wait for a place in its engine's batch.
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;

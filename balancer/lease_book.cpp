@@ -129,6 +129,7 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
     entry.predicted =
         PredictedTimes{forecast.first_token, forecast.first_token + forecast.decode, forecast.output_token};
   entry.for_slot = forecast.for_slot;
+  if (request.facts->gives_work) note_model(entry, request, replica, chosen);
   entry.output_left = shows ? output : 0;
   entry.caller = request.caller;
   constexpr std::uint32_t enough_for_a_doubt = 20;
@@ -136,6 +137,21 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
                   (pool_.replicas.is_odd(replica, request.caller.topic, enough_for_a_doubt, pool_.latest) ||
                    pool_.replicas.is_odd(replica, 0, enough_for_a_doubt, pool_.latest));
   return Lease(owner_.shared_from_this(), std::move(entry));
+}
+
+void LeaseBook::note_model(LedgerEntry& entry, const WaitingRequest& request, PoolReplica& replica,
+                           const ReplicaView& chosen) {
+  if (request.model == 0) return;
+  RecentModels& models = replica.recent_models;
+  entry.model = request.model;
+  entry.model_distance = models.distance(request.model);
+  if (const std::size_t place = models.before(request.model); models.is_there(place))
+    entry.model_idle = metrics::seconds(pool_.latest - models[place].used);
+  entry.load_predicted = chosen.load_seconds;
+  pool_.switches.note_sent(entry.model_distance);
+  entry.behind_loads = chosen.loading_seconds;
+  const double share = entry.model_distance == RecentModels::first ? 1 : chosen.load_share;
+  models.sent(request.model, share, pool_.latest);
 }
 
 /// Enters the prompt where it goes. Returns null if nothing is known of it.
@@ -179,6 +195,14 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) noexcept {
   const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, pool_.latest);
   pool_.split.end_wait(entry.ticket);
   if (!output) return 0;
+  replica.recent_models.first_token(entry.model);
+  if (entry.model != 0 && !entry.for_slot && (entry.model_distance != 0 || entry.behind_loads == 0)) {
+    const double token = replica.time.knows_prompts() ? replica.time.model(pool_.latest).token : 0;
+    const double waited = replica.first_tokens.seconds_for(entry.ticket, entry.since, pool_.latest);
+    const double own = token * entry.began.own_believed;
+    pool_.switches.learn(entry.model_distance, waited - own, entry.model_idle, pool_.latest);
+  }
+  replica.first_tokens.came(entry.ticket, pool_.latest);
   if (entry.prefix && entry.prefix->prompt)
     pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
   if_memory_allows([&] {
@@ -218,9 +242,13 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   }
   if (end.cause == EndCause::answered && entry.facts->empties_cache)
     pool_.prefixes.wipe(entry.key.index, PrefixWipe::flushed);
+  if (entry.model != 0) {
+    const bool streamed = closed.first_token.has_value(), answered = streamed || end.cause == EndCause::answered;
+    replica.recent_models.ended(entry.model, {streamed, answered}, pool_.latest);
+  }
   // Clients give up where nothing comes. Else a replica that has become slow would teach nothing, and look idle.
   const double waited = metrics::seconds(pool_.latest - entry.since);
-  if (end.cause != EndCause::answered && !closed.first_token && !entry.for_slot && entry.predicted &&
+  if (end.cause != EndCause::answered && !closed.first_token && shows_pace(entry, waited) && entry.predicted &&
       waited > 2 * entry.predicted->ttft) {
     ReplicaTime::Began began = entry.began;
     began.seconds = waited;
@@ -234,6 +262,16 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   }
   pool_.replicas.drop_if_gone(entry.key.index);
   return closed.concurrency;
+}
+
+/// True if the time to the first token tells how fast the replica computes: the request neither waited for a place in
+/// its engine's batch, nor, as far as that is known, for its model.
+bool LeaseBook::shows_pace(const LedgerEntry& entry, double seconds) const {
+  if (entry.for_slot) return false;
+  const bool switches = entry.model_distance != 0 && entry.model_distance != RecentModels::first;
+  constexpr double large = 0.25;
+  if (!pool_.switches.known()) return !switches;
+  return entry.load_predicted + entry.behind_loads <= large * seconds;
 }
 
 void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end,
@@ -250,7 +288,7 @@ void LeaseBook::learn(PoolReplica& replica, const LedgerEntry& entry, const Leas
   ReplicaTime::Began began = entry.began;
   began.seconds = metrics::seconds(*closed.first_token - entry.since);
   began.own = static_cast<double>(prompt - cached);
-  if (!entry.for_slot) replica.time.began(began, pool_.latest);
+  if (shows_pace(entry, began.seconds)) replica.time.began(began, pool_.latest);
   // Usage counts the tokens of all choices together.
   if (end.output_tokens > Tokens{1} && facts.n <= 1 && !entry.was_unread) {
     const double seconds = metrics::seconds(pool_.latest - *closed.first_token);

@@ -46,6 +46,8 @@ class LeaseBook {
   void note_cached(WaitingRequest& request) const;
   std::unique_ptr<PrefixChoice> note_sent(const WaitingRequest& request, const ReplicaView& chosen,
                                           std::span<const ReplicaView> candidates);
+  void note_model(LedgerEntry& entry, const WaitingRequest& request, PoolReplica& replica, const ReplicaView& chosen);
+  bool shows_pace(const LedgerEntry& entry, double seconds) const;
   void note_slots(PoolReplica& replica);
   void prompt_finished(PoolReplica& replica, const LedgerEntry& entry, Tokens uncached);
   void learn(PoolReplica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);

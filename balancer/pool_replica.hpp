@@ -12,6 +12,7 @@
 #include "balancer/replica_spec.hpp"
 #include "balancer/replica_time.hpp"
 #include "balancer/replica_view.hpp"
+#include "balancer/residency.hpp"
 #include "balancer/suspicion.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
@@ -54,6 +55,8 @@ struct PoolReplica {
   ReplicaSpec spec;
   EngineLimits told;
   ListedModels models;
+  RecentModels recent_models;
+  FirstTokens first_tokens;
   const ReplicaKey key;
   const std::uint64_t identity;  ///< Hash of its url: the same after a reload or restart, and in all pools.
   TokenLedger ledger;

@@ -13,6 +13,7 @@
 #include "balancer/placement.hpp"
 #include "balancer/prefix/index.hpp"
 #include "balancer/replica_set.hpp"
+#include "balancer/residency.hpp"
 #include "balancer/split.hpp"
 #include "balancer/tokens.hpp"
 #include "balancer/waiting_queue.hpp"
@@ -33,6 +34,7 @@ struct PoolState {
   std::uint32_t in_flight = 0;
   std::shared_ptr<StepTimes> steps_of_all = std::make_shared<StepTimes>();
   std::map<std::string, std::shared_ptr<StepTimes>> steps;  ///< By configuration.
+  SwitchPrices switches;
   FadingSum prompt_seconds;                                 ///< The time that all replicas spent on prompts.
   /// The seconds in which requests waited, and the prompt tokens that were finished then or had waited.
   FadingSum waited_seconds, drained_tokens;

@@ -22,6 +22,10 @@ struct ReplicaView {
   Tokens resident = 0;  ///< What of it takes room of the KV cache.
   Tokens cached = 0;  ///< The replica is believed to hold so many tokens of the request's prompt. Below the prompt.
   double waste = 0;   ///< The price, in tokens, of what the replica would compute although another candidate holds it.
+  double loading_seconds = 0;   ///< The loads of models under way there take so long in all.
+  double load_share = 0;        ///< The chance that the replica has to load the request's model.
+  double load_seconds = 0;      ///< The request waits so long for its model: see SwitchPrices.
+  double eviction_seconds = 0;  ///< Others lose so much whose model is put away for it.
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
   bool fresh = false;                 ///< The replica has come, or come back, within a minute.

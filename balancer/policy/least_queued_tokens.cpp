@@ -17,11 +17,12 @@ Forecast forecast(const Job& job, const ReplicaView& replica) {
   const auto queued = static_cast<double>(replica.prefill_left);
   const double oldest = replica.pending > 0 ? queued / replica.pending : 0;
   made.prompt_tokens = uncached + queued - std::min(oldest, time.token > 0 ? replica.worked_seconds / time.token : 0);
-  made.first_token = time.first_steps * step_now + time.token * made.prompt_tokens;
+  made.first_token = replica.load_seconds + time.first_steps * step_now + time.token * made.prompt_tokens;
 
   // A replica that has been late for so long is expected to need as long again.
-  const double due = time.token * oldest + 3 * step_now;
   const double waited = replica.pending > 0 ? replica.worked_seconds : 0;
+  made.first_token += std::max(0.0, replica.loading_seconds - waited);
+  const double due = replica.loading_seconds + time.token * oldest + 3 * step_now;
   // A parser may hold back the tokens of one stream.
   const double silent = replica.streaming > 1 ? replica.silent_seconds : 0;
   made.first_token += std::max({0.0, waited - due, silent - due});
@@ -74,8 +75,8 @@ ReplicaView as_busy_as_others(const ReplicaView& fresh, std::span<const ReplicaV
 double LeastQueuedTokens::score(const Job& job, const ReplicaView& replica, double weight) {
   constexpr double after_first_token = 0.01;
   const Forecast made = forecast(job, replica);
-  return (made.first_token + replica.time.token * replica.waste + after_first_token * (made.decode + made.others)) *
-         weight / replica.weight;
+  const double of_others = replica.eviction_seconds + replica.time.token * replica.waste;
+  return (made.first_token + of_others + after_first_token * (made.decode + made.others)) * weight / replica.weight;
 }
 
 std::size_t LeastQueuedTokens::choose(const Job& job, std::span<const ReplicaView> replicas, Random& random) {

@@ -57,6 +57,19 @@ TEST(Forecast, AddsTheTimesUntilTheFirstTokenByHand) {
   // Ten decode with 5000 tokens in context.
   const auto busy = [](ReplicaView& r) { r.streaming = r.in_flight = 10, r.context = 5000; };
   EXPECT_NEAR(first(busy), idle + 1.5 * (10 * 0.001 + 5000 * 1e-7), 1e-9);
+  EXPECT_NEAR(first([](ReplicaView& r) { r.load_seconds = 3; }), idle + 3, 1e-9);
+  // Of two loads of 3 s each, 2 s are over.
+  const auto loads = [](ReplicaView& r) { r.pending = 1, r.worked_seconds = 2, r.loading_seconds = 6; };
+  EXPECT_NEAR(first(loads), idle + 4, 1e-9);
+  const auto overdue = [](ReplicaView& r) { r.pending = 1, r.worked_seconds = 7.06, r.loading_seconds = 6; };
+  EXPECT_NEAR(first(overdue), idle + 1, 1e-9);
+}
+
+TEST(LeastQueuedTokens, PutsNoModelAwayThatOthersWant) {
+  Replicas two = idle(2);
+  two[0].load_seconds = two[1].load_seconds = 3;
+  two[0].eviction_seconds = 1;
+  EXPECT_EQ(counts(config::Policy::least_queued_tokens, two, 10), (std::vector{0, 10}));
 }
 
 TEST(Forecast, WaitsForAPlaceInTheBatch) {
