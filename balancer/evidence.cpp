@@ -44,17 +44,17 @@ Evidence::Counts& Evidence::Counts::operator+=(const Counts& more) {
   return *this;
 }
 
-void Evidence::Row::add(Client whose, Moment now, bool served) {
+void Evidence::Row::add(Client whose, Moment now, bool of_served) {
   several = several || !whose || (length > 0 && client != whose);
-  of_served = of_served && served;
+  if (of_served) served = static_cast<std::uint16_t>(std::min(served + 1, 0xffff));
   client = whose;
   length = static_cast<std::uint16_t>(std::min(length + 1, 0xffff));
   last = now;
 }
 
-void Evidence::Row::add_lately(Client whose, Moment now, bool served) {
+void Evidence::Row::add_lately(Client whose, Moment now, bool of_served) {
   if (!is_young(now)) *this = {};
-  add(whose, now, served);
+  add(whose, now, of_served);
 }
 
 bool Evidence::Cell::is_bad(Moment now) const {
@@ -93,8 +93,9 @@ std::size_t Evidence::victim(Moment now) const {
     const Key& key = keys_[i];
     if (key.used == never) return 0;
     const auto same = static_cast<std::size_t>(std::ranges::count(keys_, key.made_by, &Key::made_by));
-    if (key.made_by && 4 * same > most_cells) return 1;
-    return cells_[i].is_bad(now) == mostly_bad ? 2 : 3;
+    const bool is_bad = cells_[i].is_bad(now);
+    if (key.made_by && 4 * same > most_cells) return is_bad ? 2 : 1;
+    return is_bad == mostly_bad ? 3 : 4;
   };
   // Of two that were used at one moment, the cell of a topic stays.
   const auto rank = [&](std::size_t i) { return std::tuple(worth(i), keys_[i].used, !keys_[i].client); };
@@ -168,7 +169,8 @@ void Evidence::good(const Caller& caller, bool plenty, Moment now) {
     if (plenty) count(cell, &Counts::good);
     cell.good = now;
     cell.infers |= caller.infers;
-    cell.row = cell.outdone = cell.refused = cell.full = cell.full_by_credential = {};
+    cell.row = cell.outdone = cell.refused = cell.full = {};
+    cell.row_by_credential = cell.outdone_by_credential = cell.full_by_credential = {};
     if (plenty) cell.empties = cell.guilty = {};
     const bool asked_for = &cell == cells.own && caller.client && cell.told;
     if (!asked_for) cell.full_until = never;
@@ -177,10 +179,7 @@ void Evidence::good(const Caller& caller, bool plenty, Moment now) {
   });
 }
 
-void Evidence::answered(Moment now) {
-  last_answer_ = std::max(last_answer_, now);
-  all_.row = {};
-}
+void Evidence::answered(Moment now) { last_answer_ = std::max(last_answer_, now); }
 
 void Evidence::refused(const Caller& caller, Moment now) {
   answered(now);
@@ -194,21 +193,30 @@ void Evidence::refused(const Caller& caller, Moment now) {
 
 void Evidence::failed(const Caller& caller, Moment now) {
   const Three cells = cells_of(caller, now);
+  if (!is_within(all_.row.last, age, now)) end_row();
   each(cells, [&](Cell& cell) {
     count(cell, &Counts::bad);
     cell.row.add(caller.said_by(), now, cells.served);
+    cell.row_by_credential.add(caller.client, now, cells.served);
     const bool of_one = &cell == cells.own && caller.client;
-    if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || tells_of_all(cell))) avoid(cell, now);
+    if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || tells_of_all(cell, caller, now)))
+      avoid(cell, now);
   });
+}
+
+/// Behind one address several credentials are several clients, as long as nobody else is answered.
+bool Evidence::is_of_several(const Row& row, const Row& by_credential, const Caller& caller, Moment now) const {
+  return row.several || (by_credential.several && !serves_others(caller, now));
 }
 
 /// Clients that the replica never answers have rows by chance where they send much of what comes. So their row is
 /// judged by how often the replica failed before it.
-bool Evidence::tells_of_all(const Cell& cell) {
-  if (!cell.row.several || cell.row.of_served) return cell.row.several;
+bool Evidence::tells_of_all(const Cell& cell, const Caller& caller, Moment now) const {
+  if (!is_of_several(cell.row, cell.row_by_credential, caller, now)) return false;
   const std::uint32_t answers = cell.last.answers();
+  if (cell.row.served == cell.row.length || answers == 0) return true;
   const std::uint32_t bad_before = cell.last.bad - std::min<std::uint32_t>(cell.last.bad, cell.row.length);
-  return answers == 0 || is_no_chance(answers, bad_before, cell.row.length);
+  return is_no_chance(answers, bad_before, cell.row.length);
 }
 
 void Evidence::outdone(const Caller& caller, Moment now) {
@@ -216,9 +224,10 @@ void Evidence::outdone(const Caller& caller, Moment now) {
   each(cells, [&](Cell& cell) {
     cell.refused = {};
     cell.outdone.add(caller.said_by(), now);
-    const bool of_one = &cell == cells.own && caller.client;
-    if (&cell != cells.all && cell.outdone.length >= outdone_in_a_row && (of_one || cell.outdone.several))
-      avoid(cell, now);
+    cell.outdone_by_credential.add(caller.client, now);
+    const bool says = (&cell == cells.own && caller.client) ||
+                      is_of_several(cell.outdone, cell.outdone_by_credential, caller, now);
+    if (&cell != cells.all && cell.outdone.length >= outdone_in_a_row && says) avoid(cell, now);
   });
 }
 
@@ -239,8 +248,7 @@ void Evidence::gives_nothing(const Caller& caller, bool to_all, Moment now) {
 }
 
 /// One client's word is for itself, whatever time it was told. The replica is full for all clients of the topic once
-/// two of them were told so that it had served, and for everybody if it answers no other topic. Behind one address two
-/// credentials are two clients as long as nobody else is answered.
+/// two of them were told so, of whom it had served one, and for everybody if it answers no other topic.
 void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now) {
   const Three cells = cells_of(caller, now);
   Cell& own = *cells.own;
@@ -252,8 +260,9 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
     guess_full(own, first_full, now);
   topic.full.add_lately(caller.said_by(), now, cells.served);
   topic.full_by_credential.add_lately(caller.client, now, cells.served);
-  const bool several = topic.full.several || (topic.full_by_credential.several && !serves_others(caller, now));
-  if (!several || !topic.full_by_credential.of_served) {
+  const bool several = is_of_several(topic.full, topic.full_by_credential, caller, now);
+  // Who is never served has a limit of its own, unless nobody is.
+  if (!several || (topic.full_by_credential.served == 0 && is_within(all_.good, lately, now))) {
     if (&topic != &own) topic.rest_until = never;  // The others need not wait for this one's sake.
     return;
   }
@@ -303,7 +312,7 @@ Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
 
 bool Evidence::absolves(const Caller& caller, Moment now) const {
   const auto young = [now](const Cell&, const Row& row) { return row.is_young(now); };
-  return of_it_or_several(caller, &Cell::absolved, young) || (all_.absolved.several && all_.absolved.is_young(now));
+  return of_it_or_several(caller, &Cell::absolved, young);
 }
 
 bool Evidence::refuses(const Caller& caller, Moment now) const {
@@ -337,9 +346,13 @@ bool Evidence::answers_other_topics(Topic topic, Moment now) const {
   const auto is_another = [&](std::size_t i) {
     return is_within(keys_[i].used, age, now) && !keys_[i].client && keys_[i].topic != topic;
   };
+  const auto surely_fails = [](const Cell& cell) {
+    return cell.row.several || cell.row.length >= failures_in_a_row || cell.outdone.several ||
+           cell.outdone.length >= outdone_in_a_row || cell.guilty.length > 0;
+  };
   std::chrono::seconds time = age;
   for (std::size_t i = 0; i < most_cells; ++i)
-    if (is_another(i) && fails(cells_[i])) time = some_fail;
+    if (is_another(i) && surely_fails(cells_[i])) time = some_fail;
   for (std::size_t i = 0; i < most_cells; ++i)
     if (is_another(i) && cells_[i].infers && !fails(cells_[i]) && is_within(cells_[i].good, time, now)) return true;
   return false;

@@ -119,6 +119,8 @@ class Evidence {
   void end_rest(const Caller& caller);
   /// Other replicas fail the request, too.
   void absolved(const Caller& caller, Moment now);
+  /// The failures so far and those to come are of different rows.
+  void end_row() { all_.row = all_.row_by_credential = {}; }
   void clear() { *this = {}; }
 
   // Conclusions for a request.
@@ -143,7 +145,7 @@ class Evidence {
   // Conclusions on the replica.
 
   /// Two clients had failures since the replica last answered anybody, and chance does not explain it.
-  bool has_failed_several() const { return tells_of_all(all_); }
+  bool has_failed_several(const Caller& caller, Moment now) const { return tells_of_all(all_, caller, now); }
   /// A client other than this one was answered well lately.
   bool serves_others(const Caller& caller, Moment now) const;
   /// The replica does not fail all: another topic was answered well within a minute, or, where several fail, within
@@ -166,23 +168,23 @@ class Evidence {
 
   /// Ends of one kind without a good answer between, and whether two clients had them.
   struct Row {
-    std::uint16_t length = 0;
+    std::uint16_t length = 0, served = 0;  ///< The latter are ends of clients that the replica may serve: see add().
     bool several = false;
-    bool of_served = true;  ///< All clients of it were.
     Client client;          ///< Of the last end.
     Moment last = never;
 
-    /// `served`: the client is not known to be one that the replica does not answer.
-    void add(Client whose, Moment now, bool served = true);
+    /// `of_served`: the client is not known to be one that the replica does not answer.
+    void add(Client whose, Moment now, bool of_served = true);
     /// The same, but a row that nothing was added to lately begins anew.
-    void add_lately(Client whose, Moment now, bool served = true);
+    void add_lately(Client whose, Moment now, bool of_served = true);
     bool is_young(Moment now) const { return last != never && now - last < lately; }
   };
 
   /// What is known of an address.
   struct Cell {
     Row row, outdone, empties, guilty, refused, absolved, full;
-    Row full_by_credential;  ///< The same rows as `full`, where several credentials are several clients.
+    /// The same rows, where several credentials are several clients.
+    Row row_by_credential, outdone_by_credential, full_by_credential;
     Counts last;
     Moment good = never;
     Moment full_until = never, avoid_until = never, rest_until = never;
@@ -221,7 +223,8 @@ class Evidence {
   const Cell* find(Client client, Topic topic) const;
   std::size_t victim(Moment now) const;
   static void count(Cell& cell, std::uint32_t Counts::*what);
-  static bool tells_of_all(const Cell& cell);
+  bool is_of_several(const Row& row, const Row& by_credential, const Caller& caller, Moment now) const;
+  bool tells_of_all(const Cell& cell, const Caller& caller, Moment now) const;
   void keep_away(Moment& kept, Moment until);
   void avoid(Cell& cell, Moment now);
   void guess_full(Cell& cell, std::chrono::duration<double> first, Moment now);

@@ -139,15 +139,18 @@ void Health::hung(std::string_view reason, Moment now) {
 void Health::showed(Sign sign, bool may_eject, Moment now) {
   switch (sign) {
     case Sign::answered:
-    case Sign::client_error:
     case Sign::empty:
     case Sign::meagre:
-      failures_ = connect_timeouts_ = failed_probes_ = 0;
+      failures_ = 0;
+      [[fallthrough]];
+    case Sign::client_error:  // Engines whose work fails still refuse what is wrong.
+      connect_timeouts_ = failed_probes_ = 0;
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
       if (state_ == ReplicaState::down && !refuses_ && !is_ill()) come_back("it answers requests", now);
       return lives(now);
     case Sign::failed:
       connect_timeouts_ = 0;
+      if (now - std::exchange(failed_at_, now) >= Evidence::age) failures_ = 0;
       if (++failures_ >= Evidence::failures_in_a_row && may_eject && !out())
         eject(std::to_string(failures_) + " requests in a row failed", now);
       return;

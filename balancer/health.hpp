@@ -129,6 +129,7 @@ class Health {
   std::uint32_t refused_probes_ = 0;  ///< In a row, since it refuses.
   std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
   std::uint32_t ill_probes_ = 0;  ///< In a row of those that were answered: errors.
+  Moment failed_at_{};  ///< A request last failed.
   Moment ejected_until_ = Moment::min();
   std::chrono::seconds next_ejection_ = first_ejection;
   bool hung_ = false;    ///< Ejected as hung, and not back yet.

@@ -27,6 +27,17 @@ bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, const 
   return one_is || is_no_chance(all.good, all.bad, row);
 }
 
+/// True if all peers fail such requests, too, so often that the row may be chance.
+bool peers_fail(const ReplicaSet& replicas, const PoolReplica& replica, const Caller& caller, Moment now) {
+  bool any = false;
+  for (const PoolReplica& peer : replicas.peers_of(replica)) {
+    const Evidence::Counts ends = peer.evidence.counts({}, caller.topic, now);
+    if (ends.bad == 0 || is_no_chance(ends.answers(), ends.bad, replica.health.failures() + 1)) return false;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 /// Judges an error of which no second replica was asked.
@@ -42,7 +53,8 @@ void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, const 
   Evidence& evidence = replica.evidence;
   // Requests that were there when it went out end as they can, and say nothing of the time after that.
   if (!replica.health.out()) evidence.failed(caller, now);
-  const bool to_blame = (evidence.has_failed_several() || peers_answer(replicas, replica, caller, now)) &&
+  const bool several = evidence.has_failed_several(caller, now) && !peers_fail(replicas, replica, caller, now);
+  const bool to_blame = (several || peers_answer(replicas, replica, caller, now)) &&
                         !evidence.answers_other_topics(caller.topic, now);
   replica.health.showed(Sign::failed, may_eject && to_blame, now);
 }
@@ -77,7 +89,9 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
   if (!client_gets_more && !all_get_more) return false;
   const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
   evidence.gives_nothing(caller, of_topic, now);
-  if (of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
+  // Where only other clients get more, what this replica's clients ask for may be short. They go elsewhere, and show it.
+  const bool is_sure = sign == Sign::empty || client_gets_more;
+  if (is_sure && of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
     replica.health.odd_one_out("its answers are empty where its peers' are not", now);
   return true;
 }
@@ -113,7 +127,8 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
           evidence.good(caller, !nothing, latest);
         else
           evidence.answered(latest);
-        health.showed(sign, may_eject, latest);
+        // A server that only answers what gives no work has not shown that its engine works.
+        health.showed(caller.gives_work ? sign : Sign::client_error, may_eject, latest);
         break;
       case Sign::client_error:
         evidence.refused(caller, latest);

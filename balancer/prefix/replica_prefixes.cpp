@@ -97,17 +97,18 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   }
   if (held >= large && cached == 0) {
     if (misses_++ == 0) {
-      missing_.answered(now);
+      missing_.end_row();
       came_true_before_ = came_true_;
       foretold_before_ = foretold_;
     }
     missing_.failed({.client = prediction.client}, now);
   } else if (held >= large || cached > 0) {
     misses_ = 0;
-    missing_.answered(now);
+    missing_.end_row();
     if (cached >= tells) missing_.good({.client = prediction.client}, true, now);
   }
-  const bool of_all = missing_.has_failed_several() || !missing_.serves_others({.client = prediction.client}, now);
+  const Caller caller{.client = prediction.client};
+  const bool of_all = missing_.has_failed_several(caller, now) || !missing_.serves_others(caller, now);
   // Otherwise the cache is not empty but switched off, and believed less and less.
   if (misses_ >= misses_of_empty && of_all && found_since_miss_wipe_ && believed() > 0.2) {
     came_true_ = came_true_before_;

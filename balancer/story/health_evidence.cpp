@@ -81,7 +81,9 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
     blamed_ = request_is_to_blame_ ? ReplicaKey() : replica;
     return false;
   }
-  settle(health, Sign::failed, now);
+  // A replica that had no room, or refused the request, gives no opinion on the other one's error.
+  const bool says = *sign != Sign::full && *sign != Sign::client_error && over.end != End::unconnected;
+  settle(health, says ? Sign::failed : Sign::failed_alone, now);
   // A request that was not sent has no part in the failure.
   auto caller = over.end == End::unconnected ? Caller() : caller_;
   caller.status = static_cast<std::uint16_t>(over.told_status());

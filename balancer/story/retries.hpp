@@ -58,7 +58,7 @@ class RetryBudget {
 /// Any thread may use it. While nothing is remembered, a look costs one atomic read.
 ///
 /// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may come
-/// once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is refused for the rest of the minute.
+/// once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is refused for a minute.
 class PoisonMemory {
  public:
   static constexpr std::chrono::minutes lasting{1};
@@ -90,6 +90,11 @@ class PoisonMemory {
       noted_.erase(std::ranges::min_element(noted_, {}, [](const auto& one) { return one.second.until; }));
     noted_.insert_or_assign(request, Noted{now + lasting, trial});
     size_.store(noted_.size(), std::memory_order_relaxed);
+  }
+  /// The trial has shown nothing.
+  void give_trial_back(std::uint64_t request) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = noted_.find(request); found != noted_.end()) found->second.trial = true;
   }
   /// A replica answered such a request: it was not the request.
   void forget(std::uint64_t request) {

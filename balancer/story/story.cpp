@@ -335,6 +335,7 @@ Command Story::done(Told told, Moment now) {
   give_retry_back();
   if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0)
     shared_.poison.note(identity_, !lost_alone_ && !was_on_trial_, now);
+  if (was_on_trial_ && !is_poison()) shared_.poison.give_trial_back(identity_);
   evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;
 }

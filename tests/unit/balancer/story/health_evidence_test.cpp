@@ -139,6 +139,25 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
   EXPECT_TRUE(is_out(2));
 }
 
+TEST_F(SignsOfOneRequest, CountAsThoseOfOneReplicaWhereTheSecondGaveNoOpinion) {
+  const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
+  const Caller caller{.client = 1, .topic = 1};
+  for (const unsigned second : {429U, 400U}) {
+    for (int i = 0; i < 3; ++i) {
+      HealthEvidence everywhere(caller);
+      for (const ReplicaIndex replica : {0U, 1U}) everywhere.report(pool->health(), key(replica), error, now);
+    }
+    for (int i = 0; i < 8; ++i) {
+      HealthEvidence signs(caller);
+      signs.report(pool->health(), key(2), error, now);
+      const auto outcome = second == 429 ? Outcome::replica_refused : Outcome::client_error;
+      signs.report(pool->health(), key(3), ended(End::whole, Reply::error, outcome, second), now);
+      signs.settle(pool->health(), Sign::failed_alone, now);
+    }
+    EXPECT_FALSE(is_out(2)) << second << ": such errors are about";
+  }
+}
+
 TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
   HealthEvidence signs(nobody);
   signs.report(pool->health(), key(2), ended(End::whole, Reply::error, Outcome::upstream_error, 500), now);

@@ -280,6 +280,20 @@ TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
   }
 }
 
+TEST(StoryPoison, IsTriedAgainWhereTheTrialHasShownNothing) {
+  Stories of;
+  const auto beside = of.begin();
+  of.leased_at(*beside, 1);
+  lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
+  for (int times = 0; times < 3; ++times) {
+    const auto trial = of.begin(of_a_client(), body);
+    ASSERT_EQ(trial->begin(of.now), Command::ask_pool) << times;
+    trial->queued(at(9));
+    trial->client_left(of.now);
+  }
+  of.over(*beside, answer_of());
+}
+
 TEST(StoryPoison, IsTriedOnlyWhereThePoolCanSpareAReplica) {
   Stories of(5);
   const auto beside = of.begin();
