@@ -57,7 +57,6 @@ std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs,
     parts.state.prefixes.set_places(parts.state.replicas.places_for(specs));
     auto indices = parts.state.replicas.set(specs, parts.state.latest);
     parts.state.close_candidates();
-    parts.state.compare_lists();
     for (const PoolReplica& replica : parts.state.replicas.named())
       parts.state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
     parts.state.share_steps();

@@ -28,7 +28,7 @@ struct PoolState {
   config::Policy policy = config::Policy::least_queued_tokens;
   bool prefix_aware = false;
   PrefixIndex prefixes;
-  bool lists_differ = false;     ///< Two replicas list different models.
+  bool lists_differ = false;     ///< Two replicas list different models, or did until one of them left.
   bool counts_cached = false;  ///< Prefix-aware, and the policy looks at it.
   Split split;
   std::uint32_t in_flight = 0;
@@ -45,7 +45,7 @@ struct PoolState {
     for (PoolReplica& replica : replicas.all()) replica.closed = split.closes_candidate() && replica.spec.candidate;
   }
 
-  /// Notes whether the replicas list different models, after the lists or the replicas have changed.
+  /// Notes whether the replicas list different models, after a list has changed.
   void compare_lists() {
     lists_differ = false;
     const PoolReplica* first = nullptr;

@@ -1,9 +1,9 @@
 // The models that replicas hold ready, and the price of a switch to another one. Engines that load models on demand
 // (Ollama, llama-swap, llama.cpp's router, adapters beyond what fits) need seconds for the first token of a request
-// whose model they have put away. A pool tells none of them its models' places, so both are learned:
+// whose model they have put away. No page tells in time which models these are, so a pool learns two things:
 //
-//   A replica is taken to hold the models that it worked for last. The distance of a model is how many others the
-//   replica was sent since; 0 while one of its requests is in flight.
+//   A replica is taken to hold the models that it was sent last. The distance of a model is how many others the replica
+//   was sent since; 0 while it streams an answer of the model.
 //   The time that a first token takes beyond its prompt is compared between distance 0 and each other distance. An
 //   engine that holds n models shows no difference up to n - 1, and its time to load beyond.
 //
@@ -16,9 +16,9 @@
 // loads one model after the other keeps later requests waiting, and these would look as dear.
 //
 // A pool that knows nothing yet guesses, for `guessed` requests from the first switch on: `first_guess`, which decides
-// between replicas that are equal otherwise, or what the longest load under way shows. Else each replica of an on-demand
-// pool would load each model before anything is known. Answers that are not streamed teach nothing, so a pool without
-// others has no price after that.
+// between replicas that are equal otherwise, or what the longest load under way shows. Else each replica of an
+// on-demand pool would load each model before anything is known. Answers that are not streamed teach nothing, so a pool
+// without streams has no price after that.
 //
 // A Pool owns these and calls them under its mutex. Nothing allocates.
 #pragma once
