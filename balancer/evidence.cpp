@@ -261,8 +261,8 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
   topic.full.add_lately(caller.said_by(), now, cells.served);
   topic.full_by_credential.add_lately(caller.client, now, cells.served);
   const bool several = is_of_several(topic.full, topic.full_by_credential, caller, now);
-  // Who is never served has a limit of its own, unless nobody is.
-  if (!several || (topic.full_by_credential.served == 0 && is_within(all_.good, lately, now))) {
+  // Who is never served has a limit of its own.
+  if (!several || topic.full_by_credential.served == 0) {
     if (&topic != &own) topic.rest_until = never;  // The others need not wait for this one's sake.
     return;
   }

@@ -70,13 +70,14 @@ struct StreamMeter::State {
         tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
     if (options.fingerprint_key != nullptr && options.choices == 1 && options.form != BodyForm::opaque)
       content = std::make_unique<Content>(*options.fingerprint_key);
-    if (options.form == BodyForm::json) json.emplace(content ? &content->maker : nullptr);
-    if (options.form == BodyForm::opaque && options.reads_id) document.emplace();
+    const bool reads_id_alone = options.form == BodyForm::opaque && options.reads_id;
+    if (is_json() || reads_id_alone) json.emplace(content ? &content->maker : nullptr);
     strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
     tally.engine(*options.engine);
     if (options.coded) tally.unparsed(series::Unparsed::coded_body);
   }
 
+  bool is_json() const { return options.form == BodyForm::json; }
   bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
   void read_data(std::string_view data, wire::EventFacts& facts);
   wire::EventFacts& blank_facts() const;
@@ -91,8 +92,7 @@ struct StreamMeter::State {
   AnswerTally::ReadCounts counts;
   Options options;
   std::unique_ptr<Content> content;  // Set if a fingerprint is wanted.
-  std::optional<wire::JsonAnswer> json;
-  std::optional<wire::JsonAnswer> document;  // Reads the id in an opaque body.
+  std::optional<wire::JsonAnswer> json;  // Of an opaque body only the id is read.
   bool strip = false;
   bool any_bytes = false;
   bool skipped = false;      // An event too long to read has come: it may have held the finish, or the marker.
@@ -192,9 +192,7 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   }
   if (s.framed()) s.read_events(s.passed, at);
   if (s.json) s.json->feed(s.passed);
-  if (s.document) s.document->feed(s.passed);
-  if (const auto& read_by = s.json ? s.json : s.document; read_by && s.tally.answer().id == 0)
-    s.tally.id(read_by->id());
+  if (s.json && s.tally.answer().id == 0) s.tally.id(s.json->id());
 
   Read read;
   read.unread = s.framed() ? s.counts.unread : !body.empty();
@@ -220,9 +218,9 @@ void StreamMeter::paused() { state_->tally.paused(); }
 
 bool StreamMeter::begun() const { return state_->framed() ? state_->tally.begun() : state_->any_bytes; }
 
-bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
+bool StreamMeter::refused() const { return state_->is_json() ? state_->json->error() : state_->tally.refused(); }
 
-bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
+bool StreamMeter::complete() const { return state_->is_json() ? state_->json->whole() : state_->tally.marker(); }
 
 std::size_t StreamMeter::kept() const { return state_->framer.kept(); }
 
@@ -258,7 +256,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker || s.skipped;
   // Where only the close marks the end, JSON that is cut off shows that the close came too early.
   if (s.framed() && whole && !s.end_events(at) && !framed && end != wire::StreamEnd::any) by_framing = false;
-  if (s.json) {
+  if (s.is_json()) {
     wire::JsonAnswerFacts facts = s.json->facts();
     if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;
     if (!facts.completion_tokens) facts.completion_tokens = s.options.engine->output_tokens;

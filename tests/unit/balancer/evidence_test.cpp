@@ -108,10 +108,6 @@ TEST(Evidence, FullForClientsThatItNeverServesIsFullForNoOther) {
     }
     if (i > 0) EXPECT_FALSE(is_full(evidence, from(3), now)) << i;
   }
-  Evidence full;
-  for (const double time : {0.0, 0.3})
-    for (const std::uint64_t client : {1U, 2U}) full.full(from(client), {}, at(time));
-  EXPECT_TRUE(is_full(full, from(3), 0.3)) << "nobody is served";
   for (const std::uint64_t client : {1U, 2U}) evidence.good(from(client), true, at(now));
   for (const std::uint64_t client : {1U, 2U}) evidence.full(from(client), {}, at(now));
   EXPECT_TRUE(is_full(evidence, from(3), now)) << "they have been served since";
