@@ -90,6 +90,8 @@ def of_outcome(case, engine, direct, line):
     good = ("ok", "ok_empty") if case.name.startswith("stop") else ("ok",)
     if engine.gives_one_choice and case.choices > 1 and "streamed" in case.name:
         good = ("truncated",)
+    if direct.status == 200 and case.name.endswith("too long, streamed"):
+        good = ("client_error",)  # SGLang accepts a stream before it looks at the prompt.
     wanted = good if direct.status == 200 else ("client_error",) if direct.status < 500 else ("upstream_error",)
     if line["outcome"] not in wanted:
         yield f"outcome {line['outcome']} for status {direct.status}"
@@ -152,6 +154,8 @@ def run(engine, weirs, words, report):
             ask(weir.url, CASES[0].path, {**CASES[0].body(engine, None), "stream": streamed})
     for case in CASES:
         if words and not any(word in case.name for word in words):
+            continue
+        if case.only not in ("", engine.name):
             continue
         if case.name in engine.leaves_out:
             said[case.name] = "-"

@@ -28,6 +28,7 @@ class Case:
     choices: int = 1
     every_chunk: bool = False  # It needs inject_continuous_usage.
     counts: bool = True  # It makes tokens, which must be counted.
+    only: str = ""  # Only the engine of this name has such a route, or such an answer.
     ids: bool = False  # It has an x-request-id, which the log must have, as the answer must have weir's own.
 
 
@@ -69,6 +70,12 @@ def unknown(**body):
     return lambda engine, _: {**chat(**body)(engine, _), "model": "no-such-model"}
 
 
+def generate(text=TEXT, **more):
+    """Makes a request to SGLang's own route."""
+    sampling = {"max_new_tokens": LENGTH, "temperature": 0}
+    return lambda engine, _: {"text": text, "sampling_params": sampling, **more}
+
+
 def page(engine, _):
     return None
 
@@ -85,6 +92,7 @@ OPTIONS = {
 TOOLS = {"tools": [TOOL], "tool_choice": "required", "max_tokens": 64}
 STREAM = {"stream": True}
 MESSAGE = {"max_tokens": LENGTH, "messages": [{"role": "user", "content": "the old river"}], "temperature": 0}
+TOO_LONG = "the old river " * 1500
 RESPONSE = {"max_output_tokens": LENGTH, "input": "the old river", "temperature": 0}
 
 CASES = [
@@ -120,6 +128,12 @@ CASES = [
     Case("count_tokens", "/v1/messages/count_tokens", unsampled(messages=MESSAGE["messages"]), counts=False),
     Case("responses", "/v1/responses", unsampled(**RESPONSE)),
     Case("responses, streamed", "/v1/responses", unsampled(**RESPONSE, **STREAM)),
+    Case("generate", "/generate", generate(), only="sglang"),
+    Case("generate, streamed", "/generate", generate(**STREAM), only="sglang"),
+    Case("generate, a prompt too long", "/generate", generate(TOO_LONG), counts=False, only="sglang"),
+    Case("generate, a prompt too long, streamed", "/generate", generate(TOO_LONG, **STREAM), counts=False, only="sglang"),
+    Case("messages, a prompt too long, streamed", "/v1/messages",
+         unsampled(**{**MESSAGE, "messages": [{"role": "user", "content": TOO_LONG}]}, **STREAM), counts=False, only="sglang"),
     Case("error 400", CHAT, wrong(), counts=False),
     Case("error 400, streamed", CHAT, wrong(**STREAM), counts=False),
     Case("unknown model", CHAT, unknown(), counts=False),

@@ -3,7 +3,7 @@
 Usage: run.py WEIR_PROGRAM FOLDER REPORT WORD...
   FOLDER  where the engines were installed.
   REPORT  where the tables are written, as Markdown.
-  WORD    an engine: vllm, llamacpp, transformers, litellm; or tools (guidellm, AIPerf and weir-lab load, through weir at vllm).
+  WORD    an engine: vllm, aphrodite, sglang, llamacpp, transformers, litellm; or tools (guidellm, AIPerf and weir-lab load, through weir at vllm).
           case=TEXT: only cases with this in their name, and nothing else of an engine."""
 import json
 import subprocess
@@ -23,12 +23,13 @@ import tools  # noqa: E402
 from cases import CASES  # noqa: E402
 from engine_litellm import Litellm  # noqa: E402
 from engine_llamacpp import Llamacpp  # noqa: E402
+from engine_sglang import Sglang  # noqa: E402
 from engine_transformers import Transformers  # noqa: E402
-from engine_vllm import Vllm  # noqa: E402
+from engine_vllm import Aphrodite, Vllm  # noqa: E402
 from report import Report  # noqa: E402
 from weir import Failed, Weir, without_proxies  # noqa: E402
 
-ENGINES = {engine.name: engine for engine in (Vllm, Llamacpp, Transformers, Litellm)}
+ENGINES = {engine.name: engine for engine in (Vllm, Aphrodite, Sglang, Llamacpp, Transformers, Litellm)}
 
 
 class Seen:
