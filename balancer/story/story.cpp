@@ -397,7 +397,7 @@ void Story::give_retry_back() {
 /// Takes a retry after an error of this replica. Returns true if another one is to be asked. A client with a misspelt
 /// model must not spend the budget with each of its requests.
 bool Story::take_retry_after(unsigned status, Moment now) {
-  if (lacks_state(status)) return seek(now);
+  if (lacks_state(status)) return seek();
   if (!refuses_the_request(status)) return take_retry(now);
   const auto serial = replica().key.serial;
   if (second_opinion_on_.status == 0) {
@@ -414,12 +414,11 @@ bool Story::take_retry_after(unsigned status, Moment now) {
 }
 
 /// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused
-/// has done nothing, so all replicas may be asked, as far as the budget goes.
-bool Story::seek(Moment now) {
+/// has done nothing and cost nothing, so all replicas may be asked, each once, outside the budget: after weir has begun
+/// anew all clients seek at once.
+bool Story::seek() {
   sought_ = true;
-  if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
-  if (!held_retry_) held_retry_ = shared_.budget.take(now);
-  return held_retry_.has_value();
+  return request_.ties.seeks && !cutting_ && another_is_left();
 }
 
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other

@@ -182,7 +182,7 @@ class Story {
   bool take_retry(Moment now, bool gone = false);
   /// True if the replica has nothing under the id that the request names, which says nothing of the replica's health.
   bool lacks_state(unsigned status) const { return request_.state != 0 && status == 404; }
-  bool seek(Moment now);
+  bool seek();
   void note_loss(Moment now);
   void note_error();
   void give_retry_back();
