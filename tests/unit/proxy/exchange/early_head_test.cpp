@@ -164,7 +164,7 @@ TEST(EarlyHead, WhatIsNoEventStreamIsToldInsideTheStream) {
            last_chunk, "a replica answered 400\"", "client_error"},
       {"an error that is too large to keep", whole_answer("400 Bad Request", std::string(100 * kib, 'x')),
        "a replica answered 400: xxx", "client_error"},
-      {"an error inside the answer", refusing, refusing_event, "upstream_error"},
+      {"an error inside the answer", refusing, refusing_event, "replica_refused"},
       {"no HTTP", "nonsense\r\n\r\n", "did not answer properly", "upstream_error"},
   };
   for (const auto& row : rows) {
