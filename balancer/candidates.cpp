@@ -97,12 +97,14 @@ void Candidates::gather_for(const WaitingRequest& request, WaitTicket ticket) {
     view.other_side = split && replica.spec.candidate != to_candidate;
   }
   note_lacking(request);
-  note_ties(request.ties);
+  note_ties(request);
 }
 
 /// Marks the home of the request, and ranks the replicas for its session. State by a name that a client made up has its
-/// home where the name ranks first among the replicas that are in, on the request's own side of a split if possible.
-void Candidates::note_ties(const Ties& ties) {
+/// home where the name ranks first among the replicas that can answer the request, on its own side of a split if
+/// possible.
+void Candidates::note_ties(const WaitingRequest& request) {
+  const Ties& ties = request.ties;
   if (ties.seeks) std::erase_if(found_, [](const ReplicaView& view) { return view.tried; });
   const auto rank_of = [this](std::uint64_t name, const ReplicaView& view) {
     return rendezvous(name, pool_.replicas[view.index].identity, view.weight);
@@ -111,7 +113,10 @@ void Candidates::note_ties(const Ties& ties) {
     for (ReplicaView& view : found_) view.is_home = pool_.replicas[view.index].identity == ties.home;
   } else if (ties.pin != 0) {
     const auto order = [&](const ReplicaView& view) {
-      return std::tuple(is_there(view), !view.other_side, rank_of(ties.pin, view));
+      const bool is_long_enough = (!view.longest_prompt || request.sequence <= *view.longest_prompt) &&
+                                  (!view.max_context || request.context <= *view.max_context);
+      const bool can = is_there(view) && !view.asleep && !view.lacks_model;
+      return std::tuple(can, is_long_enough, is_there(view), !view.other_side, rank_of(ties.pin, view));
     };
     if (const auto first = std::ranges::max_element(found_, {}, order); first != found_.end()) first->is_home = true;
   }

@@ -38,7 +38,7 @@ class Candidates {
 
  private:
   void gather_for(const WaitingRequest& request, WaitTicket ticket);
-  void note_ties(const Ties& ties);
+  void note_ties(const WaitingRequest& request);
   void note_lacking(const WaitingRequest& request);
   void price_waste();
   void price_switch(const WaitingRequest& request);

@@ -177,7 +177,7 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       return;
     case Sign::probe_passed:
       failed_probes_ = 0;
-      if (!is_ill()) ill_probes_ = 0;
+      if (state_ != ReplicaState::down) ill_probes_ = 0;
       if (state_ == ReplicaState::ejected) proved_ = true;
       if (state_ == ReplicaState::down && ++passed_probes_ >= settings_.up_after) {
         passed_probes_ = 0;

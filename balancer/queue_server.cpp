@@ -1,8 +1,11 @@
 #include "balancer/queue_server.hpp"
 
+#include <array>
 #include <cstddef>
 #include <iterator>
 #include <utility>
+
+#include "balancer/rendezvous.hpp"
 
 namespace weir::balancer {
 
@@ -14,6 +17,7 @@ void QueueServer::note_fits() {
       bounds.contexts.insert(*context);
       bounds.longest_prompts.insert(*context);
     }
+    bounds.replicas.emplace_back(replica.identity, replica.spec.weight);
     if (const auto longest = replica.longest_prompt()) bounds.longest_prompts.insert(*longest);
     if (!pool_.lists_differ) continue;
     for (const ModelId model : replica.models.list()) listed_by[model].push_back(replica.key.serial);
@@ -25,13 +29,24 @@ void QueueServer::note_fits() {
   bounds_ = std::move(bounds);
 }
 
+/// Returns the same number for names that have the same two replicas first. Clients make up names: groups are few.
+std::uint64_t QueueServer::Bounds::first_two(std::uint64_t name) const {
+  std::array<std::pair<double, std::uint64_t>, 2> first{};
+  for (const auto& [identity, weight] : replicas) {
+    const std::pair one(rendezvous(name, identity, weight), identity);
+    if (one > first[0]) first = {one, first[0]};
+    else if (one > first[1]) first[1] = one;
+  }
+  return first[0].second + 3 * first[1].second;
+}
+
 /// Requests with the same numbers find the same replicas long enough, and their models in the same lists.
 WaitingRequest::Fit QueueServer::Bounds::fit_of(const WaitingRequest& request) const {
   const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
     return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
   };
   const Ties& ties = request.ties;
-  const std::uint64_t tie = ties.home != 0 ? ties.home : ties.pin != 0 ? ties.pin : ties.seeks ? 1 : 0;
+  const std::uint64_t tie = ties.home != 0 ? ties.home : ties.pin != 0 ? first_two(ties.pin) : ties.seeks ? 1 : 0;
   const auto found = listed.find(request.model);
   return {below(contexts, request.context), below(longest_prompts, request.sequence),
           found != listed.end() ? found->second : 0, tie};

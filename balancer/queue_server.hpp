@@ -4,6 +4,8 @@
 
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "balancer/candidates.hpp"
 #include "balancer/if_memory_allows.hpp"
@@ -41,6 +43,8 @@ class QueueServer {
   struct Bounds {
     std::set<Tokens> contexts, longest_prompts;
     std::map<ModelId, std::size_t> listed;
+    std::vector<std::pair<std::uint64_t, double>> replicas;  ///< Identities and weights.
+    std::uint64_t first_two(std::uint64_t name) const;
     WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
   };
   bool comes_too_late(const WaitingRequest& request) const;

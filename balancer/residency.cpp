@@ -24,11 +24,25 @@ double RecentModels::loading() const {
   return sum;
 }
 
+/// Returns the place of the model to forget, or `most`. Clients make up names, and a model at work stays.
+std::size_t RecentModels::victim() const {
+  std::size_t found = most;
+  for (std::size_t place = 0; place < size_; ++place) {
+    if (models_[place].streaming > 0) continue;
+    if (found == most || !models_[place].answered || models_[found].answered) found = place;
+  }
+  return found;
+}
+
 void RecentModels::sent(ModelId model, double loads, Moment now) {
   std::size_t place = before(model);
   if (place == size_) {
-    if (size_ < most) ++size_;
-    place = size_ - 1;
+    if (size_ < most) {
+      ++size_;
+      place = size_ - 1;
+    } else if ((place = victim()) == most) {
+      return;
+    }
     models_[place] = {model};
   }
   const auto begin = models_.begin();

@@ -67,6 +67,8 @@ class RecentModels {
   void ended(ModelId model, const End& end, Moment now);
 
  private:
+  std::size_t victim() const;
+
   std::array<Model, most> models_{};
   std::size_t size_ = 0;
 };

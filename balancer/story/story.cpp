@@ -101,6 +101,7 @@ void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {
   attempts_.push_back({.replica = replica, .started = now});
   lease_ = std::make_unique<Lease>(std::move(lease));
   ++made_;
+  lacked_last_ = false;
 }
 
 void Story::queued(Moment deadline) {
@@ -113,7 +114,9 @@ Command Story::refused(const Refused& refused, Moment now) {
   // The last replica's failure is reported, unless no connection was made and the queue refused.
   const bool failed = reached_a_replica() || (last_ && !from_the_queue);
   if (from_the_queue || !failed) limit_hit_ = refused.reason;
-  if (failed) return end(now);
+  // Another replica may have the state: a 404 would not be true.
+  const bool unsought = from_the_queue && best_ && lacks_state(best_->over.told_status());
+  if (failed && !unsought) return end(now);
   refusal_ = refused;
   return end_unserved(Told::refused,
                       refused.reason == Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected, now);
@@ -184,7 +187,7 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   connect_ += over.connect;
   paused_ += over.paused;
   const bool cut = cutting_ || over.replica_cut;
-  const bool tells = !cut && !lacks_state(over.status);
+  const bool tells = !cut && !lacks_state(over.told_status());
   const bool out = tells && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
@@ -243,6 +246,7 @@ Command Story::not_connected(AttemptOver over, bool out, Moment now) {
 /// An error answer is kept until there is a better one, and another replica is asked.
 Command Story::error_came(AttemptOver over, Moment now) {
   const auto status = over.told_status();
+  lacked_last_ = lacks_state(status);
   const auto reason = over.retry_reason;
   const bool keeps = over.kept != nullptr, no_room = has_no_room(status);
   keep_in_short(over);
@@ -252,7 +256,7 @@ Command Story::error_came(AttemptOver over, Moment now) {
     best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
   const auto settled = std::exchange(early_retry_, std::nullopt);
   const bool again = settled ? *settled && !cutting_ : reason && take_retry_after(status, now);
-  if (again) return ask_another(reason);
+  if (again) return ask_another(lacked_last_ && is_tied() ? std::nullopt : reason);
   // A request that finds no room a second time has no more right than others.
   return keeps && no_room && may_wait() ? requeue(now, !std::exchange(had_no_room_, true)) : end(now);
 }
@@ -311,6 +315,7 @@ Command Story::requeue(Moment now, bool in_front) {
 /// of weir's own about the last replica.
 Command Story::end(Moment now) {
   tells_replica_ = true;
+  if (is_unsought()) best_.reset();
   if (best_) {
     if (is_to_blame(best_->replica, best_->over.told_status(), now))
       best_->over.verdict = {Outcome::replica_refused, {}, Blame::replica};
@@ -397,7 +402,7 @@ void Story::give_retry_back() {
 /// Takes a retry after an error of this replica. Returns true if another one is to be asked. A client with a misspelt
 /// model must not spend the budget with each of its requests.
 bool Story::take_retry_after(unsigned status, Moment now) {
-  if (lacks_state(status)) return seek();
+  if (lacks_state(status) && is_tied()) return seek(now);
   if (!refuses_the_request(status)) return take_retry(now);
   const auto serial = replica().key.serial;
   if (second_opinion_on_.status == 0) {
@@ -414,11 +419,14 @@ bool Story::take_retry_after(unsigned status, Moment now) {
 }
 
 /// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused
-/// has done nothing and cost nothing, so all replicas may be asked, each once, outside the budget: after weir has begun
-/// anew all clients seek at once.
-bool Story::seek() {
+/// has done nothing, so all replicas may be asked, each once, outside the budget: after weir has begun anew all clients
+/// seek at once. A large body is sent again within the budget.
+bool Story::seek(Moment now) {
+  constexpr std::uint64_t large = 64 * 1024;
   sought_ = true;
-  return request_.ties.seeks && !cutting_ && another_is_left();
+  if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
+  if (request_.bytes > large && !held_retry_) held_retry_ = shared_.budget.take(now);
+  return request_.bytes <= large || held_retry_;
 }
 
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other

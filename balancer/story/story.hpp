@@ -156,7 +156,7 @@ class Story {
   /// Adds all that the story knows to a record that has what the client asked. Takes the answer from told_attempt().
   void complete(metrics::record::RequestRecord& record, Moment now);
 
-  /// The attempts in order: the first ones, and the last two. Nothing but tests reads them until spans are written.
+  /// The attempts in order: the first ones, and the last two. The request log shows them.
   std::span<const Attempt> attempts() const { return attempts_; }
   const Request& request() const { return request_; }
   /// The most attempts in attempts().
@@ -182,7 +182,11 @@ class Story {
   bool take_retry(Moment now, bool gone = false);
   /// True if the replica has nothing under the id that the request names, which says nothing of the replica's health.
   bool lacks_state(unsigned status) const { return request_.state != 0 && status == 404; }
-  bool seek();
+  /// True if the request goes where its state is, or looks for it. A name that the client made up is a preference.
+  bool is_tied() const { return request_.ties.home != 0 || request_.ties.seeks; }
+  /// True if nothing speaks for an answer that the state is unknown but replicas that are not the last one asked.
+  bool is_unsought() const { return best_ && !lacked_last_ && lacks_state(best_->over.told_status()); }
+  bool seek(Moment now);
   void note_loss(Moment now);
   void note_error();
   void give_retry_back();
@@ -243,7 +247,8 @@ class Story {
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool had_no_room_ = false;     ///< A replica had no room for it.
   bool any_retry_ = false, cutting_ = false;
-  bool sought_ = false;  ///< A replica did not have the state.
+  bool sought_ = false;       ///< A replica did not have the state.
+  bool lacked_last_ = false;  ///< The last one asked was such a replica.
   std::optional<RetryBudget::Taken> held_retry_;
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.

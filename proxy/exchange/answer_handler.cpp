@@ -114,7 +114,7 @@ void AnswerHandler::keep(Retry reason, Moment now) {
 
 /// Ends the replica's half: all that it brought is framed or held.
 void AnswerHandler::conclude(End end, ClientOutput& out) {
-  if (story::breaks_off(end) && end != End::truncated && !accepted_) {
+  if (story::breaks_off(end) && (end != End::truncated || is_misfit_) && !accepted_) {
     if (state_ == State::keeping) {
       verdict_ = story::verdict_of_given_up_error(told_status());
       return stop(end, Reply::error);

@@ -35,18 +35,24 @@ std::uint64_t state_of(const ClientMessage& message) {
 }
 
 void tie(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
-         const ClientIdentity& client, const fleet::PoolRuntime& pool) {
+         const ClientIdentity& client, const fleet::PoolRuntime& pool, const metrics::SipKey& lot_key) {
   const auto& facts = *message.facts;
   const auto kept = http::kept_path(message.head.method, message.head.path);
   about.hands_out = kept ? kept->makes : message.api == metrics::Api::openai_responses && facts.stores;
   auto& ties = about.ties;
   ties.session = session_of(pool.settings.session, message.head, facts.names, client.key_name());
   ties.pin = pin_of(message, client);
-  about.lot = ties.session != 0 ? ties.session : ties.pin;
+  // Clients can tell which replica a name is for, and not which side of a split.
+  if (const auto name = ties.session != 0 ? ties.session : ties.pin; name != 0) {
+    metrics::SipHash hash(lot_key);
+    hash.add(name);
+    about.lot = metrics::name_of_hash(hash.value());
+  }
   about.state = state_of(message);
   if (about.state == 0) {
     about.state = facts.name(NamedBy::conversation);
-  } else if (const auto home = homes.find(about.state, message.received)) {
+  } else if (const auto home = homes.find(about.state, message.received);
+             home && pool.balancer->figures().has(home->replica)) {
     ties.home = home->replica;
     if (home->number != 0) about.lot = home->number;
   } else {

@@ -172,6 +172,9 @@ TEST(Evidence, AFullReplicaThatDoesNotSayForHowLongIsLeftAloneForTwiceAsLongEach
   evidence.good(from(1), true, at(now));
   evidence.full(from(1), {}, at(now));
   EXPECT_FALSE(is_full(evidence, from(1), now + 1));
+  evidence.full(from(1), {}, at(now + 1));
+  evidence.good(from(1), true, at(now + 1.5));
+  EXPECT_FALSE(is_full(evidence, from(1), now + 1.5)) << "it had guessed";
 }
 
 // Without keys of weir's own, anybody can send any credential.
@@ -261,6 +264,33 @@ TEST(Evidence, OfAClientWithManyTopicsHidesNoOther) {
   EXPECT_TRUE(evidence.serves_others(from(4), at(1)));
 }
 
+TEST(Evidence, OfOneAddressHidesNoneOfItsOwnThatKeepsAway) {
+  Evidence evidence;
+  const auto via = [](std::uint64_t credential, Topic topic) {
+    Caller caller = from(credential, topic);
+    caller.voice = 7;
+    return caller;
+  };
+  for (int i = 0; i < 5; ++i) evidence.failed(via(1, 1), at(0));
+  for (std::uint64_t credential = 100; credential < 150; ++credential) evidence.good(via(credential, 2), true, at(1));
+  EXPECT_TRUE(avoids(evidence, via(1, 1), 2));
+}
+
+TEST(Evidence, OfAFullReplicaIsNotHiddenByTheAnswersOfMany) {
+  Evidence evidence;
+  evidence.full(from(1), std::chrono::seconds(60), at(0));
+  for (std::uint64_t client = 10; client < 500; ++client) evidence.good(from(client, 2), true, at(1));
+  EXPECT_TRUE(is_full(evidence, from(1), 2));
+}
+
+TEST(Evidence, OfARefusalWithAnotherStatusIsAnotherRow) {
+  Evidence evidence;
+  evidence.refused({.client = 1, .topic = 1, .status = 404}, at(1));
+  evidence.refused({.client = 2, .topic = 1, .status = 401}, at(1));
+  EXPECT_TRUE(evidence.refuses({.client = 2, .topic = 1, .status = 401}, at(1)));
+  EXPECT_FALSE(evidence.refuses({.client = 9, .topic = 1, .status = 401}, at(1))) << "one client had that";
+}
+
 TEST(Evidence, OfManyClientsThatAreAnsweredHidesNoneOfThoseThatAreNot) {
   Evidence evidence;
   for (int i = 0; i < 5; ++i) evidence.failed(from(1), at(0));
@@ -314,6 +344,7 @@ TEST(Evidence, OfAMinuteAgoIsForgotten) {
   for (int i = 0; i < 4; ++i) evidence.failed(from(1), at(0));
   evidence.failed(from(2), at(61));
   EXPECT_FALSE(avoids(evidence, from(3), 61));
+  EXPECT_FALSE(evidence.has_failed_several({}, at(61)));
 }
 
 TEST(Evidence, OfAConnectionThatFailsIsNoTopics) {
@@ -585,6 +616,17 @@ TEST_F(PoolEvidence, OneFailureOfAThirdModelSaysNothingOfASecondOne) {
   report(0, Sign::failed, from(9, 3), 101);
   for (const std::uint64_t client : {1U, 2U}) report(0, Sign::failed, from(client, 1), 3, 106);
   EXPECT_FALSE(is_out(0, 106)) << "it answered the second one six seconds ago";
+}
+
+// The third one may be as broken, and nobody asked for it lately.
+TEST_F(PoolEvidence, WhereTwoModelsFailForSeveralAThirdOneProtectsForFiveSeconds) {
+  for (const double now : {104.0, 106.0}) {
+    begin(3);
+    report(0, Sign::answered, from(5, 3), 100);
+    for (const Topic topic : {1U, 2U})
+      for (const std::uint64_t client : {1U, 2U}) report(0, Sign::failed, from(client, topic), 3, now);
+    EXPECT_EQ(is_out(0, now), now > 105);
+  }
 }
 
 TEST_F(PoolEvidence, OfAMinuteAgoIsNoRowWithThatOfNow) {

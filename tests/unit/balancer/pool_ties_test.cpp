@@ -116,6 +116,48 @@ TEST_F(PoolTies, ANameOfAClientHasOneReplicaWhateverItsLoad) {
   EXPECT_EQ(goes_to({.pin = 7}), second);
 }
 
+TEST_F(PoolTies, ANameOfAClientHasItsReplicaAmongThoseThatCanAnswer) {
+  const auto all_go_to_b = [&] {
+    for (std::uint64_t name = 1; name <= 40; ++name)
+      if (goes_to({.pin = name}) != 1) return false;
+    return true;
+  };
+  begin({replica("a"), replica("b")});
+  EXPECT_FALSE(all_go_to_b());
+  EngineLimits sleeps;
+  sleeps.asleep = true;
+  pool->health().engine_told(pool->figures().key(0), sleeps);
+  EXPECT_TRUE(all_go_to_b()) << "the other one sleeps";
+  auto too_short = replica("a");
+  too_short.max_context = 5;
+  too_short.max_context_refuses = true;
+  begin({too_short, replica("b")});
+  EXPECT_TRUE(all_go_to_b()) << "the other one's context is too short";
+  begin({replica("a"), replica("b")});
+  const std::string model = prompt_of(10).model;
+  ASSERT_FALSE(model.empty());
+  const auto list = [](ModelId id) { return std::make_shared<const std::vector<ModelId>>(1, id); };
+  pool->health().models_told(pool->figures().key(0), list(model_id("another")));
+  pool->health().models_told(pool->figures().key(1), list(model_id(model)));
+  EXPECT_TRUE(all_go_to_b()) << "the other one lacks the model";
+}
+
+/// Clients make up names.
+TEST_F(PoolTies, WaitingNamesAreFewGroups) {
+  auto a = places("a", 1), b = places("b", 1);
+  begin({a, b, places("c", 1)}, queue_of(1000));
+  std::vector<Lease> held;
+  for (int i = 0; i < 3; ++i) held.push_back(admitted(offer_tied({}, 1)));
+  for (std::uint64_t name = 1; name <= 300; ++name)
+    ASSERT_TRUE(std::holds_alternative<Waiting>(offer_tied({.pin = name}, 1, std::to_string(name))));
+  std::size_t granted = 0;
+  for (Lease& lease : held) {
+    answered(std::move(lease), 2);
+    granted += sink.all.size();
+  }
+  EXPECT_GE(granted, 3u) << "each of a free replica's";
+}
+
 TEST_F(PoolTies, ASessionStaysWhileLoadIsEven) {
   begin_four();
   std::map<std::uint64_t, ReplicaIndex> first;

@@ -120,6 +120,21 @@ class OnDemand {
 
 constexpr std::size_t never = RecentModels::never;
 
+// Clients make up names.
+TEST(RecentModels, ThatAreAtWorkOrWereAnsweredStayWhateverNamesAreSent) {
+  RecentModels models;
+  const Moment now{};
+  for (const ModelId id : {1U, 2U}) models.sent(id, 0, now);
+  models.first_token(1);
+  models.ended(2, {.streamed = false, .answered = true}, now);
+  for (ModelId made_up = 100; made_up < 130; ++made_up) models.sent(made_up, 0, now);
+  EXPECT_EQ(models.distance(1), 0u);
+  EXPECT_LT(models.before(2), RecentModels::most);
+  for (ModelId made_up = 100; made_up < 130; ++made_up) models.ended(made_up, {}, now);
+  EXPECT_EQ(models.distance(1), 0u);
+  EXPECT_LE(models.distance(2), 1u);
+}
+
 TEST(RecentModels, TheDistanceIsHowManyOthersWereSentSince) {
   RecentModels models;
   EXPECT_EQ(models.distance(1), RecentModels::first);
@@ -134,7 +149,10 @@ TEST(RecentModels, TheDistanceIsHowManyOthersWereSentSince) {
   models.sent(1, 0, at(2));
   EXPECT_EQ(models.distance(1), 0u);
   EXPECT_EQ(models.distance(3), 1u);
-  for (ModelId model = 10; model < 18; ++model) models.sent(model, 0, at(3));
+  for (ModelId model = 10; model < 18; ++model) {
+    models.sent(model, 0, at(3));
+    models.ended(model, {.answered = true}, at(3));
+  }
   EXPECT_EQ(models.distance(10), 7u);
   EXPECT_EQ(models.distance(1), never) << "eight are kept";
 }

@@ -42,6 +42,46 @@ TEST(StoryState, ThatNobodyHasEndsWithThe404OfAll) {
   of.expect_rest();
 }
 
+TEST(StoryState, IsNotSaidToBeUnknownWhileAReplicaThatMayHaveItWasNotHeard) {
+  const auto after_404 = [](const auto& ends) {
+    Stories of(2, 1, 9);
+    const auto story = of.begin(for_state());
+    of.leased_at(*story, 0);
+    EXPECT_EQ(of.over(*story, error(404)), Command::ask_pool);
+    ends(of, *story);
+    return story->told();
+  };
+  using enum Refused::Reason;
+  for (const auto reason : {expired, queue_full, too_late})
+    EXPECT_EQ(after_404([&](Stories& of, Story& story) { story.refused({reason}, of.now); }), Told::refused);
+  EXPECT_EQ(after_404([](Stories& of, Story& story) {
+              of.leased_at(story, 1);
+              of.over(story, ended_by(End::bad_framing));
+            }),
+            Told::failed);
+  EXPECT_EQ(after_404([](Stories& of, Story& story) {
+              of.leased_at(story, 1);
+              of.over(story, error(404));
+            }),
+            Told::kept_error);
+}
+
+TEST(StoryState, ByANameThatTheClientMadeUpIsAskedAboutAsAnyOther404Is) {
+  Stories of(2);
+  auto request = for_state(1);
+  request.ties = {.pin = 5};
+  const auto story = of.begin(std::move(request));
+  of.leased_at(*story, 0);
+  EXPECT_EQ(of.over(*story, error(404)), Command::ask_pool) << "the replica may lack the model";
+}
+
+TEST(StoryState, WithALargeBodyIsSoughtWithinTheBudget) {
+  Stories of(5, 0);
+  auto request = for_state();
+  request.bytes = 100'000;
+  EXPECT_EQ(of.play([](ReplicaIndex replica) { return replica == 4 ? 200U : 404U; }, std::move(request)), 404u);
+}
+
 // After weir has begun anew all clients seek at once.
 TEST(StoryState, IsSoughtOutsideTheBudget) {
   Stories of(5, 0);

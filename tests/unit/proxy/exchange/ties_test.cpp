@@ -12,6 +12,13 @@ using metrics::hash_of_name;
 
 class Tie : public testing::Test {
  protected:
+  Tie() {
+    pool.balancer = balancer::Pool::make(config::Policy::round_robin, 1);
+    std::vector<balancer::ReplicaSpec> replicas(2);
+    replicas[0].url = "http://a";
+    replicas[1].url = "http://b";
+    pool.balancer->set_replicas(replicas, now);
+  }
   /// Reads a request as weir does.
   balancer::story::Story::Request tied(const std::string& method, const std::string& path, const std::string& body = "",
                                        const std::string& fields = "") {
@@ -24,7 +31,7 @@ class Tie : public testing::Test {
     inspector.feed(body);
     message.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
     balancer::story::Story::Request request;
-    tie(request, homes, message, client, pool);
+    tie(request, homes, message, client, pool, secret);
     EXPECT_EQ(state_of(message) != 0, request.ties.home != 0 || request.ties.seeks);
     return request;
   }
@@ -33,27 +40,37 @@ class Tie : public testing::Test {
   balancer::Homes homes;
   ClientIdentity client;
   fleet::PoolRuntime pool;
+  const metrics::SipKey secret{1, 2};
+  const std::uint64_t a = hash_of_name("http://a"), b = hash_of_name("http://b");  ///< The replicas.
 };
 
 TEST_F(Tie, IsTheHomeOfTheIdThatTheRequestNames) {
-  homes.note(hash_of_name("resp_1"), {77, 5}, now);
-  homes.note(hash_of_name("file-1"), {78}, now);
+  homes.note(hash_of_name("resp_1"), {a, 5}, now);
+  homes.note(hash_of_name("file-1"), {b}, now);
   const std::tuple<const char*, const char*, const char*, std::uint64_t> rows[] = {
-      {"POST", "/v1/responses", R"({"input":"a","previous_response_id":"resp_1"})", 77},
-      {"GET", "/v1/responses/resp_1", "", 77},
-      {"GET", "/v1/responses/resp_1?stream=true", "", 77},
-      {"DELETE", "/v1/responses/resp_1", "", 77},
-      {"POST", "/v1/responses/resp_1/cancel", R"({"previous_response_id":"file-1"})", 77},
-      {"GET", "/v1/files/file-1/content", "", 78},
-      {"POST", "/v1/batches", R"({"input_file_id":"file-1"})", 78},
+      {"POST", "/v1/responses", R"({"input":"a","previous_response_id":"resp_1"})", a},
+      {"GET", "/v1/responses/resp_1", "", a},
+      {"GET", "/v1/responses/resp_1?stream=true", "", a},
+      {"DELETE", "/v1/responses/resp_1", "", a},
+      {"POST", "/v1/responses/resp_1/cancel", R"({"previous_response_id":"file-1"})", a},
+      {"GET", "/v1/files/file-1/content", "", b},
+      {"POST", "/v1/batches", R"({"input_file_id":"file-1"})", b},
   };
   for (const auto& [method, path, body, home] : rows) {
     const auto request = tied(method, path, body);
     EXPECT_EQ(request.ties.home, home) << path;
     EXPECT_FALSE(request.ties.seeks);
-    EXPECT_EQ(request.lot, home == 77 ? 5u : 0u) << "the side of the request that made the state";
+    EXPECT_EQ(request.lot, home == a ? 5u : 0u) << "the side of the request that made the state";
     EXPECT_EQ(request.ties.pin, 0u);
   }
+}
+
+// The settings write another url for the same machine, say.
+TEST_F(Tie, IsSoughtWhereItsHomeIsNoLongerInThePool) {
+  homes.note(hash_of_name("resp_1"), {hash_of_name("http://gone"), 5}, now);
+  const auto request = tied("GET", "/v1/responses/resp_1");
+  EXPECT_TRUE(request.ties.seeks);
+  EXPECT_EQ(request.ties.home, 0u);
 }
 
 TEST_F(Tie, IsSoughtWhereTheIdIsNotKnown) {
@@ -95,7 +112,8 @@ TEST_F(Tie, NotesTheIdsOfWhatEnginesKeep) {
 TEST_F(Tie, PinsANameThatTheClientMadeUp) {
   const auto conversation = tied("POST", "/v1/responses", R"({"conversation":{"id":"conv_1"}})");
   EXPECT_EQ(conversation.ties.pin, hash_of_name("conv_1"));
-  EXPECT_EQ(conversation.lot, conversation.ties.pin);
+  EXPECT_NE(conversation.lot, 0u);
+  EXPECT_NE(conversation.lot, conversation.ties.pin) << "nobody can tell the side of a name";
   EXPECT_EQ(conversation.state, conversation.ties.pin) << "its 404 says nothing of a replica";
   EXPECT_FALSE(conversation.ties.seeks);
   const auto session = hash_of_name("s1");
@@ -125,12 +143,13 @@ TEST_F(Tie, IsASessionByTheSettingsAndDrawsItsSide) {
   pool.settings.session = {{config::SessionBy::What::body, "user"}};
   const auto request = tied("POST", "/v1/chat/completions", body);
   EXPECT_EQ(request.ties.session, hash_of_name("u"));
-  EXPECT_EQ(request.lot, request.ties.session);
-  homes.note(hash_of_name("resp_1"), {77, 5}, now);
+  EXPECT_NE(request.lot, 0u);
+  EXPECT_NE(request.lot, request.ties.session);
+  homes.note(hash_of_name("resp_1"), {a, 5}, now);
   const auto follow_up = tied("POST", "/v1/responses", R"({"previous_response_id":"resp_1","user":"u"})");
   EXPECT_EQ(follow_up.lot, 5u) << "state comes first";
   EXPECT_EQ(follow_up.ties.session, hash_of_name("u"));
-  homes.note(hash_of_name("resp_1"), {77}, now);
+  homes.note(hash_of_name("resp_1"), {a}, now);
   EXPECT_EQ(tied("POST", "/v1/responses", R"({"previous_response_id":"resp_1","user":"u"})").lot, request.lot);
 }
 
