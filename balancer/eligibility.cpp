@@ -72,8 +72,10 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   std::erase_if(replicas, [](const ReplicaView& r) { return r.draining; });
   if (demand.can_wait) {
     std::erase_if(replicas, refuses);
-    const bool new_one_is_in = std::ranges::any_of(replicas, [](const ReplicaView& r) { return !r.tried && !r.out && !r.avoided; });
-    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && !no_room(r) && !((r.out || r.avoided) && new_one_is_in); });
+    const auto is_well = [](const ReplicaView& r) { return !r.out && !r.avoided; };
+    const bool new_one_is_in =
+        std::ranges::any_of(replicas, [&](const ReplicaView& r) { return !r.tried && is_well(r); });
+    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && !no_room(r) && (is_well(r) || !new_one_is_in); });
   } else {
     std::erase_if(replicas, at_limit);
     prefer(replicas, std::not_fn(refuses));

@@ -67,8 +67,8 @@ struct Narrowed {
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 /// The same in a pool with a split. Only replicas of the request's own side are left if one of them is in, has room, is
-/// long enough, does not lack the model and has not had the request. Otherwise, and for a request with a home, the sides
-/// do not count.
+/// long enough, does not lack the model and has not had the request. Otherwise, and for a request with a home, the
+/// sides do not count.
 Narrowed narrow_by_side(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 }  // namespace weir::balancer

@@ -10,8 +10,8 @@
 // A row of two clients says nothing of all where the replica answers others, so that the row may be chance: see Row.
 // A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
 // and twice as long each time up to 5 min. A full replica keeps its client away for as long as it asked, and all
-// clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1 s:
-// see Advice.
+// clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1
+// s: see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
 // at 32 addresses. One client, whatever topics it makes up, has at most a quarter of them.
@@ -51,8 +51,8 @@ using Topic = std::uint64_t;
 /// `route` is the path where weir does not know the API, else the API's name.
 Topic topic_of(std::string_view model, std::string_view route);
 
-/// True if chance does not explain a row of bad ends where ends are bad as rarely as in these counts: its probability is
-/// below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
+/// True if chance does not explain a row of bad ends where ends are bad as rarely as in these counts: its probability
+/// is below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
 bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row);
 
 /// The address of what a request shows.
@@ -106,8 +106,8 @@ class Evidence {
   void failed(const Caller& caller, Moment now);
   /// Another replica answered well what this one had refused.
   void outdone(const Caller& caller, Moment now);
-  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing(). `of_all`:
-  /// it belongs to the rows of all clients.
+  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing().
+  /// `of_all`: it belongs to the rows of all clients.
   void empty(const Caller& caller, bool of_all, Moment now);
   /// The empty answers are the replica's fault, for this client, or `to_all`.
   void gives_nothing(const Caller& caller, bool to_all, Moment now);
@@ -135,7 +135,8 @@ class Evidence {
   Advice advise(const Caller& caller, Moment now) const;
   /// Requests of this client, or of two, fail at all replicas.
   bool absolves(const Caller& caller, Moment now) const;
-  /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it since.
+  /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it
+  /// since.
   bool refuses(const Caller& caller, Moment now) const;
   /// The replica answered this client well within a minute, or anybody lately, on this topic.
   bool answers(const Caller& caller, Moment now) const;

@@ -1,9 +1,9 @@
 // Homes remember at which replica the state lies that a request names: a stored response, a file, a batch. Only ids
 // that a replica handed out are noted, so no client can fill the memory with ids that it makes up.
 //
-// All pools share one, which outlives reloads, in plain memory. An id that was not used for `lasting` is forgotten; when
-// the memory is full, the id that was used least recently goes. A call costs O(1) under one mutex, and reads no clock.
-// Any thread may call it.
+// All pools share one, which outlives reloads, in plain memory. An id that was not used for `lasting` is forgotten;
+// when the memory is full, the id that was used least recently goes. A call costs O(1) under one mutex, and reads no
+// clock. Any thread may call it.
 #pragma once
 
 #include <chrono>

@@ -11,16 +11,15 @@ namespace weir::balancer {
 namespace {
 
 /// Judges a row of failures that one client alone had. A replica that serves others is not to blame. Else a peer is a
-/// witness, or all peers together, that answered this client well within a minute, and fails it so much less that chance
-/// does not explain the row. A peer that nobody else uses answers this client, whatever credential it had there.
+/// witness, or all peers together, that answered this client well within a minute, and fails it so much less that
+/// chance does not explain the row.
 bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, const Caller& caller, Moment now) {
   if (replica.evidence.serves_others(caller, now)) return false;
   const std::uint32_t row = replica.health.failures() + 1;
   Evidence::Counts all;
   bool one_is = false;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
-    const bool serves_others = peer.evidence.serves_others(caller, now);
-    const Evidence::Counts ends = peer.evidence.counts(serves_others ? caller.client : Client(), 0, now);
+    const Evidence::Counts ends = peer.evidence.counts(caller.client, 0, now);
     one_is |= is_no_chance(ends.good, ends.bad, row);
     all += ends;
   }
@@ -69,8 +68,8 @@ void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const
 }
 
 /// Returns true if an answer with nothing in it, or nearly nothing, is the replica's fault: the peers give the same
-/// client more, or all clients, so that chance does not explain the row. Short answers may be what some clients ask for,
-/// so a longer row of them is needed to speak for all.
+/// client more, or all clients, so that chance does not explain the row. Short answers may be what some clients ask
+/// for, so a longer row of them is needed to speak for all.
 bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, Sign sign, const Caller& caller,
                               bool may_eject, Moment now) {
   constexpr std::uint32_t short_ones_in_a_row = 20;
@@ -89,7 +88,8 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
   if (!client_gets_more && !all_get_more) return false;
   const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
   evidence.gives_nothing(caller, of_topic, now);
-  // Where only other clients get more, what this replica's clients ask for may be short. They go elsewhere, and show it.
+  // Where only other clients get more, what this replica's clients ask for may be short. They go elsewhere, and show
+  // it.
   const bool is_sure = sign == Sign::empty || client_gets_more;
   if (is_sure && of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
     replica.health.odd_one_out("its answers are empty where its peers' are not", now);

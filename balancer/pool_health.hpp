@@ -54,10 +54,11 @@ class PoolHealth {
   /// Requests that are lost within such a time may be lost for the same reason.
   static constexpr std::chrono::seconds lost_together{1};
 
-  /// Notes that the replica was lost at work on a request. Returns true if it had no other then: the request may be why.
+  /// Notes that the replica was lost at work on a request. Returns true if it had no other then: the request may be
+  /// why.
   bool is_lost_alone(const ReplicaKey& replica, Moment now);
-  /// True if another replica refused such a request lately with the same status, and none answers this client well: then
-  /// the client erred.
+  /// True if another replica refused such a request lately with the same status, and none answers this client well:
+  /// then the client erred.
   bool refused_elsewhere(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// True if another replica answered such a request well lately after this one had refused it.
   bool was_outdone(const ReplicaKey& replica, const Caller& caller, Moment now);

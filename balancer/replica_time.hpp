@@ -9,8 +9,8 @@
 // The four are learned for all replicas of one configuration together (StepTimes), as least squares of the relative
 // error that fade over some two hundred answers and begin at a usual ratio of the four. How much slower or faster than
 // that a replica is stands in two factors of its own (ReplicaTime), one for prompts and one for output. They follow a
-// change within a few answers, and go back to their peers' while nothing tests them, as a configuration that nothing tests goes
-// back to the times of its pool: what looked slow is tried again.
+// change within a few answers, and go back to their peers' while nothing tests them, as a configuration that nothing
+// tests goes back to the times of its pool: what looked slow is tried again.
 //
 // Only answers that did work teach. Times are in seconds. A Pool owns both and calls them under its mutex. Nothing
 // allocates; an answer costs some 0.2 us.
@@ -114,8 +114,8 @@ class FadingFit {
   double answers_ = 0, inverse_ = 0;
 };
 
-/// The step times of one configuration, or of a whole pool. Until a configuration has given enough answers, the times of
-/// its pool stand for its own: else one that nobody knows would look slow or fast beside the others.
+/// The step times of one configuration, or of a whole pool. Until a configuration has given enough answers, the times
+/// of its pool stand for its own: else one that nobody knows would look slow or fast beside the others.
 class StepTimes {
  public:
   static constexpr double enough = 4.9;  ///< Five answers, of which the first have faded a little.
@@ -126,8 +126,8 @@ class StepTimes {
   TimeModel fit() const;
   /// Returns what is expected now of a usual replica: the less tested, the more like the others of the pool.
   TimeModel model(Moment now) const;
-  /// A stream needed so many seconds for a token, in steps like this one. Its replica is expected to need `beside_peers`
-  /// times what its peers do.
+  /// A stream needed so many seconds for a token, in steps like this one. Its replica is expected to need
+  /// `beside_peers` times what its peers do.
   void decoded(double seconds, double beside_peers, double sequences, double in_context, Moment now);
   /// A first token came after `seconds`, in which `prompt_tokens` were computed, in steps of `step` seconds.
   void began(double seconds, double beside_peers, double prompt_tokens, double step, Moment now);

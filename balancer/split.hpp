@@ -26,8 +26,9 @@ struct SideCounts {
   std::uint64_t ended = 0;
   std::uint64_t failed = 0;  ///< Failures among them, by the replica's own fault.
   /// Conversations, or requests without one, whose content a replica refused; and whose stream had no first token in
-  /// time, or stood still later. They count for the side that was drawn for them, whichever had the request, and once while the share stays
-  /// as it is: a client may repeat one bad request without an end, and each time it goes to the same side.
+  /// time, or stood still later. They count for the side that was drawn for them, whichever had the request, and once
+  /// while the share stays as it is: a client may repeat one bad request without an end, and each time it goes to the
+  /// same side.
   std::uint64_t refused = 0, overdue = 0;
 };
 

@@ -54,11 +54,12 @@ class RetryBudget {
   std::vector<metrics::Moment> begun_;
 };
 
-/// Remembers for a minute the requests that have cost two replicas: libraries send a request that failed with 502 again.
-/// Any thread may use it. While nothing is remembered, a look costs one atomic read.
+/// Remembers for a minute the requests that have cost two replicas: libraries send a request that failed with 502
+/// again. Any thread may use it. While nothing is remembered, a look costs one atomic read.
 ///
-/// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may come
-/// once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is refused for a minute.
+/// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may
+/// come once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is
+/// refused for a minute.
 class PoisonMemory {
  public:
   static constexpr std::chrono::minutes lasting{1};

@@ -17,7 +17,8 @@ namespace weir::proxy::exchange {
 
 using metrics::Moment;
 
-/// A comment in an event stream, as a chunk: it shows whatever stands between weir and the client that the stream lives.
+/// A comment in an event stream, as a chunk: it shows whatever stands between weir and the client that the stream
+/// lives.
 inline constexpr std::string_view comment_chunk = "13\r\n: weir keep-alive\n\n\r\n";
 
 class EarlyHead {

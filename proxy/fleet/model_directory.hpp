@@ -1,6 +1,7 @@
 // Answers GET /v1/models and GET /v1/models/{id} from the replicas' own lists, and passes the lists on to the pools,
 // which choose replicas by them. The replicas are asked every few seconds on the control thread, each with its own key
-// if it has one. So a model that a replica loads or unloads is known within 5 s, or 7 s where some replica is slow. An empty list says nothing.
+// if it has one. So a model that a replica loads or unloads is known within 5 s, or 7 s where some replica is slow. An
+// empty list says nothing.
 //
 // Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
 // a credential, on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. Its answer

@@ -19,7 +19,8 @@ inline bool gave_up(std::string_view finish_reason) { return finish_reason == "a
 struct PromptParts {
   std::optional<std::uint64_t> uncached, cache_created, cache_read;
 
-  /// Takes over each part that a later event tells. A 0 behind a greater count is a gateway's blank, but not an uncached
+  /// Takes over each part that a later event tells. A 0 behind a greater count is a gateway's blank, but not an
+  /// uncached
   /// 0 beside cached parts: vLLM first tells the whole prompt as uncached, and then how its cache divides it.
   void update(const PromptParts& later) {
     if (later.uncached && later.cache_created.value_or(0) + later.cache_read.value_or(0) > 0) uncached.reset();
