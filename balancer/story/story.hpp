@@ -244,9 +244,9 @@ class Story {
   bool had_no_room_ = false;     ///< A replica had no room for it.
   bool any_retry_ = false, cutting_ = false;
   bool sought_ = false;  ///< A replica did not have the state.
-  std::optional<RetryBudget::Taken> held_retry_;
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.
+  std::optional<RetryBudget::Taken> held_retry_;
 };
 
 }  // namespace weir::balancer::story
