@@ -28,7 +28,7 @@ std::shared_ptr<Waiter> waiter_of(Loop& loop) {
 /// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
 /// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
 struct AttemptRunner::Running : metrics::Recycled<Running> {
-  [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
+  [[gnu::noinline]] Running(AttemptRunner& runner, Connection&& connection, Outgoing&& outgoing)
       : handler(runner.options(connection.reused), runner.story_.take_lease(),
                 runner.replica().series->shard(runner.loop_.index)),
         relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
@@ -148,13 +148,9 @@ metrics::wire::Ask AttemptRunner::wanted() const {
 
 /// Returns an idle connection to the replica, or one that begins to connect.
 AttemptRunner::Connection AttemptRunner::connect() {
-  Connection connection;
   auto destination = replica().destination();
-  if (!destination) {
-    connection.error = net::name_unknown;
-    return connection;
-  }
-  connection.to = std::move(*destination);
+  if (!destination) return {.to = {}, .channel = nullptr, .error = net::name_unknown};
+  Connection connection{.to = std::move(*destination), .channel = nullptr};
   if (story_.may_reuse_connection()) {
     connection.channel = loop_.idle.take(*replica().state, connection.to, story_.attempt_started());
     connection.reused = connection.channel != nullptr;
