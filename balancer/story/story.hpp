@@ -247,11 +247,11 @@ class Story {
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.
   bool had_no_room_ = false;     ///< A replica had no room for it.
   bool any_retry_ = false, cutting_ = false;
-  bool sought_ = false;       ///< A replica did not have the state.
-  bool lacked_last_ = false;  ///< The last one asked was such a replica.
-  std::optional<RetryBudget::Taken> held_retry_;
+  bool sought_ = false;         ///< A replica did not have the state.
+  bool lacked_last_ = false;    ///< The last one asked was such a replica.
   bool repeats_ = false;        ///< The attempt that begins repeats the one before.
   bool tells_replica_ = false;  ///< told() is about a replica.
+  std::optional<RetryBudget::Taken> held_retry_;
 };
 
 }  // namespace weir::balancer::story

@@ -43,7 +43,7 @@ AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, me
       doubted_(options.doubted) {}
 
 void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
-  framer_.begin(out);
+  out.clear();
   read_at_ = at;
   auto progress = replica_side_.arrived(bytes, at);
   read_token_events_ = progress.token_events;
@@ -51,7 +51,7 @@ void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out)
 }
 
 void AnswerHandler::replica_ended(End how, Moment now, ClientOutput& out) {
-  framer_.begin(out);
+  out.clear();
   take(replica_side_.ended(how, now), {}, now, out);
 }
 
@@ -155,7 +155,7 @@ void AnswerHandler::leave_error(Moment now) {
 }
 
 void AnswerHandler::relay_error(ClientOutput& out) {
-  framer_.begin(out);
+  out.clear();
   accept(out);
   framer_.body({}, {}, out);
   if (undecided_end_) conclude(*undecided_end_, out);
@@ -194,7 +194,7 @@ void AnswerHandler::stop(End end, Reply reply) {
 void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
     client_has_marker_ = at_once && accepted_ && !replica_side_.reads_json() && replica_side_.has_end_marker();
-  if (framer_.take_written()) written_at_ = now;
+  if (framer_.written()) written_at_ = now;
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
@@ -238,19 +238,19 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
   }
   if (state_ == State::accepted && replica_side_.tell_stall(now)) return out.clear();
   if (now >= early_at() && now < replica_side_.deadline() && !is_hung()) {
-    framer_.begin(out);
+    out.clear();
     out.spans.push_back(early_->bytes());
     if (framer_.state() == ClientFramer::State::holding) framer_.continue_early();
     return early_->written(now);
   }
   if (now >= comment_at() && now < replica_side_.deadline()) {
-    framer_.begin(out);
+    out.clear();
     return framer_.comment(out);
   }
   const bool held_long_enough =
       framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(End::timed_out, now, out);
-  framer_.begin(out);
+  out.clear();
   accept(out);
   framer_.body({}, {}, out);
 }

@@ -28,28 +28,30 @@ std::shared_ptr<Waiter> waiter_of(Loop& loop) {
 /// The objects that an attempt keeps while its answer streams. The compiler gives a place in the frame to whatever
 /// stands in the coroutine itself, so the beginning and the end of an attempt are functions that it may not inline.
 struct AttemptRunner::Running : metrics::Recycled<Running> {
-  [[gnu::noinline]] Running(AttemptRunner& runner, Connection connection, Outgoing outgoing)
+  [[gnu::noinline]] Running(AttemptRunner& runner, Connection&& connection, Outgoing&& outgoing)
       : handler(runner.options(connection.reused), runner.story_.take_lease(),
                 runner.replica().series->shard(runner.loop_.index)),
         relay(runner.loop_, runner.client_, *runner.replica().state, std::move(connection.channel), connection.reused,
               std::move(outgoing.spans), handler, runner.limits_, runner),
-        body_size(outgoing.body_size) {}
+        body_size(outgoing.body_size),
+        connected_to(std::move(connection.to)) {}
 
   AnswerHandler handler;
   Relay relay;
   const std::uint64_t body_size;
+  net::Destination connected_to;
 };
 
 net::Awaitable<void> AttemptRunner::run(Command command) {
   while (command != Command::done) {
     if (cutting()) story_.cut();
     if (command == Command::connect) {
-      auto connection = connect();
-      if (!connection.channel) {
-        command = not_begun(connection.error);
+      int error = 0;
+      const auto running = begin_attempt(error);
+      if (!running) {
+        command = not_begun(error);
         continue;
       }
-      const auto running = std::make_unique<Running>(*this, std::move(connection), prepare());
       co_await running->relay.run(net::use_awaitable);
       command = ended(*running);
       continue;
@@ -112,6 +114,13 @@ Command AttemptRunner::end_wait() {
   }
 }
 
+/// Returns null if there is no connection; `error` says why.
+std::unique_ptr<AttemptRunner::Running> AttemptRunner::begin_attempt(int& error) {
+  auto connection = connect();
+  error = connection.error;
+  return connection.channel ? std::make_unique<Running>(*this, std::move(connection), prepare()) : nullptr;
+}
+
 /// Makes what goes out.
 Outgoing AttemptRunner::prepare() {
   sender_.begins(replica());
@@ -126,7 +135,7 @@ Command AttemptRunner::ended(Running& running) {
   if (running.handler.sent_at()) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
   auto result = running.relay.take_result();
   if (auto left = running.relay.take_connection())
-    loop_.keep_idle(state, std::move(connected_to_), std::move(left), now);
+    loop_.keep_idle(state, std::move(running.connected_to), std::move(left), now);
   return over(std::move(result), now);
 }
 
@@ -139,19 +148,15 @@ metrics::wire::Ask AttemptRunner::wanted() const {
 
 /// Returns an idle connection to the replica, or one that begins to connect.
 AttemptRunner::Connection AttemptRunner::connect() {
-  Connection connection;
   auto destination = replica().destination();
-  if (!destination) {
-    connection.error = net::name_unknown;
-    return connection;
-  }
-  connected_to_ = std::move(*destination);
+  if (!destination) return {.to = {}, .channel = nullptr, .error = net::name_unknown};
+  Connection connection{.to = std::move(*destination), .channel = nullptr};
   if (story_.may_reuse_connection()) {
-    connection.channel = loop_.idle.take(*replica().state, connected_to_, story_.attempt_started());
+    connection.channel = loop_.idle.take(*replica().state, connection.to, story_.attempt_started());
     connection.reused = connection.channel != nullptr;
     if (connection.reused) return connection;
   }
-  connection.channel = loop_.connector->connect(connected_to_);
+  connection.channel = loop_.connector->connect(connection.to);
   if (!connection.channel) connection.error = errno;
   return connection;
 }

@@ -74,6 +74,7 @@ class AttemptRunner final : Relay::Owner {
   }
 
   struct Connection {
+    net::Destination to;
     std::unique_ptr<net::Channel> channel;
     bool reused = false;
     int error = 0;  ///< Why there is no channel.
@@ -83,6 +84,7 @@ class AttemptRunner final : Relay::Owner {
   story::Command leased(balancer::Lease&& lease, Moment now);
   story::Command end_wait();
   struct Running;
+  [[gnu::noinline]] std::unique_ptr<Running> begin_attempt(int& error);
   Outgoing prepare();
   [[gnu::noinline]] story::Command ended(Running& running);
   [[gnu::noinline]] story::Command not_begun(int error);
@@ -106,7 +108,6 @@ class AttemptRunner final : Relay::Owner {
   const config::Limits& limits_;
   Sender& sender_;
   metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
-  net::Destination connected_to_;
   std::shared_ptr<QueueWait> wait_;  ///< Set while the request waits.
 };
 

@@ -29,12 +29,6 @@ std::size_t ClientOutput::size() const {
   return total;
 }
 
-void ClientFramer::begin(ClientOutput& out) {
-  out.clear();
-  if (opened_ && !head_.empty()) std::string().swap(head_);
-  if (!released_.empty()) std::string().swap(released_);
-}
-
 void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_stream) {
   if (client_.cors != nullptr) client_.cors->note(client_.origin, head);
   const auto unbounded = client_.http_1_1 ? ClientFraming::chunked : ClientFraming::close;
@@ -89,6 +83,12 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   for (const auto span : body)
     if (!span.empty()) out.spans.push_back(span);
   if (chunked) out.spans.emplace_back("\r\n");
+}
+
+bool ClientFramer::written() {
+  if (opened_ && !head_.empty()) std::string().swap(head_);
+  if (!released_.empty()) std::string().swap(released_);
+  return std::exchange(wrote_, false);
 }
 
 void ClientFramer::comment(ClientOutput& out) {

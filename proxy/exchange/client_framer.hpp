@@ -64,9 +64,6 @@ class ClientFramer {
 
   explicit ClientFramer(const Client& client) : client_(client) {}
 
-  /// Frees what only the previous output needed. It is to be called first with each new output.
-  void begin(ClientOutput& out);
-
   /// Takes the replica's final head. `strips` says that bytes may be taken out of the body, so that its length is not
   /// known.
   void head(const http::ResponseHead& head, bool strips, bool event_stream);
@@ -90,8 +87,9 @@ class ClientFramer {
 
   State state() const { return state_; }
   bool was_opened() const { return opened_; }
-  /// True if there was anything to write since the last call.
-  bool take_written() { return std::exchange(wrote_, false); }
+  /// Says that the output has been written, or copied, and frees what only that needed. Returns true if there was
+  /// anything to write since the last call.
+  bool written();
   /// Returns after how much silence an event stream gets a comment, if it may have one. A client of HTTP/1.0 gets none.
   std::optional<std::chrono::steady_clock::duration> comments_after() const {
     const bool may = client_.comments_after.count() > 0 && state_ == State::open;

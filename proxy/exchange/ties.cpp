@@ -40,7 +40,7 @@ void tie(balancer::story::Story::Request& about, balancer::Homes& homes, const C
   const auto kept = http::kept_path(message.head.method, message.head.path);
   about.hands_out = kept ? kept->makes : message.api == metrics::Api::openai_responses && facts.stores;
   auto& ties = about.ties;
-  ties.session = session_of(pool.settings.session, message.head, facts.names, client.key_name());
+  ties.session = session_of(pool.settings.session, message.head, *facts.names, client.key_name());
   ties.pin = pin_of(message, client);
   // Clients can tell which replica a name is for, and not which side of a split.
   if (const auto name = ties.session != 0 ? ties.session : ties.pin; name != 0) {

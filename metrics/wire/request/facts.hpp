@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "metrics/names.hpp"
+#include "metrics/rare.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics::wire {
@@ -50,7 +51,7 @@ struct RequestFacts {
   /// and text; for a plain prompt, of its text. All turns of one conversation have the same, and images do not count.
   /// 0 if there is none: without a key, where `user_messages` is 0, or where token ids are part of the prompt.
   std::uint64_t conversation = 0;
-  Names names{};  ///< The names in the body that tie the request to a replica or a session.
+  Rare<Names> names;  ///< The names in the body that tie the request to a replica or a session.
   TextFeatures text;
   std::uint32_t n = 1;        ///< The number of choices, times that of prompts in a list; it multiplies the output.
   std::uint32_t prompts = 1;  ///< The number of prompts in the list; 1 if there is no list.
@@ -73,7 +74,7 @@ struct RequestFacts {
   bool whole_json = false;       ///< The body was one JSON object. Any other body is relayed all the same.
   bool empty_object = false;     ///< The object is `{}`: a member put there takes no comma.
 
-  std::uint64_t name(NamedBy by) const { return names[static_cast<std::size_t>(by)]; }
+  std::uint64_t name(NamedBy by) const { return (*names)[static_cast<std::size_t>(by)]; }
 };
 
 }  // namespace weir::metrics::wire

@@ -59,7 +59,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   facts.tools = tools_;
   facts.stored_context = stored_context_;
   facts.stores = stores_;
-  facts.names = names_;
+  if (names_ != Names{}) facts.names = names_;
   facts.usage_requested = usage_requested_;
   facts.stream_options = stream_options_;
   facts.token_timings = token_timings_;

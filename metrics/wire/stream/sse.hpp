@@ -69,7 +69,6 @@ class SseFramer {
   std::uint64_t offset_of(const char* p) const { return base_ + static_cast<std::uint64_t>(p - piece_); }
 
   std::size_t limit_;
-  Framing framing_;
   const char* piece_ = nullptr;
   const char* end_ = nullptr;
   const char* scan_ = nullptr;     // The bytes before it have been scanned.
@@ -83,6 +82,7 @@ class SseFramer {
   std::uint64_t data_at_ = 0;  // The block's first data value begins here, counted from block_begin_.
   std::uint64_t data_size_ = 0;
   std::uint32_t data_lines_ = 0;
+  Framing framing_;
   bool carried_ = false;   // The block began in an earlier read.
   bool skipping_ = false;  // The block is beyond the limit; nothing of it is kept.
   bool after_cr_ = false;  // The last byte read was a CR that ended a line.

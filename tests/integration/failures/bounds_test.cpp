@@ -120,6 +120,7 @@ TEST(StreamMemory, IsAtMost9KiBWhileAStreamWaits) {
   begin_streams(streams);
   const auto with_all = weir.process().resident_memory();
   EXPECT_LE((with_all - with_one) / streams, 9u * 1024) << with_one << " and " << with_all << " bytes";
+  std::cout << (with_all - with_one) / streams << " bytes a stream\n";
   go_on.set();
   for (auto client = clients.begin(); auto& answer : answers) (client++)->rest(answer);
   for (const auto& answer : answers) EXPECT_EQ(answer.end, BodyEnd::whole);

@@ -69,7 +69,7 @@ TEST(SessionOf, KnowsEachMemberThatTheSettingsKnow) {
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
     inspector.feed("{\"" + std::string(member) + "\":\"a\"}");
     const std::vector<config::SessionBy> by{{config::SessionBy::What::body, std::string(member)}};
-    EXPECT_EQ(session_of(by, head({}), inspector.finish().names, ""), metrics::hash_of_name("a")) << member;
+    EXPECT_EQ(session_of(by, head({}), *inspector.finish().names, ""), metrics::hash_of_name("a")) << member;
   }
 }
 

@@ -241,7 +241,7 @@ TEST(RequestInspector, ReadsTheNamesThatTieARequestToAReplica) {
     EXPECT_EQ(in_pieces.finish().name(by), wanted) << body;
   }
   const auto facts = facts_of(chat, R"({"user":"a","session_id":"a"})");
-  EXPECT_EQ(std::ranges::count(facts.names, 0U), static_cast<std::ptrdiff_t>(facts.names.size() - 2));
+  EXPECT_EQ(std::ranges::count(*facts.names, 0U), static_cast<std::ptrdiff_t>(facts.names->size() - 2));
 }
 
 TEST(RequestInspector, KnowsWhetherTheEngineIsToKeepTheAnswer) {
