@@ -53,7 +53,7 @@ story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
 story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client,
                                const RequestIds& ids, const fleet::PoolRuntime& pool) {
   story::Story::Request about{message.facts, std::move(message.prefix)};
-  tie(about, loop.shared.fleet.homes(), message, client, pool, loop.shared.conversation_key.numbers);
+  set_ties(about, loop.shared.fleet.homes(), message, client, pool, loop.shared.conversation_key.numbers);
   if (pool.rollout && about.lot == 0 && message.facts->conversation == 0)
     about.lot = metrics::sip_hash(loop.shared.fair_by_key, ids.weir);
   const auto& fair_by = pool.settings.queue.fair_by;

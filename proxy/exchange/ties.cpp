@@ -34,8 +34,8 @@ std::uint64_t state_of(const ClientMessage& message) {
   return may_name ? message.facts->name(NamedBy::stored) : 0;
 }
 
-void tie(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
-         const ClientIdentity& client, const fleet::PoolRuntime& pool, const metrics::SipKey& lot_key) {
+void set_ties(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
+              const ClientIdentity& client, const fleet::PoolRuntime& pool, const metrics::SipKey& lot_key) {
   const auto& facts = *message.facts;
   const auto kept = http::kept_path(message.head.method, message.head.path);
   about.hands_out = kept ? kept->makes : message.api == metrics::Api::openai_responses && facts.stores;

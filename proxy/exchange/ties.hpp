@@ -15,8 +15,8 @@ std::uint64_t state_of(const ClientMessage& message);
 
 /// Sets the ties, the state and the lot of a request, and whether its answer has an id to note. A lot of 0 is left for
 /// its conversation. `lot_key` is secret: a client that knew a lot could choose its side of a split.
-void tie(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
-         const ClientIdentity& client, const fleet::PoolRuntime& pool, const metrics::SipKey& lot_key);
+void set_ties(balancer::story::Story::Request& about, balancer::Homes& homes, const ClientMessage& message,
+              const ClientIdentity& client, const fleet::PoolRuntime& pool, const metrics::SipKey& lot_key);
 
 /// Returns the pool in which the state lies that the request is about; null where nobody knows.
 const fleet::PoolRuntime* pool_of_state(const fleet::Snapshot& snapshot, balancer::Homes& homes,

@@ -31,7 +31,7 @@ class Tie : public testing::Test {
     inspector.feed(body);
     message.facts = std::make_shared<const metrics::wire::RequestFacts>(inspector.finish());
     balancer::story::Story::Request request;
-    tie(request, homes, message, client, pool, secret);
+    set_ties(request, homes, message, client, pool, secret);
     EXPECT_EQ(state_of(message) != 0, request.ties.home != 0 || request.ties.seeks);
     return request;
   }
