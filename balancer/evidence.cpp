@@ -253,11 +253,13 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
   const Three cells = cells_of(caller, now);
   Cell& own = *cells.own;
   Cell& topic = *cells.topic;
-  own.told = told.has_value();
-  if (told)
+  // Many users may share a credential or an address: where some of them are served, the limit is another one's.
+  const bool serves = caller.client && is_within(own.good, lately, now);
+  own.told = told && !serves;
+  if (own.told)
     keep_away(own.full_until, now + std::chrono::duration_cast<Moment::duration>(*told));
   else
-    guess_full(own, first_full, now);
+    guess_full(own, serves ? first_full_for_all : first_full, now);
   topic.full.add_lately(caller.said_by(), now, cells.served);
   topic.full_by_credential.add_lately(caller.client, now, cells.served);
   const bool several = is_of_several(topic.full, topic.full_by_credential, caller, now);

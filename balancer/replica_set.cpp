@@ -89,7 +89,7 @@ bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, std::uint32_t e
   if (own.answers() < enough || 2 * own.refused <= own.answers()) return false;
   Evidence::Counts peers;
   for (const PoolReplica& peer : peers_of(suspect)) peers += peer.evidence.counts({}, topic, now);
-  return peers.answers() >= enough && 20 * peers.refused < peers.answers();
+  return peers.answers() >= enough && 4 * peers.refused < peers.answers();
 }
 
 bool ReplicaSet::none_up() const {

@@ -322,9 +322,9 @@ Command Story::end(Moment now) {
     *last_ = std::move(best_->over);
     return done(Told::kept_error, now);
   }
+  if (is_poison()) return done(Told::poison, now);
   if (last_->end == End::unconnected) return done(Told::unconnected, now);
-  if (last_->verdict.outcome == Outcome::rejected && cutting_) return done(Told::stopping, now);
-  return done(is_poison() ? Told::poison : Told::failed, now);
+  return done(last_->verdict.outcome == Outcome::rejected && cutting_ ? Told::stopping : Told::failed, now);
 }
 
 /// Ends a request that no replica works on.

@@ -81,7 +81,9 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, replica_side_.strips(), event_stream);
   if (early_ != nullptr && early_->begun()) {
-    is_misfit_ = !fits_early();
+    // Of a stream that was asked for, weir reads a page of another type, too. It is no event stream for the client.
+    constexpr std::string_view events = "text/event-stream";
+    is_misfit_ = !fits_early() || !http::same_token(head[http::FieldName::content_type].substr(0, events.size()), events);
     if (!is_misfit_) framer_.continue_early();
   }
   if (story::may_be_bettered(head.status, doubted_)) keep(Retry::status, at);

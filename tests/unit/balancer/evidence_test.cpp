@@ -113,6 +113,21 @@ TEST(Evidence, FullForClientsThatItNeverServesIsFullForNoOther) {
   EXPECT_TRUE(is_full(evidence, from(3), now)) << "they have been served since";
 }
 
+// Users behind one credential, or behind one address without any, are one client for weir.
+TEST(Evidence, FullForAClientWhomItServesIsALimitOfOneOfItsUsers) {
+  Evidence evidence;
+  evidence.good(from(1), true, at(0));
+  evidence.full(from(1), std::chrono::seconds(60), at(1));
+  EXPECT_TRUE(is_full(evidence, from(1), 1.249));
+  EXPECT_FALSE(is_full(evidence, from(1), 1.25));
+  evidence.full(from(1), std::chrono::seconds(60), at(2));
+  EXPECT_TRUE(is_full(evidence, from(1), 2.1));
+  evidence.good(from(1), true, at(2.1));
+  EXPECT_FALSE(is_full(evidence, from(1), 2.1));
+  evidence.full(from(1), std::chrono::seconds(60), at(13));
+  EXPECT_TRUE(is_full(evidence, from(1), 72.9)) << "ten seconds without an answer";
+}
+
 TEST(Evidence, OfTwoClientsOfDifferentTimesIsThatOfOne) {
   Evidence evidence;
   evidence.full(from(1), std::chrono::seconds(60), at(0));

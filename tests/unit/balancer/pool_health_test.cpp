@@ -126,8 +126,8 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
            Case{"all of nineteen", 19, 0, 20, 0, false, true},
            Case{"peers with eighteen answers", 20, 0, 9, 0, false, true},
            Case{"peers with twenty", 20, 0, 10, 0, true, true},
-           Case{"peers that err in a twentieth", 20, 0, 20, 2, false, false},
-           Case{"peers that err in a fortieth", 20, 0, 20, 1, true, true},
+           Case{"peers that err in a quarter", 20, 0, 20, 10, false, false},
+           Case{"peers that err in less", 20, 0, 20, 9, true, true},
        }) {
     begin(3);
     report(1, Sign::client_error, one_wrong, 1);

@@ -215,9 +215,9 @@ class Storm {
   static bool reached(const OnItsWay& one) { return one.best || (one.last && one.last->end != End::unconnected); }
   static Told after_attempts(const OnItsWay& one) {
     if (one.best) return Told::kept_error;
+    if (one.lost >= 2) return Told::poison;
     if (one.last->end == End::unconnected) return Told::unconnected;
-    if (one.last->end == End::cut && one.cutting) return Told::stopping;
-    return one.lost >= 2 ? Told::poison : Told::failed;
+    return one.last->end == End::cut && one.cutting ? Told::stopping : Told::failed;
   }
   void end(OnItsWay& one, Told told) {
     EXPECT_EQ(one.story->told(), told);

@@ -41,6 +41,7 @@ const Row rows[]{
     {"no token", {End::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, no_token},
     {"an embedding, which has no tokens", {End::whole, 200, embeddings, json, true}, Outcome::ok, {}, framed},
     {"no token is counted in an opaque body", {End::whole, 200, chat, opaque, true}, Outcome::ok, {}, framed},
+    {"no content", {End::whole, 204, chat, json, true, false, true}, Outcome::ok_empty, {}, no_json},
     {"an HTML page", {End::whole, 200, chat, json, true, false, true}, Outcome::ok_empty, {}, no_json},
     {"a page for an embedding", {End::whole, 200, embeddings, json, true, false, true}, Outcome::ok_empty, {}, no_json},
     {"a fault behind the text", {End::whole, 200, chat, json, true, false, true}, Outcome::ok, {}, broken_json},

@@ -157,6 +157,8 @@ TEST(EarlyHead, WhatIsNoEventStreamIsToldInsideTheStream) {
   } rows[]{
       {"a refusal", whole_answer("400 Bad Request", "{\"error\":\"no\"}"),
        "a replica answered 400: {\\\"error\\\":\\\"no\\\"}", "client_error"},
+      {"a page", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x", "a replica answered 200: <p>x",
+       "truncated"},
       {"a document", whole_answer("200 OK", completion), "a replica answered 200: {\\\"id\\\"", "ok"},
       {"an error that another replica could better", whole_answer("500 Oh", "{}"), "a replica answered 500: {}",
        "upstream_error"},
