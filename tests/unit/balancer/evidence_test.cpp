@@ -644,6 +644,28 @@ TEST_F(PoolEvidence, WhereTwoModelsFailForSeveralAThirdOneProtectsForFiveSeconds
   }
 }
 
+TEST_F(PoolEvidence, RefusalsToOneClientThatPeersAnswerEjectNobodyWhoServesOthers) {
+  for (const bool serves_others : {true, false}) {
+    begin(3);
+    for (const std::size_t peer : {1U, 2U}) report(peer, Sign::answered, from(1), 20, 1);
+    if (serves_others) report(0, Sign::answered, from(2, 1), 2, 1);
+    report(0, Sign::client_error, from(1), 6, 1);
+    report(0, Sign::outdone, from(1), 3, 1);
+    EXPECT_EQ(is_out(0, 1), !serves_others);
+  }
+}
+
+TEST_F(PoolEvidence, AReplicaIsLostAloneWithoutOthersBesideOrJustBefore) {
+  begin(1);
+  PlacementRequest request{shared(prompt_of(10))};
+  auto one = admitted(pool->offer(request, at(1))), other = admitted(pool->offer(request, at(1)));
+  one.end(LeaseEnd(EndCause::replica_failed), at(2));
+  EXPECT_FALSE(pool->health().is_lost_alone(keys[0], at(2)));
+  other.end(LeaseEnd(EndCause::replica_failed), at(2.5));
+  EXPECT_FALSE(pool->health().is_lost_alone(keys[0], at(2.5)));
+  EXPECT_TRUE(pool->health().is_lost_alone(keys[0], at(4)));
+}
+
 TEST_F(PoolEvidence, OfAMinuteAgoIsNoRowWithThatOfNow) {
   begin(3);
   report(0, Sign::failed, from(1), 4, 100);

@@ -141,20 +141,41 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
 
 TEST_F(SignsOfOneRequest, CountAsThoseOfOneReplicaWhereTheSecondGaveNoOpinion) {
   const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
-  const Caller caller{.client = 1, .topic = 1};
-  for (const unsigned second : {429U, 400U}) {
-    for (int i = 0; i < 3; ++i) {
+  const auto well = ended(End::whole, Reply::relayed, Outcome::ok, 200);
+  for (const unsigned second : {429U, 400U, 200U}) {
+    pool->health().pardon(key(2), now);
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      const Caller caller{.client = i % 2, .topic = 1};
       HealthEvidence everywhere(caller);
       for (const ReplicaIndex replica : {0U, 1U}) everywhere.report(pool->health(), key(replica), error, now);
+      for (const ReplicaIndex replica : {0U, 1U, 3U})
+        HealthEvidence(caller).report(pool->health(), key(replica), well, now);
     }
-    for (int i = 0; i < 8; ++i) {
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const Caller caller{.client = i % 2, .topic = 1};
       HealthEvidence signs(caller);
       signs.report(pool->health(), key(2), error, now);
-      const auto outcome = second == 429 ? Outcome::replica_refused : Outcome::client_error;
-      signs.report(pool->health(), key(3), ended(End::whole, Reply::error, outcome, second), now);
+      const auto refused = second == 429 ? Outcome::replica_refused : Outcome::client_error;
+      const auto outcome = second == 200 ? Outcome::ok : refused;
+      signs.report(pool->health(), key(3), ended(End::whole, Reply::relayed, outcome, second), now);
       signs.settle(pool->health(), Sign::failed_alone, now);
     }
-    EXPECT_FALSE(is_out(2)) << second << ": such errors are about";
+    EXPECT_EQ(is_out(2), second == 200) << second << ": such errors are about";
+  }
+}
+
+TEST_F(SignsOfOneRequest, OfNoTokenAreNoEmptyAnswersWhereOneAtMostWasAskedFor) {
+  for (const bool may_be_empty : {true, false}) {
+    pool->health().pardon(key(0), now);
+    for (const std::uint64_t client : {1U, 2U}) {
+      auto over = ended(End::whole, Reply::relayed, Outcome::ok, 200);
+      over.answer.output_tokens = 50;
+      for (int i = 0; i < 20; ++i) HealthEvidence(Caller{.client = client}).report(pool->health(), key(1), over, now);
+      over = ended(End::whole, Reply::relayed, Outcome::ok_empty, 200);
+      for (int i = 0; i < 6; ++i)
+        HealthEvidence(Caller{.client = client}, may_be_empty).report(pool->health(), key(0), over, now);
+    }
+    EXPECT_EQ(is_out(0), !may_be_empty);
   }
 }
 

@@ -273,10 +273,14 @@ TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
     const auto trial = of.begin(of_a_client(), body);
     ASSERT_EQ(trial->begin(of.now), Command::ask_pool);
     EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::done) << "one at a time";
+    const auto beside_the_trial = of.begin();
+    of.leased_at(*beside_the_trial, 2);
     of.leased_at(*trial, 2);
     EXPECT_EQ(of.over(*trial, answered ? answer_of() : broken()), Command::done);
-    EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), answered ? Command::ask_pool : Command::done);
+    for (int times = 0; times < 2; ++times)
+      EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), answered ? Command::ask_pool : Command::done);
     of.over(*beside, answer_of());
+    of.over(*beside_the_trial, answer_of());
   }
 }
 
