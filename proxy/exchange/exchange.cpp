@@ -110,7 +110,7 @@ std::unique_ptr<EarlyHead> Exchange::make_early_head() const {
     return nullptr;
   http::ResponseHead head;
   head.status = 200;
-  head.fields.push_back({"Content-Type", "text/event-stream"});
+  head.fields.emplace_back("Content-Type", "text/event-stream");
   http::ClientAnswer answer;
   answer.framing = http::ClientFraming::chunked;
   answer.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);

@@ -334,6 +334,16 @@ TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
   EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::ask_pool);
 }
 
+TEST(StoryErrors, OfOneReplicaCountOnceThoughItsErrorWasTooLargeToKeep) {
+  auto [of, story] = Started(4);
+  EXPECT_TRUE(story->spend_retry_on_error(500, of.now));
+  EXPECT_EQ(of.over(*story, error(500, false)), Command::ask_pool);
+  EXPECT_FALSE(story->has_failed_twice());
+  of.leased_at(*story, 1);
+  of.over(*story, error(500));
+  EXPECT_TRUE(story->has_failed_twice());
+}
+
 // A client over its limit at the engines went before all others again and again.
 TEST(StoryNoRoom, TheSecondTimeHasLostTheHeadOfTheQueue) {
   Stories of(1, 0, 9);
