@@ -59,7 +59,7 @@ class RetryBudget {
 ///
 /// Others are lost with the request that ends a replica, and may be lost twice. So a request that was not alone may
 /// come once more, while the pool can spare a replica: if it costs a third replica, or was alone each time, it is
-/// refused for a minute.
+/// refused for a minute. A stream that broke off with its replica has cost one, and is sent again by its client alone.
 class PoisonMemory {
  public:
   static constexpr std::chrono::minutes lasting{1};
@@ -67,29 +67,31 @@ class PoisonMemory {
 
   enum class Known : unsigned char {
     no,
-    on_trial,  ///< It may come this once.
+    lost_once,  ///< Its stream broke off with a replica.
+    on_trial,   ///< It may come this once.
     poison,
   };
 
   /// While it is, no request needs an identity.
   bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
-  /// `request` is a hash of its client, topic and body.
-  /// `may_try`: the pool can spare a replica.
+  /// `request` is a hash of its client, topic and body; where a stream broke off, when its body is gone, of its client,
+  /// topic, conversation and size. `may_try`: the pool can spare a replica.
   Known look(std::uint64_t request, bool may_try, metrics::Moment now) {
     if (is_empty()) return Known::no;
     const std::lock_guard lock(mutex_);
     drop_old(now);
     const auto found = noted_.find(request);
     if (found == noted_.end()) return Known::no;
+    if (found->second.lost_once) return Known::lost_once;
     return may_try && std::exchange(found->second.trial, false) ? Known::on_trial : Known::poison;
   }
   /// `trial`: it may come once more. When the memory is full, the oldest goes.
-  void note(std::uint64_t request, bool trial, metrics::Moment now) {
+  void note(std::uint64_t request, bool trial, metrics::Moment now, bool lost_once = false) {
     const std::lock_guard lock(mutex_);
     drop_old(now);
     if (noted_.size() >= most)
       noted_.erase(std::ranges::min_element(noted_, {}, [](const auto& one) { return one.second.until; }));
-    noted_.insert_or_assign(request, Noted{now + lasting, trial});
+    noted_.insert_or_assign(request, Noted{now + lasting, trial, lost_once});
     size_.store(noted_.size(), std::memory_order_relaxed);
   }
   /// The trial has shown nothing.
@@ -108,7 +110,7 @@ class PoisonMemory {
  private:
   struct Noted {
     metrics::Moment until;
-    bool trial = false;
+    bool trial = false, lost_once = false;
   };
   void drop_old(metrics::Moment now) {
     std::erase_if(noted_, [now](const auto& one) { return now >= one.second.until; });

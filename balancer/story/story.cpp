@@ -34,12 +34,17 @@ Story::Story(const Shared& shared, Request request)
   request_.caller.number = Split::number_of(*request_.facts, request_.lot);
 }
 
-void Story::identify(std::uint64_t body) {
-  identity_ = 1;
+void Story::identify(std::uint64_t body) { identity_ = identity_of(body); }
+
+std::uint64_t Story::identity_of(std::uint64_t body) const {
+  std::uint64_t hash = 1;
   for (const std::uint64_t part : {*request_.caller.client, request_.caller.topic, body})
-    identity_ = (identity_ ^ part) * 0x9e3779b97f4a7c15 + (identity_ >> 29U);
-  identity_ |= 1U;
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15 + (hash >> 29U);
+  return hash | 1U;
 }
+
+/// Of a stream, whose body is gone.
+std::uint64_t Story::stream_identity() const { return identity_of(request_.facts->conversation * 31 + request_.bytes); }
 
 void Story::note_loss(Moment now) {
   ++lost_;
@@ -55,10 +60,12 @@ void Story::note_error() {
 
 Command Story::begin(Moment now) {
   if (identity_ == 0) return Command::ask_pool;
-  const PoisonMemory::Known known = shared_.poison.look(identity_, shared_.pool.can_spare_one(), now);
+  auto known = shared_.poison.look(identity_, shared_.pool.can_spare_one(), now);
+  if (known == PoisonMemory::Known::no) known = shared_.poison.look(stream_identity(), false, now);
   if (known == PoisonMemory::Known::no) return Command::ask_pool;
   lost_by_two_ = true;
   lost_ = most_lost - 1;
+  if (known == PoisonMemory::Known::lost_once) return Command::ask_pool;
   if (known == PoisonMemory::Known::on_trial) {
     was_on_trial_ = true;
     return Command::ask_pool;
@@ -207,7 +214,10 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   if (over.end != End::client_left && over.reply == Reply::error) return error_came(std::move(over), now);
   if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
   replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
-  if (over.verdict.blame == Blame::nobody && over.end != End::client_left) shared_.poison.forget(identity_);
+  if (over.verdict.blame == Blame::nobody && over.end != End::client_left) {
+    shared_.poison.forget(identity_);
+    shared_.poison.forget(stream_identity());
+  }
   last_ = std::make_unique<AttemptOver>(std::move(over));
   tells_replica_ = true;
   return done(Told::relayed, now);
@@ -340,6 +350,9 @@ Command Story::done(Told told, Moment now) {
   give_retry_back();
   if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0)
     shared_.poison.note(identity_, !lost_alone_ && !was_on_trial_, now);
+  // Where nothing tells a client's requests apart but their size, many would be taken for one.
+  if (told == Told::relayed && lost_ == 1 && lost_by_ != 0 && request_.repeatable && request_.facts->conversation != 0)
+    shared_.poison.note(stream_identity(), false, now, true);
   if (was_on_trial_ && !is_poison()) shared_.poison.give_trial_back(identity_);
   evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
   return Command::done;

@@ -187,6 +187,8 @@ class Story {
   /// True if nothing speaks for an answer that the state is unknown but replicas that are not the last one asked.
   bool is_unsought() const { return best_ && !lacked_last_ && lacks_state(best_->over.told_status()); }
   bool seek(Moment now);
+  std::uint64_t identity_of(std::uint64_t body) const;
+  std::uint64_t stream_identity() const;
   void note_loss(Moment now);
   void note_error();
   void give_retry_back();

@@ -311,6 +311,39 @@ TEST(StoryPoison, IsTriedOnlyWhereThePoolCanSpareAReplica) {
   of.over(*beside, answer_of());
 }
 
+// The client sends it again, and weir cannot.
+TEST(StoryPoison, IsAStreamThatBrokeOffWithTwoReplicas) {
+  for (const bool answered : {false, true}) {
+    Stories of;
+    auto request = of_a_client();
+    auto facts = *request.facts;
+    facts.conversation = 9;
+    request.facts = shared(facts);
+    const auto breaks_off = [&](ReplicaIndex at) {
+      const auto story = of.begin(request, body);
+      EXPECT_EQ(story->begin(of.now), Command::ask_pool);
+      of.leased_at(*story, at);
+      story->answer_accepted(200, false, of.now);
+      auto over = broken();
+      over.reply = Reply::relayed;
+      EXPECT_EQ(of.over(*story, std::move(over)), Command::done);
+      EXPECT_EQ(story->told(), Told::relayed);
+      return story->is_poison();
+    };
+    EXPECT_FALSE(breaks_off(0));
+    if (answered) {
+      const auto story = of.begin(request, body);
+      EXPECT_EQ(story->begin(of.now), Command::ask_pool);
+      of.leased_at(*story, 2);
+      of.over(*story, answer_of());
+    }
+    EXPECT_EQ(breaks_off(1), !answered);
+    EXPECT_EQ(of.begin(request, body)->begin(of.now), answered ? Command::ask_pool : Command::done);
+    request.bytes += 1;
+    EXPECT_EQ(of.begin(request, body + 1)->begin(of.now), Command::ask_pool) << "another request";
+  }
+}
+
 TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwice) {
   Stories of(1, 0, 9);
   auto story = of.begin(of_a_client(), body);
