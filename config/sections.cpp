@@ -68,7 +68,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   table.read("half_close", server.half_close,
              OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
   table.read_list("trusted_proxies", &network,
-                  [&](const toml::node&, Network one) { server.trusted_proxies.push_back(std::move(one)); });
+                  [&](const toml::node&, Network one) { server.trusted_proxies.push_back(one); });
   const auto* origins = table.read_list("cors_origins", &origin, [&](const toml::node&, std::string one) {
     server.cors_origins.push_back(std::move(one));
   });

@@ -273,6 +273,7 @@ std::vector<Json> sorted_findings(Json document) {
     return comes_before(std::get<2>(a), std::get<2>(b));
   });
   std::vector<Json> sorted;
+  sorted.reserve(findings.size());
   for (const auto& finding : findings) sorted.push_back(std::get<3>(finding));
   return sorted;
 }
