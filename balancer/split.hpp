@@ -24,7 +24,9 @@ namespace weir::balancer {
 /// found no room, or whose request fails everywhere are none of them.
 struct SideCounts {
   std::uint64_t ended = 0;
-  std::uint64_t failed = 0;  ///< Failures among them, by the replica's own fault.
+  /// Failures among them, by the replica's own fault. A conversation fails once while the share stays as it is, for it
+  /// stays on its side, and may be what fails everywhere.
+  std::uint64_t failed = 0;
   /// Conversations, or requests without one, whose content a replica refused; and whose stream had no first token in
   /// time, or stood still later. They count for the side that was drawn for them, whichever had the request, and once
   /// while the share stays as it is: a client may repeat one bad request without an end, and each time it goes to the
@@ -52,6 +54,7 @@ struct Split : SplitFigures {
     share = wanted;
     refused_.clear();
     overdue_.clear();
+    failed_.clear();
     if (!has_two_sides()) waits_.clear();
   }
 
@@ -67,8 +70,9 @@ struct Split : SplitFigures {
     return share >= 1 || static_cast<double>(number) < share * 0x1p64;
   }
 
-  /// Counts what an attempt showed, once it is known whose fault a failure was.
-  void note(bool of_candidate, Sign sign) {
+  /// Counts what an attempt showed, once it is known whose fault a failure was. `number`: the request's; 0: it has no
+  /// part in the failure.
+  void note(bool of_candidate, Sign sign, std::uint64_t number = 0) {
     SideCounts& side = of_candidate ? candidate : stable;
     switch (sign) {
       case Sign::answered:
@@ -80,6 +84,7 @@ struct Split : SplitFigures {
       case Sign::failed:
       case Sign::refused:
       case Sign::connect_timed_out:
+        if (number != 0 && failed_.size() < most_numbers && !failed_.insert(number).second) return;
         ++side.ended;
         ++side.failed;
         return;
@@ -124,7 +129,7 @@ struct Split : SplitFigures {
     ++((belongs(number, *share) ? candidate : stable).*what);
   }
 
-  Numbers refused_, overdue_;
+  Numbers refused_, overdue_, failed_;
   std::map<TokenLedger::Ticket, Wait> waits_;  ///< In the order in which they were sent.
 };
 

@@ -169,6 +169,18 @@ TEST_F(PoolSplit, ARequestThatFailsEverywhereIsNotCounted) {
   EXPECT_EQ(pool->split().stable.failed, 0u);
 }
 
+// It may be what fails everywhere, and no other side ever has it.
+TEST_F(PoolSplit, FailuresCountOncePerConversation) {
+  begin(0.5);
+  for (int i = 0; i < 10; ++i)
+    for (const std::uint64_t number : {first, first + 1})
+      pool->health().report(pool->figures().key(2), Sign::failed, at(i), {}, {.number = number});
+  EXPECT_EQ(pool->split().candidate.failed, 2u);
+  EXPECT_EQ(pool->split().candidate.ended, 2u);
+  pool->health().report(pool->figures().key(2), Sign::failed, at(20));
+  EXPECT_EQ(pool->split().candidate.failed, 3u) << "no request had a part in it";
+}
+
 /// A client that sends one bad request again and again always meets the same side.
 TEST_F(PoolSplit, RefusalsCountOncePerConversationForTheSideThatWasDrawn) {
   begin(0.5);
