@@ -88,15 +88,14 @@ class Town {
   void in(double seconds, std::function<void()> what) { events_.emplace(now_ + seconds, std::move(what)); }
 
   void add(std::uint64_t client, Fate fate, double rate) {
-    const auto draws = std::make_shared<std::mt19937_64>(random_());
-    const auto pause = [draws, rate] { return std::exponential_distribution(rate)(*draws); };
-    const auto next = std::make_shared<std::function<void()>>();
-    *next = [this, client, fate, pause, next] {
+    comes_again(std::make_shared<std::mt19937_64>(random_()), client, fate, rate);
+  }
+  void comes_again(const std::shared_ptr<std::mt19937_64>& draws, std::uint64_t client, Fate fate, double rate) {
+    in(std::exponential_distribution(rate)(*draws), [this, draws, client, fate, rate] {
       if (now_ > end_) return;
       come(client, fate, 0);
-      in(pause(), *next);
-    };
-    in(pause(), *next);
+      comes_again(draws, client, fate, rate);
+    });
   }
 
   void come(std::uint64_t client, Fate fate, unsigned tries) {
