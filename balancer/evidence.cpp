@@ -97,7 +97,7 @@ std::size_t Evidence::victim(Moment now) const {
     if (key.made_by && 4 * same > most_cells) return is_bad ? 2 : 1;
     return is_bad == mostly_bad ? 3 : 4;
   };
-  // Of two that were used at one moment, the cell of a topic stays.
+  // The cell of a topic stays where another one was used at the same moment.
   const auto rank = [&](std::size_t i) { return std::tuple(worth(i), keys_[i].used, !keys_[i].client); };
   std::size_t found = 0;
   for (std::size_t i = 1; i < most_cells; ++i)
@@ -263,7 +263,7 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
   topic.full.add_lately(caller.said_by(), now, cells.served);
   topic.full_by_credential.add_lately(caller.client, now, cells.served);
   const bool several = is_of_several(topic.full, topic.full_by_credential, caller, now);
-  // Who is never served has a limit of its own.
+  // Clients that are never served have limits of their own.
   if (!several || topic.full_by_credential.served == 0) {
     if (&topic != &own) topic.rest_until = never;  // The others need not wait for this one's sake.
     return;

@@ -85,7 +85,7 @@ class Evidence {
   /// Where requests of several topics fail, another one that was answered so lately shows that not all do.
   static constexpr std::chrono::seconds some_fail{5};
   static constexpr std::chrono::seconds rest{1}, first_full{1}, longest_full{8}, first_shut{10}, longest_shut{300};
-  /// What a full replica told some clients is guessed to hold for all.
+  /// A replica that told some clients that it is full is guessed to be full for all, at first for so long.
   static constexpr std::chrono::milliseconds first_full_for_all{250};
 
   /// The last answers of an address, older ones counting less and less: about forty.

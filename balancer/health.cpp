@@ -102,7 +102,7 @@ void Health::lives(Moment now) {
   if (!out() && !lives_since_) lives_since_ = now;
 }
 
-/// It refuses connections from now on. A replica that has not lived since the last time has not crashed: it was not
+/// The replica refuses connections from now on. One that has not lived since the last time has not crashed: it was not
 /// started yet, or its time out is not over.
 void Health::crashed(Moment now) {
   if (!lives_since_) return;

@@ -37,7 +37,7 @@ using ModelList = std::shared_ptr<const std::vector<ModelId>>;
 /// readings of the list.
 class ListedModels {
  public:
-  /// What answers taught holds until the list changes. Returns true if it has.
+  /// The lessons of answers hold until the list changes. Returns true if it has.
   bool set(ModelList list) {
     if (list == list_ || (list && list_ && *list == *list_)) return false;
     list_ = std::move(list);

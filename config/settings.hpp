@@ -214,7 +214,7 @@ struct FairBy {
   bool operator==(const FairBy&) const = default;
 };
 
-/// What tells that requests belong together.
+/// The part of a request that tells its session.
 struct SessionBy {
   enum class What { key, header, body };
   What what = What::key;

@@ -43,7 +43,7 @@ std::uint64_t Story::identity_of(std::uint64_t body) const {
   return hash | 1U;
 }
 
-/// Of a stream, whose body is gone.
+/// The identity of a request whose body is gone, since its stream has begun.
 std::uint64_t Story::stream_identity() const { return identity_of(request_.facts->conversation * 31 + request_.bytes); }
 
 void Story::note_loss(Moment now) {

@@ -67,7 +67,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
   }
   // Before the head there is no body, and no framer for one.
   const bool too_large = state_ == State::keeping && size > most_kept;
-  // Of an answer that is told inside the stream only the beginning is wanted.
+  // An answer that is told inside the stream needs no more than its beginning.
   const bool drops = too_large && is_misfit_;
   if (framer_.state() != ClientFramer::State::no_head && !drops) framer_.body(progress.body, read, out);
   if (too_large && !drops) {
@@ -81,7 +81,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, replica_side_.strips(), event_stream);
   if (early_ != nullptr && early_->begun()) {
-    // Of a stream that was asked for, weir reads a page of another type, too. It is no event stream for the client.
+    // Pages of another type are read as streams where one was asked for, but they are none for the client.
     constexpr std::string_view events = "text/event-stream";
     is_misfit_ = !fits_early() || !http::same_token(head[http::FieldName::content_type].substr(0, events.size()), events);
     if (!is_misfit_) framer_.continue_early();

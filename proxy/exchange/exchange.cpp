@@ -60,7 +60,7 @@ story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientI
   about.fair_key = fair_key(loop.shared.fair_by_key, fair_by, message.head, client.address, client.key_name());
   about.caller.client = sender_of(loop.shared.fair_by_key, message.head, client.address, client.key_name());
   about.caller.voice = about.fair_key;
-  // Who tells users apart for the queue tells them apart here.
+  // A header that tells users apart for the queue tells them apart here, too.
   if (fair_by.what == config::FairBy::What::header) about.caller.client = about.fair_key;
   about.caller.gives_work = message.facts->gives_work;
   const metrics::Api api = message.facts->api;

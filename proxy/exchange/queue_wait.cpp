@@ -70,7 +70,7 @@ metrics::Moment QueueWait::deadline() const {
   return early_ != nullptr ? std::min(deadline_, early_->due()) : deadline_;
 }
 
-/// Of these few bytes a client takes all or nothing, unless it has long stopped to read.
+/// A client takes all of these few bytes or nothing, unless it has long stopped to read.
 void QueueWait::show_life(metrics::Moment now) {
   const std::string_view bytes = early_->bytes();
   const auto sent = client_.channel().write({&bytes, 1}, 0);

@@ -176,8 +176,10 @@ TEST_P(HungProcess, LosesWhatItHasShownNothingOfAndStaysOutUntilItLives) {
   EXPECT_GE(Clock::now() - begun, 5s) << "silence has to last";
   weir.wait_until_said("replica 'r0' is ejected, it was up: it gave no sign of life for ");
   // Probes pass their interval, and the ejection its time, within these seconds.
-  for (const auto end = Clock::now() + 12s; Clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(200)))
+  for (const auto end = Clock::now() + 12s; Clock::now() < end;) {
     ASSERT_THAT(weir.metrics().state_of("r0"), testing::AnyOf("ejected", "down")) << weir.output();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
   stopped.process().send(SIGCONT);
 }
 

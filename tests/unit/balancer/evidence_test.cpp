@@ -540,7 +540,7 @@ TEST_F(PoolEvidence, AnswersOfOneTokenAreAFaultWhereTheSameClientGetsMoreElsewhe
             "its answers are empty where its peers' are not, so it is out for 10 s");
 }
 
-// What such a client asks for has no answer. Two of them come to one replica by their common beginning.
+// Such a client asks for what has no answer. Two of them come to one replica by their common beginning.
 TEST_F(PoolEvidence, AnswersThatAreEmptyEverywhereForSomeClientsSayNothingOfOthers) {
   begin(2);
   for (int i = 0; i < 5; ++i)
