@@ -9,9 +9,9 @@
 //
 // A row of two clients says nothing of all where the replica answers others, so that the row may be chance: see Row.
 // A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
-// and twice as long each time up to 5 min. A full replica keeps a client whom it does not serve away for as long as it asked, and all
-// clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there is a rest of 1
-// s: see Advice.
+// and twice as long each time up to 5 min. A full replica keeps a client whom it does not serve away for as long as it
+// asked, and all clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there
+// is a rest of 1 s: see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
 // at 32 addresses. One client, whatever topics it makes up, has at most a quarter of them.

@@ -83,7 +83,8 @@ void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream,
   if (early_ != nullptr && early_->begun()) {
     // Pages of another type are read as streams where one was asked for, but they are none for the client.
     constexpr std::string_view events = "text/event-stream";
-    is_misfit_ = !fits_early() || !http::same_token(head[http::FieldName::content_type].substr(0, events.size()), events);
+    const auto type = head[http::FieldName::content_type].substr(0, events.size());
+    is_misfit_ = !fits_early() || !http::same_token(type, events);
     if (!is_misfit_) framer_.continue_early();
   }
   if (story::may_be_bettered(head.status, doubted_)) keep(Retry::status, at);
