@@ -20,6 +20,7 @@
 #include "balancer/story/attempt.hpp"
 #include "proxy/exchange/client_framer.hpp"
 #include "proxy/exchange/replica_side.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -29,7 +30,7 @@ class AnswerHandler {
     ReplicaSide::Options replica;
     ClientFramer::Client client{};
     /// Belongs to the replica: see fleet::ReplicaState. Null means that the request stays where it is.
-    const std::atomic<Moment>* hung_at = nullptr;
+    const fleet::LeaveSigns* leaves = nullptr;
     bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
     bool doubted = false;      ///< The replica may be the odd one: another one may better any refusal of it.
   };
@@ -104,7 +105,9 @@ class AnswerHandler {
   void keep_output(ClientOutput& out);
   void lose_client(metrics::Outcome outcome);
   void stop(story::End end, story::Reply reply);
-  bool is_hung() const;
+  bool is_left_since(std::atomic<Moment> fleet::LeaveSigns::*sign) const;
+  bool is_hung() const { return is_left_since(&fleet::LeaveSigns::hung_at); }
+  bool is_left() const { return is_hung() || is_left_since(&fleet::LeaveSigns::asleep_at); }
   Moment comment_at() const;
   Moment early_at() const;
   bool fits_early() const;
@@ -113,7 +116,7 @@ class AnswerHandler {
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
-  const std::atomic<Moment>* const hung_at_;
+  const fleet::LeaveSigns* const leaves_;
   EarlyHead* const early_;
   const Moment started_;
   const bool keep_errors_, doubted_;

@@ -69,7 +69,7 @@ struct Dialect {
 
   // Writers of weir's own errors: as an answer's body, and as the last event of a stream, framed.
   std::string (*error_body)(unsigned status, const OwnError& error) = openai_error_body;
-  std::string (*error_event)(std::string_view message) = openai_error_event;
+  std::string (*error_event)(unsigned status, const OwnError& error) = openai_error_event;
 
   /// Returns the dialect's route for `path`; a route without a path if it has none.
   Route route(std::string_view path) const;
