@@ -243,7 +243,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
       "  weir compare requests.jsonl --gate\n"
       "  weir compare --recipe upgrade            settings and commands for a new engine version\n\n"
-      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise: docs/comparison.md.");
+      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise:\n"
+      "docs/explain/verdicts.md.");
   return command;
 }
 

@@ -1,12 +1,14 @@
 // Handles the answer of one attempt at a request, without I/O: joins the replica's half and the client's half, and has
 // the rules between them. The relay tells what happened, makes the system calls, and writes what the handler fills in.
 //
-// A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
-// better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:
-// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again. An event
-// stream whose client has got nothing for some time gets a comment between two events: balancers in front of weir cut
-// connections that are silent for a minute. Where weir has sent a head before any replica (early_head.hpp), an answer
-// that does not fit behind it is kept, for its client to be told inside the stream.
+// A streamed answer is held until its first event, for at most limits.accept_hold, because engines answer 200 before
+// they know whether they can. An event that only opens an answer is held, too: SGLang sends one before it refuses the
+// request. An error that another replica may better is kept, up to `most_kept` bytes and for `kept_within`. A larger or
+// slower one leaves the attempt undecided: whoever runs it says whether another replica is asked. Once an answer is
+// accepted, nothing is tried again. An event stream whose client has got nothing for some time gets a comment between
+// two events: balancers in front of weir cut connections that are silent for a minute. Where weir has sent a head
+// before any replica (early_head.hpp), an answer that does not fit behind it is kept, for its client to be told inside
+// the stream.
 #pragma once
 
 #include <atomic>

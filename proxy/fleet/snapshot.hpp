@@ -105,7 +105,8 @@ struct ShadowRuntime {
   std::shared_ptr<ShadowState> state;
 };
 
-/// A replica that is no longer in the settings and still has requests.
+/// A replica that is no longer in the settings and still has requests. Its series are exported until nobody owns them,
+/// so that the counters lose no request.
 struct LeavingReplica {
   std::shared_ptr<balancer::Pool> balancer;
   std::shared_ptr<const Replica> replica;
@@ -135,7 +136,8 @@ struct Snapshot {
   /// The pools above, and then those of the shadows. They follow from the two, so no change sets them.
   std::vector<std::shared_ptr<const PoolRuntime>> all_pools;
   std::vector<LeavingReplica> leaving;
-  /// Pools that are no longer in the settings, in which requests that began before may still wait or run.
+  /// Pools that are no longer in the settings, in which requests that began before may still wait or run. Their
+  /// replicas are probed, or the requests that wait would find none.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
 
   /// Calls look(pool) for each pool of the settings, and for each that has left them.

@@ -1,4 +1,4 @@
-// Answers of weir's own, in the shape that the client of each API expects (docs/design.md), and the event that ends a
+// Answers of weir's own, in the shape that the client of each API expects, and the event that ends a
 // stream which the replica broke off. Stateless.
 #pragma once
 

@@ -5,7 +5,7 @@ import subprocess
 
 COMMANDS = ("sh", "bash", "console")
 # Kinds of blocks that are read elsewhere (tests/deploy/check), or hold nothing that can be run.
-OTHERS = ("promql", "yaml", "text")
+OTHERS = ("promql", "yaml", "text", "mermaid")
 KINDS = (*COMMANDS, *OTHERS, "toml", "json", "")
 
 MARK = re.compile(r"^\s*<!--\s*(not run|run shorter)\s*(?:\(([^)]*)\))?\s*(?::\s*(.*?))?\s*-->\s*$")
