@@ -79,7 +79,7 @@ class Readme(Stage):
     def its_own(self, place):
         """Its reader has engines, and puts their urls into the file of the trial."""
         for name, port in (("gpu0", 8011), ("gpu1", 8012)):
-            place.engine(name, f"127.0.0.1:{port}", *MODEL)
+            place.engine(name, f"127.0.0.1:{port}", "--model", "YOUR_MODEL")
         place.write("weir.toml", re.sub("vllm-fp.*", 'v1"', REPLICAS.replace(":8001", ":8011").replace(":8002", ":8012")))
 
     before = {"weir check --config weir.toml --probe": its_own}
