@@ -84,7 +84,7 @@ int run_experiment(Options& options) {
 }  // namespace
 
 void add_experiment_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("experiment", "Runs a table of loads over one set of prompts");
+  CLI::App* command = app.add_subcommand("experiment", "Run a table of loads over one set of prompts");
   const auto options = run_with_options(*command, status, &run_experiment);
   command->footer(
       "FILE has a [prompts] table (count, shape or lengths, seed) and a [[run]] for each row: label, url or replica,\n"
@@ -98,9 +98,9 @@ void add_experiment_command(CLI::App& app, int& status) {
   command->add_option("--html", options->files.html, "File for a page with charts; - = standard output");
   command->add_option("--json", options->files.json, "File for the table as JSON; - = standard output");
   command->add_option("--log", options->files.log,
-                      "File for a line of the request log a request, its config the row, such as \"H800, 8 at once\"; "
-                      "`weir compare` reads it. - = standard output");
-  command->add_flag("--afresh", options->afresh, "Forget what the results file has, and run all");
+                      "File for a request log for `weir compare`, whose config is the row, such as \"H800, 8 at "
+                      "once\"; - = standard output");
+  command->add_flag("--afresh", options->afresh, "Run all rows again, whatever the results file has");
 }
 
 }  // namespace weir::lab::commands
