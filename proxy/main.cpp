@@ -312,7 +312,7 @@ CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
   command->footer(
       "Examples:\n"
       "  weir drain gpu0 --wait && systemctl restart vllm && weir undrain gpu0 --wait\n\n"
-      "weir cuts requests that last longer than limits.drain. A drain outlasts reloads, and ends with weir.");
+      "weir cuts requests that have not finished after limits.drain. A drain outlasts reloads, and ends with weir.");
   return command;
 }
 
