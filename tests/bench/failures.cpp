@@ -88,8 +88,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  bench::CommandLine line("bench_failures", "Failing replicas in simulated time",
-                          options.trace);
+  bench::CommandLine line("bench_failures", "Failing replicas in simulated time", options.trace);
   line.add("--seeds", options.seeds, "Runs for each fault", 1, 1000);
   line.add("--load", options.loads, "Shares of what the four replicas can do together", 0.01, 10.0);
   return line.run(argc, argv, [&] { run(options); });

@@ -357,8 +357,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CommandLine line("bench_twins", "Verdicts on twins in simulated time",
-                   options.trace);
+  CommandLine line("bench_twins", "Verdicts on twins in simulated time", options.trace);
   line.add_option("parts", options.parts, "same, slower, stalls, sample, gate, minorities; all by default")
       ->check(CLI::IsMember({"same", "slower", "stalls", "sample", "gate", "minorities"}));
   line.add("--windows", options.windows, "Windows of each kind", 1, 100'000);

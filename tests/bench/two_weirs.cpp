@@ -286,9 +286,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  bench::CommandLine line("bench_two_weirs",
-                          "Two weirs before four engines in simulated time",
-                          options.trace);
+  bench::CommandLine line("bench_two_weirs", "Two weirs before four engines in simulated time", options.trace);
   line.add("--requests", options.requests, "Requests a run; the trace is repeated as needed", 100, 10'000'000);
   line.add("--seeds", options.seeds, "Runs for each way and load", 1, 1000);
   line.add("--load", options.loads, "Shares of what the engines can do together", 0.01, 10.0);
