@@ -76,9 +76,13 @@ def a_log_for_a_plan(place):
 
 
 class Readme(Stage):
-    def begin(self, place):
-        place.engine("gpu0", "127.0.0.1:8001", *MODEL)
-        place.engine("gpu1", "127.0.0.1:8002", *MODEL)
+    def its_own(self, place):
+        """Its reader has engines, and puts their urls into the file of the trial."""
+        for name, port in (("gpu0", 8011), ("gpu1", 8012)):
+            place.engine(name, f"127.0.0.1:{port}", "--model", "YOUR_MODEL")
+        place.write("weir.toml", re.sub("vllm-fp.*", 'v1"', REPLICAS.replace(":8001", ":8011").replace(":8002", ":8012")))
+
+    before = {"weir check --config weir.toml --probe": its_own}
 
 
 class Install(Stage):
