@@ -359,7 +359,7 @@ TEST_F(Compare, AReplayIsSetBesideItsLog) {
   }
 }
 
-/// docs/guides/load-test.md, "Compare several engines or settings": rows take turns, and --from lies before all of them.
+/// docs/guides/load-test.md, experiments: rows take turns, and --from lies before all of them.
 TEST_F(Compare, ARowsRepetitionsAreAllCounted) {
   std::string text;
   for (int turn = 0; turn < 20; ++turn) {
