@@ -161,7 +161,7 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
       "  weir check --config weir.toml --diff weir.toml.old\n"
       "  weir check --config weir.toml --probe --timeout 120\n"
       "  weir check --config weir.toml --probe --json | jq .\n\n"
-      "With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.\n"
+      "With --probe, exit status 1 if a replica could not be reached or measured: docs/guides/first-steps.md.\n"
       "With --diff, exit status 1 if a reload would fail.");
   return command;
 }
@@ -277,7 +277,7 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
       "  weir top --once --json | jq .findings\n"
       "  weir top --admin unix:/run/weir/admin.sock\n"
       "  weir top --admin 10.0.0.5:9091 --token-file ~/.weir-token\n\n"
-      "q ends it, ? shows the keys: docs/howto.md, \"Look at it in a terminal\". NO_COLOR in the environment turns "
+      "q ends it, ? shows the keys: docs/guides/monitoring.md. NO_COLOR in the environment turns "
       "colours off.");
   return command;
 }
@@ -395,7 +395,7 @@ KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
       "  weir key new alice\n"
       "  weir key new batch --models llama-3-8b --max-in-flight 32 --share 0.5 --append keys.toml\n"
       "  weir key new alice-2 --append keys.toml && weir reload\n\n"
-      "The key goes to standard output, all else to standard error: docs/howto.md, \"Give clients keys\".");
+      "The key goes to standard output, all else to standard error: docs/guides/keys.md.");
   auto* hash = command->add_subcommand("hash", "Read a key from standard input and print its SHA-256");
   hash->footer("Examples:\n  weir key hash < alice.key");
   return {make, hash};
@@ -432,7 +432,7 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
       "  weir rollout promote fp8 --to 25%   skips the steps before 25%\n"
       "  weir rollout abort fp8     the candidate gets no more requests, at once\n\n"
       "A rollout rolls back by itself when the candidate is worse, fails or is out; its state outlasts\n"
-      "reloads and restarts: docs/howto.md, \"Roll out a new version\".");
+      "reloads and restarts: docs/guides/rollout.md.");
   return command;
 }
 

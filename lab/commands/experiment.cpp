@@ -90,7 +90,7 @@ void add_experiment_command(CLI::App& app, int& status) {
       "FILE has a [prompts] table (count, shape or lengths, seed) and a [[run]] for each row: label, url or replica,\n"
       "concurrency (a number or a list), and descriptions: gpu, engine, speculation, cost_per_hour. Each row is run\n"
       "`repeat` times. A results file beside FILE keeps finished rows, and the same command continues from there.\n"
-      "docs/experiments.md has all keys.\n"
+      "docs/guides/load-test.md has all keys.\n"
       "Example: weir-lab experiment cards.toml --markdown cards.md --html cards.html");
   command->add_option("FILE", options->file, "The experiment, in TOML")->required();
   command->add_option("--markdown", options->files.markdown, "File for the table as Markdown; - = standard output");
