@@ -19,6 +19,7 @@
 #include "metrics/series/internal_errors.hpp"
 #include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/series/text_page.hpp"
 
 namespace weir::metrics::series {
 
@@ -201,6 +202,12 @@ class Exposition {
   /// from one that does not exist.
   std::string text() const;
   Requests requests() const;
+
+  /// The families that the page can have: those of replicas and pools, and those of weir itself.
+  struct Families {
+    std::vector<Family> of_replicas, of_weir;
+  };
+  Families families() const;
 
  private:
   void drop_unowned() const;

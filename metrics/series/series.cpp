@@ -118,30 +118,30 @@ constexpr CounterSeries counters[] = {
 
 constexpr LabelledCounterSeries labelled_counters[] = {
     {{"weir_requests_by_token_source_total",
-      "Requests by where the number of their output tokens comes from: the engine's usage, counted events, or none."},
-     "source",
+      "Requests by where the number of their output tokens comes from: the engine's usage, counted events, or none.",
+      "source"},
      token_source_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.requests_by_token_source; }},
-    {{"weir_retries_total", "Requests sent once more, by the reason."},
-     "reason",
+    {{"weir_retries_total", "Requests sent once more, by the reason.",
+      "reason"},
      retry_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.retries; }},
     {{"weir_shadow_requests_total",
       "Requests that were to be mirrored, by what became of them: sent, or the reason why the shadow was spared it. Of "
       "a "
-      "shadow with several replicas the first counts for all."},
-     "result",
+      "shadow with several replicas the first counts for all.",
+      "result"},
      mirrored_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.mirrored; }},
     {{"weir_malformed_answers_total",
       "Answers of the replica that break HTTP/1.1, by what is wrong with them. They were refused or broken off; "
       "surplus "
-      "alone was behind a whole answer, and cost only the connection."},
-     "reason",
+      "alone was behind a whole answer, and cost only the connection.",
+      "reason"},
      malformed_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.malformed; }},
-    {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it."},
-     "direction",
+    {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it.",
+      "direction"},
      directions,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.bytes; }},
 };
@@ -168,7 +168,8 @@ constexpr PhaseSeries by_phase[] = {
     {{"weir_queued_tokens",
       "Tokens of work left on the replica: prefill = estimated prompt tokens of requests without a first token, decode "
       "= "
-      "expected output tokens still to come."},
+      "expected output tokens still to come.",
+      "phase"},
      false,
      [](const ReplicaGauges& g) {
        return std::array{static_cast<double>(g.queued_prefill_tokens), static_cast<double>(g.queued_decode_tokens)};
@@ -176,7 +177,8 @@ constexpr PhaseSeries by_phase[] = {
     {{"weir_in_flight_seconds_total",
       "Integral over time of the number of requests in flight before (prefill) and after (decode) their first token: "
       "its "
-      "rate is the mean number."},
+      "rate is the mean number.",
+      "phase"},
      true,
      [](const ReplicaGauges& g) { return g.in_flight_seconds; }},
 };
@@ -216,51 +218,63 @@ constinit const std::span<const EngineSeries> engine_series{of_engine};
 constinit const SeriesText request_duration_series{"weir_request_duration_seconds",
                                                    "Of served requests: last event with a choice (streams, tL) or end "
                                                    "of the response body (else, tE) less the request's "
-                                                   "last byte from the client (t0)."};
+                                                   "last byte from the client (t0).",
+    "api, stream"};
 constinit const SeriesText requests_series{"weir_requests_total",
                                            "Requests by how they ended, each counted once, at the replica whose answer "
                                            "or failure the client was told (pool, replica, config empty where none was "
                                            "chosen). "
-                                           "client_abort is split by the phase in which the client left."};
+                                           "client_abort is split by the phase in which the client left.",
+    "outcome, phase"};
 constinit const SeriesText api_requests_series{
     "weir_api_requests_total",
     "The requests of weir_requests_total by API and by whether the answer is a stream. Each series appears with its "
-    "first request."};
+    "first request.",
+    "api, stream, outcome"};
 constinit const SeriesText slo_requests_series{
     "weir_slo_requests_total",
     "Requests held against an objective of the settings. good: served within every threshold. bad: a threshold missed, "
     "upstream_error, upstream_reset, replica_refused, truncated, timeout, rejected, or a client_abort after a "
     "threshold had "
-    "passed. Attainment is good / (good + bad). replica and config are empty where none was chosen."};
+    "passed. Attainment is good / (good + bad). replica and config are empty where none was chosen.",
+    "slo, result"};
 constinit const SeriesText replica_state_series{"weir_replica_state",
-                                                "1 for the state that the replica is in, 0 for the others."};
+                                                "1 for the state that the replica is in, 0 for the others.",
+    "state"};
 constinit const SeriesText replica_info_series{"weir_replica_info",
                                                "1; the labels say what the settings and the engine say of the "
-                                               "replica."};
+                                               "replica.",
+    "gpu, engine, version, model"};
 constinit const SeriesText engine_requests_series{"weir_engine_requests",
-                                                  "Requests that the engine says it has, from weir or not, by state."};
+                                                  "Requests that the engine says it has, from weir or not, by state.",
+    "state"};
 constinit const SeriesText unparsed_series{"weir_unparsed_total",
-                                           "Events or bodies that were relayed but could not be read, by the reason."};
+                                           "Events or bodies that were relayed but could not be read, by the reason.",
+    "reason"};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
                                             "Tokens the replica's KV cache holds; absent where not known."};
 constinit const SeriesText balancer_fallbacks_series{
     "weir_balancer_fallbacks_total",
-    "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
+    "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason.",
+    "reason"};
 constinit const SeriesText prefix_tokens_series{
     "weir_prefix_tokens_total",
     "Prompt tokens of requests sent to the replica, by what was known of their beginnings. looked_up: all of them. "
     "best: held by the replica that held most and could have taken the request. predicted: held by this one, to which "
     "the request went. moved_away: best less predicted, given up for load. reported: found in its cache by this one's "
-    "own word."};
+    "own word.",
+    "kind"};
 constinit const SeriesText prefix_error_series{
     "weir_prefix_error_tokens_total",
     "Prompt tokens that were predicted to be in the replica's prefix cache and were not, by its own word (over), or "
-    "were there unpredicted (under)."};
+    "were there unpredicted (under).",
+    "direction"};
 constinit const SeriesText prefix_wipes_series{
     "weir_prefix_wipes_total",
     "How often the replica's prefix cache was taken to be empty from then on. missed: of three large predictions in a "
     "row nothing came true, by its answers or by its page. down: connections were refused. restarted: the engine's "
-    "process is another one. flushed: a request through weir emptied it. asleep: the engine says that it sleeps."};
+    "process is another one. flushed: a request through weir emptied it. asleep: the engine says that it sleeps.",
+    "reason"};
 constinit const SeriesText prefix_held_series{"weir_prefix_held_tokens",
                                               "Tokens that the replica's prefix cache is believed to hold."};
 constinit const SeriesText prefix_capacity_series{
@@ -270,79 +284,99 @@ constinit const SeriesText prefix_capacity_series{
 constinit const SeriesText prefix_believed_series{
     "weir_prefix_believed_ratio", "The share of the predicted tokens that comes true, by which predictions are cut."};
 constinit const SeriesText requests_waiting_series{
-    "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up."};
+    "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up.",
+    "pool, role"};
 constinit const SeriesText pool_saturation_series{
     "weir_pool_saturation",
     "What the pool's requests want, those that wait included, as a share of what its replicas that are up or starting "
     "can take: the larger of requests by max_in_flight and tokens by kv_tokens, of those that each such replica has. "
-    "Absent if none is known."};
+    "Absent if none is known.",
+    "pool, role"};
 constinit const SeriesText comparison_effect_series{
     "weir_comparison_effect",
     "How a shadow that is on differs from its control, or else its primary, as a share of that one's figure: 0.08 is 8 "
     "% above. bound: the estimate, or the low or high end of its 95 % interval. Absent while it is unknown, and where "
-    "the loads of the two forbid a verdict."};
+    "the loads of the two forbid a verdict.",
+    "shadow, metric, bound"};
 constinit const SeriesText comparison_state_series{
     "weir_comparison_state",
     "1 for the state of a shadow's comparison, 0 for the other: too_few while no figure has an interval, then running. "
-    "Absent while the shadow is off."};
+    "Absent while the shadow is off.",
+    "shadow, state"};
 constinit const SeriesText comparison_same_series{"weir_comparison_same",
                                                   "1 for whether the answers of a shadow that is on are still the "
                                                   "same: same, differs, or unknown while too few tell or "
-                                                  "no control is on; 0 for the others."};
+                                                  "no control is on; 0 for the others.",
+    "shadow, answers"};
 constinit const SeriesText comparison_faults_series{
     "weir_comparison_faults",
     "Pairs of answers of which one alone failed, was empty, ended at its limit of tokens, or has no valid call of a "
-    "tool, by whose it is: the shadow's, or that of its control, or else its primary."};
+    "tool, by whose it is: the shadow's, or that of its control, or else its primary.",
+    "shadow, fault, only"};
 constinit const SeriesText comparison_fault_evidence_series{
     "weir_comparison_fault_evidence",
-    "The evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks."};
+    "The evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks.",
+    "shadow, fault"};
 constinit const SeriesText rollout_share_series{
-    "weir_rollout_share", "The share of its pool's requests that a rollout gives to its candidate, 0 to 1."};
+    "weir_rollout_share", "The share of its pool's requests that a rollout gives to its candidate, 0 to 1.",
+    "rollout"};
 constinit const SeriesText rollout_state_series{"weir_rollout_state",
-                                                "1 for the state of a rollout, 0 for the others."};
+                                                "1 for the state of a rollout, 0 for the others.",
+    "rollout, state"};
 constinit const SeriesText rollout_moves_series{
-    "weir_rollout_moves_total", "Changes of a rollout's state or step, by their reason, since weir began."};
+    "weir_rollout_moves_total", "Changes of a rollout's state or step, by their reason, since weir began.",
+    "rollout, reason"};
 constinit const SeriesText rollout_crossed_series{
     "weir_rollout_crossed_total",
-    "Attempts that went to the other side of a rollout, because their own side had no replica that could take them."};
+    "Attempts that went to the other side of a rollout, because their own side had no replica that could take them.",
+    "rollout"};
 constinit const SeriesText buffer_memory_series{
     "weir_buffer_memory_bytes",
     "Memory that grows with clients and replicas: requests that are read or wait, what slow clients have not taken, "
     "unfinished events, kept error answers, requests to be mirrored. Amounts below 4 KiB are left out."};
 constinit const SeriesText buffer_memory_limit_series{"weir_buffer_memory_limit_bytes", "limits.buffer_memory."};
 constinit const SeriesText finding_series{
-    "weir_finding", "1 while a finding stands: something wrong that weir can name. docs/api.md lists them."};
+    "weir_finding", "1 while a finding stands: something wrong that weir can name. docs/reference/api.md lists them.",
+    "what, who"};
 constinit const SeriesText bypass_series{"weir_bypass",
                                          "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
-                                             "Times a limit of the settings bit, by the limit."};
+                                             "Times a limit of the settings bit, by the limit.",
+    "limit"};
 constinit const SeriesText denied_series{"weir_denied_requests_total",
                                          "Requests of clients that were kept out, by the reason: they sent no key, or "
                                          "a wrong one (401), or their key may not "
-                                         "use the model (403)."};
+                                         "use the model (403).",
+    "reason"};
 constinit const SeriesText operator_refusals_series{
     "weir_operator_refusals_total",
     "Requests to the admin listener that were refused, by the reason: no token, a wrong one, too many wrong ones from "
-    "one address, a Host that is not weir's, a change that its sender may not make."};
+    "one address, a Host that is not weir's, a change that its sender may not make.",
+    "reason"};
 constinit const SeriesText dropped_fields_series{"weir_dropped_fields_total",
                                                  "Header fields of requests that no replica gets, because a _ in their "
                                                  "names could pass for a - there."};
 constinit const SeriesText tls_handshakes_series{
-    "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended."};
+    "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended.",
+    "side, result"};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
-                                           "Lateness of the latest tick of a stream loop: how long its events wait."};
+                                           "Lateness of the latest tick of a stream loop: how long its events wait.",
+    "loop"};
 constinit const SeriesText loop_delay_series{
-    "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait."};
+    "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait.",
+    "loop"};
 constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
 constinit const SeriesText internal_errors_series{
     "weir_internal_errors_total",
-    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory."};
+    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory.",
+    "part"};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
                                               "Unix time at which the settings in use were loaded."};
 constinit const SeriesText last_reload_successful_series{"weir_config_last_reload_successful",
                                                          "1 if the settings were loaded when that was last tried, at "
                                                          "the start or by a reload; 0 if the file could not be used."};
-constinit const SeriesText build_info_series{"weir_build_info", "1; the labels name version and compiler."};
+constinit const SeriesText build_info_series{"weir_build_info", "1; the labels name version and compiler.",
+    "version, compiler"};
 
 }  // namespace weir::metrics::series
