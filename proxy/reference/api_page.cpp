@@ -50,44 +50,71 @@ asked for an hour.
 constexpr std::string_view of_events = R"(
 ## Events
 
-`GET /api/events`: `{"schema", "started", "first", "last", "missed", "events"}`.
+`GET /api/events`: `{"schema", "started", "first", "last", "missed", "events"}`. An event has `seq` (a start of weir begins with
+1), `time`, `level`, `what`, `who` (null: weir itself), and `text`, the line in weir's own log, cut at 2,048 bytes.
 
 )";
 
 constexpr std::string_view of_findings = R"(
 ## Findings
 
-A finding begins when its rule has held for so long, and ends when its figure has been good for 20 s, or unknown for 120 s. It is
-in the document, the log, the events, and `weir_finding`. [What to do](../guides/alerts.md).
+A finding has `what`, `who`, `severity` (`warning`, `critical`), `since`, `text` and `runbook`. It begins when its rule has held for
+so long, and ends when its figure has been good for 20 s, or unknown for 120 s. It is in the document, the log, the events and
+`weir_finding`. [What to do](../guides/alerts.md).
 
 )";
 
-/// Returns the name of the part of the document that a member belongs to, and the member's path in it.
-std::pair<std::string_view, std::string_view> parts_of(std::string_view path) {
-  const auto dot = path.find('.');
-  if (dot == path.npos) return {path, ""};
-  auto rest = path.substr(dot + 1);
+/// Returns a member's path within its row: "kv.usage" of "replicas.*.kv.usage".
+std::string_view within_row(std::string_view path) {
+  auto rest = path.substr(std::min(path.size(), path.find('.') + 1));
   for (const std::string_view row : {"*[].", "*."})
     if (rest.starts_with(row)) rest.remove_prefix(row.size());
-  return {path.substr(0, dot), rest};
+  return rest;
+}
+
+/// Returns the names of the members of an object, or of those in a list, that stands in a row.
+std::string parts_of(std::string_view path) {
+  std::string names;
+  for (const auto& member : live::members()) {
+    if (!member.path.starts_with(path) || member.path.size() <= path.size()) continue;
+    auto rest = member.path.substr(path.size());
+    if (rest.starts_with("[]")) rest.remove_prefix(2);
+    if (!rest.starts_with('.') || rest.find_first_of(".[*", 1) != rest.npos) continue;
+    names += (names.empty() ? "" : ", ") + code(rest.substr(1));
+  }
+  return names;
+}
+
+/// Returns the rows of a part of the document. Members that follow each other with the same text share one.
+std::string rows_of(std::string_view part) {
+  std::string text, names, about;
+  const auto put = [&] {
+    if (!names.empty()) text += row(names, about);
+    names.clear();
+  };
+  for (const auto& member : live::members()) {
+    const auto rest = within_row(member.path);
+    if (!member.path.starts_with(std::string(part) + '.') || rest.find_first_of(".*[") != rest.npos) continue;
+    std::string what(member.about.text());
+    if (const auto parts = parts_of(member.path); !parts.empty()) what += " Members: " + parts + '.';
+    if (what != about) put();
+    names += (names.empty() ? "" : ", ") + code(rest);
+    about = what;
+  }
+  put();
+  return text;
 }
 
 std::string document() {
-  std::string text(rules_of_document), part;
+  std::string text(rules_of_document), plain = "\n| member | what it is |\n|---|---|\n", parts;
   for (const auto& member : live::members()) {
-    const auto [top, rest] = parts_of(member.path);
-    const bool begins = top == member.path;
-    const bool is_object = member.type == MemberType::object || member.type == MemberType::rows;
-    if (begins && (is_object || part.empty())) {
-      part = top;
-      text += "\n| " + (is_object ? code(top) + ": " + std::string(member.about.text()) : std::string("member")) +
-              " | |\n|---|---|\n";
-      if (is_object) continue;
-    }
-    if (rest.ends_with('*') || rest.ends_with("[]")) continue;  // The row has said it.
-    text += row(code(begins ? top : rest), member.about.text());
+    if (member.path.find('.') != member.path.npos) continue;
+    plain += row(code(member.path), member.about.text());
+    const bool has_parts = member.type == MemberType::object || member.type == MemberType::rows;
+    const bool has_section = member.path == "findings" || member.path == "events";
+    if (has_parts && !has_section) parts += "\n| of `" + std::string(member.path) + "` | what it is |\n|---|---|\n" + rows_of(member.path);
   }
-  return text;
+  return text + plain + parts;
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/rollout/machine.hpp"
 #include "config/quantity.hpp"
-#include "metrics/compare/pairs/faults.hpp"
+#include "config/reference.hpp"
 #include "metrics/series/buckets.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/loop_shard.hpp"
@@ -52,7 +52,8 @@ equals the number of token events. Otherwise k stays unknown, and the stream has
 ## Rules
 
 - Select `role="primary"` in every query: shadows see other traffic.
-- Nothing a client sends becomes a label. Requests that reached no replica have empty `replica` and `config`.
+- A replica's series have the labels `pool`, `replica`, `config` and `role`, and their own behind them. Nothing a client sends
+  becomes a label. Requests that reached no replica have empty `replica` and `config`.
 - **Served** requests are `ok`, `ok_empty`, and `client_abort` after the answer's end. Only they enter what is known at the
   end: duration, queue, TPOT, speed, sizes, estimates. TTFT, gaps and output tokens count at once, whatever the outcome.
 - TTFT, ITL, ICL, TPOT and decode speed exist for streams only.
@@ -92,58 +93,65 @@ constexpr std::array<std::string_view, metrics::outcome_names.size()> about_outc
     "weir refused it (no room in time, no descriptor, port or memory), or cut it after `limits.drain`.",
     "weir refused it: not a request that it can serve, or one that has cost two replicas."};
 
+/// Returns the families that are wanted as a table: each name with its own labels.
 std::string table_of(std::span<const Family> families, auto wanted) {
-  std::string text;
-  for (const auto& [series, type] : families) {
-    if (!wanted(series.labels, type)) continue;
-    text += row(code(series.name), name_of(type), list_of(series.labels), series.help);
+  std::string text = "\n| series | meaning |\n|---|---|\n";
+  for (const auto& family : families) {
+    const auto& series = family.text;
+    if (!wanted(family)) continue;
+    const auto labels = series.labels.empty() ? std::string() : '{' + std::string(series.labels) + '}';
+    text += row(code(std::string(series.name) + labels), series.help);
   }
-  return "\n| series | type | own labels | meaning |\n|---|---|---|---|\n" + text;
+  return text;
+}
+
+/// Returns the limits that are no key of the settings.
+std::vector<std::string_view> limits_without_key() {
+  const auto tables = config::settings_reference();
+  const auto is_key = [&](std::string_view limit) {
+    return std::ranges::any_of(tables, [&](const auto& table) {
+      return std::ranges::find(table.keys, limit, &config::ReferenceKey::name) != table.keys.end();
+    });
+  };
+  std::vector<std::string_view> limits;
+  std::ranges::remove_copy_if(metrics::series::limit_names, std::back_inserter(limits), is_key);
+  return limits;
 }
 
 std::string words() {
   namespace series = metrics::series;
   std::string text = "\n## Words of labels\n\n| label | of | words |\n|---|---|---|\n";
-  text += row("`phase`", "`weir_requests_total`; others without `queue`", list_of(metrics::phase_names));
+  text += row("`phase`", "`weir_requests_total`", list_of(metrics::phase_names));
   text += row("`api`", "all", list_of(metrics::api_names));
-  text += row("`result`", "`weir_slo_requests_total`", list_of(metrics::record::slo_result_names));
   text += row("`source`", "`weir_requests_by_token_source_total`", list_of(metrics::token_source_names));
   text += row("`state`", "`weir_replica_state`", list_of(metrics::replica_state_names));
   text += row("`reason`", "`weir_retries_total`", list_of(metrics::retry_names));
   text += row("`reason`", "`weir_unparsed_total`", list_of(series::unparsed_names));
   text += row("`reason`", "`weir_malformed_answers_total`", list_of(series::malformed_names));
-  text += row("`reason`", "`weir_prefix_wipes_total`", list_of(balancer::prefix_wipe_names));
-  text += row("`reason`", "`weir_denied_requests_total`", list_of(series::denied_names));
   text += row("`reason`", "`weir_operator_refusals_total`", list_of(series::operator_refusal_names));
   text += row("`state`", "`weir_rollout_state`", list_of(balancer::rollout::state_names));
   text += row("`reason`", "`weir_rollout_moves_total`", list_of(balancer::rollout::reason_names));
   text += row("`result`", "`weir_shadow_requests_total`", list_of(series::mirrored_names));
-  text += row("`fault`", "`weir_comparison_faults`", list_of(metrics::compare::pairs::fault_names));
-  text += row("`limit`", "`weir_limit_hits_total`", list_of(series::limit_names));
+  text += row("`limit`", "`weir_limit_hits_total`", "keys of the settings, and " + list_of(limits_without_key()));
   text += row("`result`", "`weir_tls_handshakes_total`", list_of(series::tls_result_names));
   text += row("`part`", "`weir_internal_errors_total`", list_of(series::part_names));
   return text;
 }
 
-std::string bounds_of(std::span<const std::uint64_t> bounds, double unit) {
+std::string seconds_of(std::span<const std::uint64_t> bounds) {
   std::string text;
   for (const auto bound : bounds)
-    text += (text.empty() ? "" : " ") + config::format_number(static_cast<double>(bound) / unit);
+    text += (text.empty() ? "" : " ") + config::format_number(static_cast<double>(bound) / 1e9);
   return text;
 }
 
 std::string buckets() {
   namespace series = metrics::series;
-  std::string text = "\n## Buckets\n\nUpper bounds. Each threshold of an [`[[slo]]`](settings.md#slo) is a bound, too.\n";
+  std::string text = "\n## Buckets\n\nUpper bounds in seconds; /metrics shows the others. Each threshold of an [`[[slo]]`](settings.md#slo) is a bound, too.\n";
   text += "\n| histograms | bounds |\n|---|---|\n";
-  text += row("TTFT, queue", bounds_of(series::latency_bounds, 1e9));
-  text += row("ITL, ICL, TPOT", bounds_of(series::per_token_bounds, 1e9));
-  text += row("duration", bounds_of(series::duration_bounds, 1e9));
-  text += row("token overhead", bounds_of(series::overhead_bounds, 1e9));
-  text += row("loop delay", bounds_of(series::loop_delay_bounds, 1e9));
-  text += row("tokens", "powers of two, 1 to 1048576");
-  text += row("ratios", bounds_of(series::ratio_bounds, 1e3));
-  text += row("speed", bounds_of(series::speed_bounds, 1e3));
+  text += row("TTFT, queue", seconds_of(series::latency_bounds));
+  text += row("ITL, ICL, TPOT", seconds_of(series::per_token_bounds));
+  text += row("duration", seconds_of(series::duration_bounds));
   return text;
 }
 
@@ -151,18 +159,21 @@ std::string buckets() {
 
 std::string metrics_page() {
   const auto [replicas, weir] = metrics::series::Exposition(1, {}).families();
-  const auto is_pools = [](std::string_view labels) { return labels.starts_with("pool"); };
+  const auto is_pools = [](const Family& one) { return one.text.labels.starts_with("pool"); };
+  const auto is_process = [](const Family& one) { return one.text.name.starts_with("process_"); };
+  const auto of_type = [&](SeriesType type) {
+    return [&, type](const Family& one) { return one.type == type && !is_pools(one) && !is_process(one); };
+  };
   std::string text(metrics_head);
-  text += "\n## Histograms of a replica\n\nLabels: `pool`, `replica`, `config`, `role` and their own.\n";
-  text += table_of(replicas, [](auto, SeriesType type) { return type == SeriesType::histogram; });
-  text += "\n## Counters and gauges of a replica\n\nThe same labels.\n";
-  text += table_of(replicas, [&](auto labels, SeriesType type) {
-    return type != SeriesType::histogram && !is_pools(labels);
-  });
-  text += "\n## Gauges of a pool\n";
-  text += table_of(replicas, [&](auto labels, auto) { return is_pools(labels); });
-  text += "\n## weir itself, shadows and rollouts\n\nNo labels of a replica.\n";
-  text += table_of(weir, [](auto, auto) { return true; });
+  text += "\n## Histograms of a replica\n" + table_of(replicas, of_type(SeriesType::histogram));
+  text += "\n## Counters of a replica\n" + table_of(replicas, of_type(SeriesType::counter));
+  text += "\n## Gauges of a replica\n" + table_of(replicas, of_type(SeriesType::gauge));
+  text += "\n## Gauges of a pool\n\nThey have these labels alone.\n" + table_of(replicas, is_pools);
+  text += "\n## Counters of weir itself and of rollouts\n\nThese and the following have no labels of a replica.\n";
+  text += table_of(weir, of_type(SeriesType::counter));
+  text += "\n## Gauges of weir itself, of shadows and rollouts\n" + table_of(weir, of_type(SeriesType::gauge));
+  text += "\n## Histogram of weir itself\n" + table_of(weir, of_type(SeriesType::histogram));
+  text += "\nThe `process_*` series are those of every client library of Prometheus.\n";
   text += "\n## Outcomes\n\nEach request has exactly one; the first cause wins.\n\n| outcome | meaning |\n|---|---|\n";
   for (std::size_t i = 0; i < about_outcomes.size(); ++i)
     text += row(code(metrics::outcome_names[i]), about_outcomes[i]);
