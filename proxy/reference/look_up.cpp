@@ -10,6 +10,7 @@
 #include "metrics/record/log_fields.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/live/members.hpp"
+#include "proxy/reference/markdown.hpp"
 #include "proxy/reference/reference.hpp"
 
 namespace weir::proxy::reference {
@@ -40,14 +41,7 @@ class Found {
   void add(std::string_view name, std::string_view title, std::string_view text) {
     if (name.find(word_) == name.npos) return;
     all_.append(all_.empty() ? "" : "\n").append(title).append("\n");
-    constexpr std::size_t width = 96;
-    auto rest = plain(text);
-    while (!rest.empty()) {
-      auto end = rest.size() <= width ? rest.size() : rest.rfind(' ', width);
-      if (end == rest.npos) end = std::min(rest.find(' '), rest.size());
-      all_.append("    ").append(rest, 0, end).append("\n");
-      rest.erase(0, std::min(rest.size(), end + 1));
-    }
+    all_ += wrapped(plain(text), 96, "    ");
   }
   std::string all() && { return std::move(all_); }
 

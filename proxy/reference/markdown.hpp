@@ -20,6 +20,18 @@ std::string row(const Cells&... cells) {
   return line + '\n';
 }
 
+/// Returns a text in lines of so many bytes at most, each with `indent` in front of it.
+inline std::string wrapped(std::string_view text, std::size_t width = 120, std::string_view indent = "") {
+  std::string lines;
+  while (!text.empty()) {
+    auto end = text.size() <= width ? text.size() : text.rfind(' ', width);
+    if (end == text.npos) end = std::min(text.find(' '), text.size());
+    lines.append(indent).append(text.substr(0, end)).append("\n");
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return lines;
+}
+
 /// Returns the words in code, with commas.
 inline std::string list_of(std::span<const std::string_view> words) {
   std::string all;

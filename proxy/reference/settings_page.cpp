@@ -87,6 +87,11 @@ std::string link_to(std::string_view title) { return "[" + code(title) + "](#" +
 
 bool is_table(const ReferenceKey& key) { return key.value == "table" || key.value == "tables"; }
 
+std::string default_of(const ReferenceKey& key) {
+  if (key.is_required) return "required";
+  return key.initial_value.empty() && !is_table(key) ? "none" : code(key.initial_value);
+}
+
 /// Returns the name that a table has, as "pool.health" for "[pool.health]".
 std::string name_of(std::string_view title) {
   std::string name(title);
@@ -112,7 +117,7 @@ class Page {
  private:
   void add(const ReferenceTable& table, std::size_t at) {
     const auto keys = own_keys(table);
-    text_ += "\n## " + code(table.title) + "\n\n" + table.text + "\n";
+    text_ += "\n## " + code(table.title) + "\n\n" + wrapped(table.text);
     for (std::size_t i = 0; i < at; ++i) {
       if (own_keys(tables_[i]) != keys) continue;
       text_ += "\nThe keys are those of " + link_to(tables_[i].title) + ".\n";
@@ -127,7 +132,7 @@ class Page {
       return name_of(one.title) == name_of(table.title) + '.' + key.name;
     });
     const bool has_section = is_table(key) && inner != tables_.end();
-    text_ += row(code(key.name), key.value, key.is_required ? "required" : code(key.initial_value),
+    text_ += row(code(key.name), key.value, default_of(key),
                  has_section ? link_to(inner->title) : key.text);
   }
 
@@ -140,9 +145,9 @@ class Page {
 std::string settings_page() {
   std::string text(settings_head);
   const auto settings = config::settings_reference(), keys = config::keys_reference();
-  text += "\nTables: ";
-  for (const auto& table : settings) text += (&table == &settings.front() ? "" : ", ") + link_to(table.title);
-  text += "; and " + link_to(keys.front().title) + " in the file of clients' keys.\n";
+  std::string tables = "Tables: ";
+  for (const auto& table : settings) tables += (&table == &settings.front() ? "" : ", ") + link_to(table.title);
+  text += '\n' + wrapped(tables + "; and " + link_to(keys.front().title) + " in the file of clients' keys.");
   return text + Page(settings).text() + Page(keys).text() + std::string(paths);
 }
 
