@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "metrics/series/loop_shard.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/live/members.hpp"
+#include "proxy/live/rules.hpp"
 
 namespace weir::proxy::reference {
 namespace {
@@ -48,6 +52,12 @@ TEST(Reference, EachWordOfAClosedSetIsOnItsPage) {
   for (const auto limit : {"descriptors", "sockets"}) EXPECT_THAT(metrics, HasSubstr('`' + std::string(limit) + '`'));
   for (const auto outcome : metrics::outcome_names)
     EXPECT_THAT(metrics, HasSubstr("| `" + std::string(outcome) + "` |"));
+}
+
+TEST(Reference, EachFindingHasASectionOfTheGuide) {
+  std::ifstream file(std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs/guides/alerts.md");
+  const std::string guide{std::istreambuf_iterator<char>(file), {}};
+  for (const auto& rule : live::rules()) EXPECT_THAT(guide, HasSubstr("\n### " + std::string(rule.what) + "\n"));
 }
 
 TEST(Reference, SchemasAreJsonAndHaveEachMember) {
