@@ -1,4 +1,4 @@
-// Gathers all series of docs/metrics.md from the shards at a scrape. No request waits for one: shards are read without
+// Gathers all series from the shards at a scrape. No request waits for one: shards are read without
 // a lock, and the lock of a pool is taken for the figures of one replica at a time (docs/benchmarks.md has the cost).
 #pragma once
 
