@@ -59,9 +59,9 @@ EngineReading read_engine(const toml::table& source, Report& report, EngineNames
   TableReader table("[engine]", source, report);
   read_keys(table, engine);
   read_names({"[engine.names]", table.table("names",
-                         "Names of the figures on the metrics pages of all engines. Of each list the first name on the page "
-                         "counts, and its lines are added up (shares are averaged). A list set here replaces the default. "
-                         "`[]`: the figure is not read."), report}, names);
+                         "Names of the figures on the metrics pages of all engines. Of each list the first name on the "
+                         "page counts, and its lines are added up (shares are averaged). A list set here replaces the "
+                         "default. `[]`: the figure is not read."), report}, names);
   table.refuse_the_rest();
   return engine;
 }

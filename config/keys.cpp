@@ -109,8 +109,8 @@ class KeyReading {
 };
 
 std::vector<const toml::table*> tables_of_keys(TableReader& file) {
-  return file.tables("key", About("Of the file that `server.api_keys` names: a table for each key. `weir key new` makes one: "
-                                  "[guide](../guides/keys.md).",
+  return file.tables("key", About("Of the file that `server.api_keys` names: a table for each key. `weir key new` "
+                                  "makes one: [guide](../guides/keys.md).",
                                   true));
 }
 

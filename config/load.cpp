@@ -28,8 +28,9 @@ Settings read_settings(const toml::table& root, Report& report) {
                                                          "[guide](../guides/troubleshoot.md). A pool may set keys for "
                                                          "itself in `[pool.health]`."), report}, {}),
                           read_engine(file.table("engine",
-                                     "Pages of the engines that weir reads: metrics, version, models and limits. A pool may "
-                                     "set keys for itself in `[pool.engine]`."), report, settings.engine_names),
+                                     "Pages of the engines that weir reads: metrics, version, models and limits. A "
+                                     "pool may set keys for itself in "
+                                     "`[pool.engine]`."), report, settings.engine_names),
                           !settings.server.api_keys.empty()};
   settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");

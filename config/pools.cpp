@@ -92,7 +92,8 @@ Pool PoolReading::pool(const toml::table& source) {
 
   Places urls;
   for (const auto* one : table.tables("replica",
-                                      About("An inference server, under the `[[pool]]` that it belongs to. At least one.", true)))
+                                      About("An inference server, under the `[[pool]]` that it belongs to. At least "
+                                            "one.", true)))
     pool.replicas.push_back(replicas_.replica("[[pool.replica]]", *one, urls));
   const auto* replicas = source.get("replica");
   if (!replicas || (replicas->is_array() && replicas->as_array()->empty())) {
@@ -147,10 +148,11 @@ void PoolReading::read_models(TableReader& table, const toml::table& source, Poo
 std::vector<Pool> read_pools(TableReader& file, ReplicaReading& replicas, const Defaults& defaults, Report& report) {
   std::vector<Pool> pools;
   PoolReading reading(replicas, defaults, report);
-  for (const auto* source : file.tables("pool", About("Replicas that can answer the same requests; at least one pool. A request goes to the "
-                                                     "first pool of the file that has its model, so a pool that takes any "
-                                                     "model comes last, and no model is in two pools.",
-                                                     true))) pools.push_back(reading.pool(*source));
+  constexpr About about(
+      "Replicas that can answer the same requests; at least one pool. A request goes to the first pool of the file "
+      "that has its model, so a pool that takes any model comes last, and no model is in two pools.",
+      true);
+  for (const auto* source : file.tables("pool", about)) pools.push_back(reading.pool(*source));
   return pools;
 }
 

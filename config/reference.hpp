@@ -1,5 +1,6 @@
-// The reference of the settings, collected by the very code that reads them: each key has its text where it is read, and
-// a describing run of the readers notes table, key, kind, initial value and text. So there is no second list of keys.
+// The reference of the settings, collected by the very code that reads them: each key has its text where it is read,
+// and a describing run of the readers notes table, key, kind, initial value and text. So there is no second list of
+// keys.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace weir::config {
 
-/// What the reference says of a key or a table, in Markdown: one to three short sentences. A key without a text does not
-/// compile.
+/// What the reference says of a key or a table, in Markdown: one to three short sentences. A key without a text does
+/// not compile.
 class About {
  public:
   template <std::size_t size>

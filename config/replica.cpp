@@ -118,11 +118,12 @@ void ReplicaReading::read_key(TableReader& table, Replica& replica) {
   const auto* const read = table.read_secret_or_file("api_key", "api_key_file", replica.api_key, what,
                                                      "api_key is set as well, and a replica has one key; remove one "
                                                      "of them",
-                                                     "The replica's key. Requests and probes carry it as `Authorization: "
-                                                     "Bearer KEY` in place of the client's credential. Without it the client's "
-                                                     "own credential goes on, unless it is a key for weir.",
-                                                     "File that holds the key and nothing else. Read at the start and at each "
-                                                     "reload. Not together with `api_key`.");
+                                                     "The replica's key. Requests and probes carry it as "
+                                                     "`Authorization: Bearer KEY` in place of the client's credential. "
+                                                     "Without it the client's own credential goes on, unless it is a "
+                                                     "key for weir.",
+                                                     "File that holds the key and nothing else. Read at the start and "
+                                                     "at each reload. Not together with `api_key`.");
   if (server_.open || !server_.api_keys.empty() || read == nullptr) return;
   for (const auto& listener : listeners_) {
     if (listener.table != "[server]" || is_local(listener.address)) continue;

@@ -60,7 +60,8 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
              "Threads that relay streams. `0`: as many as CPU affinity and cgroup quota allow. Only a restart "
              "changes it.");
   const auto* paths = table.read_list(
-      "paths", server.paths, request_path, [&](const toml::node&, std::string path) { server.paths.push_back(std::move(path)); },
+      "paths", server.paths, request_path,
+      [&](const toml::node&, std::string path) { server.paths.push_back(std::move(path)); },
                                       "Paths that weir lets through; all others get 404, since engines serve weight "
                                       "updates and cache flushes on the same port. Empty: the [inference "
                                       "routes](#paths) that weir knows. `\"default\"` in a list stands for them; "
@@ -88,12 +89,11 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
                   "Proxies in front of weir whose `X-Forwarded-For` is believed: the client is its last address that "
                   "is none of these. Limits by address and `fair_by = \"address\"` then mean that client. Other "
                   "clients' `Forwarded`, `X-Real-IP` and `X-Forwarded-` fields are dropped.");
-  const auto* origins = table.read_list("cors_origins", server.cors_origins, origin, [&](const toml::node&, std::string one) {
-    server.cors_origins.push_back(std::move(one));
-  },
-                                        "Pages of these origins may ask weir from a browser; `[\"*\"]`: all pages. "
-                                        "weir answers their preflights itself and never allows cookies. Empty: "
-                                        "replicas answer preflights.");
+  const auto* origins = table.read_list(
+      "cors_origins", server.cors_origins, origin,
+      [&](const toml::node&, std::string one) { server.cors_origins.push_back(std::move(one)); },
+      "Pages of these origins may ask weir from a browser; `[\"*\"]`: all pages. weir answers their preflights itself and "
+      "never allows cookies. Empty: replicas answer preflights.");
   if (server.cors_origins.size() > 1 && std::ranges::find(server.cors_origins, "*") != server.cors_origins.end())
     table.blame("cors_origins", *origins, "\"*\" means every origin and stands alone; write [\"*\"], or name origins");
   table.refuse_the_rest();
@@ -110,8 +110,8 @@ const toml::node* read_listener(TableReader& table, const char* title, std::opti
 
 void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Listener>& listeners) {
   read_listener(table, "[metrics]", metrics.listen, listeners,
-                "Serves `/metrics`, `/-/healthy`, `/-/ready` and `/api/gate`. `\"\"`: off. There is no token: choose an "
-                "address that strangers do not reach. 64 connections at a time; a request has to come within 5 s.");
+                "Serves `/metrics`, `/-/healthy`, `/-/ready` and `/api/gate`. `\"\"`: off. There is no token: choose "
+                "an address that strangers do not reach. 64 connections at a time; a request has to come within 5 s.");
   table.read("ready_needs_replica", metrics.ready_needs_replica, flag,
              "`/-/ready` is 503 also while no replica of any pool is up or starting. By default it is about weir "
              "alone, because requests for lost replicas wait in weir.");
@@ -121,14 +121,14 @@ void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Liste
 void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
   const auto* written = read_listener(
       table, "[admin]", admin.listen, listeners,
-      "Serves a [page](../guides/monitoring.md) at `/`, the [API](api.md), all that `[metrics]` serves, and the commands of "
-      "operators. Beyond loopback it needs a `token`; a Unix-domain socket needs none, its permissions guard it. `\"\"`: "
-      "off.");
+      "Serves a [page](../guides/monitoring.md) at `/`, the [API](api.md), all that `[metrics]` serves, and the "
+      "commands of operators. Beyond loopback it needs a `token`; a Unix-domain socket needs none, its permissions "
+      "guard it. `\"\"`: off.");
   table.read_secret_or_file("token", "token_file", admin.token, "the token of the admin listener",
                             "the secret is set beside it as well; remove one of them",
-                            "Requests have to carry `Authorization: Bearer TOKEN`: 1 to 4096 printable characters without "
-                            "blanks. Commands take it by `--token-file` or from `WEIR_ADMIN_TOKEN`. It travels in the "
-                            "clear: beyond loopback use a network that you trust.",
+                            "Requests have to carry `Authorization: Bearer TOKEN`: 1 to 4096 printable characters "
+                            "without blanks. Commands take it by `--token-file` or from `WEIR_ADMIN_TOKEN`. It travels "
+                            "in the clear: beyond loopback use a network that you trust.",
                             "File that holds the token and nothing else. Read at the start and at each reload. Not "
                             "together with `token`.");
   table.read("state", admin.state, Text{4096, true},

@@ -1,8 +1,8 @@
 // Reads one TOML table key by key, and refuses the keys that no code has asked for in the end.
 //
-// The keys that are asked for are the known ones, and each has its text where it is asked for. So there is no second list
-// of keys that could differ from the code that reads them. A run of the readers with a Reference in the report describes
-// every key: then each table is there, and empty.
+// The keys that are asked for are the known ones, and each has its text where it is asked for. So there is no second
+// list of keys that could differ from the code that reads them. A run of the readers with a Reference in the report
+// describes every key: then each table is there, and empty.
 #pragma once
 
 #include <toml++/toml.h>
@@ -73,8 +73,8 @@ class TableReader {
       : title_(std::move(title)), table_(table), report_(report) {}
 
   /// Reads `key` into `value` if it is there; `kind` is as in config/values.hpp. Returns the node if it was there and
-  /// right, so that rules about more than one value can blame it. The reference has the value that was there before, the
-  /// kind and the text.
+  /// right, so that rules about more than one value can blame it. The reference has the value that was there before,
+  /// the kind and the text.
   template <class T, class Kind>
   const toml::node* read(std::string_view key, T& value, const Kind& kind, const About& about);
 

@@ -46,9 +46,10 @@ void read_groups(TableReader& table, std::string& groups, const About& about) {
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
   const auto& source = server.table(
       "tls",
-      "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`; plain HTTP gets 400. Files "
-      "are read at the start and at each reload. A stream takes 23 KiB of memory in place of 9 KiB.");
-  if (source.source().begin.line == 0 && report.reference() == nullptr) return;  // There is none, or it is no table, which is an error already.
+      "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`; plain HTTP gets 400. "
+      "Files are read at the start and at each reload. A stream takes 23 KiB of memory in place of 9 KiB.");
+  // There is none, or it is no table, which is an error already.
+  if (source.source().begin.line == 0 && report.reference() == nullptr) return;
   TableReader table("[server.tls]", source, report);
   ServerTls tls;
   const auto need = [](TableReader& one) {
@@ -59,11 +60,12 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   };
   need(table);
   refuse_half(table);
-  if (auto files = read_certificate(table, cert_of_server, key_of_server)) tls.certificates.push_back(std::move(*files));
+  if (auto files = read_certificate(table, cert_of_server, key_of_server))
+    tls.certificates.push_back(std::move(*files));
   read_groups(table, tls.groups,
-              "Groups of the key exchange, as OpenSSL lists them, for all certificates. Without it: `X25519:P-256`, with "
-              "`X25519MLKEM768` in front where OpenSSL has it. Leave out finite-field groups (`ffdhe...`) where strangers "
-              "connect: a hello then costs up to 0.2 s of CPU.");
+              "Groups of the key exchange, as OpenSSL lists them, for all certificates. Without it: `X25519:P-256`, "
+              "with `X25519MLKEM768` in front where OpenSSL has it. Leave out finite-field groups (`ffdhe...`) where "
+              "strangers connect: a hello then costs up to 0.2 s of CPU.");
   for (const auto* more : table.tables("more",
                                        "Another certificate. The name that the client asks for (SNI) chooses: an "
                                        "exact one, then a wildcard for one label. All other clients get the "
@@ -82,8 +84,8 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
 void read_replica_tls(TableReader& replica, const std::string& title, Replica& settings, Report& report) {
   const auto& source = replica.table(
       "tls",
-      "How weir speaks TLS to a replica whose url says `https`. Without it the replica's certificate is checked against the "
-      "system's authorities. In one line: `tls = { ca = \"ca.pem\" }`.");
+      "How weir speaks TLS to a replica whose url says `https`. Without it the replica's certificate is checked "
+      "against the system's authorities. In one line: `tls = { ca = \"ca.pem\" }`.");
   if (source.source().begin.line == 0 && report.reference() == nullptr) return;
   TableReader table(title + " tls", source, report);
   auto& tls = settings.tls;
@@ -110,8 +112,8 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
   tls.own = read_certificate(table, "File of a certificate that weir shows to a replica that demands one.",
                              "File of its private key in PEM. `cert` and `key` stand together.");
   read_groups(table, tls.groups,
-              "Groups of the key exchange with this replica. Without it: `X25519:P-256:P-384`, with `X25519MLKEM768` in "
-              "front where OpenSSL has it.");
+              "Groups of the key exchange with this replica. Without it: `X25519:P-256:P-384`, with `X25519MLKEM768` "
+              "in front where OpenSSL has it.");
   table.refuse_the_rest();
 }
 

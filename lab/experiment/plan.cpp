@@ -175,8 +175,8 @@ class PlanReading {
                          "rows of one label differ in concurrency; give this run another label");
       plan_.rows.push_back(row);
     };
-    const auto* concurrency = table.read_list("concurrency", config::no_list, Whole<std::uint64_t>{1, most_at_once}, add,
-                                              described_elsewhere);
+    const auto* concurrency = table.read_list("concurrency", config::no_list,
+                                              Whole<std::uint64_t>{1, most_at_once}, add, described_elsewhere);
     if (concurrency && concurrency->is_array() && concurrency->as_array()->empty()) {
       table.blame("concurrency", *concurrency, "must be a number or a list of numbers; write concurrency = [1, 8, 32]");
     }

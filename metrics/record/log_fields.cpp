@@ -26,8 +26,8 @@ std::span<const LogField> log_fields() {
       {"client_id", text, "", "The client's `x-request-id`, if it is 1 to 128 of `[A-Za-z0-9._-]`.", "none came"},
       {"pair", text, "", "The `id` of the primary's line.", "not a shadow's line"},
       {"group", text, "",
-       "The same for all turns of a conversation: a hash with a key that each start of weir draws (with a `[[rollout]]`, the "
-       "key is kept).",
+       "The same for all turns of a conversation: a hash with a key that each start of weir draws (with a "
+       "`[[rollout]]`, the key is kept).",
        "no conversation is known"},
       {"key", text, "", "Name of the client's key (`server.api_keys`).", "no right key came, or clients need none"},
       {"instance", text, "", "Name of this weir (`log.instance`)."},
@@ -44,7 +44,7 @@ std::span<const LogField> log_fields() {
        phase_names},
       {"finish_reason", text, "", "The engine's word, cut at 32 bytes.", "no word came"},
       {"attempt", whole, "", "Number of the last attempt: 1 without a retry, 0 if none was made."},
-      {"replica_status", whole, "", "HTTP status of the last head that a replica sent, in whatever attempt.", "none came"},
+      {"replica_status", whole, "", "HTTP status of the last head that a replica sent, in any attempt.", "none came"},
       {"max_tokens", whole, "tokens", "The most output tokens that the client asked for.", "the client set none"},
       {"n", whole, "", "Choices that were asked for, times the prompts of a list."},
       {"greedy", flag, "", "The request asks for `temperature` 0, or for no sampling."},
@@ -57,14 +57,14 @@ std::span<const LogField> log_fields() {
        "Tokens of the prompt that the replica was believed to hold in its prefix cache.", "nothing was known"},
       {"prefix_best", whole, "tokens", "The same of the replica that held most.", "nothing was known"},
       {"prefixes", list, "[[position, hash], ...]",
-       "With `log.prefixes`: up to 32 places in the prompt, each with a hash of all before it. Two prompts with a pair in "
-       "common begin alike up to there, while one weir runs.",
+       "With `log.prefixes`: up to 32 places in the prompt, each with a hash of all before it. Two prompts with a pair "
+       "in common begin alike up to there, while one weir runs.",
        "off, or nothing is known"},
       {"output_tokens", whole, "tokens",
        "Output tokens as the engine counts, over all choices; where it tells none, what weir counted.", "nothing came"},
       {"tokens_source", text, "",
-       "Where `output_tokens` comes from. `counted`: by weir, an event of unknown size as one token; no figure per token "
-       "follows from it.",
+       "Where `output_tokens` comes from. `counted`: by weir, an event of unknown size as one token; no figure per "
+       "token follows from it.",
        "there are none", sources},
       {"events", whole, "", "Events of the stream, `[DONE]` included."},
       {"reads", whole, "", "Reads from the replica that brought body."},
@@ -89,7 +89,8 @@ std::span<const LogField> log_fields() {
       {"wait_s", number, "s", "Time in weir's queue, of all attempts together."},
       {"connect_s", number, "s", "Time that connecting took, of all attempts together.", "no attempt"},
       {"paused_s", number, "s", "Time in which weir had stopped reading for a slow client."},
-      {"overhead_max_s", number, "s", "The longest time of any bytes from the kernel to the client's connection.", "nothing was written"},
+      {"overhead_max_s", number, "s", "The longest time of any bytes from the kernel to the client's connection.",
+       "nothing was written"},
       {"in_flight_at_start", whole, "requests", "Requests on the replica when this one came.", "no replica"},
       {"in_flight_mean", number, "requests", "Mean number on the replica while it ran, itself counted.", "no replica"},
       {"prompt_chars", whole, "code points", "Text of the prompt.", "`api` is `other`, or the body is no JSON object"},
@@ -101,7 +102,8 @@ std::span<const LogField> log_fields() {
       {"engine_ttft_s", number, "s", "The engine's own time to first token.", not_told},
       {"engine_decode_s", number, "s", "The engine's own time of decoding.", not_told},
       {"engine_total_s", number, "s", "The engine's own time of the request.", not_told},
-      {"engine_time_per_token_s", number, "s", "The engine's own figure: TGI's is (prefill + decode) / n, vLLM's its mean ITL.",
+      {"engine_time_per_token_s", number, "s", "The engine's own figure: TGI's is (prefill + decode) / n, vLLM's its "
+                                               "mean ITL.",
        not_told},
       {"engine_draft_tokens", whole, "tokens", "Tokens drafted in speculative decoding.", not_told},
       {"engine_draft_accepted_tokens", whole, "tokens", "Those of them that were accepted.", not_told},
@@ -114,12 +116,15 @@ std::span<const LogField> log_fields() {
       {"served", flag, "",
        "The replica did its whole work, so that the times count: `ok`, `ok_empty`, and `client_abort` after the end."},
       {"shadow", text, "", "Name of the `[[shadow]]`.", "unknown", {}, true},
-      {"drop_reason", text, "", "Why the copy was not sent: as in `weir_shadow_requests_total`.", "it was sent", {}, true},
+      {"drop_reason", text, "", "Why the copy was not sent: as in `weir_shadow_requests_total`.", "it was sent", {},
+       true},
       {"pair_status", text, "", "Whether the primary's record was there to compare with.", "", pair_statuses, true},
       {"same_text", flag, "", "Both answers have the same text.", shadows_alone, {}, true},
-      {"common_prefix_bytes", whole, "bytes", "At least so many bytes of the two texts are equal.", shadows_alone, {}, true},
+      {"common_prefix_bytes", whole, "bytes", "At least so many bytes of the two texts are "
+                                              "equal.", shadows_alone, {}, true},
       {"same_tools", flag, "", "Both answers call the same tools with the same arguments.", shadows_alone, {}, true},
-      {"valid_tools", flag, "", "The answer calls tools, and the arguments of each call are JSON.", "neither answer calls any", {}, true},
+      {"valid_tools", flag, "", "The answer calls tools, and the arguments of each call are JSON.",
+       "neither answer calls any", {}, true},
       {"primary_valid_tools", flag, "", "The same of the primary's answer.", "neither answer calls any", {}, true},
   };
   return fields;

@@ -1,5 +1,5 @@
-// The fields of a line of the request log, in their order: what the reference and the JSON schema of the log are made of.
-// A test holds each line that log_line() writes against them.
+// The fields of a line of the request log, in their order: what the reference and the JSON schema of the log are made
+// of. A test holds each line that log_line() writes against them.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 
 namespace weir::metrics::series {
 
-/// Names a family, says what it means, and names its own labels, with commas: those of a replica are in front of them. A
-/// family without a help does not compile. `help` takes neither a backslash nor a line end.
+/// Names a family, says what it means, and names its own labels, with commas: those of a replica are in front of them.
+/// A family without a help does not compile. `help` takes neither a backslash nor a line end.
 struct SeriesText {
   consteval SeriesText(std::string_view name_of_family, std::string_view help_of_it, std::string_view own_labels = "")
       : name(name_of_family), help(help_of_it), labels(own_labels) {

@@ -34,33 +34,35 @@ constexpr std::string_view rules_of_document = R"(
 `GET /api/live` answers with it. Times of the clock are RFC 3339 in UTC.
 
 - `null` is unknown, as is a member that is absent. A patch of the stream has `null` for what is gone.
-- A member that ends in `_s` is in seconds, in `_per_s` the mean of 10 s, in `_60s` the count of 60 s. Shares are 0 to 1.
+- A member that ends in `_s` is in seconds, in `_per_s` the mean of 10 s, in `_60s` the count of 60 s. Shares are 0 to
+  1.
 - Quantiles are exact: of the requests that ended in 60 s, the last 1,000 of them. Fewer than 20 have no p95.
 )";
 
 constexpr std::string_view of_window = R"(
 ## Figures of the window
 
-`{"schema", "end", "serial", "step_s", "weir", "pools", "replicas", "shadows"}`, each row with lists of numbers; the last one is
-that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds. The window is let go when nobody has
-asked for an hour.
+`{"schema", "end", "serial", "step_s", "weir", "pools", "replicas", "shadows"}`, each row with lists of numbers; the
+last one is that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds. The window is
+let go when nobody has asked for an hour.
 
 )";
 
 constexpr std::string_view of_events = R"(
 ## Events
 
-`GET /api/events`: `{"schema", "started", "first", "last", "missed", "events"}`. An event has `seq` (a start of weir begins with
-1), `time`, `level`, `what`, `who` (null: weir itself), and `text`, the line in weir's own log, cut at 2,048 bytes.
+`GET /api/events`: `{"schema", "started", "first", "last", "missed", "events"}`. An event has `seq` (a start of weir
+begins with 1), `time`, `level`, `what`, `who` (null: weir itself), and `text`, the line in weir's own log, cut at 2,048
+bytes.
 
 )";
 
 constexpr std::string_view of_findings = R"(
 ## Findings
 
-A finding has `what`, `who`, `severity` (`warning`, `critical`), `since`, `text` and `runbook`. It begins when its rule has held for
-so long, and ends when its figure has been good for 20 s, or unknown for 120 s. It is in the document, the log, the events and
-`weir_finding`. [What to do](../guides/alerts.md).
+A finding has `what`, `who`, `severity` (`warning`, `critical`), `since`, `text` and `runbook`. It begins when its rule
+has held for so long, and ends when its figure has been good for 20 s, or unknown for 120 s. It is in the document, the
+log, the events and `weir_finding`. [What to do](../guides/alerts.md).
 
 )";
 
@@ -112,7 +114,8 @@ std::string document() {
     plain += row(code(member.path), member.about.text());
     const bool has_parts = member.type == MemberType::object || member.type == MemberType::rows;
     const bool has_section = member.path == "findings" || member.path == "events";
-    if (has_parts && !has_section) parts += "\n| of `" + std::string(member.path) + "` | what it is |\n|---|---|\n" + rows_of(member.path);
+    if (has_parts && !has_section)
+      parts += "\n" + row("of " + code(member.path), "what it is") + "|---|---|\n" + rows_of(member.path);
   }
   return text + plain + parts;
 }

@@ -98,8 +98,8 @@ int print_reference(const std::string& what) {
   const auto page = std::ranges::find(pages, what, [](const auto& one) { return one.first; });
   const auto text = page != pages.end() ? page->second() : look_up(what);
   if (text.empty()) {
-    std::fprintf(stderr, "no key, series, field or member has %s in its name; pages are settings, metrics, request-log, "
-                         "api, schema-log and schema-live\n",
+    std::fprintf(stderr, "no key, series, field or member has %s in its name; pages are settings, metrics, "
+                         "request-log, api, schema-log and schema-live\n",
                  config::show_text(what).c_str());
     return 1;
   }

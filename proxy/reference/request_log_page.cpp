@@ -16,12 +16,12 @@ For whoever reads `requests.jsonl`: the fields of a line, one JSON object for ea
 [The guide](../guides/request-log.md) has rotation and full disks; the schema is
 [request-log.schema.json](request-log.schema.json).
 
-The log has no prompt, no answer and no credential. Unknown is `null`. The moments t0, tS, tH, tC, t1, tO, tL, tE and the counts
-n and k are those of [the metrics](metrics.md#moments). Latencies stand here for failed requests too, as far as they came.
-A thread of its own writes the file; if the file cannot keep up, weir drops lines and counts them.
+The log has no prompt, no answer and no credential. Unknown is `null`. The moments t0, tS, tH, tC, t1, tO, tL, tE and
+the counts n and k are those of [the metrics](metrics.md#moments). Latencies stand here for failed requests too, as far
+as they came. A thread of its own writes the file; if the file cannot keep up, weir drops lines and counts them.
 
-`weir-lab load --log` writes the same lines of what a client saw: `instance` is `weir-lab`, `config` its `--label`, and t0 the
-moment when the request was due.
+`weir-lab load --log` writes the same lines of what a client saw: `instance` is `weir-lab`, `config` its `--label`, and
+t0 the moment when the request was due.
 
 )";
 

@@ -108,7 +108,8 @@ std::string log_schema() {
 }
 
 std::string live_schema() {
-  return head_of("The document of weir's /api/live") + "  \"properties\": {\n" + LiveProperties().of("", 2) + "\n  }\n}\n";
+  return head_of("The document of weir's /api/live") + "  \"properties\": {\n" + LiveProperties().of("", 2) +
+         "\n  }\n}\n";
 }
 
 }  // namespace weir::proxy::reference

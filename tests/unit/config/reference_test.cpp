@@ -164,7 +164,8 @@ TEST(SettingsExamples, OneHasEveryKey) {
   settings.shadows.clear();
   settings.rollouts.clear();
   settings.admin.state.clear();
-  EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, what belongs to it and the state of rollouts are defaults";
+  EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, what belongs to it and the state of rollouts are "
+                                                "defaults";
 }
 
 /// People write settings by hand, and check them half written. Wherever the text stops, or has one wrong character, it

@@ -25,7 +25,8 @@ using ::testing::Not;
 TEST(Reference, LooksUpKeysSeriesFieldsAndMembersByAPartOfTheirNames) {
   const auto found = look_up("first_token");
   for (const auto* const line : {"[limits] first_token: time, 1ms to 24h; default \"5m\"\n    The longest time from",
-                                 "\nweir_time_to_first_token_seconds (histogram) on /metrics\n    First token event less"})
+                                 "\nweir_time_to_first_token_seconds (histogram) on /metrics\n    First token event "
+                                 "less"})
     EXPECT_THAT(found, HasSubstr(line));
   EXPECT_THAT(look_up("sha256"), HasSubstr("[[key]] sha256: 64 hex digits; required\n"));
   EXPECT_THAT(look_up("tokens_source"), HasSubstr("tokens_source in the request log\n    Where output_tokens comes"));
