@@ -70,8 +70,9 @@ class KeyReading {
       table.refuse_taken("name", *node, key.name, names_,
                          "names are unique in the file; while a client changes its key it has two, such as alice and "
                          "alice-2");
-    if (const auto* node = table.read_secret("sha256", key.sha256, hash,
-        About("SHA-256 of the key's bytes, as `weir key new` prints it: all that weir knows of a key.", true))) {
+    if (const auto* node = table.read_secret(
+            "sha256", key.sha256, hash,
+            About("SHA-256 of the key's bytes, as `weir key new` prints it: all that weir knows of a key.", true))) {
       const std::string bytes(key.sha256.begin(), key.sha256.end());
       if (const auto [first, is_new] = hashes_.try_emplace(bytes, node); !is_new)
         table.blame_secret("sha256", *node,
@@ -92,14 +93,15 @@ class KeyReading {
 
  private:
   static void read_models(TableReader& table, ClientKey& key) {
-    const auto* list =
-        table.read_list("models", no_list, Text{longest_key_model}, [&](const toml::node& node, std::string model) {
+    const auto* list = table.read_list(
+        "models", no_list, Text{longest_key_model},
+        [&](const toml::node& node, std::string model) {
           if (std::ranges::find(key.models, model) != key.models.end())
             table.blame("models", node, "is in this list twice; remove one");
           key.models.push_back(std::move(model));
         },
-                        "Models that the key may use, and that `/v1/models` lists for it; without it all. Other "
-                        "models, and bodies that engines could read in two ways, get 403.");
+        "Models that the key may use, and that `/v1/models` lists for it; without it all. Other "
+        "models, and bodies that engines could read in two ways, get 403.");
     if (list != nullptr && list->is_array() && list->as_array()->empty())
       table.blame("models", *list, "names no model; name those that the key may use, or leave it out for all");
   }

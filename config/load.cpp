@@ -23,15 +23,20 @@ Settings read_settings(const toml::table& root, Report& report) {
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
   ReplicaReading replicas(listeners, settings, report);
-  const Defaults defaults{read_health({"[health]", file.table("health",
-                                                         "How weir finds out whether a replica can take requests: "
-                                                         "[guide](../guides/troubleshoot.md). A pool may set keys for "
-                                                         "itself in `[pool.health]`."), report}, {}),
-                          read_engine(file.table("engine",
-                                     "Pages of the engines that weir reads: metrics, version, models and limits. A "
-                                     "pool may set keys for itself in "
-                                     "`[pool.engine]`."), report, settings.engine_names),
-                          !settings.server.api_keys.empty()};
+  const Defaults defaults{
+      read_health({"[health]",
+                   file.table("health",
+                              "How weir finds out whether a replica can take requests: "
+                              "[guide](../guides/troubleshoot.md). A pool may set keys for "
+                              "itself in `[pool.health]`."),
+                   report},
+                  {}),
+      read_engine(file.table("engine",
+                             "Pages of the engines that weir reads: metrics, version, models and limits. A "
+                             "pool may set keys for itself in "
+                             "`[pool.engine]`."),
+                  report, settings.engine_names),
+      !settings.server.api_keys.empty()};
   settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {

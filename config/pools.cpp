@@ -75,25 +75,28 @@ Pool PoolReading::pool(const toml::table& source) {
              "A client that asked for a stream gets a comment after so much silence, also before its answer begins: "
              "weir then answers 200 by itself. Set it where a load balancer cuts silent streams. Without it only a "
              "stream whose head is out gets comments, after 15 s.");
-  table.read_list("session", pool.session, session_by, [&](const toml::node& node, SessionBy by) {
-    if (by.what == SessionBy::What::key && !defaults_.clients_have_keys)
-      table.blame("session", node, "clients have no keys; set server.api_keys, or name a header or a member");
-    else
-      pool.session.push_back(std::move(by));
-  },
-                  "Requests of a session go to one replica. The first of the list that a request has tells its "
-                  "session: `\"header:NAME\"`, `\"body:MEMBER\"` (`user`, `session_id`, `safety_identifier` or "
-                  "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is out, full or "
-                  "overloaded: [guide](../guides/affinity.md).");
-  pool.health = read_health({"[pool.health]", table.table("health",
-      "What the pool has in place of `[health]`."), report_}, defaults_.health);
-  pool.engine = read_pool_engine({"[pool.engine]", table.table("engine",
-      "What the pool has in place of `[engine]`."), report_}, defaults_.engine);
+  table.read_list(
+      "session", pool.session, session_by,
+      [&](const toml::node& node, SessionBy by) {
+        if (by.what == SessionBy::What::key && !defaults_.clients_have_keys)
+          table.blame("session", node, "clients have no keys; set server.api_keys, or name a header or a member");
+        else
+          pool.session.push_back(std::move(by));
+      },
+      "Requests of a session go to one replica. The first of the list that a request has tells its "
+      "session: `\"header:NAME\"`, `\"body:MEMBER\"` (`user`, `session_id`, `safety_identifier` or "
+      "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is out, full or "
+      "overloaded: [guide](../guides/affinity.md).");
+  pool.health = read_health(
+      {"[pool.health]", table.table("health", "What the pool has in place of `[health]`."), report_}, defaults_.health);
+  pool.engine = read_pool_engine(
+      {"[pool.engine]", table.table("engine", "What the pool has in place of `[engine]`."), report_}, defaults_.engine);
 
   Places urls;
-  for (const auto* one : table.tables("replica",
-                                      About("An inference server, under the `[[pool]]` that it belongs to. At least "
-                                            "one.", true)))
+  for (const auto* one :
+       table.tables("replica", About("An inference server, under the `[[pool]]` that it belongs to. At least "
+                                     "one.",
+                                     true)))
     pool.replicas.push_back(replicas_.replica("[[pool.replica]]", *one, urls));
   const auto* replicas = source.get("replica");
   if (!replicas || (replicas->is_array() && replicas->as_array()->empty())) {
@@ -125,20 +128,22 @@ void PoolReading::read_models(TableReader& table, const toml::table& source, Poo
     table.blame_table("can never be chosen: the pool " + in_line(*takes_any_) +
                       " takes any model and is tried first; put that one last, or give it models");
   }
-  const auto* list = table.read_list("models", pool.models, Text{256}, [&](const toml::node& node, std::string model) {
-    const auto* owner = models_.try_emplace(model, &source).first->second;
-    const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
-    if (owner != &source) {
-      table.blame("models", node,
-                  "never comes here: the pool " + in_line(*owner) +
-                      " has this model and is tried first; remove it from one of them");
-    } else if (twice) {
-      table.blame("models", node, "is in this list twice; remove one");
-    }
-    pool.models.push_back(std::move(model));
-  },
-                                     "Models that it serves, as clients write them in `model`. Empty: any. Within "
-                                     "the pool, replicas that list the model at `/v1/models` come first.");
+  const auto* list = table.read_list(
+      "models", pool.models, Text{256},
+      [&](const toml::node& node, std::string model) {
+        const auto* owner = models_.try_emplace(model, &source).first->second;
+        const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
+        if (owner != &source) {
+          table.blame("models", node,
+                      "never comes here: the pool " + in_line(*owner) +
+                          " has this model and is tried first; remove it from one of them");
+        } else if (twice) {
+          table.blame("models", node, "is in this list twice; remove one");
+        }
+        pool.models.push_back(std::move(model));
+      },
+      "Models that it serves, as clients write them in `model`. Empty: any. Within "
+      "the pool, replicas that list the model at `/v1/models` come first.");
   const bool any = !list || (list->is_array() && list->as_array()->empty());
   if (any && !takes_any_) takes_any_ = &source;
 }

@@ -13,9 +13,8 @@ namespace weir::config {
 Replica ReplicaReading::replica(const std::string& title, const toml::table& source, Places& urls) {
   Replica replica;
   TableReader table(title, source, report_);
-  if (const auto* node =
-          table.require("name", replica.name, name, "metrics and log need it, such as name = \"gpu0\"",
-                        "The replica in metrics, log and `x-weir-replica`. Unique in the file.")) {
+  if (const auto* node = table.require("name", replica.name, name, "metrics and log need it, such as name = \"gpu0\"",
+                                       "The replica in metrics, log and `x-weir-replica`. Unique in the file.")) {
     titles_.emplace(replica.name, title);
     table.refuse_taken("name", *node, replica.name, names_, "names are unique in the file");
   }
@@ -41,8 +40,7 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
              "configuration, of which step times are learned together. Without it: the name. A label in metrics, so "
              "keep to few texts.");
   if (!table.has("config")) replica.config = replica.name;
-  table.read("gpu", replica.gpu, Text{128, true},
-             "A text for people who read the metrics.");
+  table.read("gpu", replica.gpu, Text{128, true}, "A text for people who read the metrics.");
   read_key(table, replica);
   table.read("weight", replica.weight, Number{0.001, 1000},
              "A preference: predicted seconds, or counts of requests, are divided by it. No share of the traffic: "

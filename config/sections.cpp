@@ -18,7 +18,8 @@ constexpr std::int64_t gib = 1024 * mib;
 
 /// Reads the file of clients' keys. Its errors name that file and stand behind those of the settings.
 void read_client_keys(TableReader& table, Server& server, Report& report) {
-  const auto* const written = table.read("api_keys", server.api_keys, Text{4096},
+  const auto* const written = table.read(
+      "api_keys", server.api_keys, Text{4096},
       "File of [clients' keys](#key). With it every client needs a key. Read at the start and at each reload. Not "
       "together with `open = true`.");
   if (written == nullptr) return;
@@ -40,11 +41,11 @@ void read_client_keys(TableReader& table, Server& server, Report& report) {
 
 void read_server(TableReader table, Server& server, std::vector<Listener>& listeners, Report& report) {
   std::vector<Listener> found;
-  const auto* list = table.read_list("listen", server.listen, address, [&](const toml::node& node, ListenAddress one) {
-    found.push_back({"[server]", std::move(one), &node});
-  },
-                                     "Addresses at which clients connect. No two listeners of the file may share an "
-                                     "address.");
+  const auto* list = table.read_list(
+      "listen", server.listen, address,
+      [&](const toml::node& node, ListenAddress one) { found.push_back({"[server]", std::move(one), &node}); },
+      "Addresses at which clients connect. No two listeners of the file may share an "
+      "address.");
   if (list) {
     server.listen.clear();
     for (const auto& one : found) server.listen.push_back(one.address);
@@ -62,10 +63,10 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   const auto* paths = table.read_list(
       "paths", server.paths, request_path,
       [&](const toml::node&, std::string path) { server.paths.push_back(std::move(path)); },
-                                      "Paths that weir lets through; all others get 404, since engines serve weight "
-                                      "updates and cache flushes on the same port. Empty: the [inference "
-                                      "routes](#paths) that weir knows. `\"default\"` in a list stands for them; "
-                                      "`[\"*\"]` is every path, for trusted clients only.");
+      "Paths that weir lets through; all others get 404, since engines serve weight "
+      "updates and cache flushes on the same port. Empty: the [inference "
+      "routes](#paths) that weir knows. `\"default\"` in a list stands for them; "
+      "`[\"*\"]` is every path, for trusted clients only.");
   if (server.paths.size() > 1 && std::find(server.paths.begin(), server.paths.end(), "*") != server.paths.end()) {
     table.blame("paths", *paths, "\"*\" means every path and stands alone; write [\"*\"], or leave it out");
   }
@@ -84,15 +85,17 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
              OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}},
              "What a client's FIN means while its answer is under way. `\"abort\"`: the client has left, and the GPU "
              "is freed. `\"allow\"`: it may still read; only a reset or a failed write ends its request.");
-  table.read_list("trusted_proxies", server.trusted_proxies, network,
-                  [&](const toml::node&, Network one) { server.trusted_proxies.push_back(one); },
-                  "Proxies in front of weir whose `X-Forwarded-For` is believed: the client is its last address that "
-                  "is none of these. Limits by address and `fair_by = \"address\"` then mean that client. Other "
-                  "clients' `Forwarded`, `X-Real-IP` and `X-Forwarded-` fields are dropped.");
+  table.read_list(
+      "trusted_proxies", server.trusted_proxies, network,
+      [&](const toml::node&, Network one) { server.trusted_proxies.push_back(one); },
+      "Proxies in front of weir whose `X-Forwarded-For` is believed: the client is its last address that "
+      "is none of these. Limits by address and `fair_by = \"address\"` then mean that client. Other "
+      "clients' `Forwarded`, `X-Real-IP` and `X-Forwarded-` fields are dropped.");
   const auto* origins = table.read_list(
       "cors_origins", server.cors_origins, origin,
       [&](const toml::node&, std::string one) { server.cors_origins.push_back(std::move(one)); },
-      "Pages of these origins may ask weir from a browser; `[\"*\"]`: all pages. weir answers their preflights itself and "
+      "Pages of these origins may ask weir from a browser; `[\"*\"]`: all pages. weir answers their preflights itself "
+      "and "
       "never allows cookies. Empty: replicas answer preflights.");
   if (server.cors_origins.size() > 1 && std::ranges::find(server.cors_origins, "*") != server.cors_origins.end())
     table.blame("cors_origins", *origins, "\"*\" means every origin and stands alone; write [\"*\"], or name origins");
@@ -204,8 +207,7 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("head_time", limits.head_time, time,
              "The longest time from the first byte of a request's head to its last. Guards against clients that send "
              "a header a minute.");
-  table.read("body_time", limits.body_time, time,
-             "The longest time that a request's body makes no progress.");
+  table.read("body_time", limits.body_time, time, "The longest time that a request's body makes no progress.");
   table.read("handshake_time", limits.handshake_time, time,
              "The longest TLS handshake of a client. A replica's handshake is within `connect`.");
   table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000},
@@ -316,9 +318,7 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
   const auto section = [&](const char* key, const About& about) {
     return TableReader("[" + std::string(key) + "]", file.table(key, about), report);
   };
-  read_server(section("server",
-                      "Clients connect here."),
-              settings.server, listeners, report);
+  read_server(section("server", "Clients connect here."), settings.server, listeners, report);
   read_metrics(section("metrics",
                        "Metrics and health have a port apart from the clients', so that it can be reachable where "
                        "that port is not."),
@@ -328,16 +328,12 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
                      "application/json`, a `Host` that is loopback or this listener and, from a browser, the same "
                      "`Origin`. With a `token`, it needs the token alone."),
              settings.admin, listeners);
-  read_log(section("log",
-                   "The request log, and weir's own log on standard error."),
-           settings.log);
+  read_log(section("log", "The request log, and weir's own log on standard error."), settings.log);
   read_limits(section("limits",
                       "What a client, a replica or the network may cost before weir cuts it off. The defaults suit a "
                       "small fleet; [the guide](../guides/limits.md) tells when to change them."),
               settings.limits);
-  read_measure(section("measure",
-                       "How weir measures, and what it asks engines to report."),
-               settings.measure);
+  read_measure(section("measure", "How weir measures, and what it asks engines to report."), settings.measure);
   read_discovery(section("discovery",
                          "How weir finds the addresses of replicas whose `url` has a host's name: "
                          "[guide](../guides/kubernetes.md)."),

@@ -51,11 +51,11 @@ std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Re
     Slo slo;
     TableReader table("[[slo]]", *source, report);
     if (const auto* node = table.require("name", slo.name, name, "metrics need it, such as name = \"chat\"",
-        "The objective in metrics (label `slo`). Unique in the file.")) {
+                                         "The objective in metrics (label `slo`). Unique in the file.")) {
       table.refuse_taken("name", *node, slo.name, names, "names are unique in the file");
     }
     if (const auto* node = table.require("pool", slo.pool, name, "say whose requests it is about",
-        "The pool whose requests it is about.")) {
+                                         "The pool whose requests it is about.")) {
       refuse_unknown_pool(table, *node, slo, pools);
     }
     bool any = false;

@@ -63,8 +63,8 @@ void TableReader::describe(std::string_view key, std::string kind, std::string i
   const auto title = name_of_table(title_);
   for (auto& table : *report_.reference())
     if (name_of_table(table.title) == title)
-      table.keys.push_back({std::string(key), std::move(kind), std::move(initial), about.is_required(),
-                            std::string(about.text())});
+      table.keys.push_back(
+          {std::string(key), std::move(kind), std::move(initial), about.is_required(), std::string(about.text())});
 }
 
 void TableReader::describe_table(std::string_view key, const std::string& title, const About& about) {

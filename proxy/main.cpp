@@ -8,8 +8,8 @@
 #include <string>
 
 #include "config/address.hpp"
-#include "config/command_line.hpp"
 #include "config/blame.hpp"
+#include "config/command_line.hpp"
 #include "config/load.hpp"
 #include "config/option_checks.hpp"
 #include "config/quantity.hpp"
@@ -128,8 +128,11 @@ void add_admin(CLI::App& command, control::AdminOptions& admin) {
 
 CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
   auto* command = app.add_subcommand("serve", "Serve requests until a signal ends weir");
-  command->add_option("-c,--config", file, "Settings file (TOML); docs/reference/settings.md is the "
-                                           "reference")->required();
+  command
+      ->add_option("-c,--config", file,
+                   "Settings file (TOML); docs/reference/settings.md is the "
+                   "reference")
+      ->required();
   add_address(*command, "--metrics-listen", overrides.metrics, "Replaces [metrics] listen of the file");
   add_address(*command, "--admin-listen", overrides.admin, "Replaces [admin] listen of the file");
   command->footer(
@@ -439,8 +442,9 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
 }
 
 CLI::App* add_reference(CLI::App& app, std::string& what) {
-  auto* command = app.add_subcommand("reference", "Look up a key, a series or a field, or print a page of the "
-                                                  "reference");
+  auto* command = app.add_subcommand("reference",
+                                     "Look up a key, a series or a field, or print a page of the "
+                                     "reference");
   command
       ->add_option("what", what,
                    "A part of a name, or a page: settings, metrics, request-log, api, schema-log or schema-live")

@@ -19,9 +19,9 @@ namespace weir::lab::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+using config::described_elsewhere;
 using config::Number;
 using config::SettingsError;
-using config::described_elsewhere;
 using config::TableReader;
 using config::Text;
 using config::Whole;
@@ -141,8 +141,8 @@ class PlanReading {
     // A mean without a deviation means requests that are all alike.
     if (table.read("input_tokens", lengths.input_tokens, Number{1, 1e7}, described_elsewhere)) lengths.input_stddev = 0;
     table.read("input_stddev", lengths.input_stddev, Number{0, 1e7}, described_elsewhere);
-    if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7},
-                   described_elsewhere)) lengths.output_stddev = 0;
+    if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7}, described_elsewhere))
+      lengths.output_stddev = 0;
     table.read("output_stddev", lengths.output_stddev, Number{0, 1e7}, described_elsewhere);
     table.read("ignore_eos", plan_.ignore_eos, config::flag, described_elsewhere);
     table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000}, described_elsewhere);
@@ -165,8 +165,8 @@ class PlanReading {
     table.read("gpu", row.gpu, Text{128}, described_elsewhere);
     table.read("engine", row.engine, Text{128}, described_elsewhere);
     std::uint64_t speculation = 0;
-    if (table.read("speculation", speculation, Whole<std::uint64_t>{0, 1000},
-                   described_elsewhere)) row.speculation = speculation;
+    if (table.read("speculation", speculation, Whole<std::uint64_t>{0, 1000}, described_elsewhere))
+      row.speculation = speculation;
     double cost = 0;
     if (table.read("cost_per_hour", cost, Number{0, 1'000'000}, described_elsewhere)) row.cost_per_hour = cost;
     const auto add = [&](const toml::node& at, std::uint64_t concurrency) {
@@ -175,8 +175,8 @@ class PlanReading {
                          "rows of one label differ in concurrency; give this run another label");
       plan_.rows.push_back(row);
     };
-    const auto* concurrency = table.read_list("concurrency", config::no_list,
-                                              Whole<std::uint64_t>{1, most_at_once}, add, described_elsewhere);
+    const auto* concurrency = table.read_list("concurrency", config::no_list, Whole<std::uint64_t>{1, most_at_once},
+                                              add, described_elsewhere);
     if (concurrency && concurrency->is_array() && concurrency->as_array()->empty()) {
       table.blame("concurrency", *concurrency, "must be a number or a list of numbers; write concurrency = [1, 8, 32]");
     }

@@ -110,13 +110,11 @@ constexpr CounterSeries counters[] = {
 };
 
 constexpr LabelledCounterSeries labelled_counters[] = {
-    {{"weir_requests_by_token_source_total",
-      "Requests by where the number of their output tokens comes from.",
+    {{"weir_requests_by_token_source_total", "Requests by where the number of their output tokens comes from.",
       "source"},
      token_source_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.requests_by_token_source; }},
-    {{"weir_retries_total", "Requests sent once more, by the reason.",
-      "reason"},
+    {{"weir_retries_total", "Requests sent once more, by the reason.", "reason"},
      retry_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.retries; }},
     {{"weir_shadow_requests_total",
@@ -130,8 +128,7 @@ constexpr LabelledCounterSeries labelled_counters[] = {
       "reason"},
      malformed_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.malformed; }},
-    {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it.",
-      "direction"},
+    {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it.", "direction"},
      directions,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.bytes; }},
 };
@@ -214,8 +211,7 @@ constinit const SeriesText requests_series{
     "has the phase in which the client left.",
     "outcome, phase"};
 constinit const SeriesText api_requests_series{
-    "weir_api_requests_total",
-    "The requests of weir_requests_total by API and by whether the answer is a stream.",
+    "weir_api_requests_total", "The requests of weir_requests_total by API and by whether the answer is a stream.",
     "api, stream, outcome"};
 constinit const SeriesText slo_requests_series{
     "weir_slo_requests_total",
@@ -223,18 +219,15 @@ constinit const SeriesText slo_requests_series{
     "left after a threshold had passed. Attainment is good / (good + bad).",
     "slo, result"};
 constinit const SeriesText replica_state_series{"weir_replica_state",
-                                                "1 for the state that the replica is in, 0 for the others.",
-    "state"};
+                                                "1 for the state that the replica is in, 0 for the others.", "state"};
 constinit const SeriesText replica_info_series{"weir_replica_info",
                                                "1; the labels say what the settings and the engine say of the "
                                                "replica.",
-    "gpu, engine, version, model"};
-constinit const SeriesText engine_requests_series{"weir_engine_requests",
-                                                  "Requests that the engine says it has, from weir or not, by state.",
-    "state"};
-constinit const SeriesText unparsed_series{"weir_unparsed_total",
-                                           "Events or bodies that were relayed but could not be read, by the reason.",
-    "reason"};
+                                               "gpu, engine, version, model"};
+constinit const SeriesText engine_requests_series{
+    "weir_engine_requests", "Requests that the engine says it has, from weir or not, by state.", "state"};
+constinit const SeriesText unparsed_series{
+    "weir_unparsed_total", "Events or bodies that were relayed but could not be read, by the reason.", "reason"};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
                                             "Tokens the replica's KV cache holds; absent where not known."};
 constinit const SeriesText balancer_fallbacks_series{
@@ -260,11 +253,9 @@ constinit const SeriesText prefix_wipes_series{
 constinit const SeriesText prefix_held_series{"weir_prefix_held_tokens",
                                               "Tokens that the replica's prefix cache is believed to hold."};
 constinit const SeriesText prefix_capacity_series{
-    "weir_prefix_capacity_tokens",
-    "The most of them: what its engine tells, corrected by what it reports."};
+    "weir_prefix_capacity_tokens", "The most of them: what its engine tells, corrected by what it reports."};
 constinit const SeriesText prefix_believed_series{
-    "weir_prefix_believed_ratio",
-    "Share of the predicted tokens that comes true, by which predictions are cut."};
+    "weir_prefix_believed_ratio", "Share of the predicted tokens that comes true, by which predictions are cut."};
 constinit const SeriesText requests_waiting_series{
     "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up.",
     "pool, role"};
@@ -283,8 +274,7 @@ constinit const SeriesText comparison_state_series{
     "1 for the state of a shadow's comparison: too_few while no figure has an interval, then running.",
     "shadow, state"};
 constinit const SeriesText comparison_same_series{
-    "weir_comparison_same",
-    "1 for whether a shadow's answers are the same: same, differs, unknown.",
+    "weir_comparison_same", "1 for whether a shadow's answers are the same: same, differs, unknown.",
     "shadow, answers"};
 constinit const SeriesText comparison_faults_series{
     "weir_comparison_faults",
@@ -296,19 +286,15 @@ constinit const SeriesText comparison_fault_evidence_series{
     "Evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks.",
     "shadow, fault"};
 constinit const SeriesText rollout_share_series{
-    "weir_rollout_share",
-    "Share of its pool's requests that a rollout gives to its candidate, 0 to 1.",
-    "rollout"};
-constinit const SeriesText rollout_state_series{"weir_rollout_state",
-                                                "1 for the state of a rollout, 0 for the others.",
-    "rollout, state"};
+    "weir_rollout_share", "Share of its pool's requests that a rollout gives to its candidate, 0 to 1.", "rollout"};
+constinit const SeriesText rollout_state_series{"weir_rollout_state", "1 for the state of a rollout, 0 for the others.",
+                                                "rollout, state"};
 constinit const SeriesText rollout_moves_series{
     "weir_rollout_moves_total", "Changes of a rollout's state or step, by their reason, since weir began.",
     "rollout, reason"};
 constinit const SeriesText rollout_crossed_series{
     "weir_rollout_crossed_total",
-    "Attempts that went to the other side of a rollout, because their own side had no replica for them.",
-    "rollout"};
+    "Attempts that went to the other side of a rollout, because their own side had no replica for them.", "rollout"};
 constinit const SeriesText buffer_memory_series{
     "weir_buffer_memory_bytes",
     "Memory that grows with clients and replicas, in steps of 4 KiB: requests, what slow clients have not taken, "
@@ -320,8 +306,7 @@ constinit const SeriesText finding_series{
 constinit const SeriesText bypass_series{"weir_bypass",
                                          "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
-                                             "Times a limit of the settings bit, by the limit.",
-    "limit"};
+                                             "Times a limit of the settings bit, by the limit.", "limit"};
 constinit const SeriesText denied_series{
     "weir_denied_requests_total",
     "Requests of clients that were kept out: no key or a wrong one (401), or a model that the key may not use (403).",
@@ -337,9 +322,8 @@ constinit const SeriesText dropped_fields_series{"weir_dropped_fields_total",
 constinit const SeriesText tls_handshakes_series{
     "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended.",
     "side, result"};
-constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
-                                           "Lateness of the latest tick of a stream loop: how long its events wait.",
-    "loop"};
+constinit const SeriesText loop_lag_series{
+    "weir_loop_lag_seconds", "Lateness of the latest tick of a stream loop: how long its events wait.", "loop"};
 constinit const SeriesText loop_delay_series{
     "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait.",
     "loop"};
@@ -347,14 +331,13 @@ constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
 constinit const SeriesText internal_errors_series{
     "weir_internal_errors_total",
-    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory.",
-    "part"};
+    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory.", "part"};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
                                               "Unix time at which the settings in use were loaded."};
 constinit const SeriesText last_reload_successful_series{
     "weir_config_last_reload_successful",
     "1 if the settings were loaded when that was last tried; 0 if the file could not be used."};
 constinit const SeriesText build_info_series{"weir_build_info", "1; the labels name version and compiler.",
-    "version, compiler"};
+                                             "version, compiler"};
 
 }  // namespace weir::metrics::series

@@ -78,8 +78,9 @@ std::span<const Member> members() {
       {"pools.*.peak.waiting", number, "Of `waiting`."},
       {"pools.*.peak.requests_per_s", number, "Of `requests_per_s`."},
       {"pools.*.peak.tokens_out_per_s", number, "Of `tokens_out_per_s`."},
-      {"replicas", rows, "Replicas by name; one that has left the settings and still has requests is `NAME "
-                         "(leaving)`."},
+      {"replicas", rows,
+       "Replicas by name; one that has left the settings and still has requests is `NAME "
+       "(leaving)`."},
       {"replicas.*", object, "A replica."},
       {"replicas.*.pool", text, "Its pool; of a shadow's replica `POOL:shadow`."},
       {"replicas.*.role", text, "`primary` or `shadow`."},

@@ -90,16 +90,17 @@ std::string look_up(std::string_view word) {
 
 int print_reference(const std::string& what) {
   constexpr std::array<std::pair<std::string_view, std::string (*)()>, 6> pages{{{"settings", settings_page},
-                                                                                {"metrics", metrics_page},
-                                                                                {"request-log", request_log_page},
-                                                                                {"api", api_page},
-                                                                                {"schema-log", log_schema},
-                                                                                {"schema-live", live_schema}}};
+                                                                                 {"metrics", metrics_page},
+                                                                                 {"request-log", request_log_page},
+                                                                                 {"api", api_page},
+                                                                                 {"schema-log", log_schema},
+                                                                                 {"schema-live", live_schema}}};
   const auto page = std::ranges::find(pages, what, [](const auto& one) { return one.first; });
   const auto text = page != pages.end() ? page->second() : look_up(what);
   if (text.empty()) {
-    std::fprintf(stderr, "no key, series, field or member has %s in its name; pages are settings, metrics, "
-                         "request-log, api, schema-log and schema-live\n",
+    std::fprintf(stderr,
+                 "no key, series, field or member has %s in its name; pages are settings, metrics, "
+                 "request-log, api, schema-log and schema-live\n",
                  config::show_text(what).c_str());
     return 1;
   }

@@ -8,9 +8,7 @@
 
 namespace weir::proxy::reference {
 
-inline std::string code(std::string_view text) {
-  return text.empty() ? std::string() : '`' + std::string(text) + '`';
-}
+inline std::string code(std::string_view text) { return text.empty() ? std::string() : '`' + std::string(text) + '`'; }
 
 /// Returns a row of a table.
 template <class... Cells>

@@ -149,8 +149,9 @@ std::string seconds_of(std::span<const std::uint64_t> bounds) {
 
 std::string buckets() {
   namespace series = metrics::series;
-  std::string text = "\n## Buckets\n\nUpper bounds in seconds; /metrics shows the others. Each threshold of an "
-                     "[`[[slo]]`](settings.md#slo) is a bound, too.\n";
+  std::string text =
+      "\n## Buckets\n\nUpper bounds in seconds; /metrics shows the others. Each threshold of an "
+      "[`[[slo]]`](settings.md#slo) is a bound, too.\n";
   text += "\n| histograms | bounds |\n|---|---|\n";
   text += row("TTFT, queue", seconds_of(series::latency_bounds));
   text += row("ITL, ICL, TPOT", seconds_of(series::per_token_bounds));

@@ -129,12 +129,10 @@ class Page {
   }
 
   void add(const ReferenceTable& table, const ReferenceKey& key) {
-    const auto inner = std::ranges::find_if(tables_, [&](const auto& one) {
-      return name_of(one.title) == name_of(table.title) + '.' + key.name;
-    });
+    const auto inner = std::ranges::find_if(
+        tables_, [&](const auto& one) { return name_of(one.title) == name_of(table.title) + '.' + key.name; });
     const bool has_section = is_table(key) && inner != tables_.end();
-    text_ += row(code(key.name), key.value, default_of(key),
-                 has_section ? link_to(inner->title) : key.text);
+    text_ += row(code(key.name), key.value, default_of(key), has_section ? link_to(inner->title) : key.text);
   }
 
   const config::Reference& tables_;

@@ -239,9 +239,9 @@ TEST(LogLine, SaysNullWhereNothingIsKnown) {
   record.outcome = Outcome::bad_request;
   const json::object line = parsed(record);
   const std::set<std::string_view> known{
-      "v",      "time",    "id",     "instance", "role",     "api",       "stream",          "outcome",
-      "attempt", "n",      "greedy", "tools",    "images",   "events",    "reads",           "wait_s",
-      "paused_s", "suspect", "served", "bytes_in", "bytes_out", "coalesced_reads"};
+      "v",      "time",     "id",        "instance",       "role",   "api",   "stream", "outcome",  "attempt",
+      "n",      "greedy",   "tools",     "images",         "events", "reads", "wait_s", "paused_s", "suspect",
+      "served", "bytes_in", "bytes_out", "coalesced_reads"};
   for (const auto& field : log_fields()) {
     if (!field.of_shadows) EXPECT_EQ(!line.at(field.name).is_null(), known.contains(field.name)) << field.name;
   }

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/json.hpp>
 #include <algorithm>
+#include <boost/json.hpp>
 #include <map>
 #include <random>
 
@@ -109,9 +109,9 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
   now.weir.reload_errors = {"no"};
   Window window;
   window.add(now);
-  const auto text = document_of(now, &window, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}},
-                                {events::Event{}})
-                        .json();
+  const auto text =
+      document_of(now, &window, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
+          .json();
   std::map<std::string, json::value> paths;
   paths_in(json::parse(text), "", paths);
   for (const auto& member : members()) {
