@@ -84,8 +84,8 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
 void ReplicaReading::read_expand(TableReader& table, Replica& replica) {
   const auto* expand = table.read("expand", replica.expand, flag,
                                   "Each address of the url's host is a replica: NAME-1, NAME-2 and so on, at most "
-                                  "1024. For a headless service of Kubernetes. A member leaves once three answers in "
-                                  "a row lack it and it is down or drained.");
+                                  "1024. For a headless service of Kubernetes. A member leaves once answers "
+                                  "have lacked it for three intervals of `[discovery]` and it is down or drained.");
   if (!expand || !replica.expand) return;
   expanded_.emplace(replica.name, expand);
   if (!replica.url.unix_path.empty())

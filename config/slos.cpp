@@ -47,7 +47,10 @@ std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Re
   for (const auto* source : file.tables("slo",
                                         "An objective of a pool's requests. `weir_slo_requests_total` counts those "
                                         "that met every threshold that applies, and those that did not. At least one "
-                                        "threshold is set; each becomes a bucket bound of its histograms.")) {
+                                        "threshold is set; each becomes a bucket bound of its histograms. "
+                                        "Left out are `bad_request`, `client_error`, clients that left before a "
+                                        "threshold had passed, and requests to which none applies: without `e2e`, all "
+                                        "that are no streams.")) {
     Slo slo;
     TableReader table("[[slo]]", *source, report);
     if (const auto* node = table.require("name", slo.name, name, "metrics need it, such as name = \"chat\"",

@@ -46,8 +46,9 @@ void read_groups(TableReader& table, std::string& groups, const About& about) {
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
   const auto& source = server.table(
       "tls",
-      "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`; plain HTTP gets 400. "
-      "Files are read at the start and at each reload. A stream takes 23 KiB of memory in place of 9 KiB.");
+      "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`, with forward "
+      "secrecy, OpenSSL's security level 2 and session tickets. Plain HTTP gets 400. Files are read at the start and "
+      "at each reload. A stream takes 23 KiB of memory in place of 9 KiB.");
   // There is none, or it is no table, which is an error already.
   if (source.source().begin.line == 0 && report.reference() == nullptr) return;
   TableReader table("[server.tls]", source, report);

@@ -60,7 +60,8 @@ end, where n equals the number of token events. Otherwise k stays unknown, and t
 - TTFT, ITL, ICL, TPOT and decode speed exist for streams only.
 - Unknown is absent, never 0. Counters of outcomes and tokens are at 0 from the start. Histograms and other counters
   appear with their first use, a counter with all words of its label at once. Each family always has its `HELP` and
-  `TYPE`.
+  `TYPE`. What a series had counted before its first scrape is not in `rate()`; `(x unless x offset 5m) or
+  increase(x[5m])` has it.
 - A gap in which weir stopped reading for a slow client is no observation.
 - Latencies can be compared only under the same load: replicas of one pool, or a [twin](../guides/shadow.md).
 )";

@@ -75,6 +75,21 @@ weir itself answers `GET` of `health`, `v1/models`, `v1/models/ID` and `models`.
 
 A path that a replica could read as another one gets 404: with an escaped slash, dot or letter (`%2F`, `%2e`), a `;` or
 a `\`. Slashes that stand twice or at the end are taken out.
+
+## Which model a request names
+
+The member `model` of a JSON body, or the field `model` of a form. Of a body in gzip or deflate weir decodes the first
+64 KiB; it sends the body on as it came. A request without a model goes to the pool that takes any, and to the only pool
+where there is one. Where all pools name their models it gets 400 `model_missing`, unless it asks for no answer of a
+model.
+
+A key with `models` gets 403 `model_not_allowed` for another model, and for a body that engines may read in two ways:
+two models, a `Content-Type` that is no JSON, a `charset` other than `utf-8` and `us-ascii`, a `Content-Encoding`.
+Adapters that a body names in members of their own (`lora_path`, `adapter_id`) are not looked at.
+
+A right key is cut out of what goes to replicas and into the log. Of other clients' keys, weir finds those of `weir key
+new` even as a part of a value. It does not find one that is encoded (Basic, escapes), or has fewer than 16 characters,
+neither a digit nor a capital letter, or a blank. Bodies and paths go on as they are.
 )";
 
 /// Returns the anchor of a table's heading.
