@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "balancer/rollout/machine.hpp"
-#include "config/quantity.hpp"
 #include "config/reference.hpp"
-#include "metrics/series/buckets.hpp"
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
@@ -62,6 +60,7 @@ end, where n equals the number of token events. Otherwise k stays unknown, and t
   appear with their first use, a counter with all words of its label at once. Each family always has its `HELP` and
   `TYPE`. What a series had counted before its first scrape is not in `rate()`; `(x unless x offset 5m) or
   increase(x[5m])` has it.
+- Thresholds of an [`[[slo]]`](settings.md#slo) are bucket bounds, too.
 - A gap in which weir stopped reading for a slow client is no observation.
 - Latencies can be compared only under the same load: replicas of one pool, or a [twin](../guides/shadow.md).
 )";
@@ -131,32 +130,11 @@ std::string words() {
   text += row("`reason`", "`weir_retries_total`", list_of(metrics::retry_names));
   text += row("`reason`", "`weir_unparsed_total`", list_of(series::unparsed_names));
   text += row("`reason`", "`weir_malformed_answers_total`", list_of(series::malformed_names));
-  text += row("`reason`", "`weir_operator_refusals_total`", list_of(series::operator_refusal_names));
   text += row("`state`", "`weir_rollout_state`", list_of(balancer::rollout::state_names));
   text += row("`reason`", "`weir_rollout_moves_total`", list_of(balancer::rollout::reason_names));
   text += row("`result`", "`weir_shadow_requests_total`", list_of(series::mirrored_names));
   text += row("`limit`", "`weir_limit_hits_total`", "keys of the settings, and " + list_of(limits_without_key()));
-  text += row("`result`", "`weir_tls_handshakes_total`", list_of(series::tls_result_names));
   text += row("`part`", "`weir_internal_errors_total`", list_of(series::part_names));
-  return text;
-}
-
-std::string seconds_of(std::span<const std::uint64_t> bounds) {
-  std::string text;
-  for (const auto bound : bounds)
-    text += (text.empty() ? "" : " ") + config::format_number(static_cast<double>(bound) / 1e9);
-  return text;
-}
-
-std::string buckets() {
-  namespace series = metrics::series;
-  std::string text =
-      "\n## Buckets\n\nUpper bounds in seconds; /metrics shows the others. Each threshold of an "
-      "[`[[slo]]`](settings.md#slo) is a bound, too.\n";
-  text += "\n| histograms | bounds |\n|---|---|\n";
-  text += row("TTFT, queue", seconds_of(series::latency_bounds));
-  text += row("ITL, ICL, TPOT", seconds_of(series::per_token_bounds));
-  text += row("duration", seconds_of(series::duration_bounds));
   return text;
 }
 
@@ -182,7 +160,7 @@ std::string metrics_page() {
   text += "\n## Outcomes\n\nEach request has exactly one; the first cause wins.\n\n| outcome | meaning |\n|---|---|\n";
   for (std::size_t i = 0; i < about_outcomes.size(); ++i)
     text += row(code(metrics::outcome_names[i]), about_outcomes[i]);
-  return text + words() + buckets() + std::string(alike);
+  return text + words() + std::string(alike);
 }
 
 }  // namespace weir::proxy::reference

@@ -105,6 +105,8 @@ bool is_table(const ReferenceKey& key) { return key.value == "table" || key.valu
 
 std::string default_of(const ReferenceKey& key) {
   if (key.is_required) return "required";
+  constexpr std::size_t longest = 120;
+  if (key.initial_value.size() > longest) return "[known engines](../../config/examples/every-key.toml)";
   return key.initial_value.empty() && !is_table(key) ? "none" : code(key.initial_value);
 }
 
@@ -159,9 +161,6 @@ class Page {
 std::string settings_page() {
   std::string text(settings_head);
   const auto settings = config::settings_reference(), keys = config::keys_reference();
-  std::string tables = "Tables: ";
-  for (const auto& table : settings) tables += (&table == &settings.front() ? "" : ", ") + link_to(table.title);
-  text += '\n' + wrapped(tables + "; and " + link_to(keys.front().title) + " in the file of clients' keys.");
   return text + Page(settings).text() + Page(keys).text() + std::string(paths);
 }
 
