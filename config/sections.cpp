@@ -245,9 +245,10 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("drain_delay", limits.drain_delay, time_or_zero,
              "After TERM, how long weir still takes new connections, so that a load balancer in front sees it leave "
              "first.");
-  table.read("drain", limits.drain, time,
-             "After that, how long answers under way and waiting requests may take before they are cut. A replica "
-             "that is drained or removed has as long.");
+  table.read(
+      "drain", limits.drain, time,
+      "How long answers under way and waiting requests may take after `drain_delay` before they are cut. A replica "
+      "that is drained or removed has as long.");
   table.read("retry_budget", limits.retry_budget, Number{0, 1},
              "The most retries at a time, as a share of the requests in flight; three are always allowed. Keeps "
              "retries from finishing off replicas that fail under load. `0`: only retries that are free, such as "

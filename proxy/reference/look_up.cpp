@@ -9,7 +9,9 @@
 #include "config/show.hpp"
 #include "metrics/record/log_fields.hpp"
 #include "metrics/series/exposition.hpp"
+#include "proxy/control/admin.hpp"
 #include "proxy/live/members.hpp"
+#include "proxy/live/rules.hpp"
 #include "proxy/reference/markdown.hpp"
 #include "proxy/reference/reference.hpp"
 
@@ -85,6 +87,10 @@ std::string look_up(std::string_view word) {
     found.add(field.name, std::string(field.name) + " in the request log", field.about.text());
   for (const auto& member : live::members())
     found.add(member.path, std::string(member.path) + " of /api/live", member.about.text());
+  for (const auto& rule : live::rules())
+    found.add(rule.what, "Finding " + std::string(rule.what) + " of: " + plain(rule.who), rule.about.text());
+  for (const auto& [scope, changes, path, about] : control::admin_paths())
+    found.add(path, (changes ? "POST " : "GET ") + std::string(path), about);
   return std::move(found).all();
 }
 
@@ -99,7 +105,7 @@ int print_reference(const std::string& what) {
   const auto text = page != pages.end() ? page->second() : look_up(what);
   if (text.empty()) {
     std::fprintf(stderr,
-                 "no key, series, field or member has %s in its name; pages are settings, metrics, "
+                 "no key, series, field, member, finding or path has %s in its name; pages are settings, metrics, "
                  "request-log, api, schema-log and schema-live\n",
                  config::show_text(what).c_str());
     return 1;

@@ -18,7 +18,8 @@ std::string api_page();
 std::string log_schema();
 std::string live_schema();
 
-/// Returns the keys, series, fields and members whose names contain a word, one paragraph each, "" if there is none.
+/// Returns the keys, series, fields, members, findings and paths whose names contain a word, one paragraph each, "" if
+/// there is none.
 std::string look_up(std::string_view word);
 
 /// Prints a page, a schema or what a word finds, and returns the exit status.

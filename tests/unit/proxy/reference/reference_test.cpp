@@ -31,6 +31,8 @@ TEST(Reference, LooksUpKeysSeriesFieldsAndMembersByAPartOfTheirNames) {
   EXPECT_THAT(look_up("sha256"), HasSubstr("[[key]] sha256: 64 hex digits; required\n"));
   EXPECT_THAT(look_up("tokens_source"), HasSubstr("tokens_source in the request log\n    Where output_tokens comes"));
   EXPECT_THAT(look_up("peers.icl"), HasSubstr("replicas.*.peers.icl of /api/live\n    Of the time between chunks."));
+  EXPECT_THAT(look_up("late_loop"), HasSubstr("Finding late_loop of: weir\n    More than 1 % of the loops'"));
+  EXPECT_THAT(look_up("undrain"), HasSubstr("POST /api/replicas/NAME/undrain\n    Gives it requests again."));
   EXPECT_EQ(look_up("no such name"), "");
 }
 
