@@ -29,7 +29,7 @@ std::optional<std::uint8_t> digit(char c) {
   return std::nullopt;
 }
 
-Parsed<Hash> hash(const toml::node& node) {
+Parsed<Hash> read_hash(const toml::node& node) {
   const Problem problem{
       "must be the SHA-256 of the key in 64 hex digits, as weir key new and weir key hash print it, and not the key"};
   const auto* text = node.as_string();
@@ -44,13 +44,17 @@ Parsed<Hash> hash(const toml::node& node) {
   return bytes;
 }
 
+constexpr Reads<Hash> hash{read_hash, "64 hex digits"};
+
 /// Reads the name of a key. The log has it, so it is neither the key nor its hash.
-Parsed<std::string> key_name(const toml::node& node) {
+Parsed<std::string> read_key_name(const toml::node& node) {
   auto parsed = name(node);
   if (const auto* text = std::get_if<std::string>(&parsed); text != nullptr && looks_like_key_or_hash(*text))
     return Problem{"looks like a key or its hash, and the log would show it; name the client: name = \"alice\""};
   return parsed;
 }
+
+constexpr Reads<std::string> key_name{read_key_name, "name"};
 
 class KeyReading {
  public:
@@ -60,11 +64,15 @@ class KeyReading {
     ClientKey key;
     TableReader table("[[key]]", source, report_);
     if (const auto* node =
-            table.require("name", key.name, &key_name, "the log names the client by it: name = \"alice\""))
+            table.require("name", key.name, key_name, "the log names the client by it: name = \"alice\"",
+                          "What log and pages call the client. Unique in the file. It must not look like a key or "
+                          "its hash."))
       table.refuse_taken("name", *node, key.name, names_,
                          "names are unique in the file; while a client changes its key it has two, such as alice and "
                          "alice-2");
-    if (const auto* node = table.read_secret("sha256", key.sha256, &hash)) {
+    if (const auto* node = table.read_secret(
+            "sha256", key.sha256, hash,
+            About("SHA-256 of the key's bytes, as `weir key new` prints it: all that weir knows of a key.", true))) {
       const std::string bytes(key.sha256.begin(), key.sha256.end());
       if (const auto [first, is_new] = hashes_.try_emplace(bytes, node); !is_new)
         table.blame_secret("sha256", *node,
@@ -74,20 +82,26 @@ class KeyReading {
     }
     if (!table.has("sha256")) table.blame_table("sha256 is missing; weir key new NAME makes a key and prints its hash");
     read_models(table, key);
-    table.read("max_in_flight", key.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
-    table.read("share", key.share, Number{least_share, most_share});
+    table.read("max_in_flight", key.max_in_flight, Whole<std::uint32_t>{1, 1'000'000},
+               "The most requests of this key under way or waiting. Beyond it: 429 with `Retry-After`.");
+    table.read("share", key.share, Number{least_share, most_share},
+               "While requests wait, a key with 2 gets twice as many tokens as one with 1, in pools with `fair_by = "
+               "\"key\"`.");
     table.refuse_the_rest();
     return key;
   }
 
  private:
   static void read_models(TableReader& table, ClientKey& key) {
-    const auto* list =
-        table.read_list("models", Text{longest_key_model}, [&](const toml::node& node, std::string model) {
+    const auto* list = table.read_list(
+        "models", no_list, Text{longest_key_model},
+        [&](const toml::node& node, std::string model) {
           if (std::ranges::find(key.models, model) != key.models.end())
             table.blame("models", node, "is in this list twice; remove one");
           key.models.push_back(std::move(model));
-        });
+        },
+        "Models that the key may use, and that `/v1/models` lists for it; without it all. Other "
+        "models, and bodies that engines could read in two ways, get 403.");
     if (list != nullptr && list->is_array() && list->as_array()->empty())
       table.blame("models", *list, "names no model; name those that the key may use, or leave it out for all");
   }
@@ -96,7 +110,23 @@ class KeyReading {
   Places names_, hashes_;
 };
 
+std::vector<const toml::table*> tables_of_keys(TableReader& file) {
+  return file.tables("key", About("Of the file that `server.api_keys` names: a table for each key. `weir key new` "
+                                  "makes one: [guide](../guides/keys.md).",
+                                  true));
+}
+
 }  // namespace
+
+Reference keys_reference() {
+  Reference reference;
+  Report report("", &reference);
+  const toml::table nothing;
+  TableReader table("", nothing, report);
+  KeyReading reading(report);
+  for (const auto* one : tables_of_keys(table)) reading.key(*one);
+  return reference;
+}
 
 KeysResult load_keys(std::string_view toml, const std::string& file) {
   if (auto deep = too_deep(toml))
@@ -107,7 +137,7 @@ KeysResult load_keys(std::string_view toml, const std::string& file) {
     TableReader table("", root, report);
     KeyReading reading(report);
     std::vector<ClientKey> keys;
-    for (const auto* one : table.tables("key")) keys.push_back(reading.key(*one));
+    for (const auto* one : tables_of_keys(table)) keys.push_back(reading.key(*one));
     table.refuse_the_rest();
     if (keys.empty() && report.empty())
       report.add({}, "no [[key]] in the file, so that no client could use weir; weir key new NAME makes one");

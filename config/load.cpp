@@ -23,9 +23,20 @@ Settings read_settings(const toml::table& root, Report& report) {
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
   ReplicaReading replicas(listeners, settings, report);
-  const Defaults defaults{read_health({"[health]", file.table("health"), report}, {}),
-                          read_engine(file.table("engine"), report, settings.engine_names),
-                          !settings.server.api_keys.empty()};
+  const Defaults defaults{
+      read_health({"[health]",
+                   file.table("health",
+                              "How weir finds out whether a replica can take requests: "
+                              "[guide](../guides/troubleshoot.md). A pool may set keys for "
+                              "itself in `[pool.health]`."),
+                   report},
+                  {}),
+      read_engine(file.table("engine",
+                             "Pages of the engines that weir reads: metrics, version, models and limits. A "
+                             "pool may set keys for itself in "
+                             "`[pool.engine]`."),
+                  report, settings.engine_names),
+      !settings.server.api_keys.empty()};
   settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {
@@ -41,6 +52,15 @@ Settings read_settings(const toml::table& root, Report& report) {
 }
 
 }  // namespace
+
+Reference settings_reference() {
+  Reference reference;
+  Report report("", &reference);
+  read_settings({}, report);
+  // The table of a shadow's `set` has no keys of its own: it is a value.
+  std::erase_if(reference, [](const ReferenceTable& table) { return table.keys.empty(); });
+  return reference;
+}
 
 std::string SettingsError::text() const {
   if (line == 0) return file + ": " + message;

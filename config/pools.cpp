@@ -16,11 +16,19 @@ namespace {
 
 void read_queue(TableReader& table, Queue& queue) {
   constexpr std::int64_t mib = 1024 * 1024;
-  table.read("queue", queue.requests, Whole<std::size_t>{0, 100'000});
-  table.read("queue_bytes", queue.bytes, Size{mib, 1024 * 1024 * mib});
-  table.read("queue_time", queue.time, &time);
-  table.read("queue_time_down", queue.time_down, &time);
-  table.read("fair_by", queue.fair_by, &fair_by);
+  table.read("queue", queue.requests, Whole<std::size_t>{0, 100'000},
+             "The most requests that wait for a replica; each holds its body and 3 kB. Beyond it: 429, for the "
+             "newest request of the client that has most waiting. `0`: nobody waits.");
+  table.read("queue_bytes", queue.bytes, Size{mib, 1024 * 1024 * mib},
+             "The most bytes of all waiting bodies together.");
+  table.read("queue_time", queue.time, time,
+             "The longest that a request waits. weir refuses it at once if it would surely wait longer.");
+  table.read("queue_time_down", queue.time_down, time,
+             "The longest that it waits while no replica is up. The default covers the restart of an engine.");
+  table.read("fair_by", queue.fair_by, fair_by,
+             "Who gets an equal share of tokens while requests wait: the client's key with its `share` (without keys "
+             "its address), its address (of IPv6 its /64), or whoever sends the same value of a header, such as "
+             "`\"header:authorization\"` behind a gateway that checks credentials.");
 }
 
 /// Reads the pools one after the other and remembers where each name and model was taken.
@@ -46,29 +54,49 @@ class PoolReading {
 Pool PoolReading::pool(const toml::table& source) {
   Pool pool;
   TableReader table("[[pool]]", source, report_);
-  if (const auto* node = table.require("name", pool.name, &name, "metrics and log need it, such as name = \"chat\"")) {
+  if (const auto* node = table.require("name", pool.name, name, "metrics and log need it, such as name = \"chat\"",
+                                       "The pool in metrics and log. Unique in the file.")) {
     table.refuse_taken("name", *node, pool.name, names_, "names are unique in the file");
   }
   read_models(table, source, pool);
-  table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words});
+  table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words},
+             "How a replica is chosen. `\"least_queued_tokens\"` minimises [predicted "
+             "seconds](../explain/balancing.md), learned from the replicas' answers.");
   table.refuse_gone("decode_weight",
                     "remove it: least_queued_tokens weighs seconds, which it learns from the replicas' answers");
   read_prefix(table, pool);
-  table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
-  table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000},
+             "The most requests that the pool has with its replicas at a time. Others wait.");
+  table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000},
+             "The most estimated prompt tokens that wait in the pool's replicas for their first token. Others wait "
+             "in weir, which is fair, where an engine's own queue is not.");
   read_queue(table, pool.queue);
-  table.read("keep_alive", pool.keep_alive, &time);
-  table.read_list("session", &session_by, [&](const toml::node& node, SessionBy by) {
-    if (by.what == SessionBy::What::key && !defaults_.clients_have_keys)
-      table.blame("session", node, "clients have no keys; set server.api_keys, or name a header or a member");
-    else
-      pool.session.push_back(std::move(by));
-  });
-  pool.health = read_health({"[pool.health]", table.table("health"), report_}, defaults_.health);
-  pool.engine = read_pool_engine({"[pool.engine]", table.table("engine"), report_}, defaults_.engine);
+  table.read("keep_alive", pool.keep_alive, time,
+             "A client that asked for a stream gets a comment after so much silence, also before its answer begins: "
+             "weir then answers 200 by itself. Set it where a load balancer cuts silent streams. Without it only a "
+             "stream whose head is out gets comments, after 15 s.");
+  table.read_list(
+      "session", pool.session, session_by,
+      [&](const toml::node& node, SessionBy by) {
+        if (by.what == SessionBy::What::key && !defaults_.clients_have_keys)
+          table.blame("session", node, "clients have no keys; set server.api_keys, or name a header or a member");
+        else
+          pool.session.push_back(std::move(by));
+      },
+      "Requests of a session go to one replica. The first of the list that a request has tells its "
+      "session: `\"header:NAME\"`, `\"body:MEMBER\"` (`user`, `session_id`, `safety_identifier` or "
+      "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is out, full or "
+      "overloaded: [guide](../guides/affinity.md).");
+  pool.health = read_health(
+      {"[pool.health]", table.table("health", "What the pool has in place of `[health]`."), report_}, defaults_.health);
+  pool.engine = read_pool_engine(
+      {"[pool.engine]", table.table("engine", "What the pool has in place of `[engine]`."), report_}, defaults_.engine);
 
   Places urls;
-  for (const auto* one : table.tables("replica"))
+  for (const auto* one :
+       table.tables("replica", About("An inference server, under the `[[pool]]` that it belongs to. At least "
+                                     "one.",
+                                     true)))
     pool.replicas.push_back(replicas_.replica("[[pool.replica]]", *one, urls));
   const auto* replicas = source.get("replica");
   if (!replicas || (replicas->is_array() && replicas->as_array()->empty())) {
@@ -79,11 +107,17 @@ Pool PoolReading::pool(const toml::table& source) {
 }
 
 void PoolReading::read_prefix(TableReader& table, Pool& pool) const {
-  table.read("prefix_aware", pool.prefix_aware, &flag);
+  table.read("prefix_aware", pool.prefix_aware, flag,
+             "With `least_queued_tokens`, prompt tokens that a replica has computed before cost nothing there, so "
+             "conversations and shared system prompts go where their prefix is cached. `false` for engines without a "
+             "prefix cache.");
   pool.prefix_isolation = defaults_.clients_have_keys ? PrefixIsolation::key : PrefixIsolation::none;
   const auto* const node =
       table.read("prefix_isolation", pool.prefix_isolation,
-                 OneOf<PrefixIsolation, prefix_isolation_words.size()>{prefix_isolation_words});
+                 OneOf<PrefixIsolation, prefix_isolation_words.size()>{prefix_isolation_words},
+                 "Whose prompts count for that. `\"key\"`: those of the client's own key alone, so that no client "
+                 "learns another's prompts from how fast its answer begins. With `server.api_keys` the default is "
+                 "`\"key\"`.");
   if (node == nullptr || pool.prefix_isolation != PrefixIsolation::key || defaults_.clients_have_keys) return;
   table.blame("prefix_isolation", *node,
               "clients have no keys by which to keep them apart; set server.api_keys, or \"none\"");
@@ -94,18 +128,22 @@ void PoolReading::read_models(TableReader& table, const toml::table& source, Poo
     table.blame_table("can never be chosen: the pool " + in_line(*takes_any_) +
                       " takes any model and is tried first; put that one last, or give it models");
   }
-  const auto* list = table.read_list("models", Text{256}, [&](const toml::node& node, std::string model) {
-    const auto* owner = models_.try_emplace(model, &source).first->second;
-    const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
-    if (owner != &source) {
-      table.blame("models", node,
-                  "never comes here: the pool " + in_line(*owner) +
-                      " has this model and is tried first; remove it from one of them");
-    } else if (twice) {
-      table.blame("models", node, "is in this list twice; remove one");
-    }
-    pool.models.push_back(std::move(model));
-  });
+  const auto* list = table.read_list(
+      "models", pool.models, Text{256},
+      [&](const toml::node& node, std::string model) {
+        const auto* owner = models_.try_emplace(model, &source).first->second;
+        const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
+        if (owner != &source) {
+          table.blame("models", node,
+                      "never comes here: the pool " + in_line(*owner) +
+                          " has this model and is tried first; remove it from one of them");
+        } else if (twice) {
+          table.blame("models", node, "is in this list twice; remove one");
+        }
+        pool.models.push_back(std::move(model));
+      },
+      "Models that it serves, as clients write them in `model`. Empty: any. Within "
+      "the pool, replicas that list the model at `/v1/models` come first.");
   const bool any = !list || (list->is_array() && list->as_array()->empty());
   if (any && !takes_any_) takes_any_ = &source;
 }
@@ -115,7 +153,11 @@ void PoolReading::read_models(TableReader& table, const toml::table& source, Poo
 std::vector<Pool> read_pools(TableReader& file, ReplicaReading& replicas, const Defaults& defaults, Report& report) {
   std::vector<Pool> pools;
   PoolReading reading(replicas, defaults, report);
-  for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
+  constexpr About about(
+      "Replicas that can answer the same requests; at least one pool. A request goes to the first pool of the file "
+      "that has its model, so a pool that takes any model comes last, and no model is in two pools.",
+      true);
+  for (const auto* source : file.tables("pool", about)) pools.push_back(reading.pool(*source));
   return pools;
 }
 

@@ -30,7 +30,7 @@ std::optional<double> share_in(std::string_view text) {
   return percent / 100;
 }
 
-Parsed<Rollout::Step> step(const toml::node& node) {
+Parsed<Rollout::Step> read_step(const toml::node& node) {
   const auto* const text = node.as_string();
   if (text == nullptr) return Problem{std::string(step_form)};
   const std::string_view all = text->get();
@@ -55,6 +55,9 @@ Parsed<Rollout::Step> step(const toml::node& node) {
   return step;
 }
 
+constexpr Reads<Rollout::Step> step{read_step, "step",
+                                    [](const Rollout::Step& one) { return '"' + to_text(one) + '"'; }};
+
 std::vector<Rollout::Step> usual_steps(bool shadow) {
   using std::chrono::minutes;
   std::vector<Rollout::Step> steps;
@@ -75,23 +78,30 @@ class RolloutReading {
     Rollout rollout;
     TableReader table("[[rollout]]", source, report_);
     if (const auto* node =
-            table.require("name", rollout.name, &name, "commands and metrics need it, such as name = \"fp8\""))
+            table.require("name", rollout.name, name, "commands and metrics need it, such as name = \"fp8\"",
+                          "The rollout in commands, metrics and log. Unique in the file."))
       table.refuse_taken("name", *node, rollout.name, names_, "names are unique in the file");
-    const auto* const pool = table.require("pool", rollout.pool, &name, "say whose requests the candidate gets");
+    const auto* const pool = table.require("pool", rollout.pool, name, "say whose requests the candidate gets",
+                                           "The pool whose requests are split. A pool has one rollout at a time.");
     if (pool != nullptr && check_name(table, "pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
       table.refuse_taken("pool", *pool, rollout.pool, pools_, "a pool has one rollout at a time");
     const auto* const candidate =
-        table.require("candidate", rollout.candidate, Text{256}, "say which config the new replicas of the pool have");
+        table.require("candidate", rollout.candidate, Text{256}, "say which config the new replicas of the pool have",
+                      "The `config` of the candidate's replicas. All other replicas of the pool are the stable side.");
     if (candidate != nullptr) check_candidate(table, *candidate, rollout);
-    const auto* const shadow = table.read("shadow", rollout.shadow, &name);
+    const auto* const shadow = table.read(
+        "shadow", rollout.shadow, name,
+        "The `[[shadow]]` that mirrors to the candidate in the first step. The rollout switches it on and off.");
     if (shadow != nullptr &&
         check_name(table, "shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
       check_shadow(table, *shadow, rollout);
     read_slo(table, rollout);
     read_steps(table, rollout);
-    table.read("unknown_limit", rollout.unknown_limit, &time);
+    table.read("unknown_limit", rollout.unknown_limit, time, "A step whose gate stays unknown for so long pauses.");
     const auto* const answers =
-        table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words});
+        table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words},
+                   "What happens when the shadow step shows that the candidate answers otherwise: `\"look\"` pauses, "
+                   "`\"same\"` rolls back at once (needs `shadow` and a control), `\"any\"` goes on.");
     if (answers != nullptr && rollout.answers == OtherAnswers::same) check_same(table, *answers, rollout);
     if (settings_.admin.state.empty())
       table.blame_table("needs a place that outlasts a restart of weir; set [admin] state = \"/var/lib/weir\"");
@@ -183,7 +193,9 @@ class RolloutReading {
   }
 
   void read_slo(TableReader& table, Rollout& rollout) {
-    if (const auto* const node = table.read("slo", rollout.slo, &name)) {
+    if (const auto* const node =
+            table.read("slo", rollout.slo, name,
+                       "The `[[slo]]` whose misses count. Without it: the pool's first one, if there is any.")) {
       if (!check_name(table, "slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
       const auto& slo = *std::ranges::find(settings_.slos, rollout.slo, &Slo::name);
       if (slo.pool != rollout.pool && !rollout.pool.empty())
@@ -198,13 +210,18 @@ class RolloutReading {
 
   void read_steps(TableReader& table, Rollout& rollout) {
     const bool has_shadow = table.has("shadow");
+    const auto usual = usual_steps(has_shadow);
     std::vector<const toml::node*> nodes;
-    const auto* const list = table.read_list("steps", &step, [&](const toml::node& node, Rollout::Step one) {
-      nodes.push_back(&node);
-      rollout.steps.push_back(one);
-    });
+    const auto* const list = table.read_list(
+        "steps", usual, step,
+        [&](const toml::node& node, Rollout::Step one) {
+          nodes.push_back(&node);
+          rollout.steps.push_back(one);
+        },
+        "Steps in order: a share of the pool's requests, and the time that it lasts at least. Shares grow, and the "
+        "last one is `\"100%\"`. With `shadow` the first step is one such as `\"shadow 20m\"`, by default too.");
     if (list == nullptr) {
-      rollout.steps = usual_steps(has_shadow);
+      rollout.steps = usual;
       return;
     }
     const auto* const array = list->as_array();
@@ -241,7 +258,12 @@ class RolloutReading {
 std::vector<Rollout> read_rollouts(TableReader& file, const Settings& settings, Report& report) {
   std::vector<Rollout> rollouts;
   RolloutReading reading(settings, report);
-  for (const auto* source : file.tables("rollout")) rollouts.push_back(reading.rollout(*source));
+  for (const auto* source : file.tables("rollout",
+                                        "A candidate gets a growing share of a pool's requests, and is rolled back "
+                                        "by itself where it is worse: [guide](../guides/rollout.md). Its replicas "
+                                        "stand in the pool with a `config` of their own, and get no request until "
+                                        "the rollout is started."))
+    rollouts.push_back(reading.rollout(*source));
   return rollouts;
 }
 

@@ -16,6 +16,7 @@ namespace weir::config {
 struct SecretText {
   std::string_view what;  ///< Problems call it so: "the replica's key".
   Parsed<std::string> operator()(const toml::node& node) const;
+  std::string type() const { return "text"; }
 };
 
 /// Takes the path of a file that holds only the secret, and reads the file here. The newline at its end is no part of
@@ -23,6 +24,7 @@ struct SecretText {
 struct SecretFile {
   std::string_view what;
   Parsed<std::string> operator()(const toml::node& node) const;
+  std::string type() const { return "file"; }
 };
 
 /// Returns a sentence for each of Settings::secret_files that any user of this machine may read or alter.

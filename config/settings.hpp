@@ -1,4 +1,4 @@
-// All settings as plain values with their defaults. docs/settings.md is the reference for users.
+// All settings as plain values with their defaults. docs/reference/settings.md is the reference for users.
 //
 // config/load.hpp fills these structs. Afterwards they are only read, by any thread.
 #pragma once
@@ -128,7 +128,7 @@ struct Log {
   bool operator==(const Log&) const = default;
 };
 
-/// Sizes are in bytes, times in seconds. docs/settings.md says what each limit guards against.
+/// Sizes are in bytes, times in seconds. docs/reference/settings.md says what each limit guards against.
 struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;

@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::size_t sha256_hex_digits = 64;
 
-/// Reads the SHA-256 of a client's key.
-Parsed<std::string> sha256_hex(const toml::node& node) {
+Parsed<std::string> read_sha256_hex(const toml::node& node) {
   const auto* text = node.as_string();
   if (!text || text->get().size() != sha256_hex_digits ||
       text->get().find_first_not_of("0123456789abcdef") != std::string::npos)
@@ -25,6 +24,9 @@ Parsed<std::string> sha256_hex(const toml::node& node) {
         "key"};
   return text->get();
 }
+
+/// Reads the SHA-256 of a client's key.
+constexpr Reads<std::string> sha256_hex{read_sha256_hex, "64 hex digits"};
 
 /// Writes a TOML value as JSON; "" if it is none that JSON has.
 std::string json_of(const toml::node& node) {
@@ -39,7 +41,9 @@ std::string json_of(const toml::node& node) {
 }
 
 void read_set(TableReader& table, Shadow& shadow) {
-  for (const auto& [key, value] : table.table("set")) {
+  for (const auto& [key, value] : table.table(
+           "set",
+           "Top-level members of the request's JSON that get another value, such as `{ model = \"qwen-fp8\" }`.")) {
     auto json = json_of(value);
     if (json.empty()) {
       table.blame("set", value, "must hold text, numbers, true or false");
@@ -95,27 +99,48 @@ class ShadowReading {
   Shadow shadow(const toml::table& source) {
     Shadow shadow;
     TableReader table("[[shadow]]", source, report_);
-    if (const auto* node = table.require("name", shadow.name, &name, "metrics and log need it, such as name = \"fp8\""))
+    if (const auto* node = table.require("name", shadow.name, name, "metrics and log need it, such as name = \"fp8\"",
+                                         "The shadow in metrics, log and reports. Unique in the file."))
       table.refuse_taken("name", *node, shadow.name, names_, "names are unique in the file");
-    const auto* const of = table.require("of", shadow.of, &name, "say which pool's requests are mirrored");
-    const auto* const twin = table.read("twin", shadow.twin, &name);
-    const auto* const sample = table.read("sample", shadow.sample, Number{0.000001, 1});
+    const auto* const of = table.require("of", shadow.of, name, "say which pool's requests are mirrored",
+                                         "The pool whose requests are mirrored.");
+    const auto* const twin = table.read("twin", shadow.twin, name,
+                                        "A replica of that pool: each request that it gets is mirrored. The shadow "
+                                        "then has the same arrivals, load and prefixes; only so can a comparison of "
+                                        "latencies carry a verdict. Set `twin` or `sample`.");
+    const auto* const sample =
+        table.read("sample", shadow.sample, Number{0.000001, 1}, "Share of the pool's requests that is mirrored.");
     check_source(table, shadow, of, twin, sample, pools_);
-    if (const auto* control = table.read("control", shadow.control, &flag); control && shadow.control && !twin)
+    if (const auto* control = table.read(
+            "control", shadow.control, flag,
+            "This twin runs the primary's own configuration. Candidates of the same primary are compared with it, so "
+            "that warm-up and the shadow's place cancel out.");
+        control && shadow.control && !twin)
       table.blame("control", *control, "needs twin: a control gets the same requests as the candidate");
-    if (const auto* key = table.read("key", shadow.key, &sample_by); key && !sample)
+    if (const auto* key = table.read("key", shadow.key, sample_by,
+                                     "How a sample is drawn: all turns of a conversation or none, each request by "
+                                     "itself, or all with the same text in this header.");
+        key && !sample)
       table.blame("key", *key, "says how a sample is drawn, and sample is not set; remove it");
-    table.read("max_in_flight", shadow.max_in_flight, Whole<std::uint32_t>{1, 100'000});
-    table.read("max_queued_tokens", shadow.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
-    table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}});
-    table.read("stop_after", shadow.stop_after, &time);
-    table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000});
-    table.read_secret_list("exclude_keys", &sha256_hex,
-                           [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); });
+    table.read("max_in_flight", shadow.max_in_flight, Whole<std::uint32_t>{1, 100'000},
+               "The most mirrored requests at a time. Others are dropped and counted.");
+    table.read("max_queued_tokens", shadow.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000},
+               "The most prompt tokens that wait in the shadow's replicas. Other requests are dropped and counted.");
+    table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}},
+               "A mirrored request whose client leaves ends too (`\"follow\"`), or runs to its end.");
+    table.read("stop_after", shadow.stop_after, time, "Switches the shadow off so long after its first request.");
+    table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000},
+               "Switches the shadow off after so many answers.");
+    table.read_secret_list(
+        "exclude_keys", shadow.exclude_keys, sha256_hex,
+        [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); },
+        "SHA-256 of clients' keys whose requests are not mirrored, in small letters.");
     read_set(table, shadow);
-    table.read("forward_auth", shadow.forward_auth, &flag);
+    table.read("forward_auth", shadow.forward_auth, flag,
+               "The client's credentials go to the shadow's replicas as well, but for a key for weir. Without it "
+               "they get their own `api_key`, or none.");
     Places urls;
-    for (const auto* one : table.tables("replica"))
+    for (const auto* one : table.tables("replica", About("A replica of the candidate. A twin has one.", true)))
       shadow.replicas.push_back(replicas_.replica("[[shadow.replica]]", *one, urls));
     if (shadow.replicas.empty() && !table.has("replica"))
       table.blame_table("has no replica; add a [[shadow.replica]] with name and url below it");
@@ -139,7 +164,10 @@ std::vector<Shadow> read_shadows(TableReader& file, ReplicaReading& replicas, co
                                  const Defaults& defaults, Report& report) {
   std::vector<Shadow> shadows;
   ShadowReading reading(replicas, pools, report);
-  for (const auto* source : file.tables("shadow")) {
+  for (const auto* source : file.tables("shadow",
+                                        "Copies of a pool's requests go to a candidate, whose answers are measured "
+                                        "and thrown away: [guide](../guides/shadow.md). Its series have "
+                                        "`role=\"shadow\"` and the pool `POOL:shadow`.")) {
     shadows.push_back(reading.shadow(*source));
     shadows.back().health = defaults.health;
     shadows.back().engine = defaults.engine;

@@ -14,9 +14,14 @@ namespace {
 struct Threshold {
   std::string_view key;
   std::optional<Seconds> Slo::*value;
+  About about;
 };
 constexpr std::array<Threshold, 4> thresholds{
-    {{"ttft_client", &Slo::ttft_client}, {"ttft", &Slo::ttft}, {"tpot", &Slo::tpot}, {"e2e", &Slo::e2e}}};
+    {{"ttft_client", &Slo::ttft_client,
+      "The longest that a user may wait for the first token, weir's queue and all attempts included. Streams only."},
+     {"ttft", &Slo::ttft, "The longest that the replica may take to the first token. Streams only."},
+     {"tpot", &Slo::tpot, "The longest mean time per output token after the first. Streams only."},
+     {"e2e", &Slo::e2e, "The longest that the whole request may take."}}};
 
 void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& slo, const std::vector<Pool>& pools) {
   std::vector<std::string_view> names;
@@ -39,18 +44,26 @@ void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& 
 std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Report& report) {
   std::vector<Slo> slos;
   Places names;
-  for (const auto* source : file.tables("slo")) {
+  for (const auto* source : file.tables("slo",
+                                        "An objective of a pool's requests. `weir_slo_requests_total` counts those "
+                                        "that met every threshold that applies, and those that did not. At least one "
+                                        "threshold is set; each becomes a bucket bound of its histograms. "
+                                        "Left out are `bad_request`, `client_error`, clients that left before a "
+                                        "threshold had passed, and requests to which none applies: without `e2e`, all "
+                                        "that are no streams.")) {
     Slo slo;
     TableReader table("[[slo]]", *source, report);
-    if (const auto* node = table.require("name", slo.name, &name, "metrics need it, such as name = \"chat\"")) {
+    if (const auto* node = table.require("name", slo.name, name, "metrics need it, such as name = \"chat\"",
+                                         "The objective in metrics (label `slo`). Unique in the file.")) {
       table.refuse_taken("name", *node, slo.name, names, "names are unique in the file");
     }
-    if (const auto* node = table.require("pool", slo.pool, &name, "say whose requests it is about")) {
+    if (const auto* node = table.require("pool", slo.pool, name, "say whose requests it is about",
+                                         "The pool whose requests it is about.")) {
       refuse_unknown_pool(table, *node, slo, pools);
     }
     bool any = false;
-    for (const auto& [key, value] : thresholds) {
-      table.read(key, slo.*value, &time);
+    for (const auto& [key, value, about] : thresholds) {
+      table.read(key, slo.*value, time, about);
       any |= table.has(key);
     }
     if (!any) {

@@ -10,6 +10,19 @@
 #include "config/show.hpp"
 
 namespace weir::config {
+namespace {
+
+const toml::table nothing;
+
+/// Returns "pool.replica.tls" for "[[pool.replica]] tls", as errors call it, and for "[pool.replica.tls]".
+std::string name_of_table(std::string_view title) {
+  std::string name(title);
+  std::erase_if(name, [](char c) { return c == '[' || c == ']'; });
+  std::ranges::replace(name, ' ', '.');
+  return name;
+}
+
+}  // namespace
 
 void Report::add(toml::source_position at, const std::string& message) {
   errors_.push_back({file_, at.line, at.column, without_keys_and_hashes(message)});
@@ -41,14 +54,27 @@ const toml::node* TableReader::find(std::string_view key) {
 
 /// Writes a key of this table as the header of a table: [limits], [[pool.replica]].
 std::string TableReader::header_of(std::string_view key, std::string_view open, std::string_view close) const {
-  std::string path(title_);
-  std::erase_if(path, [](char c) { return c == '[' || c == ']'; });
+  auto path = name_of_table(title_);
   if (!path.empty()) path += '.';
   return std::string(open) + path + std::string(key) + std::string(close);
 }
 
-const toml::table& TableReader::table(std::string_view key) {
-  static const toml::table nothing;
+void TableReader::describe(std::string_view key, std::string kind, std::string initial, const About& about) {
+  const auto title = name_of_table(title_);
+  for (auto& table : *report_.reference())
+    if (name_of_table(table.title) == title)
+      table.keys.push_back(
+          {std::string(key), std::move(kind), std::move(initial), about.is_required(), std::string(about.text())});
+}
+
+void TableReader::describe_table(std::string_view key, const std::string& title, const About& about) {
+  if (report_.reference() == nullptr) return;
+  describe(key, title.starts_with("[[") ? "tables" : "table", "", about);
+  report_.reference()->push_back({title, std::string(about.text()), {}});
+}
+
+const toml::table& TableReader::table(std::string_view key, const About& about) {
+  describe_table(key, header_of(key, "[", "]"), about);
   const auto* node = find(key);
   if (!node) return nothing;
   if (const auto* found = node->as_table()) return *found;
@@ -56,7 +82,9 @@ const toml::table& TableReader::table(std::string_view key) {
   return nothing;
 }
 
-std::vector<const toml::table*> TableReader::tables(std::string_view key) {
+std::vector<const toml::table*> TableReader::tables(std::string_view key, const About& about) {
+  describe_table(key, header_of(key, "[[", "]]"), about);
+  if (report_.reference() != nullptr) return {&nothing};
   std::vector<const toml::table*> result;
   const auto* node = find(key);
   if (!node) return result;
@@ -125,9 +153,10 @@ void TableReader::refuse_the_rest() {
 }
 
 const toml::node* TableReader::read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
-                                                   std::string_view what, std::string_view why_not_both) {
-  const auto* const written = read_secret(key, secret, SecretText{what});
-  const auto* const in_file = read_secret(file_key, secret, SecretFile{what});
+                                                   std::string_view what, std::string_view why_not_both,
+                                                   const About& about, const About& about_file) {
+  const auto* const written = read_secret(key, secret, SecretText{what}, about);
+  const auto* const in_file = read_secret(file_key, secret, SecretFile{what}, about_file);
   if (in_file != nullptr && has(key)) blame_secret(file_key, *in_file, why_not_both);
   if (written != nullptr) report_.note_secret(*written);
   if (in_file != nullptr) report_.note_secret_file(in_file->ref<std::string>());

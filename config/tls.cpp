@@ -8,11 +8,14 @@ namespace {
 
 const Text path{4096};
 
+constexpr About cert_of_server("File of the certificate and its chain in PEM, weir's own first.", true);
+constexpr About key_of_server("File of its private key in PEM, not encrypted. Let nobody but weir read it.", true);
+
 /// Reads cert and key, which stand together. Returns nothing if one of them is missing or wrong.
-std::optional<Certificate> read_certificate(TableReader& table) {
+std::optional<Certificate> read_certificate(TableReader& table, const About& about_cert, const About& about_key) {
   Certificate files;
-  const auto* cert = table.read("cert", files.cert, path);
-  const auto* key = table.read("key", files.key, path);
+  const auto* cert = table.read("cert", files.cert, path, about_cert);
+  const auto* key = table.read("key", files.key, path, about_key);
   if (!cert || !key) return std::nullopt;
   if (const auto problem = judge(files)) {
     const bool of_key = problem->key == "key";
@@ -32,8 +35,8 @@ void refuse_half(TableReader& table) {
                         "cert = \"weir.pem\", key = \"weir.key\"");
 }
 
-void read_groups(TableReader& table, std::string& groups) {
-  const auto* written = table.read("groups", groups, Text{1024});
+void read_groups(TableReader& table, std::string& groups, const About& about) {
+  const auto* written = table.read("groups", groups, Text{1024}, about);
   if (!written) return;
   if (const auto problem = judge_groups(groups)) table.blame("groups", *written, problem->text);
 }
@@ -41,8 +44,13 @@ void read_groups(TableReader& table, std::string& groups) {
 }  // namespace
 
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
-  const auto& source = server.table("tls");
-  if (source.source().begin.line == 0) return;  // There is none, or it is no table, which is an error already.
+  const auto& source = server.table(
+      "tls",
+      "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`, with forward "
+      "secrecy, OpenSSL's security level 2 and session tickets. Plain HTTP gets 400. Files are read at the start and "
+      "at each reload. A stream takes 23 KiB of memory in place of 9 KiB.");
+  // There is none, or it is no table, which is an error already.
+  if (source.source().begin.line == 0 && report.reference() == nullptr) return;
   TableReader table("[server.tls]", source, report);
   ServerTls tls;
   const auto need = [](TableReader& one) {
@@ -53,13 +61,21 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   };
   need(table);
   refuse_half(table);
-  if (auto files = read_certificate(table)) tls.certificates.push_back(std::move(*files));
-  read_groups(table, tls.groups);
-  for (const auto* more : table.tables("more")) {
+  if (auto files = read_certificate(table, cert_of_server, key_of_server))
+    tls.certificates.push_back(std::move(*files));
+  read_groups(table, tls.groups,
+              "Groups of the key exchange, as OpenSSL lists them, for all certificates. Without it: `X25519:P-256`, "
+              "with `X25519MLKEM768` in front where OpenSSL has it. Leave out finite-field groups (`ffdhe...`) where "
+              "strangers connect: a hello then costs up to 0.2 s of CPU.");
+  for (const auto* more : table.tables("more",
+                                       "Another certificate. The name that the client asks for (SNI) chooses: an "
+                                       "exact one, then a wildcard for one label. All other clients get the "
+                                       "certificate of `[server.tls]`.")) {
     TableReader one("[[server.tls.more]]", *more, report);
     need(one);
     refuse_half(one);
-    if (auto files = read_certificate(one)) tls.certificates.push_back(std::move(*files));
+    if (auto files = read_certificate(one, cert_of_server, key_of_server))
+      tls.certificates.push_back(std::move(*files));
     one.refuse_the_rest();
   }
   table.refuse_the_rest();
@@ -67,17 +83,26 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
 }
 
 void read_replica_tls(TableReader& replica, const std::string& title, Replica& settings, Report& report) {
-  const auto& source = replica.table("tls");
-  if (source.source().begin.line == 0) return;
+  const auto& source = replica.table(
+      "tls",
+      "How weir speaks TLS to a replica whose url says `https`. Without it the replica's certificate is checked "
+      "against the system's authorities. In one line: `tls = { ca = \"ca.pem\" }`.");
+  if (source.source().begin.line == 0 && report.reference() == nullptr) return;
   TableReader table(title + " tls", source, report);
   auto& tls = settings.tls;
   if (replica.has("url") && !settings.url.authority.empty() && !settings.url.tls)
     table.blame_table(
         "the url of this replica does not say https, so that nothing would be encrypted; write https:// "
         "there, or leave tls out");
-  const auto* ca = table.read("ca", tls.ca, path);
-  table.read("server_name", tls.server_name, Text{253});
-  const auto* verify = table.read("verify", tls.verify, &flag);
+  const auto* ca = table.read("ca", tls.ca, path,
+                              "File of certificates in PEM whose owners may sign the replica's certificate, in place "
+                              "of the system's authorities.");
+  table.read("server_name", tls.server_name, Text{253},
+             "Name that the replica's certificate has to have, and that weir asks for (SNI). Without it: the url's "
+             "host.");
+  const auto* verify = table.read("verify", tls.verify, flag,
+                                  "`false`: weir accepts any server there. The traffic is encrypted, but whoever is "
+                                  "on the way may read and alter it.");
   if (ca) {
     if (const auto problem = judge_authorities(tls.ca)) table.blame("ca", *ca, problem->text);
   }
@@ -85,8 +110,11 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
     table.blame("verify", *verify,
                 "means that no certificate is checked, so that ca has no use; leave one of them out");
   refuse_half(table);
-  tls.own = read_certificate(table);
-  read_groups(table, tls.groups);
+  tls.own = read_certificate(table, "File of a certificate that weir shows to a replica that demands one.",
+                             "File of its private key in PEM. `cert` and `key` stand together.");
+  read_groups(table, tls.groups,
+              "Groups of the key exchange with this replica. Without it: `X25519:P-256:P-384`, with `X25519MLKEM768` "
+              "in front where OpenSSL has it.");
   table.refuse_the_rest();
 }
 

@@ -52,47 +52,22 @@ Parsed<Seconds> time_from(Seconds least, const toml::node& node) {
                  ": a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\""};
 }
 
-}  // namespace
-
-Parsed<bool> flag(const toml::node& node) {
+Parsed<bool> read_flag(const toml::node& node) {
   if (const auto* boolean = node.as_boolean()) return boolean->get();
   return Problem{"must be true or false, without quotes"};
 }
 
-Parsed<double> Number::operator()(const toml::node& node) const {
-  const auto number = node.is_number() ? node.value<double>() : std::nullopt;
-  if (number && *number >= least && *number <= most) return *number;
-  return Problem{"must be a number from " + format_number(least) + " to " + format_number(most)};
-}
+Parsed<Seconds> read_time(const toml::node& node) { return time_from(shortest_time, node); }
 
-Parsed<Seconds> time(const toml::node& node) { return time_from(shortest_time, node); }
+Parsed<Seconds> read_time_or_zero(const toml::node& node) { return time_from(Seconds{0}, node); }
 
-Parsed<Seconds> time_or_zero(const toml::node& node) { return time_from(Seconds{0}, node); }
-
-Parsed<std::size_t> Size::operator()(const toml::node& node) const {
-  std::optional<std::int64_t> bytes;
-  if (const auto* whole = node.as_integer()) bytes = whole->get();
-  if (const auto* text = node.as_string()) bytes = parse_size(text->get());
-  if (bytes && *bytes >= least && *bytes <= most) return static_cast<std::size_t>(*bytes);
-  return Problem{"must be a size from " + format_size(least) + " to " + format_size(most) +
-                 ": a whole number of bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\""};
-}
-
-Parsed<std::string> Text::operator()(const toml::node& node) const {
-  const auto* text = node.as_string();
-  const bool fits = text && text->get().size() <= longest && (may_be_empty || !text->get().empty());
-  if (fits && std::none_of(text->get().begin(), text->get().end(), is_control)) return text->get();
-  return Problem{"must be one line of text in quotes, " + std::string(may_be_empty ? "" : "not empty and ") +
-                 "at most " + std::to_string(longest) + " bytes long"};
-}
-
-Parsed<std::string> name(const toml::node& node) {
+Parsed<std::string> read_name(const toml::node& node) {
   if (const auto* text = node.as_string(); text && is_name(text->get())) return text->get();
   return Problem{"must be a name in quotes: 1 to " + std::to_string(longest_name) +
                  " letters, digits, \".\", \"_\" and \"-\", beginning with a letter or digit"};
 }
 
-Parsed<std::string> request_path(const toml::node& node) {
+Parsed<std::string> read_request_path(const toml::node& node) {
   if (const auto* text = node.as_string();
       text && (text->get() == "*" || text->get() == "default" || is_request_path(text->get()))) {
     return text->get();
@@ -102,14 +77,14 @@ Parsed<std::string> request_path(const toml::node& node) {
       "routes that weir knows; or \"*\" alone for every path"};
 }
 
-Parsed<std::string> path_or_none(const toml::node& node) {
+Parsed<std::string> read_path_or_none(const toml::node& node) {
   if (const auto* text = node.as_string(); text && (text->get().empty() || is_request_path(text->get())))
     return text->get();
   return Problem{
       "must be a path such as \"/health\", without \"?\", \"#\" and spaces; or \"\" to connect and ask nothing"};
 }
 
-Parsed<FairBy> fair_by(const toml::node& node) {
+Parsed<FairBy> read_fair_by(const toml::node& node) {
   constexpr std::string_view header = "header:";
   const auto* text = node.as_string();
   const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
@@ -122,7 +97,7 @@ Parsed<FairBy> fair_by(const toml::node& node) {
       "its request, such as \"header:x-user\""};
 }
 
-Parsed<SessionBy> session_by(const toml::node& node) {
+Parsed<SessionBy> read_session_by(const toml::node& node) {
   using What = SessionBy::What;
   constexpr std::string_view header = "header:", body = "body:";
   const auto* text = node.as_string();
@@ -139,7 +114,7 @@ Parsed<SessionBy> session_by(const toml::node& node) {
                  "\"header:x-session-id\", or a member of its JSON: " + members};
 }
 
-Parsed<Shadow::SampleBy> sample_by(const toml::node& node) {
+Parsed<Shadow::SampleBy> read_sample_by(const toml::node& node) {
   using What = Shadow::SampleBy::What;
   constexpr std::string_view header = "header:";
   const auto* text = node.as_string();
@@ -153,24 +128,24 @@ Parsed<Shadow::SampleBy> sample_by(const toml::node& node) {
       "that have the same text in a header, such as \"header:x-session\""};
 }
 
-Parsed<ListenAddress> address(const toml::node& node) {
+Parsed<ListenAddress> read_address(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_address(text ? std::string_view(text->get()) : std::string_view());
 }
 
-Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node) {
+Parsed<std::optional<ListenAddress>> read_address_or_off(const toml::node& node) {
   if (const auto* text = node.as_string(); text && text->get().empty()) return std::nullopt;
-  auto parsed = address(node);
+  auto parsed = read_address(node);
   if (auto* problem = std::get_if<Problem>(&parsed)) return Problem{problem->text + "; or \"\" to switch it off"};
   return std::get<ListenAddress>(std::move(parsed));
 }
 
-Parsed<Network> network(const toml::node& node) {
+Parsed<Network> read_network(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_network(text ? std::string_view(text->get()) : std::string_view());
 }
 
-Parsed<std::string> origin(const toml::node& node) {
+Parsed<std::string> read_origin(const toml::node& node) {
   constexpr std::size_t longest = 256;
   const auto* text = node.as_string();
   const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
@@ -193,9 +168,77 @@ Parsed<std::string> origin(const toml::node& node) {
       "lower case and without a path, such as \"https://app.example\" or \"http://localhost:3000\"; or \"*\" for all"};
 }
 
-Parsed<ReplicaUrl> replica_url(const toml::node& node) {
+Parsed<ReplicaUrl> read_replica_url(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_replica_url(text ? std::string_view(text->get()) : std::string_view());
+}
+
+std::string in_quotes(const std::string& text) { return text.empty() ? std::string() : '"' + text + '"'; }
+
+std::string write_flag(const bool& value) { return value ? "true" : "false"; }
+
+std::string write_time(const Seconds& time) {
+  return time.count() == 0 ? std::string("0") : '"' + format_duration(time) + '"';
+}
+
+std::string write_fair_by(const FairBy& by) {
+  using enum FairBy::What;
+  return by.what == key ? "\"key\"" : by.what == address ? "\"address\"" : "\"header:" + by.header + '"';
+}
+
+std::string write_sample_by(const Shadow::SampleBy& by) {
+  using enum Shadow::SampleBy::What;
+  return by.what == conversation ? "\"conversation\""
+         : by.what == request    ? "\"request\""
+                                 : "\"header:" + by.header + '"';
+}
+
+std::string write_address(const ListenAddress& address) { return in_quotes(to_text(address)); }
+
+std::string write_address_or_off(const std::optional<ListenAddress>& address) {
+  return address ? write_address(*address) : "\"\"";
+}
+
+}  // namespace
+
+constinit const Reads<bool> flag{read_flag, "`true`, `false`", write_flag};
+constinit const Reads<Seconds> time{read_time, "time, 1ms to 24h", write_time};
+constinit const Reads<Seconds> time_or_zero{read_time_or_zero, "time, 0 to 24h", write_time};
+constinit const Reads<std::string> name{read_name, "name", in_quotes};
+constinit const Reads<std::string> request_path{read_request_path, "path", in_quotes};
+constinit const Reads<std::string> path_or_none{read_path_or_none, "path or `\"\"`", in_quotes};
+constinit const Reads<FairBy> fair_by{read_fair_by, "`\"key\"`, `\"address\"`, `\"header:NAME\"`", write_fair_by};
+constinit const Reads<SessionBy> session_by{read_session_by, "text"};
+constinit const Reads<Shadow::SampleBy> sample_by{
+    read_sample_by, "`\"conversation\"`, `\"request\"`, `\"header:NAME\"`", write_sample_by};
+constinit const Reads<ListenAddress> address{read_address, "address", write_address};
+constinit const Reads<std::optional<ListenAddress>> address_or_off{read_address_or_off, "address or `\"\"`",
+                                                                   write_address_or_off};
+constinit const Reads<Network> network{read_network, "network"};
+constinit const Reads<std::string> origin{read_origin, "origin", in_quotes};
+constinit const Reads<ReplicaUrl> replica_url{read_replica_url, "url"};
+
+Parsed<double> Number::operator()(const toml::node& node) const {
+  const auto number = node.is_number() ? node.value<double>() : std::nullopt;
+  if (number && *number >= least && *number <= most) return *number;
+  return Problem{"must be a number from " + format_number(least) + " to " + format_number(most)};
+}
+
+Parsed<std::size_t> Size::operator()(const toml::node& node) const {
+  std::optional<std::int64_t> bytes;
+  if (const auto* whole = node.as_integer()) bytes = whole->get();
+  if (const auto* text = node.as_string()) bytes = parse_size(text->get());
+  if (bytes && *bytes >= least && *bytes <= most) return static_cast<std::size_t>(*bytes);
+  return Problem{"must be a size from " + format_size(least) + " to " + format_size(most) +
+                 ": a whole number of bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\""};
+}
+
+Parsed<std::string> Text::operator()(const toml::node& node) const {
+  const auto* text = node.as_string();
+  const bool fits = text && text->get().size() <= longest && (may_be_empty || !text->get().empty());
+  if (fits && std::none_of(text->get().begin(), text->get().end(), is_control)) return text->get();
+  return Problem{"must be one line of text in quotes, " + std::string(may_be_empty ? "" : "not empty and ") +
+                 "at most " + std::to_string(longest) + " bytes long"};
 }
 
 Problem not_one_of(std::span<const std::string_view> words, const toml::node& node) {

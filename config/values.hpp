@@ -1,5 +1,6 @@
 // The kinds of TOML value: each is a small callable from a node to a value, or to the sentence that says what it must
-// be. That sentence is the same for a wrong type and for a wrong range, so that reading it once is enough.
+// be. That sentence is the same for a wrong type and for a wrong range, so that reading it once is enough. A kind also
+// describes itself for the reference: `type()` says what values it takes, and `written()` writes one.
 #pragma once
 
 #include <toml++/toml.h>
@@ -14,36 +15,54 @@
 #include <utility>
 
 #include "config/parsed.hpp"
+#include "config/quantity.hpp"
 #include "config/settings.hpp"
 
 namespace weir::config {
 
+/// A kind for which functions are enough. `type` and `range` describe it in the reference.
+template <class T>
+struct Reads {
+  Parsed<T> (*parse)(const toml::node& node);
+  std::string_view name;
+  std::string (*write)(const T& value) = nullptr;  ///< Writes a value as the file has it; "" if it stands for none.
+  Parsed<T> operator()(const toml::node& node) const { return parse(node); }
+  std::string type() const { return std::string(name); }
+  std::string written(const T& value) const { return write ? write(value) : std::string(); }
+};
+
 /// Reads true or false.
-Parsed<bool> flag(const toml::node& node);
+extern const Reads<bool> flag;
 
 /// Reads a whole number; the bounds are allowed.
 template <std::integral T>
 struct Whole {
   std::int64_t least, most;
   Parsed<T> operator()(const toml::node& node) const;
+  std::string type() const { return "whole number, " + std::to_string(least) + " to " + std::to_string(most); }
+  std::string written(T value) const { return std::to_string(value); }
 };
 
 /// Reads a number, whole or not; the bounds are allowed.
 struct Number {
   double least, most;
   Parsed<double> operator()(const toml::node& node) const;
+  std::string type() const { return "number, " + format_number(least) + " to " + format_number(most); }
+  std::string written(double value) const { return format_number(value); }
 };
 
 /// Reads seconds as a number, or text such as "250ms": at least a millisecond, at most a day.
-Parsed<Seconds> time(const toml::node& node);
+extern const Reads<Seconds> time;
 
 /// Reads the same where zero has a meaning.
-Parsed<Seconds> time_or_zero(const toml::node& node);
+extern const Reads<Seconds> time_or_zero;
 
 /// Reads bytes as a whole number, or text such as "16MiB"; the bounds are allowed.
 struct Size {
   std::int64_t least, most;
   Parsed<std::size_t> operator()(const toml::node& node) const;
+  std::string type() const { return "size, " + format_size(least) + " to " + format_size(most); }
+  std::string written(std::size_t value) const { return '"' + format_size(static_cast<std::int64_t>(value)) + '"'; }
 };
 
 /// Reads one line of free text.
@@ -51,44 +70,58 @@ struct Text {
   std::size_t longest;  ///< In bytes.
   bool may_be_empty = false;
   Parsed<std::string> operator()(const toml::node& node) const;
+  std::string type() const { return "text"; }
+  std::string written(const std::string& value) const {
+    return value.empty() && !may_be_empty ? std::string() : '"' + value + '"';
+  }
 };
 
 /// Reads a name that also stands in paths, headers and labels.
-Parsed<std::string> name(const toml::node& node);
+extern const Reads<std::string> name;
 
 /// Reads the path of requests that are let through, "default" or "*".
-Parsed<std::string> request_path(const toml::node& node);
+extern const Reads<std::string> request_path;
 
 /// The path of a request of weir's own, or "" for no request.
-Parsed<std::string> path_or_none(const toml::node& node);
+extern const Reads<std::string> path_or_none;
 
 /// Reads "key", "address", or "header:NAME".
-Parsed<FairBy> fair_by(const toml::node& node);
+extern const Reads<FairBy> fair_by;
 
 /// Reads "key", "header:NAME", or "body:MEMBER".
-Parsed<SessionBy> session_by(const toml::node& node);
+extern const Reads<SessionBy> session_by;
 
 /// Reads "conversation", "request", or "header:NAME".
-Parsed<Shadow::SampleBy> sample_by(const toml::node& node);
+extern const Reads<Shadow::SampleBy> sample_by;
 
-Parsed<ListenAddress> address(const toml::node& node);
+extern const Reads<ListenAddress> address;
 
 /// Reads an address, or nothing for "".
-Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node);
+extern const Reads<std::optional<ListenAddress>> address_or_off;
 
 /// Reads an address, a network, or "unix:".
-Parsed<Network> network(const toml::node& node);
+extern const Reads<Network> network;
 
 /// Reads the origin of a web page, as a browser sends it, or "*".
-Parsed<std::string> origin(const toml::node& node);
+extern const Reads<std::string> origin;
 
-Parsed<ReplicaUrl> replica_url(const toml::node& node);
+extern const Reads<ReplicaUrl> replica_url;
 
 /// Reads one of the words of an enumeration.
 template <class Enum, std::size_t N>
 struct OneOf {
   std::array<std::pair<std::string_view, Enum>, N> words;
   Parsed<Enum> operator()(const toml::node& node) const;
+  std::string type() const {
+    std::string all;
+    for (const auto& [word, value] : words) all.append(all.empty() ? "`\"" : ", `\"").append(word).append("\"`");
+    return all;
+  }
+  std::string written(Enum value) const {
+    for (const auto& [word, one] : words)
+      if (one == value) return '"' + std::string(word) + '"';
+    return {};
+  }
 };
 
 /// Says why a node is none of these words or numbers. The templates above share it.

@@ -1,4 +1,4 @@
-// The closed sets of words that labels and log fields take (docs/metrics.md). Each enum has its words
+// The closed sets of words that labels and log fields take (docs/reference/metrics.md). Each enum has its words
 // in a table beside it, in order, so that `name_of` is an index and a label can be resolved once.
 #pragma once
 

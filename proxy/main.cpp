@@ -1,5 +1,5 @@
 // The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare,
-// proxy/keys, proxy/control and proxy/top.
+// proxy/keys, proxy/control, proxy/reference and proxy/top.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "config/address.hpp"
-#include "config/command_line.hpp"
 #include "config/blame.hpp"
+#include "config/command_line.hpp"
 #include "config/load.hpp"
 #include "config/option_checks.hpp"
 #include "config/quantity.hpp"
@@ -18,6 +18,7 @@
 #include "proxy/control/commands.hpp"
 #include "proxy/keys/new_key.hpp"
 #include "proxy/probe/probe.hpp"
+#include "proxy/reference/reference.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/server.hpp"
@@ -127,7 +128,11 @@ void add_admin(CLI::App& command, control::AdminOptions& admin) {
 
 CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
   auto* command = app.add_subcommand("serve", "Serve requests until a signal ends weir");
-  command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
+  command
+      ->add_option("-c,--config", file,
+                   "Settings file (TOML); docs/reference/settings.md is the "
+                   "reference")
+      ->required();
   add_address(*command, "--metrics-listen", overrides.metrics, "Replaces [metrics] listen of the file");
   add_address(*command, "--admin-listen", overrides.admin, "Replaces [admin] listen of the file");
   command->footer(
@@ -436,6 +441,22 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
   return command;
 }
 
+CLI::App* add_reference(CLI::App& app, std::string& what) {
+  auto* command = app.add_subcommand("reference",
+                                     "Look up a key, a series or a field, or print a page of the "
+                                     "reference");
+  command
+      ->add_option("what", what,
+                   "A part of a name, or a page: settings, metrics, request-log, api, schema-log or schema-live")
+      ->required();
+  command->footer(
+      "Examples:\n"
+      "  weir reference first_token      keys, series and fields that have it in their names\n"
+      "  weir reference settings         every key, as docs/reference/settings.md has it\n"
+      "  weir reference schema-log       the JSON schema of a line of the request log");
+  return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -480,6 +501,8 @@ int main(int argc, char** argv) {
   const auto* const reload_command = add_reload(app, reloading);
   const auto* const bypass_command = add_bypass(app, bypass_state, admin);
   const auto* const rollout_command = add_rollout(app, rolling_out);
+  std::string looked_up;
+  const auto* const reference_command = add_reference(app, looked_up);
   weir::proxy::keys::NewKey new_key;
   const auto key_commands = add_key(app, new_key);
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
@@ -496,6 +519,7 @@ int main(int argc, char** argv) {
     if (reload_command->parsed()) return control::reload(reloading);
     if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
     if (rollout_command->parsed()) return control::rollout(rolling_out);
+    if (reference_command->parsed()) return weir::proxy::reference::print_reference(looked_up);
     return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
   };
   return config::after_output(run_command());

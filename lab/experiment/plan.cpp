@@ -19,6 +19,7 @@ namespace weir::lab::experiment {
 namespace {
 
 namespace fs = std::filesystem;
+using config::described_elsewhere;
 using config::Number;
 using config::SettingsError;
 using config::TableReader;
@@ -67,16 +68,16 @@ class PlanReading {
   PlanResult read() {
     TableReader top("", root_, report_);
     plan_.title = fs::path(file_).stem().string();
-    top.read("title", plan_.title, Text{200});
+    top.read("title", plan_.title, Text{200}, described_elsewhere);
     std::string results = fs::path(file_).stem().string() + ".results.jsonl";
-    const auto* results_named = top.read("results", results, Text{1000});
+    const auto* results_named = top.read("results", results, Text{1000}, described_elsewhere);
     plan_.results = beside(results);
     plan_.inputs.emplace_back("the experiment", file_);
-    top.read("repeat", plan_.repeat, Whole<std::uint64_t>{1, 1000});
+    top.read("repeat", plan_.repeat, Whole<std::uint64_t>{1, 1000}, described_elsewhere);
     key_ = read_key(top);
     read_settings(top);
-    read_prompts(TableReader("[prompts]", top.table("prompts"), report_));
-    const auto runs = top.tables("run");
+    read_prompts(TableReader("[prompts]", top.table("prompts", described_elsewhere), report_));
+    const auto runs = top.tables("run", described_elsewhere);
     for (const auto* source : runs) read_run(*source);
     if (runs.empty() && !top.has("run")) {
       report_.add({}, "no [[run]] in the file; add one with a label and a url, or the name of a replica");
@@ -98,7 +99,7 @@ class PlanReading {
 
   void read_settings(TableReader& top) {
     std::string path;
-    settings_named_ = top.read("settings", path, Text{1000}) != nullptr;
+    settings_named_ = top.read("settings", path, Text{1000}, described_elsewhere) != nullptr;
     if (!settings_named_) return;
     plan_.inputs.emplace_back("the settings file", beside(path));
     auto loaded = config::load_file(beside(path));
@@ -124,8 +125,8 @@ class PlanReading {
       return config::Problem{std::string(no_key_file)};
     };
     std::string key;
-    table.read_secret("api_key", key, config::SecretText{"the replica's key"});
-    const auto* in_file = table.read_secret("api_key_file", key, of_file);
+    table.read_secret("api_key", key, config::SecretText{"the replica's key"}, described_elsewhere);
+    const auto* in_file = table.read_secret("api_key_file", key, of_file, described_elsewhere);
     if (in_file && table.has("api_key")) {
       table.blame_secret("api_key_file", *in_file, "api_key is set as well, and a run has one key; remove one of them");
     }
@@ -135,15 +136,16 @@ class PlanReading {
   void read_prompts(TableReader table) {
     load::Shape shape{};
     load::WorkloadSettings& lengths = plan_.lengths;
-    if (table.read("shape", shape, &shape_name)) lengths.take(shape);
-    table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000});
+    if (table.read("shape", shape, &shape_name, described_elsewhere)) lengths.take(shape);
+    table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000}, described_elsewhere);
     // A mean without a deviation means requests that are all alike.
-    if (table.read("input_tokens", lengths.input_tokens, Number{1, 1e7})) lengths.input_stddev = 0;
-    table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
-    if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7})) lengths.output_stddev = 0;
-    table.read("output_stddev", lengths.output_stddev, Number{0, 1e7});
-    table.read("ignore_eos", plan_.ignore_eos, &config::flag);
-    table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000});
+    if (table.read("input_tokens", lengths.input_tokens, Number{1, 1e7}, described_elsewhere)) lengths.input_stddev = 0;
+    table.read("input_stddev", lengths.input_stddev, Number{0, 1e7}, described_elsewhere);
+    if (table.read("output_tokens", lengths.output_tokens, Number{1, 1e7}, described_elsewhere))
+      lengths.output_stddev = 0;
+    table.read("output_stddev", lengths.output_stddev, Number{0, 1e7}, described_elsewhere);
+    table.read("ignore_eos", plan_.ignore_eos, config::flag, described_elsewhere);
+    table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000}, described_elsewhere);
     table.refuse_the_rest();
   }
 
@@ -151,27 +153,30 @@ class PlanReading {
     TableReader table("[[run]]", source, report_);
     Row row;
     row.api_key = key_;
-    const auto* label = table.require("label", row.label, Text{128}, "the table needs it, such as label = \"H800\"");
+    const auto* label = table.require("label", row.label, Text{128}, "the table needs it, such as label = \"H800\"",
+                                      described_elsewhere);
     read_place(table, row);
-    table.read("model", row.model, Text{256});
+    table.read("model", row.model, Text{256}, described_elsewhere);
     if (const auto key = read_key(table); !key.empty()) row.api_key = key;
-    const auto* asked = table.read("api", row.api, api);
+    const auto* asked = table.read("api", row.api, api, described_elsewhere);
     if (asked && row.api == load::Api::tgi && plan_.ignore_eos) {
       table.blame("api", *asked, tgi_knows_eos_alone);
     }
-    table.read("gpu", row.gpu, Text{128});
-    table.read("engine", row.engine, Text{128});
+    table.read("gpu", row.gpu, Text{128}, described_elsewhere);
+    table.read("engine", row.engine, Text{128}, described_elsewhere);
     std::uint64_t speculation = 0;
-    if (table.read("speculation", speculation, Whole<std::uint64_t>{0, 1000})) row.speculation = speculation;
+    if (table.read("speculation", speculation, Whole<std::uint64_t>{0, 1000}, described_elsewhere))
+      row.speculation = speculation;
     double cost = 0;
-    if (table.read("cost_per_hour", cost, Number{0, 1'000'000})) row.cost_per_hour = cost;
+    if (table.read("cost_per_hour", cost, Number{0, 1'000'000}, described_elsewhere)) row.cost_per_hour = cost;
     const auto add = [&](const toml::node& at, std::uint64_t concurrency) {
       row.concurrency = concurrency;
       table.refuse_taken("concurrency", at, row.label + '\n' + std::to_string(concurrency), taken_,
                          "rows of one label differ in concurrency; give this run another label");
       plan_.rows.push_back(row);
     };
-    const auto* concurrency = table.read_list("concurrency", Whole<std::uint64_t>{1, most_at_once}, add);
+    const auto* concurrency = table.read_list("concurrency", config::no_list, Whole<std::uint64_t>{1, most_at_once},
+                                              add, described_elsewhere);
     if (concurrency && concurrency->is_array() && concurrency->as_array()->empty()) {
       table.blame("concurrency", *concurrency, "must be a number or a list of numbers; write concurrency = [1, 8, 32]");
     }
@@ -186,15 +191,15 @@ class PlanReading {
   /// Reads where a run's requests go: a URL, or a replica of the settings file with what is known of it there.
   void read_place(TableReader& table, Row& row) {
     config::ReplicaUrl url;
-    const auto* given = table.read("url", url, &place);
+    const auto* given = table.read("url", url, &place, described_elsewhere);
     if (given) row.url = url_of(url);
     if (const auto why = unreachable(url); given && !why.empty()) table.blame("url", *given, why);
-    if (std::string ca; table.read("ca", ca, Text{1000})) {
+    if (std::string ca; table.read("ca", ca, Text{1000}, described_elsewhere)) {
       row.ca = beside(ca);
       plan_.inputs.emplace_back("the file of authorities", row.ca);
     }
     std::string name;
-    const auto* named = table.read("replica", name, &config::name);
+    const auto* named = table.read("replica", name, config::name, described_elsewhere);
     if (!table.has("url") && !table.has("replica")) {
       table.blame_table(
           "url is missing; say where requests go, such as url = \"http://127.0.0.1:8001\", or give the "

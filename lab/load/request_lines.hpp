@@ -1,5 +1,5 @@
-// Writes results as lines of weir's request log (docs/metrics.md), so that `weir compare` and `weir-lab summary` read
-// them beside production's.
+// Writes results as lines of weir's request log (docs/reference/request-log.md), so that `weir compare` and `weir-lab
+// summary` read them beside production's.
 //
 // A line says what this client saw: `ttft_s` begins with the first byte sent, and `ttft_client_s` before connecting.
 // Figures that a client cannot know are null.

@@ -1,8 +1,8 @@
 // Compares the same streams as several observers saw them: the engine itself, weir, the client, and a client without
 // weir.
 //
-// TTFT and TPOT are defined alike for all of them (docs/metrics.md), but they stand in different places: the engine's
-// TTFT begins when it has read the request, the client's before it connects.
+// TTFT and TPOT are defined alike for all of them (docs/reference/metrics.md), but they stand in different places: the
+// engine's TTFT begins when it has read the request, the client's before it connects.
 #pragma once
 
 #include <cstdint>

@@ -294,7 +294,7 @@ bool AnswerTally::every_choice_finished() const {
          choices_.size() >= expected_choices_;
 }
 
-/// True if each event brought one token (docs/metrics.md): n equals the number of token events, or that
+/// True if each event brought one token (docs/reference/metrics.md): n equals the number of token events, or that
 /// number plus the empty event that closed each choice. With several choices n is their sum. Each event brings at least
 /// one token, so the sums are equal only if none brought more.
 bool AnswerTally::one_token_each() const {

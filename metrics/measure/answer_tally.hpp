@@ -1,4 +1,4 @@
-// Adds up the events of one answer: moments, counts, gaps, and what follows from them (docs/metrics.md).
+// Adds up the events of one answer: moments, counts, gaps, and what follows from them (docs/reference/metrics.md).
 //
 // Each attempt has one tally, on the stream's thread. The tally knows nothing of bytes. It writes to the replica's
 // shard what is known at once; the rest is in the Answer. It keeps one small record a choice, and the gap sketch.

@@ -1,4 +1,4 @@
-// The measurements of one answer: the moments and counts of docs/metrics.md before any formula.
+// The measurements of one answer: the moments and counts of docs/reference/metrics.md before any formula.
 #pragma once
 
 #include <cstdint>

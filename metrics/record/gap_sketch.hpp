@@ -1,5 +1,5 @@
 // Keeps the gaps of one stream in little memory: sorted log-linear bins with counts, and their exact sum
-// (docs/metrics.md).
+// (docs/reference/request-log.md).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The fields of the request log, in the order of docs/metrics.md.
+// Writes a line of the request log: the fields of log_fields.hpp, in their order.
 #include <spdlog/fmt/chrono.h>
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// The request log has one JSON object a line (docs/metrics.md). A thread of its own writes it.
+// The request log has one JSON object a line (docs/reference/request-log.md). A thread of its own writes it.
 #pragma once
 
 #include <chrono>

@@ -84,7 +84,7 @@ struct RequestRecord {
   Answer answer;
 };
 
-/// The formulas of docs/metrics.md, in seconds; a figure is absent where it is undefined. Latencies of failed
+/// The formulas of docs/reference/metrics.md, in seconds; a figure is absent where it is undefined. Latencies of failed
 /// requests are computed too, because the log shows them; ReplicaShard::settle decides which of them enter a series.
 struct Figures {
   std::optional<double> queue;         ///< tS - t0: the wait, and earlier attempts

@@ -1,4 +1,4 @@
-// Judges whether a request met a service level objective of its pool (docs/metrics.md).
+// Judges whether a request met a service level objective of its pool (docs/reference/metrics.md).
 #pragma once
 
 #include <array>

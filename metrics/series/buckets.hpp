@@ -1,4 +1,4 @@
-// The exported bucket bounds (docs/metrics.md) are integers: nanoseconds, tokens or thousandths, in ascending
+// The exported bucket bounds (docs/reference/metrics.md) are integers: nanoseconds, tokens or thousandths, in ascending
 // order.
 //
 // The bounds are constant-initialised, so that a histogram of static storage may use them.

@@ -135,7 +135,7 @@ class Gathering {
     for (const auto& series : labelled_counter_series) {
       page_.begin(series.text, counter);
       for (const auto& replica : replicas)
-        words(*replica.series, replica.labels(), series.label, series.words, series.counters);
+        words(*replica.series, replica.labels(), series.text.labels, series.words, series.counters);
     }
   }
 
@@ -253,7 +253,18 @@ class Gathering {
     }
   }
 
+  void all(Replicas all, Replicas pools, Replicas replicas, const std::vector<config::Slo>& slos) {
+    outcomes(all, slos);  // Outcomes are read first, because a request is counted last: all that a counted request
+                          // brought is then on the page, too.
+    histograms(replicas);
+    counters(replicas);
+    balancer(replicas);
+    queues(pools, replicas);
+    engines(replicas);
+  }
+
   std::string page(std::string_view rest) const { return page_.sorted(rest); }
+  std::vector<Family> families() const { return page_.families(); }
 
  private:
   /// Adds a replica's series. A value above 0 has been used and stays on the page, because counters never fall.
@@ -425,16 +436,16 @@ std::string Exposition::text() const {
   const std::lock_guard none_follows(following_);
 
   Gathering gathering(page_bytes_ + page_bytes_ / 8);  // A page is hardly longer than the one before.
-  gathering.outcomes(all, objectives()->slos);  // Outcomes are read first, because a request is counted last: all that
-                                                // a counted request brought is then on the page, too.
-  gathering.histograms(replicas);
-  gathering.counters(replicas);
-  gathering.balancer(replicas);
-  gathering.queues(pools, replicas);
-  gathering.engines(replicas);
+  gathering.all(all, pools, replicas, objectives()->slos);
   auto page = gathering.page(prometheus::TextSerializer{}.Serialize(own_families(*this)));
   page_bytes_ = page.size();
   return page;
+}
+
+Exposition::Families Exposition::families() const {
+  Gathering gathering(0);
+  gathering.all({}, {}, {}, {});
+  return {gathering.families(), families_of_weir(*this)};
 }
 
 static void add_requests(const ReplicaSeries& replica, Requests& requests) {

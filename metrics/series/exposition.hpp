@@ -1,4 +1,4 @@
-// Gathers all series of docs/metrics.md from the shards at a scrape. No request waits for one: shards are read without
+// Gathers all series from the shards at a scrape. No request waits for one: shards are read without
 // a lock, and the lock of a pool is taken for the figures of one replica at a time (docs/benchmarks.md has the cost).
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "metrics/series/internal_errors.hpp"
 #include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/series/text_page.hpp"
 
 namespace weir::metrics::series {
 
@@ -201,6 +202,12 @@ class Exposition {
   /// from one that does not exist.
   std::string text() const;
   Requests requests() const;
+
+  /// The families that the page can have: those of replicas and pools, and those of weir itself.
+  struct Families {
+    std::vector<Family> of_replicas, of_weir;
+  };
+  Families families() const;
 
  private:
   void drop_unowned() const;

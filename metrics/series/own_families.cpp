@@ -45,19 +45,19 @@ ClientMetric::Histogram seconds_of(const Histogram& histogram) {
 class OwnFamilies {
  public:
   void loops(const Loops& loops) {
-    begin(limit_hits_series, MetricType::Counter);
+    begin(limit_hits_series, SeriesType::counter);
     for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
       add({{"limit", limit_names[limit]}},
           sum_of(loops, [&](const LoopShard& shard) -> const Counter& { return shard.limit_hits[limit]; }));
     }
-    begin(denied_series, MetricType::Counter);
+    begin(denied_series, SeriesType::counter);
     for (std::size_t why = 0; why < denied_names.size(); ++why) {
       add({{"reason", denied_names[why]}},
           sum_of(loops, [&](const LoopShard& shard) -> const Counter& { return shard.denied[why]; }));
     }
-    begin(dropped_fields_series, MetricType::Counter);
+    begin(dropped_fields_series, SeriesType::counter);
     add({}, sum_of(loops, [](const LoopShard& shard) -> const Counter& { return shard.dropped_fields; }));
-    begin(tls_handshakes_series, MetricType::Counter);
+    begin(tls_handshakes_series, SeriesType::counter);
     for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
       for (std::size_t result = 0; result < tls_result_names.size(); ++result) {
         add({{"side", tls_side_names[side]}, {"result", tls_result_names[result]}},
@@ -65,18 +65,18 @@ class OwnFamilies {
                    [&](const LoopShard& shard) -> const Counter& { return shard.tls_handshakes[side][result]; }));
       }
     }
-    begin(loop_lag_series, MetricType::Gauge);
+    begin(loop_lag_series, SeriesType::gauge);
     for (std::size_t i = 0; i < loops.size(); ++i) {
       const auto nanoseconds = loops[i]->lag_nanoseconds.load(std::memory_order_relaxed);
       add({{"loop", std::to_string(i)}}, static_cast<double>(nanoseconds) / 1e9);
     }
-    begin(loop_delay_series, MetricType::Histogram);
+    begin(loop_delay_series, SeriesType::histogram);
     for (std::size_t i = 0; i < loops.size(); ++i)
       labelled({{"loop", std::to_string(i)}}).histogram = seconds_of(loops[i]->loop_delay);
   }
 
   void comparisons(const std::vector<ComparisonGauges>& shadows) {
-    begin(comparison_effect_series, MetricType::Gauge);
+    begin(comparison_effect_series, SeriesType::gauge);
     for (const auto& one : shadows) {
       for (const auto& effect : one.effects) {
         const auto add_bound = [&](std::string_view bound, double value) {
@@ -89,90 +89,95 @@ class OwnFamilies {
       }
     }
     const auto add_words = [&](const SeriesText& series, std::string_view label, auto words) {
-      begin(series, MetricType::Gauge);
+      begin(series, SeriesType::gauge);
       for (const auto& one : shadows) {
         for (const auto& [word, is_it] : one.*words) add({{"shadow", one.shadow}, {label, word}}, is_it ? 1 : 0);
       }
     };
     add_words(comparison_state_series, "state", &ComparisonGauges::states);
     add_words(comparison_same_series, "answers", &ComparisonGauges::answers);
-    begin(comparison_faults_series, MetricType::Gauge);
+    begin(comparison_faults_series, SeriesType::gauge);
     for (const auto& one : shadows) {
       for (const auto& fault : one.faults) {
         for (const auto& [only, count] : {std::pair("shadow", fault.shadow), std::pair("other", fault.other)})
           add({{"shadow", one.shadow}, {"fault", fault.fault}, {"only", only}}, static_cast<double>(count));
       }
     }
-    begin(comparison_fault_evidence_series, MetricType::Gauge);
+    begin(comparison_fault_evidence_series, SeriesType::gauge);
     for (const auto& one : shadows) {
       for (const auto& fault : one.faults) add({{"shadow", one.shadow}, {"fault", fault.fault}}, fault.evidence);
     }
   }
 
   void rollouts(const std::vector<RolloutGauges>& all) {
-    begin(rollout_share_series, MetricType::Gauge);
+    begin(rollout_share_series, SeriesType::gauge);
     for (const auto& one : all) add({{"rollout", one.rollout}}, one.share);
-    begin(rollout_state_series, MetricType::Gauge);
+    begin(rollout_state_series, SeriesType::gauge);
     for (const auto& one : all) {
       for (const auto& [state, is_it] : one.states) add({{"rollout", one.rollout}, {"state", state}}, is_it ? 1 : 0);
     }
-    begin(rollout_moves_series, MetricType::Counter);
+    begin(rollout_moves_series, SeriesType::counter);
     for (const auto& one : all) {
       for (const auto& [reason, count] : one.moves)
         add({{"rollout", one.rollout}, {"reason", reason}}, static_cast<double>(count));
     }
-    begin(rollout_crossed_series, MetricType::Counter);
+    begin(rollout_crossed_series, SeriesType::counter);
     for (const auto& one : all) add({{"rollout", one.rollout}}, static_cast<double>(one.crossed));
   }
 
   void findings(const std::vector<Exposition::Finding>& all) {
-    begin(finding_series, MetricType::Gauge);
+    begin(finding_series, SeriesType::gauge);
     for (const auto& one : all) add({{"what", one.what}, {"who", one.who}}, 1);
   }
 
   void internal_errors(const InternalErrors& errors) {
-    begin(internal_errors_series, MetricType::Counter);
+    begin(internal_errors_series, SeriesType::counter);
     for (std::size_t part = 0; part < part_names.size(); ++part)
       add({{"part", part_names[part]}}, static_cast<double>(errors.counted(static_cast<Part>(part))));
   }
 
   void operators(const Counters<OperatorRefusal, operator_refusal_names.size()>& refusals) {
-    begin(operator_refusals_series, MetricType::Counter);
+    begin(operator_refusals_series, SeriesType::counter);
     for (std::size_t why = 0; why < operator_refusal_names.size(); ++why)
       add({{"reason", operator_refusal_names[why]}}, static_cast<double>(refusals[why].value()));
   }
 
   void buffer_memory(const BufferMemory& buffers) {
-    add_one(buffer_memory_series, MetricType::Gauge, static_cast<double>(buffers.used));
-    add_one(buffer_memory_limit_series, MetricType::Gauge, static_cast<double>(buffers.limit));
+    add_one(buffer_memory_series, SeriesType::gauge, static_cast<double>(buffers.used));
+    add_one(buffer_memory_limit_series, SeriesType::gauge, static_cast<double>(buffers.limit));
   }
 
   void settings(const LastLoad& loaded, bool bypassed) {
-    add_one(bypass_series, MetricType::Gauge, bypassed ? 1 : 0);
-    add_one(last_reload_successful_series, MetricType::Gauge, loaded.successful ? 1 : 0);
-    add_one(last_reload_series, MetricType::Gauge,
+    add_one(bypass_series, SeriesType::gauge, bypassed ? 1 : 0);
+    add_one(last_reload_successful_series, SeriesType::gauge, loaded.successful ? 1 : 0);
+    add_one(last_reload_series, SeriesType::gauge,
             std::chrono::duration<double>(loaded.last_success.time_since_epoch()).count());
   }
 
   void request_log(std::uint64_t lines_dropped) {
-    add_one(log_lines_dropped_series, MetricType::Counter, static_cast<double>(lines_dropped));
+    add_one(log_lines_dropped_series, SeriesType::counter, static_cast<double>(lines_dropped));
   }
 
   void process(const BuildInfo& build) {
-    begin(build_info_series, MetricType::Gauge);
+    begin(build_info_series, SeriesType::gauge);
     add({{"version", build.version}, {"compiler", build.compiler}}, 1);
-    std::ranges::move(process_families(), std::back_inserter(families_));
+    for (const auto& [text, type, value] : process_figures()) add_one(text, type, value);
   }
 
   std::vector<MetricFamily> sorted() && {
     std::ranges::sort(families_, {}, &MetricFamily::name);
     return std::move(families_);
   }
+  const std::vector<Family>& begun() const { return begun_; }
 
  private:
   /// Begins a family, to which the series that follow belong.
-  void begin(const SeriesText& text, MetricType type) {
-    families_.push_back({std::string(text.name), std::string(text.help), type, {}});
+  void begin(const SeriesText& text, SeriesType type) {
+    const auto kind = type == SeriesType::counter ? MetricType::Counter
+                      : type == SeriesType::gauge ? MetricType::Gauge
+                                                  : MetricType::Histogram;
+    families_.push_back({std::string(text.name), std::string(text.help), kind, {}});
+    begun_.push_back({text, type});
   }
   /// Returns a new series of the family, valid until the next one.
   ClientMetric& labelled(Labels labels) {
@@ -184,17 +189,16 @@ class OwnFamilies {
     auto& metric = labelled(labels);
     (families_.back().type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   }
-  void add_one(const SeriesText& text, MetricType type, double value) {
+  void add_one(const SeriesText& text, SeriesType type, double value) {
     begin(text, type);
     add({}, value);
   }
 
   std::vector<MetricFamily> families_;
+  std::vector<Family> begun_;
 };
 
-}  // namespace
-
-std::vector<MetricFamily> own_families(const Exposition& exposition) {
+OwnFamilies gathered(const Exposition& exposition) {
   OwnFamilies own;
   own.loops(exposition.loops());
   own.comparisons(exposition.comparisons ? exposition.comparisons() : std::vector<ComparisonGauges>());
@@ -206,7 +210,13 @@ std::vector<MetricFamily> own_families(const Exposition& exposition) {
   own.settings(exposition.last_load, exposition.bypass && exposition.bypass());
   own.request_log(exposition.log_lines_dropped ? exposition.log_lines_dropped() : 0);
   own.process(exposition.build());
-  return std::move(own).sorted();
+  return own;
 }
+
+}  // namespace
+
+std::vector<MetricFamily> own_families(const Exposition& exposition) { return gathered(exposition).sorted(); }
+
+std::vector<Family> families_of_weir(const Exposition& exposition) { return gathered(exposition).begun(); }
 
 }  // namespace weir::metrics::series

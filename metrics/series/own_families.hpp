@@ -14,4 +14,7 @@ namespace weir::metrics::series {
 /// the scraping thread and calls the functions that `exposition` was given.
 std::vector<prometheus::MetricFamily> own_families(const Exposition& exposition);
 
+/// Returns what they mean.
+std::vector<Family> families_of_weir(const Exposition& exposition);
+
 }  // namespace weir::metrics::series

@@ -79,26 +79,23 @@ std::optional<double> cpu_seconds() {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> process_families() {
-  std::vector<prometheus::MetricFamily> families;
-  const auto add = [&](const char* name, const char* help, prometheus::MetricType type, std::optional<double> value) {
-    if (!value) return;
-    prometheus::ClientMetric metric;
-    (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = *value;
-    families.push_back({name, help, type, {metric}});
+std::vector<ProcessFigure> process_figures() {
+  std::vector<ProcessFigure> figures;
+  const auto add = [&](const SeriesText& text, SeriesType type, std::optional<double> value) {
+    if (value) figures.push_back({text, type, *value});
   };
-  using enum prometheus::MetricType;
+  using enum SeriesType;
   const auto stat = process_stat();
   const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
-  add("process_cpu_seconds_total", "User and system CPU time spent in seconds.", Counter, cpu_seconds());
-  add("process_max_fds", "Maximum number of open file descriptors.", Gauge, max_descriptors());
-  add("process_open_fds", "Number of open file descriptors.", Gauge, open_descriptors());
+  add({"process_cpu_seconds_total", "User and system CPU time spent in seconds."}, counter, cpu_seconds());
+  add({"process_max_fds", "Maximum number of open file descriptors."}, gauge, max_descriptors());
+  add({"process_open_fds", "Number of open file descriptors."}, gauge, open_descriptors());
   if (stat) {
-    add("process_resident_memory_bytes", "Resident memory size in bytes.", Gauge, stat->resident_pages * page);
-    add("process_virtual_memory_bytes", "Virtual memory size in bytes.", Gauge, stat->virtual_bytes);
+    add({"process_resident_memory_bytes", "Resident memory size in bytes."}, gauge, stat->resident_pages * page);
+    add({"process_virtual_memory_bytes", "Virtual memory size in bytes."}, gauge, stat->virtual_bytes);
   }
-  add("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", Gauge, start_time());
-  return families;
+  add({"process_start_time_seconds", "Start time of the process since unix epoch in seconds."}, gauge, start_time());
+  return figures;
 }
 
 }  // namespace weir::metrics::series

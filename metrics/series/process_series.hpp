@@ -1,13 +1,19 @@
 // Reads the process_* series, which every Prometheus client library exports, from /proc at a scrape.
 #pragma once
 
-#include <prometheus/metric_family.h>
-
 #include <vector>
+
+#include "metrics/series/text_page.hpp"
 
 namespace weir::metrics::series {
 
-/// Leaves out a series whose source cannot be read. A call costs about 50 us and one file descriptor while it runs.
-std::vector<prometheus::MetricFamily> process_families();
+struct ProcessFigure {
+  SeriesText text;
+  SeriesType type;
+  double value;
+};
+
+/// Leaves out a figure whose source cannot be read. A call costs about 50 us and one file descriptor while it runs.
+std::vector<ProcessFigure> process_figures();
 
 }  // namespace weir::metrics::series

@@ -1,5 +1,5 @@
-// The table of all exported series: name, meaning, and where the value comes from. A test compares docs/metrics.md with
-// it. A new series is added here and in the docs, nowhere else.
+// The table of all exported series: name, meaning, labels, and where the value comes from. /metrics and the reference
+// of the metrics are made of it.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,10 @@ struct CounterSeries {
   const Counter ReplicaShard::*counter;
 };
 
-/// Counters that every replica has, one for each word of a closed set. All words appear with the first use of one: a
-/// share of them is then a number, and no later word loses its first increment to rate().
+/// Counters that every replica has, one for each word of a closed set: the values of its one label. All words appear
+/// with the first use of one: a share of them is then a number, and no later word loses its first increment to rate().
 struct LabelledCounterSeries {
   SeriesText text;
-  std::string_view label;
   std::span<const std::string_view> words;
   std::span<const Counter> (*counters)(const ReplicaShard&);
 };

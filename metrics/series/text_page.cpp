@@ -8,8 +8,6 @@
 namespace weir::metrics::series {
 namespace {
 
-constexpr std::array<std::string_view, 3> type_names{"counter", "gauge", "histogram"};
-
 void append(std::string& text, std::uint64_t value) {
   std::array<char, 20> digits;
   text.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr);
@@ -64,14 +62,14 @@ std::span<const std::string> BoundTexts::of(std::span<const std::uint64_t> bound
 }
 
 void TextPage::begin(const SeriesText& text, SeriesType type) {
-  begins_.emplace_back(text.name, text_.size());
+  begins_.push_back({{text, type}, text_.size()});
   text_.append("# HELP ").append(text.name).append(" ").append(text.help);
-  text_.append("\n# TYPE ").append(text.name).append(" ").append(type_names[static_cast<std::size_t>(type)]) += '\n';
+  text_.append("\n# TYPE ").append(text.name).append(" ").append(name_of(type)) += '\n';
 }
 
 template <typename Number>
 void TextPage::add_line(std::string_view suffix, std::string_view labels, Number value) {
-  text_.append(begins_.back().first).append(suffix);
+  text_.append(name()).append(suffix);
   if (!labels.empty()) text_.append("{").append(labels).append("}");
   text_ += ' ';
   append(text_, value);
@@ -83,7 +81,7 @@ void TextPage::add(std::string_view labels, double value) { add_line("", labels,
 
 void TextPage::add(std::string_view labels, std::span<const std::string> bounds, std::span<const std::uint64_t> counts,
                    double sum) {
-  bucket_.assign(begins_.back().first).append("_bucket{").append(labels).append(labels.empty() ? "le=\"" : ",le=\"");
+  bucket_.assign(name()).append("_bucket{").append(labels).append(labels.empty() ? "le=\"" : ",le=\"");
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     count += counts[i];
@@ -95,12 +93,18 @@ void TextPage::add(std::string_view labels, std::span<const std::string> bounds,
   add_line("_count", labels, count);
 }
 
+std::vector<Family> TextPage::families() const {
+  std::vector<Family> families;
+  for (const auto& one : begins_) families.push_back(one.family);
+  return families;
+}
+
 std::string TextPage::sorted(std::string_view rest) const {
   std::vector<std::pair<std::string_view, std::string_view>> families;  // Each is a name and its text.
   for (std::size_t i = 0; i < begins_.size(); ++i) {
-    const auto& [name, begin] = begins_[i];
-    const auto end = i + 1 < begins_.size() ? begins_[i + 1].second : text_.size();
-    families.emplace_back(name, std::string_view(text_).substr(begin, end - begin));
+    const auto& [family, begin] = begins_[i];
+    const auto end = i + 1 < begins_.size() ? begins_[i + 1].at : text_.size();
+    families.emplace_back(family.text.name, std::string_view(text_).substr(begin, end - begin));
   }
   std::ranges::sort(families);
   std::string page;

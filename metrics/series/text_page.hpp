@@ -15,13 +15,26 @@
 
 namespace weir::metrics::series {
 
-/// Names a family and says what it means. `help` takes neither a backslash nor a line end.
+/// Names a family, says what it means, and names its own labels, with commas: those of a replica are in front of them.
+/// A family without a help does not compile. `help` takes neither a backslash nor a line end.
 struct SeriesText {
-  std::string_view name;
-  std::string_view help;
+  consteval SeriesText(std::string_view name_of_family, std::string_view help_of_it, std::string_view own_labels = "")
+      : name(name_of_family), help(help_of_it), labels(own_labels) {
+    if (help.empty()) throw "the help is missing";
+  }
+  std::string_view name, help, labels;
 };
 
 enum class SeriesType : std::uint8_t { counter, gauge, histogram };
+constexpr std::string_view name_of(SeriesType type) {
+  return type == SeriesType::counter ? "counter" : type == SeriesType::gauge ? "gauge" : "histogram";
+}
+
+/// A family that may be on the page.
+struct Family {
+  SeriesText text;
+  SeriesType type;
+};
 
 /// Names and values of labels that stand behind those of a replica.
 using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
@@ -63,13 +76,21 @@ class TextPage {
 
   /// Returns the page: its families in the order of their names, then `rest`.
   std::string sorted(std::string_view rest = {}) const;
+  /// Returns the families that have begun, in this order.
+  std::vector<Family> families() const;
 
  private:
   template <typename Number>
   void add_line(std::string_view suffix, std::string_view labels, Number value);
 
+  struct Begin {
+    Family family;
+    std::size_t at;  ///< In text_.
+  };
+  std::string_view name() const { return begins_.back().family.text.name; }
+
   std::string text_;
-  std::vector<std::pair<std::string_view, std::size_t>> begins_;  ///< Each family's name, and where it begins in text_.
+  std::vector<Begin> begins_;
   std::string bucket_;                                            ///< The begin of every line of a histogram's buckets.
 };
 

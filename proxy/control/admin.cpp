@@ -138,6 +138,7 @@ struct Route {
   AdminScope scope;  ///< The admin listener serves what the metrics listener serves, too.
   bool changes;      ///< Takes POST, and looks at the sender; other routes take GET and HEAD.
   std::string_view path;
+  config::About about;
   Answering (*answer)(Call);
   bool takes_post =
       false;  ///< Changes nothing, and takes POST beside GET and HEAD: some controllers ask by POST alone.
@@ -185,35 +186,49 @@ Answering bypass(Call call) {
 }
 
 constexpr Route routes[] = {
-    {AdminScope::metrics, false, "/metrics",
+    {AdminScope::metrics, false, "/metrics", "Every [series](metrics.md) in Prometheus' text format.",
      [](Call call) -> Answering {
        co_return ApiAnswer{200, call.weir.exposition.text(), "text/plain; version=0.0.4; charset=utf-8"};
      }},
-    {AdminScope::metrics, false, "/-/healthy", [](Call) -> Answering { co_return plain("healthy\n"); }},
+    {AdminScope::metrics, false, "/-/healthy", "200 while weir runs.",
+     [](Call) -> Answering { co_return plain("healthy\n"); }},
     {AdminScope::metrics, false, "/-/ready",
+     "200 while weir takes requests, else 503 with the reason. With `metrics.ready_needs_replica` also 503 while no "
+     "replica is up.",
      [](Call call) -> Answering {
        const auto why_not = call.weir.why_not_ready();
        co_return why_not.empty() ? plain("ready\n") : plain("not ready: " + why_not + "\n", 503);
      }},
-    {AdminScope::admin, false, "/api/replicas",
+    {AdminScope::admin, false, "/api/replicas", "What weir knows of each replica now.",
      [](Call call) -> Answering {
        auto& weir = call.weir;
        const auto now = std::chrono::steady_clock::now();
        co_return replicas_answer(call.snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing());
      }},
-    {AdminScope::admin, false, "/api/live", of_live<live_answer>},
+    {AdminScope::admin, false, "/api/live",
+     "[The document](#the-document) of the present second: what `weir top` and the page show.", of_live<live_answer>},
     {AdminScope::admin, false, "/api/live/stream",
+     "The same as server-sent events, one a second: first `live`, the document, then `change`, a JSON merge patch "
+     "(RFC 7396). 16 streams at most.",
      [](Call call) -> Answering { co_return stream_answer(call.asked.query, call.weir.live); }},
-    {AdminScope::admin, false, "/api/live/window", of_live<window_answer>},
-    {AdminScope::admin, false, "/api/events", of_live<events_answer>},
+    {AdminScope::admin, false, "/api/live/window",
+     "The last `seconds` (1 to 900; 60) of each [figure](#figures-of-the-window), one number a second; "
+     "`figures=A,B`, `pool`, `replica` or `shadow` choose. 200,000 numbers at most.",
+     of_live<window_answer>},
+    {AdminScope::admin, false, "/api/events",
+     "The last 1,000 [events](#events); `since=SEQ` those behind that one (`missed`: how many are no longer kept), "
+     "`limit=N` the last N.",
+     of_live<events_answer>},
     {AdminScope::admin, false, "/api/report",
+     "A page about the last minutes, or with `format=json` its data; `last=5m` says how many, 15m at most.",
      [](Call call) -> Answering {
        auto& weir = call.weir;
        co_return report_answer(call.asked.query, weir.live, weir.reload.settings(), std::chrono::steady_clock::now());
      }},
-    {AdminScope::admin, false, "/api/settings",
+    {AdminScope::admin, false, "/api/settings", "The settings in use, without secrets.",
      [](Call call) -> Answering { co_return settings_answer(call.weir.reload.settings()); }},
     {AdminScope::admin, false, "/api/compare",
+     "The comparison of two sides, as [`weir compare --json`](../guides/compare.md) has it, over requests in memory.",
      [](Call call) -> Answering {
        auto& slow = call.weir.slow_answers;
        if (slow.is_full())
@@ -222,6 +237,7 @@ constexpr Route routes[] = {
                                               net::use_awaitable));
      }},
     {AdminScope::metrics, false, "/api/gate",
+     "Whether a candidate may take over: 200 pass, 417 worse, 425 unknown ([rollouts](../guides/rollout.md)).",
      [](Call call) -> Answering {
        auto& slow = call.weir.slow_answers;
        auto& gates = call.weir.gates;
@@ -237,21 +253,27 @@ constexpr Route routes[] = {
        co_return answer_of(co_await gates.join(question, net::use_awaitable));
      },
      true},
-    {AdminScope::admin, false, "/api/rollout", [](Call call) -> Answering { co_return call.weir.rollouts.list(); }},
-    {AdminScope::admin, true, "/api/rollout/NAME/start", rollout<Rollouts::Wish::start>},
-    {AdminScope::admin, true, "/api/rollout/NAME/pause", rollout<Rollouts::Wish::pause>},
-    {AdminScope::admin, true, "/api/rollout/NAME/promote", rollout<Rollouts::Wish::promote>},
-    {AdminScope::admin, true, "/api/rollout/NAME/abort", rollout<Rollouts::Wish::abort>},
-    {AdminScope::admin, true, "/-/reload",
+    {AdminScope::admin, false, "/api/rollout", "The rollouts, their state, share and last gate.",
+     [](Call call) -> Answering { co_return call.weir.rollouts.list(); }},
+    {AdminScope::admin, true, "/api/rollout/NAME/start", "Begins, or goes on after a pause.",
+     rollout<Rollouts::Wish::start>},
+    {AdminScope::admin, true, "/api/rollout/NAME/pause", "Keeps the share that the candidate has.",
+     rollout<Rollouts::Wish::pause>},
+    {AdminScope::admin, true, "/api/rollout/NAME/promote", "Takes the next step now; `{\"to\": \"25%\"}` that step.",
+     rollout<Rollouts::Wish::promote>},
+    {AdminScope::admin, true, "/api/rollout/NAME/abort", "Gives the candidate no more requests, at once.",
+     rollout<Rollouts::Wish::abort>},
+    {AdminScope::admin, true, "/-/reload", "Reloads the settings, and says what has changed.",
      [](Call call) -> Answering {
        co_return reload_answer(*co_await call.weir.reload.run("POST /-/reload", net::use_awaitable));
      }},
-    {AdminScope::admin, true, "/api/replicas/NAME/drain", drain<true>},
-    {AdminScope::admin, true, "/api/replicas/NAME/undrain", drain<false>},
-    {AdminScope::admin, true, "/api/shadow/NAME/on", shadow<true>},
-    {AdminScope::admin, true, "/api/shadow/NAME/off", shadow<false>},
-    {AdminScope::admin, true, "/api/bypass/on", bypass<true>},
-    {AdminScope::admin, true, "/api/bypass/off", bypass<false>},
+    {AdminScope::admin, true, "/api/replicas/NAME/drain",
+     "Gives the replica no more requests; `{\"force\": true}` even if it is the last one.", drain<true>},
+    {AdminScope::admin, true, "/api/replicas/NAME/undrain", "Gives it requests again.", drain<false>},
+    {AdminScope::admin, true, "/api/shadow/NAME/on", "Switches a shadow on.", shadow<true>},
+    {AdminScope::admin, true, "/api/shadow/NAME/off", "Switches it off.", shadow<false>},
+    {AdminScope::admin, true, "/api/bypass/on", "Relays what comes without reading it.", bypass<true>},
+    {AdminScope::admin, true, "/api/bypass/off", "Ends that.", bypass<false>},
 };
 
 bool is_served(const Route& route, AdminScope scope) {
@@ -446,6 +468,12 @@ void warn_of_many(AdminSources& weir, AdminScope scope, bool one_went) {
 }
 
 }  // namespace
+
+std::vector<AdminPath> admin_paths() {
+  std::vector<AdminPath> paths;
+  for (const auto& route : routes) paths.push_back({route.scope, route.changes, route.path, route.about.text()});
+  return paths;
+}
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
   const auto room = weir.places_of(scope)->make_room();

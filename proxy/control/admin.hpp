@@ -9,7 +9,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "config/reference.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/admin_token.hpp"
 #include "proxy/control/history.hpp"
@@ -57,6 +60,14 @@ struct AdminSources {
     return scope == AdminScope::admin ? admin_places : metrics_places;
   }
 };
+
+/// A path that the listeners serve, as the reference has it. NAME in it stands for a name of the settings.
+struct AdminPath {
+  AdminScope scope;
+  bool changes;  ///< Asked by POST.
+  std::string_view path, about;
+};
+std::vector<AdminPath> admin_paths();
 
 /// Serves one connection of an operator.
 void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir);

@@ -1,4 +1,4 @@
-// The answers of /api/live, /api/live/window and /api/events (docs/api.md).
+// The answers of /api/live, /api/live/window and /api/events (docs/reference/api.md).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// GET /api/report: a page, or its data, about the last minutes (docs/api.md).
+// GET /api/report: a page, or its data, about the last minutes (docs/reference/api.md).
 #pragma once
 
 #include <chrono>

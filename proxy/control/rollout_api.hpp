@@ -1,4 +1,4 @@
-// The bodies of /api/rollout: that of a promotion, which is read, and rollouts as JSON (docs/api.md).
+// The bodies of /api/rollout: that of a promotion, which is read, and rollouts as JSON (docs/reference/api.md).
 #pragma once
 
 #include <cstdint>

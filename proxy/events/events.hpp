@@ -22,7 +22,7 @@
 
 namespace weir::proxy::events {
 
-/// The kind of an event. docs/api.md says when each happens.
+/// The kind of an event.
 enum class What : std::uint8_t {
   state,
   drain,
@@ -42,6 +42,22 @@ enum class What : std::uint8_t {
 inline constexpr std::array<std::string_view, 14> what_names{
     "state",   "drain", "failure", "engine", "discovery",   "reload",  "shadow",
     "rollout", "bypass", "limit",  "log",    "certificate", "finding", "weir"};
+/// When an event of each kind happens, as the reference has it.
+inline constexpr std::array<std::string_view, what_names.size()> about_what{
+    "A replica is in another state, with the reason.",
+    "A replica drains, drains no more, is drained, has left; its last requests are cut.",
+    "Attempts on a replica fail, how often and why, at most once a minute; it went well again.",
+    "A replica is another engine, version or model; it refuses weir's key; its page cannot be read.",
+    "A name has another address; it cannot be looked up, and can again.",
+    "A reload, with what it changed, or why it was refused.",
+    "A shadow is on or off, and why.",
+    "A rollout moved, and why.",
+    "Bypass is on, or off.",
+    "A limit was hit that had not been for ten minutes.",
+    "The request log loses lines, takes them again, waits for a reader, is opened anew.",
+    "A certificate of weir's own ends within 14 days; once a day.",
+    "A finding begins or is over.",
+    "weir serves, drains, cuts what is left; no replica is up; a report is in a file; an internal error."};
 constexpr std::string_view name_of(What what) { return what_names[static_cast<std::size_t>(what)]; }
 
 using Level = spdlog::level::level_enum;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/reference.hpp"
 #include "proxy/live/now.hpp"
 
 namespace weir::proxy::live {
@@ -41,7 +42,9 @@ struct Case {
 };
 
 struct Rule {
-  std::string_view what;  ///< docs/api.md and docs/guides/alerts.md have a row and a section of this name.
+  std::string_view what;  ///< docs/guides/alerts.md has a section of this name.
+  std::string_view who;   ///< The kind of thing that it is about.
+  config::About about;    ///< When it begins, but for `begins_after`.
   std::chrono::seconds begins_after;
   /// Adds a case for each name that the rule can judge. A name without one is fine.
   void (*look)(const Now& now, std::vector<Case>& cases);

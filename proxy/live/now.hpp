@@ -1,5 +1,5 @@
 // All that /api/live tells of one second, as plain values. Collector makes it; the rules of findings and the JSON read
-// it. docs/api.md defines each figure. An absent value is unknown.
+// it. docs/reference/api.md defines each figure. An absent value is unknown.
 #pragma once
 
 #include <chrono>

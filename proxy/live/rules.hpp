@@ -1,4 +1,4 @@
-// The rules of findings: pure functions of one second's figures. docs/api.md has them as a table.
+// The rules of findings: pure functions of one second's figures. docs/reference/api.md has them as a table.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 
 namespace weir::proxy::top {
 
-/// Writes each member of a value in a line, under its name in docs/api.md, which begins with `name`.
+/// Writes each member of a value in a line, under its name in docs/reference/api.md, which begins with `name`.
 void add_members(std::vector<Line>& lines, const Writer& writer, const std::string& name, Json value);
 
 /// Returns all members of the chosen row, with the findings, the requests and the events that are about it.

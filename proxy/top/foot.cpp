@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> help{{
     {"KV%", "share of the KV cache in use; * is weir's own reckoning"},
     {"FAIL+RE", "requests in 60 s that it failed + that another replica got then"},
     {"ENGINE", "requests that the engine runs + that it keeps waiting"},
-    {"", "All figures: docs/api.md. The same as JSON: weir top --once --json"},
+    {"", "All figures: docs/reference/api.md. The same as JSON: weir top --once --json"},
 }};
 
 std::vector<std::string> question_of(Json document, Change change, const std::string& name) {

@@ -24,7 +24,8 @@ constexpr std::array<std::pair<std::string_view, Key>, 14> sequences{{
     {"\x1b[8~", Key::end},
 }};
 
-/// The names of rows have this of replicas that are no longer in the settings (docs/api.md), and no other names have.
+/// The names of rows have this of replicas that are no longer in the settings (docs/reference/api.md), and no other
+/// names have.
 constexpr std::string_view leaving = " (leaving";
 
 constexpr char suspend_letter = 26, redraw_letter = 12;

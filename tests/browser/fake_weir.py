@@ -129,7 +129,7 @@ class FakeWeir:
 
 
 def patch(before, now):
-    """The merge patch from one document to the next, as docs/api.md says it: a row that has changed is there whole."""
+    """The merge patch from one document to the next, as docs/reference/api.md says it: a row that has changed is there whole."""
     result = {}
     for name, value in now.items():
         old = before.get(name)

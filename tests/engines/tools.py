@@ -1,5 +1,5 @@
 """Runs guidellm, AIPerf and weir's own `weir-lab load` once each through weir at a vLLM, under the same load, and puts their figures
-beside weir's of the same requests. Names differ, so a table says which of theirs is which of weir's (docs/metrics.md)."""
+beside weir's of the same requests. Names differ, so a table says which of theirs is which of weir's (docs/reference/metrics.md)."""
 import json
 import os
 import subprocess

@@ -17,7 +17,7 @@ struct Distribution {
   bool operator==(const Distribution&) const = default;
 };
 
-/// With fewer values the p99 is not reported (docs/metrics.md).
+/// With fewer values the p99 is not reported (docs/reference/metrics.md).
 inline constexpr std::uint64_t least_for_p99 = 100;
 
 /// Reorders the values. None may be NaN.

@@ -61,7 +61,7 @@ struct ContentPart {
 
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
-  bool carries_choice = false;    ///< Brings or ends output (docs/metrics.md); choices may be unknown.
+  bool carries_choice = false;    ///< Brings or ends output (docs/reference/metrics.md); choices may be unknown.
   bool opens_choices = false;     ///< Brings nothing but a role, or the beginning of a message.
   bool marker = false;            ///< Ends the stream in good order.
   bool error = false;             ///< An in-band error.

@@ -47,8 +47,8 @@ std::string page(std::string_view data) {
   return metrics::compare::page::framed(
       {"weir report",
        "This page draws itself by JavaScript. Its data lies in the page as JSON, in the element #report.",
-       "By <code>weir report</code>. What each figure means: docs/api.md and docs/metrics.md. What to do about a "
-       "finding: docs/guides/alerts.md. Times are UTC.",
+       "By <code>weir report</code>. What each figure means: docs/reference/api.md and docs/reference/metrics.md. What "
+       "to do about a finding: docs/guides/alerts.md. Times are UTC.",
        scripts},
       data);
 }

@@ -1,5 +1,6 @@
 // The report of an incident: one page that needs no network, with the charts of the last minutes, events, findings, the
-// slowest and the failed requests, the settings without secrets, and the machine. docs/api.md defines its data.
+// slowest and the failed requests, the settings without secrets, and the machine. docs/reference/api.md defines its
+// data.
 #pragma once
 
 #include <chrono>

@@ -30,7 +30,7 @@ std::vector<std::string> samples(const TextPage& page) {
 
 std::string written(auto value) {
   TextPage page;
-  page.begin({"x", ""}, SeriesType::gauge);
+  page.begin({"x", "Any."}, SeriesType::gauge);
   page.add("", value);
   return samples(page).at(0).substr(2);
 }
@@ -79,7 +79,7 @@ TEST(TextPage, EveryLabelReadsBackAsItWas) {
     for (auto* text : {&first, &second})
       for (auto length = random() % 8; length > 0; --length) *text += letters[random() % letters.size()];
     TextPage page;
-    page.begin({"x", ""}, SeriesType::gauge);
+    page.begin({"x", "Any."}, SeriesType::gauge);
     page.add(labels_with(labels_with("", {{"one", first}}), {{"two", second}, {"three", ""}}), 1.5);
     const auto lines = samples(page);
     ASSERT_EQ(lines.size(), 1U) << "a line end in a label is escaped";
@@ -111,7 +111,7 @@ TEST(TextPage, WritesAHistogramWithCumulativeBuckets) {
   const std::vector<std::uint64_t> counts{1, 0, 2, 4};
   BoundTexts texts;
   TextPage page;
-  page.begin({"h", ""}, SeriesType::histogram);
+  page.begin({"h", "Any."}, SeriesType::histogram);
   page.add(R"(x="y")", texts.of(bounds, 1e9), counts, 10.25);
   EXPECT_EQ(texts.of(others, 1).size(), 2U) << "other bounds take their place";
   page.add("", texts.of(bounds, 1e3), counts, 0);

@@ -16,9 +16,9 @@ namespace {
 using Paths = std::vector<std::string>;
 
 TEST(Routes, AreDocumented) {
-  std::ifstream file(WEIR_TEST_DATA "/../../docs/settings.md");
+  std::ifstream file(WEIR_TEST_DATA "/../../docs/reference/settings.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
-  const auto begin = docs.find("### `paths`");
+  const auto begin = docs.find("## Paths");
   ASSERT_NE(begin, std::string::npos);
   const auto section = docs.substr(begin, docs.find("\n## ", begin) - begin);
   const std::regex path("`(/[^`]*)`");

@@ -18,7 +18,7 @@ std::vector<Case> said;
 void repeat(const Now&, std::vector<Case>& cases) { cases.insert(cases.end(), said.begin(), said.end()); }
 
 constexpr seconds begins_after{10};
-constexpr std::array one_rule{Rule{"odd", begins_after, repeat}};
+constexpr std::array one_rule{Rule{"odd", "replica", "It is odd.", begins_after, repeat}};
 
 class FindingsTest : public ::testing::Test {
  protected:

@@ -1,4 +1,4 @@
-// Documents of /api/live as weir writes them (docs/api.md), for the tests of `weir top`.
+// Documents of /api/live as weir writes them (docs/reference/api.md), for the tests of `weir top`.
 #pragma once
 
 #include <simdjson.h>

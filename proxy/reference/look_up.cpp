@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "config/reference.hpp"
+#include "config/show.hpp"
+#include "metrics/record/log_fields.hpp"
+#include "metrics/series/exposition.hpp"
+#include "proxy/control/admin.hpp"
+#include "proxy/live/members.hpp"
+#include "proxy/live/rules.hpp"
+#include "proxy/reference/markdown.hpp"
+#include "proxy/reference/reference.hpp"
+
+namespace weir::proxy::reference {
+namespace {
+
+/// Takes the marks of Markdown out of a text: links keep their words.
+std::string plain(std::string_view text) {
+  std::string words;
+  while (!text.empty()) {
+    const auto middle = text.find("](");
+    const bool is_link = text.front() == '[' && middle != text.npos && text.substr(1, middle).find("[") == text.npos;
+    if (is_link) {
+      words += plain(text.substr(1, middle - 1));
+      text.remove_prefix(std::min(text.size(), text.find(')', middle) + 1));
+      continue;
+    }
+    if (text.front() != '`') words += text.front();
+    text.remove_prefix(1);
+  }
+  return words;
+}
+
+/// Gathers what is found, each with the text below it.
+class Found {
+ public:
+  explicit Found(std::string_view word) : word_(word) {}
+
+  void add(std::string_view name, std::string_view title, std::string_view text) {
+    if (name.find(word_) == name.npos) return;
+    all_.append(all_.empty() ? "" : "\n").append(title).append("\n");
+    all_ += wrapped(plain(text), 96, "    ");
+  }
+  std::string all() && { return std::move(all_); }
+
+ private:
+  std::string_view word_;
+  std::string all_;
+};
+
+void add_keys(Found& found) {
+  for (const auto& tables : {config::settings_reference(), config::keys_reference()}) {
+    for (const auto& table : tables) {
+      found.add(table.title, "Table " + table.title + " of the settings", table.text);
+      for (const auto& key : table.keys) {
+        const auto standing = key.is_required             ? std::string("required")
+                              : key.initial_value.empty() ? std::string("off unless set")
+                                                          : "default " + key.initial_value;
+        found.add(key.name, table.title + ' ' + key.name + ": " + plain(key.value) + "; " + standing, key.text);
+      }
+    }
+  }
+}
+
+void add_series(Found& found) {
+  const auto [replicas, weir] = metrics::series::Exposition(1, {}).families();
+  for (const auto& families : {replicas, weir}) {
+    for (const auto& [text, type] : families) {
+      auto title = std::string(text.name).append(" (").append(name_of(type));
+      if (!text.labels.empty()) title.append(" by ").append(text.labels);
+      found.add(text.name, title + ") on /metrics", text.help);
+    }
+  }
+}
+
+}  // namespace
+
+std::string look_up(std::string_view word) {
+  Found found(word);
+  add_keys(found);
+  add_series(found);
+  for (const auto& field : metrics::record::log_fields())
+    found.add(field.name, std::string(field.name) + " in the request log", field.about.text());
+  for (const auto& member : live::members())
+    found.add(member.path, std::string(member.path) + " of /api/live", member.about.text());
+  for (const auto& rule : live::rules())
+    found.add(rule.what, "Finding " + std::string(rule.what) + " of: " + plain(rule.who), rule.about.text());
+  for (const auto& [scope, changes, path, about] : control::admin_paths())
+    found.add(path, (changes ? "POST " : "GET ") + std::string(path), about);
+  return std::move(found).all();
+}
+
+int print_reference(const std::string& what) {
+  constexpr std::array<std::pair<std::string_view, std::string (*)()>, 6> pages{{{"settings", settings_page},
+                                                                                 {"metrics", metrics_page},
+                                                                                 {"request-log", request_log_page},
+                                                                                 {"api", api_page},
+                                                                                 {"schema-log", log_schema},
+                                                                                 {"schema-live", live_schema}}};
+  const auto page = std::ranges::find(pages, what, [](const auto& one) { return one.first; });
+  const auto text = page != pages.end() ? page->second() : look_up(what);
+  if (text.empty()) {
+    std::fprintf(stderr,
+                 "no key, series, field, member, finding or path has %s in its name; pages are settings, metrics, "
+                 "request-log, api, schema-log and schema-live\n",
+                 config::show_text(what).c_str());
+    return 1;
+  }
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace weir::proxy::reference
