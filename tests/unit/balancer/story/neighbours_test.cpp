@@ -69,9 +69,9 @@ class Town {
   }
 
   std::size_t good = 0, bad = 0;
-  unsigned ended = 0;   ///< Replicas that a request ended.
+  unsigned ended = 0;        ///< Replicas that a request ended.
   unsigned lost_states = 0;  ///< Turns of conversations that were not served.
-  unsigned poison = 0;  ///< Clients that send such a request, and minutes in which they do.
+  unsigned poison = 0;       ///< Clients that send such a request, and minutes in which they do.
   std::vector<double> times{};  ///< Of the well-behaved clients' answers.
   std::string happens{};
 
@@ -316,7 +316,7 @@ TEST(StoryNeighbours, ChangeNothingForThoseWhoAreServed) {
     // What a replica had at work ends with it, and who was at work at two has cost two. Those at one wait for another.
     EXPECT_LE(100 * beside.bad, beside.ended * beside.good);
     EXPECT_LE(percentile(beside.times, beside.ended > 0 ? 90 : 99), 2 * percentile(alone.times, 99));
-    EXPECT_LE(beside.lost_states, beside.ended);
+    EXPECT_TRUE(beside.lost_states == 0 || beside.ended > 0) << beside.lost_states << " while no replica was out";
     EXPECT_LE(beside.ended, 3 * beside.poison) << "two, and a third where the request was not alone";
   }
 }
