@@ -96,6 +96,19 @@ class Stage {
   bool operate(const Operation& step);
   bool treat_machine(const Operation& step);
   bool await_out();
+  bool single_out(const Operation& step);
+  bool spoil(const Operation& step);
+  Machine& beside_machine(std::size_t i) { return *machines_[beside(i).machine]; }
+  /// Counts replicas of the pool "beside" that take requests and whose machine is well.
+  std::size_t well_beside() const;
+  std::set<std::string> ill_beside() const;
+  /// Kills the machines of the pool "beside" that a request has ended.
+  void end_struck();
+  void send_poison(const std::string& what);
+  void poll_nowhere(std::size_t at);
+  void ask_for_adapter(std::size_t at);
+  void converse();
+  void be_refused(const std::string& what, std::size_t clients);
   bool ask_as_client(const Operation& step);
   bool begin(std::vector<Request> requests);
   bool end_stream(unsigned a, bool leaves);

@@ -1,0 +1,246 @@
+// The steps of the pool "beside": its replicas treat one client, model, route or request otherwise, or one replica has a
+// flaw for all. Well-behaved clients ask meanwhile (neighbours.hpp).
+#include <algorithm>
+#include <array>
+#include <future>
+#include <thread>
+
+#include "tests/integration/model/invariants.hpp"
+#include "tests/integration/model/neighbours.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/words.hpp"
+
+namespace weir::model {
+namespace {
+
+using namespace integration;
+using namespace std::chrono_literals;
+
+/// In this order they are the ways of single-out.
+enum class Odd : std::uint8_t {
+  limited,   ///< 429 with a Retry-After of a minute to one client.
+  crowded,   ///< 429 without.
+  invalid,   ///< A fault of the request's own, inside a 200 stream.
+  nowhere,   ///< One client polls a route that no replica has, while one replica lacks the route of the others.
+  adapter,   ///< One replica has an adapter that no list names.
+  state,     ///< Conversations whose state is at one replica each. One is added meanwhile.
+  deadly,    ///< A request ends the process of the replica.
+  numbing,   ///< A request makes the replica stand still.
+};
+constexpr std::size_t odds = 8;
+constexpr std::array words{"limited", "crowded", "invalid", "", "", "", "deadly", "numbing"};
+
+constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::page,
+                           Flaw::asleep, Flaw::ill,   Flaw::crashes};
+
+/// What is broken for all is out within this time, and clients see nothing of it for a while then.
+constexpr auto out_within = 15s;
+constexpr auto unseen_for = 1500ms;
+/// A process that crashes again and again may do it so often in this time.
+constexpr auto crashing_for = 6s;
+constexpr std::size_t most_crashes = 3;
+/// A request may cost two replicas, and a third where it was not alone and comes again.
+constexpr std::size_t most_lost = 2, most_lost_again = 3;
+
+std::string wish(const std::string& what, bool streams, const std::string& model = "b") {
+  static std::atomic<unsigned> ids{0};
+  auto body = chat_body("o" + std::to_string(++ids) + " " + what, model);
+  if (!streams) body.replace(body.find("\"stream\":true"), 13, "\"stream\":false");
+  return body;
+}
+
+}  // namespace
+
+std::set<std::string> Stage::ill_beside() const {
+  std::set<std::string> ill;
+  for (std::size_t i = 0; i < model_.beside; ++i)
+    if (machine(beside(i)).is_ill() || machine(beside(i)).is_dead()) ill.insert(beside(i).name);
+  return ill;
+}
+
+std::size_t Stage::well_beside() const {
+  std::size_t well = 0;
+  const auto ill = ill_beside();
+  for (std::size_t i = 0; i < model_.beside; ++i)
+    well += !ill.contains(beside(i).name) && takes_requests(beside(i).name);
+  return well;
+}
+
+void Stage::end_struck() {
+  for (std::size_t i = 0; i < model_.beside; ++i)
+    if (beside_machine(i).is_ending()) beside_machine(i).kill();
+}
+
+bool Stage::single_out(const Operation& step) {
+  const auto odd = static_cast<Odd>(step.b % odds);
+  const std::size_t at = step.a % (most_beside - 1);
+  const bool is_poison = odd == Odd::deadly || odd == Odd::numbing;
+  const auto ill = ill_beside();
+  if (model_.speaks_tls || bypassed_ || well_beside() < (is_poison ? 4 : 3) || ill.contains(beside(at).name))
+    return false;
+  Neighbours others(door(), model_.needs_keys);
+  const std::string word = words[step.b % odds];
+  switch (odd) {
+    case Odd::limited:
+    case Odd::crowded:
+    case Odd::invalid:
+      be_refused(word, 1 + step.a % 4);
+      break;
+    case Odd::nowhere:
+      poll_nowhere(at);
+      break;
+    case Odd::adapter:
+      ask_for_adapter(at);
+      break;
+    case Odd::state:
+      converse();
+      break;
+    default:
+      send_poison(word);
+  }
+  std::this_thread::sleep_for(unseen_for);
+  others.end();
+  others_notice_nothing(others.seen(), ill, is_poison ? most_lost_again : 0);
+  return true;
+}
+
+/// Several requests of one client at a time.
+void Stage::be_refused(const std::string& what, std::size_t clients) {
+  constexpr unsigned each = 6;
+  std::vector<std::future<void>> all;
+  for (std::size_t i = 0; i < clients; ++i)
+    all.push_back(std::async(std::launch::async, [this, what] {
+      for (unsigned n = 0; n < each; ++n) {
+        const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish(what, true));
+        const bool right = what == "invalid" ? got.status == 200 && got.body.find("no such grammar") != got.body.npos
+                                             : got.status == 429;
+        if (!right) throw Violation("I15: a client that is " + what + " gets " + std::to_string(got.status) + got.body);
+      }
+    }));
+  for (auto& one : all) one.get();
+}
+
+void Stage::poll_nowhere(std::size_t at) {
+  auto& lacks = beside_machine(at);
+  lacks.spoil(Flaw::none);
+  lacks.lack_chats(true);
+  for (unsigned n = 0; n < 100; ++n)
+    static_cast<void>(Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, "/v1/embeddings",
+                                      R"({"model":"b","input":"nothing"})"));
+  std::this_thread::sleep_for(unseen_for);
+  lacks.lack_chats(false);
+}
+
+void Stage::ask_for_adapter(std::size_t at) {
+  constexpr unsigned times = 40, learned_by = 20;
+  beside_machine(at).have_adapter(true);
+  unsigned missed = 0;
+  for (unsigned n = 0; n < times; ++n) {
+    const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat,
+                                     wish("talk", n % 2 == 0, "b-adapter"));
+    missed += n >= learned_by && got.status != 200;
+  }
+  beside_machine(at).have_adapter(false);
+  if (missed > 0)
+    throw Violation("I15: " + std::to_string(missed) + " of the last " + std::to_string(times - learned_by) +
+                    " requests for an adapter of " + beside(at).name + " are not served");
+}
+
+void Stage::converse() {
+  constexpr unsigned turns = 6;
+  const auto have = [this](std::size_t replicas) {
+    if (std::exchange(model_.beside, replicas) == replicas) return;
+    model_.replicas_changed = true;
+    reload();
+  };
+  have(most_beside - 1);
+  std::array<std::string, 8> last;
+  for (unsigned turn = 0; turn < turns; ++turn) {
+    if (turn == turns / 2) have(most_beside);
+    for (auto& id : last) {
+      const auto previous = id.empty() ? "" : R"(,"previous_response_id":")" + id + '"';
+      const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, "/v1/responses",
+                                       R"({"model":"b","input":"go on")" + previous + "}");
+      if (got.status != 200)
+        throw Violation("I15: turn " + std::to_string(turn + 1) + " of a conversation gets " +
+                        std::to_string(got.status) + ": " + got.body);
+      const auto from = got.body.find("resp_");
+      id = got.body.substr(from, got.body.find('"', from) - from);
+    }
+  }
+}
+
+/// The client's library would send it three times, unless it is told not to.
+void Stage::send_poison(const std::string& what) {
+  std::size_t before = 0;
+  const auto lost = [&] {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < most_beside; ++i) all += beside_machine(i).came(what);
+    return all - before;
+  };
+  before = lost();
+  const auto body = wish(what, true);
+  for (const auto most : {most_lost, most_lost_again, most_lost_again}) {
+    auto answer = std::async(std::launch::async, [&] {
+      return Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, body);
+    });
+    while (answer.wait_for(5ms) != std::future_status::ready && lost() <= most) end_struck();
+    end_struck();
+    const auto has_cost = lost();
+    if (has_cost > most)
+      for (std::size_t i = 0; i < most_beside; ++i) beside_machine(i).mend();
+    const auto got = answer.get();
+    if (has_cost > most) throw Violation("I15: a request has cost " + std::to_string(has_cost) + " replicas");
+    if (got.head.field("x-should-retry") != "false")
+      throw Violation("I15: a request that cost " + std::to_string(has_cost) + " replicas gets " +
+                      std::to_string(got.status) + ", and is not told to stay away: " + got.head.bytes);
+  }
+  for (std::size_t i = 0; i < most_beside; ++i)
+    if (const auto name = beside(i).name; ill_beside().contains(name)) beside_machine(i).mend();
+}
+
+/// I16: a replica that is broken for all is out within seconds.
+bool Stage::spoil(const Operation& step) {
+  const std::size_t at = step.a % (most_beside - 1);
+  const auto flaw = flaws[step.b % flaws.size()];
+  const auto name = beside(at).name;
+  auto& machine = beside_machine(at);
+  const bool was_ill = machine.is_ill();
+  if (flaw == Flaw::none || was_ill) {
+    machine.mend();
+    return was_ill;
+  }
+  const auto others_ill = ill_beside();
+  if (model_.speaks_tls || bypassed_ || well_beside() < 4 || !takes_requests(name)) return false;
+  machine.spoil(flaw);
+  Neighbours others(door(), model_.needs_keys);
+  const auto begun = Clock::now();
+  std::size_t crashes = 0;
+  const bool serves_right = flaw == Flaw::ill || flaw == Flaw::asleep;
+  const auto last_bad = [&] {
+    auto last = begun;
+    for (const auto& one : others.seen())
+      if (!others_ill.contains(one.replica) && (!one.flaw.empty() || (serves_right && one.replica == name)))
+        last = one.at;
+    return last;
+  };
+  const auto is_over = [&] {
+    if (flaw != Flaw::crashes) return Clock::now() > last_bad() + unseen_for;
+    if (machine.is_ending()) {
+      ++crashes;
+      machine.kill();
+      machine.mend();
+      machine.spoil(flaw);
+    }
+    return Clock::now() > begun + crashing_for;
+  };
+  const bool was_out = look(is_over, out_within);
+  if (!was_out || flaw == Flaw::crashes) machine.mend();
+  others.end();
+  if (!was_out) throw Violation("I16: " + name + " is broken for all, and clients see it 15 s later");
+  if (crashes > most_crashes)
+    throw Violation("I16: " + name + " crashes " + std::to_string(crashes) + " times in 6 s, and has its share again");
+  return true;
+}
+
+}  // namespace weir::model
