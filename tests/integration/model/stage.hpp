@@ -108,7 +108,9 @@ class Stage {
   void poll_nowhere(std::size_t at);
   void ask_for_adapter(std::size_t at);
   void converse();
-  void be_refused(const std::string& what, std::size_t clients);
+  void be_refused(const std::string& what);
+  /// Counts requests of this word that have come to machines of that pool.
+  std::size_t came_beside(const std::string& what) const;
   bool ask_as_client(const Operation& step);
   bool begin(std::vector<Request> requests);
   bool end_stream(unsigned a, bool leaves);

@@ -37,7 +37,9 @@ constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::pag
 constexpr auto out_within = 15s;
 constexpr auto unseen_for = 1500ms;
 /// A process that crashes again and again may do it so often in this time.
-constexpr auto crashing_for = 6s;
+constexpr auto between_refused = 50ms;
+constexpr auto crashing_for = 8s;
+constexpr auto to_start = 500ms;
 constexpr std::size_t most_crashes = 3;
 /// A request may cost two replicas, and a third where it was not alone and comes again.
 constexpr std::size_t most_lost = 2, most_lost_again = 3;
@@ -66,6 +68,12 @@ std::size_t Stage::well_beside() const {
   return well;
 }
 
+std::size_t Stage::came_beside(const std::string& what) const {
+  std::size_t came = 0;
+  for (std::size_t i = 0; i < most_beside; ++i) came += machine(beside(i)).came(what);
+  return came;
+}
+
 void Stage::end_struck() {
   for (std::size_t i = 0; i < model_.beside; ++i)
     if (beside_machine(i).is_ending()) beside_machine(i).kill();
@@ -84,7 +92,7 @@ bool Stage::single_out(const Operation& step) {
     case Odd::limited:
     case Odd::crowded:
     case Odd::invalid:
-      be_refused(word, 1 + step.a % 4);
+      be_refused(word);
       break;
     case Odd::nowhere:
       poll_nowhere(at);
@@ -104,20 +112,29 @@ bool Stage::single_out(const Operation& step) {
   return true;
 }
 
-/// Several requests of one client at a time.
-void Stage::be_refused(const std::string& what, std::size_t clients) {
-  constexpr unsigned each = 6;
+/// Ten requests of one client at a time, again and again. One that is invalid goes to no second replica.
+void Stage::be_refused(const std::string& what) {
+  const auto before = came_beside(what);
+  const auto ill = ill_beside();
+  const auto end = Clock::now() + 3s;
+  std::atomic<std::size_t> asked{0};
+  const auto ask = [&] {
+    do {
+      const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish(what, true));
+      ++asked;
+      const bool right = what == "invalid" ? got.status == 200 && got.body.find("no such grammar") != got.body.npos
+                                           : got.status == 429;
+      if (!right && !ill.contains(got.head.field("x-weir-replica").value_or("")))
+        throw Violation("I15: a request that is " + what + " gets " + std::to_string(got.status) + ": " + got.body);
+      std::this_thread::sleep_for(between_refused);
+    } while (Clock::now() < end);
+  };
   std::vector<std::future<void>> all;
-  for (std::size_t i = 0; i < clients; ++i)
-    all.push_back(std::async(std::launch::async, [this, what] {
-      for (unsigned n = 0; n < each; ++n) {
-        const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish(what, true));
-        const bool right = what == "invalid" ? got.status == 200 && got.body.find("no such grammar") != got.body.npos
-                                             : got.status == 429;
-        if (!right) throw Violation("I15: a client that is " + what + " gets " + std::to_string(got.status) + got.body);
-      }
-    }));
+  for (int i = 0; i < 10; ++i) all.push_back(std::async(std::launch::async, ask));
   for (auto& one : all) one.get();
+  if (const auto came = came_beside(what) - before; what == "invalid" && came > asked)
+    throw Violation("I15: " + std::to_string(asked) + " invalid requests went to replicas " + std::to_string(came) +
+                    " times");
 }
 
 void Stage::poll_nowhere(std::size_t at) {
@@ -172,13 +189,7 @@ void Stage::converse() {
 
 /// The client's library would send it three times, unless it is told not to.
 void Stage::send_poison(const std::string& what) {
-  std::size_t before = 0;
-  const auto lost = [&] {
-    std::size_t all = 0;
-    for (std::size_t i = 0; i < most_beside; ++i) all += beside_machine(i).came(what);
-    return all - before;
-  };
-  before = lost();
+  const auto lost = [&, before = came_beside(what)] { return came_beside(what) - before; };
   const auto body = wish(what, true);
   for (const auto most : {most_lost, most_lost_again, most_lost_again}) {
     auto answer = std::async(std::launch::async, [&] {
@@ -213,14 +224,15 @@ bool Stage::spoil(const Operation& step) {
   const auto others_ill = ill_beside();
   if (model_.speaks_tls || bypassed_ || well_beside() < 4 || !takes_requests(name)) return false;
   machine.spoil(flaw);
+  const auto came_before = machine.came("talk");
   Neighbours others(door(), model_.needs_keys);
   const auto begun = Clock::now();
+  auto crashed_at = begun;
   std::size_t crashes = 0;
-  const bool serves_right = flaw == Flaw::ill || flaw == Flaw::asleep;
   const auto last_bad = [&] {
     auto last = begun;
     for (const auto& one : others.seen())
-      if (!others_ill.contains(one.replica) && (!one.flaw.empty() || (serves_right && one.replica == name)))
+      if (!others_ill.contains(one.replica) && (!one.flaw.empty() || (flaw == Flaw::ill && one.replica == name)))
         last = one.at;
     return last;
   };
@@ -229,17 +241,23 @@ bool Stage::spoil(const Operation& step) {
     if (machine.is_ending()) {
       ++crashes;
       machine.kill();
+      crashed_at = Clock::now();
+    }
+    if (machine.is_dead() && Clock::now() > crashed_at + to_start) {
       machine.mend();
       machine.spoil(flaw);
     }
     return Clock::now() > begun + crashing_for;
   };
   const bool was_out = look(is_over, out_within);
-  if (!was_out || flaw == Flaw::crashes) machine.mend();
+  // weir had read its page before it slept.
+  const auto woken = flaw == Flaw::asleep ? machine.came("talk") - came_before : 0;
+  if (!was_out || flaw == Flaw::crashes || woken > 0) machine.mend();
   others.end();
   if (!was_out) throw Violation("I16: " + name + " is broken for all, and clients see it 15 s later");
+  if (woken > 0) throw Violation("I16: " + name + " sleeps, and was sent " + std::to_string(woken) + " requests");
   if (crashes > most_crashes)
-    throw Violation("I16: " + name + " crashes " + std::to_string(crashes) + " times in 6 s, and has its share again");
+    throw Violation("I16: " + name + " crashes " + std::to_string(crashes) + " times in 8 s, and has its share again");
   return true;
 }
 
