@@ -231,10 +231,10 @@ class Town {
     in(2, [&replica] { replica.alive = true; });
   }
 
-  /// Two of three replicas are awake.
+  /// Three of four replicas are awake: requests end two, and another one is left.
   void send_to_sleep() {
     const ReplicaIndex at = below(static_cast<unsigned>(replicas_.size()));
-    if (3 * (1 + std::ranges::count(replicas_, true, &Replica::asleep)) > static_cast<int>(replicas_.size())) return;
+    if (4 * (1 + std::ranges::count(replicas_, true, &Replica::asleep)) > static_cast<int>(replicas_.size())) return;
     const auto tell = [this, at](bool asleep) {
       replicas_[at].asleep = asleep;
       of_.pool->health().engine_told(of_.key(at), {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
