@@ -232,8 +232,9 @@ bool Machine::answer_wrongly(Exchange& exchange, const std::string& what) {
     exchange.send(integration::answer("429 Too Many Requests", R"({"error":{"message":"your limit","code":429}})",
                                       "application/json", until));
   } else if (what == "invalid") {
-    exchange.send(sse_head() + chunk("data: {\"error\":{\"message\":\"no such grammar\",\"type\":\"validation\","
-                                     "\"code\":400}}\n\n") +
+    exchange.send(sse_head() +
+                  chunk("data: {\"error\":{\"message\":\"no such grammar\",\"type\":\"validation\","
+                        "\"code\":400}}\n\n") +
                   std::string(last_chunk));
   } else if (what == "numbing") {
     hang();

@@ -36,12 +36,12 @@ class Truth {
 /// What is wrong with all answers of a machine that neither hangs nor fails.
 enum class Flaw : std::uint8_t {
   none,
-  empty,      ///< 200 and nothing in it.
+  empty,  ///< 200 and nothing in it.
   one_token,
-  page,       ///< An HTML page with status 200.
-  asleep,     ///< The metrics page says that the engine sleeps, and requests stand.
-  ill,        ///< The health path answers 503. All other answers are right.
-  crashes,    ///< The process ends with its third request.
+  page,     ///< An HTML page with status 200.
+  asleep,   ///< The metrics page says that the engine sleeps, and requests stand.
+  ill,      ///< The health path answers 503. All other answers are right.
+  crashes,  ///< The process ends with its third request.
 };
 
 class Machine {

@@ -1,5 +1,5 @@
-// The steps of the pool "beside": its replicas treat one client, model, route or request otherwise, or one replica has a
-// flaw for all. Well-behaved clients ask meanwhile (neighbours.hpp).
+// The steps of the pool "beside": its replicas treat one client, model, route or request otherwise, or one replica has
+// a flaw for all. Well-behaved clients ask meanwhile (neighbours.hpp).
 #include <algorithm>
 #include <array>
 #include <future>
@@ -16,16 +16,16 @@ namespace {
 using namespace integration;
 using namespace std::chrono_literals;
 
-/// In this order they are the ways of single-out.
+/// The ways of single-out, in this order.
 enum class Odd : std::uint8_t {
-  limited,   ///< 429 with a Retry-After of a minute to one client.
-  crowded,   ///< 429 without.
-  invalid,   ///< A fault of the request's own, inside a 200 stream.
-  nowhere,   ///< One client polls a route that no replica has, while one replica lacks the route of the others.
-  adapter,   ///< One replica has an adapter that no list names.
-  state,     ///< Conversations whose state is at one replica each. One is added meanwhile.
-  deadly,    ///< A request ends the process of the replica.
-  numbing,   ///< A request makes the replica stand still.
+  limited,  ///< 429 with a Retry-After of a minute to one client.
+  crowded,  ///< 429 without.
+  invalid,  ///< A fault of the request's own, inside a 200 stream.
+  nowhere,  ///< One client polls a route that no replica has, while one replica lacks the route of the others.
+  adapter,  ///< One replica has an adapter that no list names.
+  state,    ///< Conversations whose state is at one replica each. One is added meanwhile.
+  deadly,   ///< A request ends the process of the replica.
+  numbing,  ///< A request makes the replica stand still.
 };
 constexpr std::size_t odds = 8;
 constexpr std::array words{"limited", "crowded", "invalid", "", "", "", "deadly", "numbing"};
@@ -36,11 +36,13 @@ constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::pag
 /// What is broken for all is out within this time, and clients see nothing of it for a while then.
 constexpr auto out_within = 15s;
 constexpr auto unseen_for = 1500ms;
-/// A process that crashes again and again may do it so often in this time.
-constexpr auto between_refused = 50ms;
+/// A process that crashes again and again may do it so often in this time, and starts anew in this one.
 constexpr auto crashing_for = 8s;
-constexpr auto to_start = 500ms;
 constexpr std::size_t most_crashes = 3;
+constexpr auto to_start = 500ms;
+/// A client that is refused asks so long, with pauses.
+constexpr auto refused_for = 3s;
+constexpr auto between_refused = 50ms;
 /// A request may cost two replicas, and a third where it was not alone and comes again.
 constexpr std::size_t most_lost = 2, most_lost_again = 3;
 
@@ -83,8 +85,10 @@ bool Stage::single_out(const Operation& step) {
   const auto odd = static_cast<Odd>(step.b % odds);
   const std::size_t at = step.a % (most_beside - 1);
   const bool is_poison = odd == Odd::deadly || odd == Odd::numbing;
+  const bool needs_it = odd == Odd::nowhere || odd == Odd::adapter;
   const auto ill = ill_beside();
-  if (model_.speaks_tls || bypassed_ || well_beside() < (is_poison ? 4 : 3) || ill.contains(beside(at).name))
+  if (model_.speaks_tls || bypassed_ || well_beside() < (is_poison ? 4 : 3) ||
+      (needs_it && ill.contains(beside(at).name)))
     return false;
   Neighbours others(door(), model_.needs_keys);
   const std::string word = words[step.b % odds];
@@ -116,7 +120,7 @@ bool Stage::single_out(const Operation& step) {
 void Stage::be_refused(const std::string& what) {
   const auto before = came_beside(what);
   const auto ill = ill_beside();
-  const auto end = Clock::now() + 3s;
+  const auto end = Clock::now() + refused_for;
   std::atomic<std::size_t> asked{0};
   const auto ask = [&] {
     do {
@@ -153,8 +157,8 @@ void Stage::ask_for_adapter(std::size_t at) {
   beside_machine(at).have_adapter(true);
   unsigned missed = 0;
   for (unsigned n = 0; n < times; ++n) {
-    const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat,
-                                     wish("talk", n % 2 == 0, "b-adapter"));
+    const auto got =
+        Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish("talk", n % 2 == 0, "b-adapter"));
     missed += n >= learned_by && got.status != 200;
   }
   beside_machine(at).have_adapter(false);
