@@ -199,7 +199,8 @@ void Machine::answer(Exchange& exchange) {
 
 bool Machine::answer_badly(Exchange& exchange) {
   const bool streams = wants_stream(exchange.request().body);
-  const auto one = vllm_chat(2);
+  auto one = vllm_chat(2);
+  one.usage = vllm_chat(1).usage;
   switch (flaw_) {
     case Flaw::empty:
       exchange.send(streams ? sse_head() + std::string(last_chunk) : integration::answer("200 OK", ""));

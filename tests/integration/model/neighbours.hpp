@@ -24,8 +24,8 @@ struct Seen {
 
 class Neighbours {
  public:
-  /// Those with lower numbers are well-behaved.
-  static constexpr unsigned clients = 4, odd_client = clients;
+  /// The odd clients have the numbers behind those of the well-behaved.
+  static constexpr unsigned clients = 4, odd_clients = 8;
   static Key key(unsigned client) { return {.name = "beside" + std::to_string(client)}; }
   /// Sends a request as this client, and returns the answer to it.
   static integration::Response ask(std::uint16_t port, bool with_key, unsigned client, const std::string& target,

@@ -29,7 +29,7 @@ void Stage::write_files() const {
     const auto most = key.most == 0 ? "" : "max_in_flight = " + std::to_string(key.most) + "\n";
     keys += key_lines(key.name, key.secret(), most + (key.narrow ? "models = [\"n\"]\n" : ""));
   }
-  for (unsigned i = 0; i <= Neighbours::clients; ++i)
+  for (unsigned i = 0; i < Neighbours::clients + Neighbours::odd_clients; ++i)
     keys += key_lines(Neighbours::key(i).name, Neighbours::key(i).secret());
   write_file(files_.path() / "keys.toml", keys);
   const std::string name = model_.renewed ? "renewed" : "local";

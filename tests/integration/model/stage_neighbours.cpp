@@ -16,19 +16,8 @@ namespace {
 using namespace integration;
 using namespace std::chrono_literals;
 
-/// The ways of single-out, in this order.
-enum class Odd : std::uint8_t {
-  limited,  ///< 429 with a Retry-After of a minute to one client.
-  crowded,  ///< 429 without.
-  invalid,  ///< A fault of the request's own, inside a 200 stream.
-  nowhere,  ///< One client polls a route that no replica has, while one replica lacks the route of the others.
-  adapter,  ///< One replica has an adapter that no list names.
-  state,    ///< Conversations whose state is at one replica each. One is added meanwhile.
-  deadly,   ///< A request ends the process of the replica.
-  numbing,  ///< A request makes the replica stand still.
-};
-constexpr std::size_t odds = 8;
 constexpr std::array words{"limited", "crowded", "invalid", "", "", "", "deadly", "numbing"};
+std::string word_of(Odd odd) { return words[static_cast<std::size_t>(odd)]; }
 
 constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::page,
                            Flaw::asleep, Flaw::ill,   Flaw::crashes};
@@ -36,6 +25,8 @@ constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::pag
 /// What is broken for all is out within this time, and clients see nothing of it for a while then.
 constexpr auto out_within = 15s;
 constexpr auto unseen_for = 1500ms;
+/// A replica may have refused a model 10 s ago that it has now.
+constexpr auto found_within = 20s;
 /// A process that crashes again and again may do it so often in this time, and starts anew in this one.
 constexpr auto crashing_for = 8s;
 constexpr std::size_t most_crashes = 3;
@@ -76,13 +67,19 @@ std::size_t Stage::came_beside(const std::string& what) const {
   return came;
 }
 
+/// Each way has a client of its own: one that is limited stays so for a minute.
+integration::Response Stage::ask_as_odd(Odd odd, const std::string& target, const std::string& body) const {
+  const auto client = Neighbours::clients + static_cast<unsigned>(odd);
+  return Neighbours::ask(door(), model_.needs_keys, client, target, body);
+}
+
 void Stage::end_struck() {
   for (std::size_t i = 0; i < model_.beside; ++i)
     if (beside_machine(i).is_ending()) beside_machine(i).kill();
 }
 
 bool Stage::single_out(const Operation& step) {
-  const auto odd = static_cast<Odd>(step.b % odds);
+  const auto odd = static_cast<Odd>(step.b % words.size());
   const std::size_t at = step.a % (most_beside - 1);
   const bool is_poison = odd == Odd::deadly || odd == Odd::numbing;
   const bool needs_it = odd == Odd::nowhere || odd == Odd::adapter;
@@ -91,12 +88,11 @@ bool Stage::single_out(const Operation& step) {
       (needs_it && ill.contains(beside(at).name)))
     return false;
   Neighbours others(door(), model_.needs_keys);
-  const std::string word = words[step.b % odds];
   switch (odd) {
     case Odd::limited:
     case Odd::crowded:
     case Odd::invalid:
-      be_refused(word);
+      be_refused(odd);
       break;
     case Odd::nowhere:
       poll_nowhere(at);
@@ -108,7 +104,7 @@ bool Stage::single_out(const Operation& step) {
       converse();
       break;
     default:
-      send_poison(word);
+      send_poison(odd);
   }
   std::this_thread::sleep_for(unseen_for);
   others.end();
@@ -116,18 +112,20 @@ bool Stage::single_out(const Operation& step) {
   return true;
 }
 
-/// Ten requests of one client at a time, again and again. One that is invalid goes to no second replica.
-void Stage::be_refused(const std::string& what) {
+/// Ten requests of one client at a time, again and again. One that is invalid goes to no second replica, unless the
+/// first has lately refused what others answer.
+void Stage::be_refused(Odd odd) {
+  const std::string what = word_of(odd);
   const auto before = came_beside(what);
   const auto ill = ill_beside();
   const auto end = Clock::now() + refused_for;
   std::atomic<std::size_t> asked{0};
   const auto ask = [&] {
     do {
-      const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish(what, true));
+      const auto got = ask_as_odd(odd, chat, wish(word_of(odd), true));
       ++asked;
-      const bool right = what == "invalid" ? got.status == 200 && got.body.find("no such grammar") != got.body.npos
-                                           : got.status == 429;
+      const bool right = odd == Odd::invalid ? got.status == 200 && got.body.find("no such grammar") != got.body.npos
+                                             : got.status == 429;
       if (!right && !ill.contains(got.head.field("x-weir-replica").value_or("")))
         throw Violation("I15: a request that is " + what + " gets " + std::to_string(got.status) + ": " + got.body);
       std::this_thread::sleep_for(between_refused);
@@ -136,7 +134,7 @@ void Stage::be_refused(const std::string& what) {
   std::vector<std::future<void>> all;
   for (int i = 0; i < 10; ++i) all.push_back(std::async(std::launch::async, ask));
   for (auto& one : all) one.get();
-  if (const auto came = came_beside(what) - before; what == "invalid" && came > asked)
+  if (const auto came = came_beside(what) - before; odd == Odd::invalid && came > asked + asked / 10)
     throw Violation("I15: " + std::to_string(asked) + " invalid requests went to replicas " + std::to_string(came) +
                     " times");
 }
@@ -146,25 +144,24 @@ void Stage::poll_nowhere(std::size_t at) {
   lacks.spoil(Flaw::none);
   lacks.lack_chats(true);
   for (unsigned n = 0; n < 100; ++n)
-    static_cast<void>(Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, "/v1/embeddings",
-                                      R"({"model":"b","input":"nothing"})"));
+    static_cast<void>(ask_as_odd(Odd::nowhere, "/v1/embeddings", R"({"model":"b","input":"nothing"})"));
   std::this_thread::sleep_for(unseen_for);
   lacks.lack_chats(false);
 }
 
+/// It is found within seconds, and then each request for it is served.
 void Stage::ask_for_adapter(std::size_t at) {
-  constexpr unsigned times = 40, learned_by = 20;
+  constexpr unsigned in_a_row = 20;
   beside_machine(at).have_adapter(true);
-  unsigned missed = 0;
-  for (unsigned n = 0; n < times; ++n) {
-    const auto got =
-        Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, wish("talk", n % 2 == 0, "b-adapter"));
-    missed += n >= learned_by && got.status != 200;
-  }
+  unsigned served = 0;
+  const auto is_found = [&] {
+    const auto got = ask_as_odd(Odd::adapter, chat, wish("talk", served % 2 == 0, "b-adapter"));
+    served = got.status == 200 ? served + 1 : 0;
+    return served == in_a_row;
+  };
+  const bool found = look(is_found, found_within);
   beside_machine(at).have_adapter(false);
-  if (missed > 0)
-    throw Violation("I15: " + std::to_string(missed) + " of the last " + std::to_string(times - learned_by) +
-                    " requests for an adapter of " + beside(at).name + " are not served");
+  if (!found) throw Violation("I15: the adapter of " + beside(at).name + " is not found within 20 s");
 }
 
 void Stage::converse() {
@@ -180,8 +177,7 @@ void Stage::converse() {
     if (turn == turns / 2) have(most_beside);
     for (auto& id : last) {
       const auto previous = id.empty() ? "" : R"(,"previous_response_id":")" + id + '"';
-      const auto got = Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, "/v1/responses",
-                                       R"({"model":"b","input":"go on")" + previous + "}");
+      const auto got = ask_as_odd(Odd::state, "/v1/responses", R"({"model":"b","input":"go on")" + previous + "}");
       if (got.status != 200)
         throw Violation("I15: turn " + std::to_string(turn + 1) + " of a conversation gets " +
                         std::to_string(got.status) + ": " + got.body);
@@ -192,13 +188,12 @@ void Stage::converse() {
 }
 
 /// The client's library would send it three times, unless it is told not to.
-void Stage::send_poison(const std::string& what) {
+void Stage::send_poison(Odd odd) {
+  const std::string what = word_of(odd);
   const auto lost = [&, before = came_beside(what)] { return came_beside(what) - before; };
   const auto body = wish(what, true);
   for (const auto most : {most_lost, most_lost_again, most_lost_again}) {
-    auto answer = std::async(std::launch::async, [&] {
-      return Neighbours::ask(door(), model_.needs_keys, Neighbours::odd_client, chat, body);
-    });
+    auto answer = std::async(std::launch::async, [&] { return ask_as_odd(odd, chat, body); });
     while (answer.wait_for(5ms) != std::future_status::ready && lost() <= most) end_struck();
     end_struck();
     const auto has_cost = lost();
