@@ -54,30 +54,39 @@ void Candidates::price_switch(const WaitingRequest& request) {
 /// Notes which replicas lack the request's model, if another one has it by its list. A replica that lately refused such
 /// a request as engines refuse an unknown model, with 404, is no such other: its list is old.
 ///
-/// A request that was refused like that goes to a replica that answers such requests, whatever the lists say.
+/// A request that was refused goes to a replica that answers such requests, else to one with room that has
+/// not refused them, whatever the lists say.
 void Candidates::note_lacking(const WaitingRequest& request) {
   const bool by_list = pool_.lists_differ && request.model != 0;
   if (!by_list && request.tried.empty()) return;
   const auto replica_of = [&](const ReplicaView& view) -> const PoolReplica& { return pool_.replicas[view.index]; };
-  const auto refuses = [&](const ReplicaView& view) {
-    Caller not_found = request.caller;
-    not_found.status = 404;
-    return replica_of(view).evidence.refuses(not_found, pool_.latest);
+  const auto refuses = [&](const ReplicaView& view, std::uint16_t status) {
+    Caller refused = request.caller;
+    refused.status = status;
+    return replica_of(view).evidence.refuses(refused, pool_.latest);
   };
   const auto lists = [&](const ReplicaView& view) {
-    return replica_of(view).models.has(request.model) && !refuses(view) &&
+    return replica_of(view).models.has(request.model) && !refuses(view, 404) &&
            !replica_of(view).evidence.was_outdone(request.caller, pool_.latest);
   };
-  if (by_list && std::ranges::any_of(found_, lists))
+  const bool listed = by_list && std::ranges::any_of(found_, lists);
+  if (listed)
     for (ReplicaView& view : found_) view.lacks_model = replica_of(view).models.lacks(request.model);
 
+  const auto has_refused = [&](const ReplicaView& view) {
+    return view.tried && refuses(view, listed ? 404 : any_status);
+  };
+  if (std::ranges::none_of(found_, has_refused)) return;
   const auto answers = [&](const ReplicaView& view) {
     return !view.tried && replica_of(view).evidence.answers(request.caller, pool_.latest);
   };
-  const bool refused =
-      std::ranges::any_of(found_, [&](const ReplicaView& view) { return view.tried && refuses(view); });
-  if (refused && std::ranges::any_of(found_, answers))
+  const auto is_unasked = [&](const ReplicaView& view) {
+    return !view.tried && !refuses(view, any_status) && !view.full && !view.at_limit(request.prompt);
+  };
+  if (std::ranges::any_of(found_, answers))
     for (ReplicaView& view : found_) view.lacks_model = !answers(view);
+  else if (std::ranges::any_of(found_, is_unasked))
+    for (ReplicaView& view : found_) view.lacks_model = !is_unasked(view);
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.

@@ -319,7 +319,7 @@ bool Evidence::absolves(const Caller& caller, Moment now) const {
 
 bool Evidence::refuses(const Caller& caller, Moment now) const {
   return of_it_or_several(caller, &Cell::refused, [&](const Cell& cell, const Row& row) {
-    return cell.status == caller.status && row.is_young(now);
+    return (caller.status == any_status || cell.status == caller.status) && row.is_young(now);
   });
 }
 

@@ -55,6 +55,9 @@ Topic topic_of(std::string_view model, std::string_view route);
 /// is below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
 bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row);
 
+/// Stands for any status of a refusal.
+inline constexpr std::uint16_t any_status = 0;
+
 /// The address of what a request shows.
 struct Caller {
   Client client{};
@@ -62,7 +65,7 @@ struct Caller {
   /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nobody: by `client`.
   Client voice{};
   std::uint64_t number = 0;   ///< By this the request belongs to a side of a split.
-  std::uint16_t status = 0;   ///< Of a refusal.
+  std::uint16_t status = any_status;  ///< Of a refusal.
   bool refused_content = false;  ///< The content of the request was refused.
   /// False for a request that needs no inference: engines that can do none still answer it well.
   bool gives_work = true;

@@ -86,7 +86,7 @@ class Health {
   /// slowly.
   void drained(Moment now);
   /// An operator takes the replica back before its time out is over, and its ejections are forgotten. Returns whether
-  /// it was ejected.
+  /// it was ejected. An ejection is an inference, and the operator may know better; a refused connection is none.
   bool pardon(Moment now);
   /// The replica has finished enough to hold as much as its peers do.
   void started(Moment now);

@@ -159,15 +159,13 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
   });
 }
 
-bool PoolHealth::refused_elsewhere(const ReplicaKey& key, const Caller& caller, Moment now) {
+bool PoolHealth::refused_everywhere(const ReplicaKey& key, const Caller& caller, Moment now) {
   return core_.locked([&](PoolParts& parts) {
     const Moment latest = parts.state.pass(now);
-    const auto others = [&](const auto& says) {
-      return std::ranges::any_of(parts.state.replicas.named(),
-                                 [&](const PoolReplica& one) { return one.key.serial != key.serial && says(one); });
-    };
-    return others([&](const PoolReplica& one) { return one.evidence.refuses(caller, latest); }) &&
-           !others([&](const PoolReplica& one) { return one.evidence.answers(caller, latest); });
+    return std::ranges::none_of(parts.state.replicas.named(), [&](const PoolReplica& one) {
+      const bool may_answer = one.key.serial != key.serial && one.is_in();
+      return may_answer && (!one.evidence.refuses(caller, latest) || one.evidence.answers(caller, latest));
+    });
   });
 }
 
@@ -216,17 +214,19 @@ void PoolHealth::ill(const ReplicaKey& key, unsigned status, Moment now) {
   });
 }
 
-void PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
-  core_.free_room(Moment::min(), [&](PoolParts& parts) {
+bool PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
+  return core_.free_room(Moment::min(), [&](PoolParts& parts) {
     PoolReplica* const replica = parts.state.replicas.find(key);
-    if (replica == nullptr) return;
+    if (replica == nullptr) return false;
     const EngineLimits before = std::exchange(replica->told, limits);
     // Looks at all that wait. Engines tell the same every few seconds: without memory the next time counts.
     if (before.max_context != limits.max_context && !if_memory_allows([&] { parts.queue.note_fits(); })) {
       replica->told = before;
-      return;
+      return false;
     }
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
+    const bool falls_asleep = limits.asleep && !before.asleep;
+    return falls_asleep && std::ranges::any_of(parts.state.replicas.named(), &PoolReplica::is_in);
   });
 }
 

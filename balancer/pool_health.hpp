@@ -57,9 +57,9 @@ class PoolHealth {
   /// Notes that the replica was lost at work on a request. Returns true if it had no other then: the request may be
   /// why.
   bool is_lost_alone(const ReplicaKey& replica, Moment now);
-  /// True if another replica refused such a request lately with the same status, and none answers this client well:
-  /// then the client erred.
-  bool refused_elsewhere(const ReplicaKey& replica, const Caller& caller, Moment now);
+  /// True if all other replicas refused such a request lately with the same status, and none answers this client well:
+  /// then the client erred. Less would pass on the refusals of those that lack a model which one of them has.
+  bool refused_everywhere(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// True if another replica answered such a request well lately after this one had refused it.
   bool was_outdone(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
@@ -70,8 +70,8 @@ class PoolHealth {
   /// Says that the replica's health path has answered with an error of this status.
   void ill(const ReplicaKey& replica, unsigned status, Moment now);
   /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
-  /// Pool::set_replicas says.
-  void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
+  /// Pool::set_replicas says. Returns true if the engine has gone to sleep and another replica can take its requests.
+  bool engine_told(const ReplicaKey& replica, const EngineLimits& limits);
   /// Takes the replica's own list of its models; null where that is unknown.
   void models_told(const ReplicaKey& replica, ModelList models);
   /// Takes what a reading of the engine's page shows of its prefix cache.

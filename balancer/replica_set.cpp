@@ -85,11 +85,19 @@ bool ReplicaSet::may_call_hung(const PoolReplica& replica) const {
 }
 
 bool ReplicaSet::is_odd(const PoolReplica& suspect, Topic topic, std::uint32_t enough, Moment now) const {
-  const Evidence::Counts own = suspect.evidence.counts({}, topic, now);
-  if (own.answers() < enough || 2 * own.refused <= own.answers()) return false;
-  Evidence::Counts peers;
-  for (const PoolReplica& peer : peers_of(suspect)) peers += peer.evidence.counts({}, topic, now);
-  return peers.answers() >= enough && 4 * peers.refused < peers.answers();
+  const auto ends_of = [&](const PoolReplica& one) { return one.evidence.counts({}, topic, now); };
+  const auto mostly_refuses = [](const Evidence::Counts& ends) { return 2 * ends.refused > ends.answers(); };
+  const Evidence::Counts own = ends_of(suspect);
+  if (own.answers() < enough || !mostly_refuses(own)) return false;
+  std::size_t refusing = 1, answering = 0;
+  Evidence::Counts others;
+  for (const PoolReplica& peer : peers_of(suspect)) {
+    const Evidence::Counts ends = ends_of(peer);
+    if (ends.answers() == 0) continue;
+    ++(mostly_refuses(ends) ? refusing : answering);
+    if (!mostly_refuses(ends)) others += ends;
+  }
+  return refusing <= answering && others.answers() >= enough && 4 * others.refused < others.answers();
 }
 
 bool ReplicaSet::none_up() const {

@@ -5,6 +5,8 @@
 // its own. A share that grows moves requests to the candidate and none away from it. A request for state goes to the
 // replica that has the state, on whichever side that is.
 //
+// A replica's weight could not be the share: the default policy sends the requests of an idle pool to the fastest.
+//
 // A Pool owns it and calls it under its mutex. No clock is read.
 #pragma once
 

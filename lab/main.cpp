@@ -3,7 +3,7 @@
 #include "lab/commands/commands.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"What one runs around weir: simulated replicas, load, and a summary of what was measured.", "weir-lab"};
+  CLI::App app{"Tools around weir: simulated replicas, loads, experiments, plans and reports", "weir-lab"};
   app.set_version_flag("--version", WEIR_VERSION);
   app.require_subcommand(1);
   int status = 0;
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       "  weir-lab sim --listen 127.0.0.1:8001 --log truth.jsonl\n"
       "  weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
       "  weir-lab summary --log requests.jsonl\n"
-      "A command has more: weir-lab COMMAND --help.");
+      "Options and examples of a command: weir-lab COMMAND --help");
   if (const auto wrong = weir::config::parse_command_line(app, argc, argv)) return *wrong;
   return weir::config::after_output(status);
 }

@@ -113,47 +113,45 @@ void add_address(CLI::App& command, const std::string& name, std::optional<confi
 void add_token_file(CLI::App& command, control::AdminOptions& admin) {
   command
       .add_option("--token-file", admin.token_file,
-                  "The file with the token of the [admin] listener, in its first line; WEIR_ADMIN_TOKEN in the "
-                  "environment does the same")
+                  "File whose first line is the token of the [admin] listener; without it the environment's "
+                  "WEIR_ADMIN_TOKEN")
       ->type_name("FILE");
 }
 
 void add_admin(CLI::App& command, control::AdminOptions& admin) {
-  command
-      .add_option("--admin", admin.address,
-                  "The address of the [admin] listener of the weir that is asked, or unix:PATH")
+  command.add_option("--admin", admin.address, "Address of the running weir's [admin] listener, or unix:PATH")
       ->type_name("ADDRESS")
       ->capture_default_str();
   add_token_file(command, admin);
 }
 
 CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
-  auto* command = app.add_subcommand("serve", "Serve until a signal ends it");
+  auto* command = app.add_subcommand("serve", "Serve requests until a signal ends weir");
   command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
-  add_address(*command, "--metrics-listen", overrides.metrics, "In place of [metrics] listen in the file");
-  add_address(*command, "--admin-listen", overrides.admin, "In place of [admin] listen in the file");
+  add_address(*command, "--metrics-listen", overrides.metrics, "Replaces [metrics] listen of the file");
+  add_address(*command, "--admin-listen", overrides.admin, "Replaces [admin] listen of the file");
   command->footer(
       "Examples:\n"
       "  weir serve --config weir.toml\n"
-      "  kill -HUP PID   reloads the settings, as weir reload does; if they are wrong nothing changes\n"
-      "  kill -TERM PID  drains: streams under way finish, then it ends with status 0");
+      "  kill -HUP PID   reloads the settings, as weir reload does; wrong settings change nothing\n"
+      "  kill -TERM PID  drains: streams under way finish, then weir ends with status 0");
   return command;
 }
 
 CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
-  auto* command = app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
+  auto* command = app.add_subcommand("check", "Check a settings file, and print every error");
   command->add_option("-c,--config", options.file, "Settings file (TOML)")->required();
   auto* probe = command->add_flag(
       "--probe", options.probing,
-      "Ask every replica what it is and what it reports, measure one short stream on each, and say what to switch on");
-  command->add_option("--timeout", timeout, "With --probe: seconds that each stream may take")
+      "Ask each replica what it is and reports, measure a short stream on it, and print what to switch on");
+  command->add_option("--timeout", timeout, "With --probe: the longest time of a stream, in seconds")
       ->needs(probe)
       ->check(config::within(0.1, 3600.0))
       ->capture_default_str();
-  command->add_flag("--json", options.probe.json, "With --probe: one JSON object a replica and line")->needs(probe);
+  command->add_flag("--json", options.probe.json, "With --probe: print a line of JSON for each replica")->needs(probe);
   command
       ->add_option("--diff", options.against.address,
-                   "Say what a reload would change: from an older file, or from the weir with this admin address")
+                   "Print what a reload would change from an older file, or from the weir at this admin address")
       ->excludes(probe);
   add_token_file(*command, options.against);
   command->footer(
@@ -163,50 +161,55 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
       "  weir check --config weir.toml --diff weir.toml.old\n"
       "  weir check --config weir.toml --probe --timeout 120\n"
       "  weir check --config weir.toml --probe --json | jq .\n\n"
-      "With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.\n"
+      "With --probe, exit status 1 if a replica could not be reached or measured: docs/guides/first-steps.md.\n"
       "With --diff, exit status 1 if a reload would fail.");
   return command;
 }
 
 CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& options) {
-  auto* command = app.add_subcommand("compare", "Say from request logs which of two configurations is better");
+  auto* command = app.add_subcommand("compare", "Compare two configurations by request logs, and print a verdict");
   command->add_option("logs", options.logs, "Request logs, plain or gzip; - is standard input")->type_name("FILE");
-  command->add_option("--by", options.by, "What the two sides are")
+  command->add_option("--by", options.by, "What a side is: a configuration, a replica or a role")
       ->check(CLI::IsMember({"config", "replica", "role"}))
       ->capture_default_str();
-  command->add_option("--a", options.a, "The side that the other one is compared with")->type_name("NAME");
-  command->add_option("--b", options.b, "The other side: what may be better or worse")->type_name("NAME");
-  command->add_option("--pool", options.pool, "Requests of this pool only")->type_name("NAME");
-  command->add_option("--model", options.model, "Requests for this model only")->type_name("NAME");
-  command->add_option("--prompt-tokens", options.prompt_tokens, "Requests with so long a prompt only")
+  command->add_option("--a", options.a, "The side to compare with, such as the version in use")->type_name("NAME");
+  command->add_option("--b", options.b, "The side that gets the verdict, such as the new version")->type_name("NAME");
+  command->add_option("--pool", options.pool, "Only requests of this pool")->type_name("NAME");
+  command->add_option("--model", options.model, "Only requests for this model")->type_name("NAME");
+  command->add_option("--prompt-tokens", options.prompt_tokens, "Only requests whose prompt has LOW to HIGH tokens")
       ->type_name("LOW-HIGH");
-  command->add_option("--from", options.from, "The window begins here: a moment, or a time before the last request")
+  command
+      ->add_option("--from", options.from,
+                   "Start of the window: a moment, or a time before the last request, such as 2h")
       ->type_name("TIME");
-  command->add_option("--to", options.to, "The window ends here")->type_name("TIME");
-  command->add_option("--for", options.length, "The window is so long")->type_name("TIME");
-  command->add_option("--slo", options.slo, "An [[slo]] of --config, or thresholds: ttft_client=1,tpot=0.05")
+  command->add_option("--to", options.to, "End of the window")->type_name("TIME");
+  command->add_option("--for", options.length, "Length of the window")->type_name("TIME");
+  command
+      ->add_option("--slo", options.slo,
+                   "Objective: an [[slo]] of --config, or thresholds such as ttft_client=1,tpot=0.05")
       ->type_name("NAME");
-  command->add_option("-c,--config", options.config,
-                      "Settings file, for --slo NAME and what replicas cost and hold (kv_tokens)");
-  command->add_option("--margin", options.margin, "So small a share of difference does not matter")
+  command->add_option("-c,--config", options.config, "Settings file: for --slo NAME, cost_per_hour and kv_tokens");
+  command->add_option("--margin", options.margin, "The largest difference that does not matter, as a share")
       ->type_name("SHARE")
       ->capture_default_str();
-  command->add_option("--floor", options.floor, "The log of a twin with the primary's own configuration")
+  command
+      ->add_option("--floor", options.floor,
+                   "Log of a twin with the primary's configuration: how large differences by chance are")
       ->type_name("FILE");
-  command->add_flag("--swapped", options.swapped, "Two logs, between which the configurations changed GPUs");
-  command->add_option("--cost", options.costs, "What a replica, or each of a configuration, costs an hour")
+  command->add_flag("--swapped", options.swapped, "Two logs; the configurations exchanged their GPUs in between");
+  command->add_option("--cost", options.costs, "Cost of an hour: of a replica, or of each replica of a configuration")
       ->type_name("NAME=X")
       ->allow_extra_args(false);
-  command->add_option("--min-block", options.min_block, "A tenth of the window is at least so long")
+  command->add_option("--min-block", options.min_block, "The shortest block; a window has ten")
       ->type_name("TIME")
       ->capture_default_str();
-  command->add_option("--warm-up", options.warm_up, "So long after a shadow's first request no pair counts")
+  command->add_option("--warm-up", options.warm_up, "Time after a shadow's first request in which no pair counts")
       ->type_name("TIME")
       ->capture_default_str();
-  command->add_option("--sides", options.sides, "Show the two compared sides alone, or all that there are")
+  command->add_option("--sides", options.sides, "Sides to print: the two compared ones, or all")
       ->check(CLI::IsMember({"compared", "all"}))
       ->capture_default_str();
-  command->add_flag("--details", options.details, "All of the report, and not its conclusion and verdicts alone");
+  command->add_flag("--details", options.details, "Print the whole report, and not only conclusion and verdicts");
   auto* recipe = command
                      ->add_option("--recipe", options.recipe,
                                   "Print settings and commands for a question: upgrade, quantised, flags or gpu")
@@ -216,21 +219,21 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
     if (recipe->count() > 0 && std::ranges::any_of(command->get_options(), is_other))
       throw CLI::ValidationError("--recipe", "stands alone, because it compares nothing; leave out all else");
   });
-  auto* json = command->add_flag("--json", options.json, "As JSON, as GET /api/compare has it");
-  command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
-  command->add_option("--html", options.html, "Write the report to this file too, as a page with charts")
+  auto* json = command->add_flag("--json", options.json, "Print JSON, as GET /api/compare has it");
+  command->add_flag("--markdown", options.markdown, "Print Markdown")->excludes(json);
+  command->add_option("--html", options.html, "Also write the report to this file, as a page with charts")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--margins", options.margins,
-          "So much worse b may be and still be not_worse: ttft=10%,tpot=5%,misses=x1.2/0.2%,errors=0.2%,mean_tokens=5%")
+      ->add_option("--margins", options.margins,
+                   "How much worse b may be and still be not_worse: "
+                   "ttft=10%,tpot=5%,misses=x1.2/0.2%,errors=0.2%,mean_tokens=5%")
       ->delimiter(',')
       ->type_name("NAME=SHARE")
       ->allow_extra_args(false);
-  command->add_flag("--gate", options.gate, "Exit status 0 if b may take over, 3 if it is worse, 4 if not yet known");
+  command->add_flag("--gate", options.gate, "Exit status 0 if b may be promoted, 3 if b is worse, 4 if not yet known");
   command
       ->add_option("--fail-if", options.fail_if,
-                   "Exit status 1 for some of: worse, longer, shorter, inconclusive, too_few")
+                   "Verdicts that end with exit status 1: worse, longer, shorter, inconclusive, too_few")
       ->delimiter(',')
       ->type_name("WORDS")
       ->allow_extra_args(false);
@@ -243,14 +246,15 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
       "  weir compare requests.jsonl --gate\n"
       "  weir compare --recipe upgrade            settings and commands for a new engine version\n\n"
-      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise: docs/comparison.md.");
+      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise:\n"
+      "docs/explain/verdicts.md.");
   return command;
 }
 
 CLI::App* add_status(CLI::App& app, weir::proxy::top::TopOptions& options) {
-  auto* command = app.add_subcommand("status", "Show how a running weir stands, as weir top --once does");
+  auto* command = app.add_subcommand("status", "Print the state of a running weir, as weir top --once does");
   add_admin(*command, options.admin);
-  command->add_flag("--json", options.json, "As JSON, as GET /api/live has it");
+  command->add_flag("--json", options.json, "Print JSON, as GET /api/live has it");
   command->footer(
       "Examples:\n"
       "  weir status\n"
@@ -264,8 +268,8 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
   auto* command = app.add_subcommand("top", "Watch a running weir in the terminal: what is wrong, and where");
   add_admin(*command, options.admin);
   auto* once = command->add_flag("--once", options.once,
-                                 "Print it once and end, as is done where standard output is no terminal");
-  command->add_flag("--json", options.json, "With --once: as JSON, as GET /api/live has it")->needs(once);
+                                 "Print the state once and end; the default where standard output is no terminal");
+  command->add_flag("--json", options.json, "With --once: print JSON, as GET /api/live has it")->needs(once);
   command->footer(
       "Examples:\n"
       "  weir top\n"
@@ -273,50 +277,49 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
       "  weir top --once --json | jq .findings\n"
       "  weir top --admin unix:/run/weir/admin.sock\n"
       "  weir top --admin 10.0.0.5:9091 --token-file ~/.weir-token\n\n"
-      "q ends it, ? shows the keys: docs/howto.md, \"Look at it in a terminal\". NO_COLOR in the environment turns "
+      "q ends it, ? shows the keys: docs/guides/monitoring.md. NO_COLOR in the environment turns "
       "colours off.");
   return command;
 }
 
 CLI::App* add_report(CLI::App& app, control::ReportOptions& options) {
-  auto* command =
-      app.add_subcommand("report", "Write the last minutes of a running weir into one page, for whoever was not there");
+  auto* command = app.add_subcommand("report", "Write the last minutes of a running weir into one page");
   add_admin(*command, options.admin);
-  command->add_option("--last", options.last, "So much of the past, 15m at most")
+  command->add_option("--last", options.last, "How far to look back, 15m at most")
       ->type_name("TIME")
       ->capture_default_str();
   command
       ->add_option("-o,--output", options.output,
-                   "The file to write, or - for standard output; weir-report-TIME.html if it is left out")
+                   "File to write, or - for standard output; default weir-report-TIME.html")
       ->type_name("FILE");
-  command->add_flag("--json", options.json, "Its data alone, as GET /api/report?format=json has it");
+  command->add_flag("--json", options.json, "Write the data as JSON, as GET /api/report?format=json has it");
   command->footer(
       "Examples:\n"
       "  weir report\n"
       "  weir report --last 5m --output incident.html\n"
       "  weir report --json --output - | jq .live.findings\n\n"
       "The page holds charts, events, findings, the slowest and the failed requests, the settings without secrets,\n"
-      "and the machine; it needs no network. It has requests' ids and clients' key names, and no prompt or answer.\n"
-      "[admin] reports names a folder for reports that weir writes by itself when no replica is left.");
+      "and the machine; it needs no network. It has request ids and names of clients' keys, and no prompt or answer.\n"
+      "weir also writes reports by itself, into the folder [admin] reports, when a pool has no replica left.");
   return command;
 }
 
 CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
-  auto* command = app.add_subcommand("drain", "Give a replica no more requests, and let it finish those it has");
-  command->add_option("replica", options.replica, "Its name in the settings")->required();
-  command->add_flag("--wait", options.wait, "Wait until nothing is left on it");
-  command->add_flag("--force", options.force, "Even if it is the last one of its pool that is up");
+  auto* command = app.add_subcommand("drain", "Take a replica out: no new requests, and those under way finish");
+  command->add_option("replica", options.replica, "Name of the replica in the settings")->required();
+  command->add_flag("--wait", options.wait, "Wait until the replica has no request left");
+  command->add_flag("--force", options.force, "Drain the replica even if it is the last of its pool that is up");
   add_admin(*command, options.admin);
   command->footer(
       "Examples:\n"
       "  weir drain gpu0 --wait && systemctl restart vllm && weir undrain gpu0 --wait\n\n"
-      "What has not finished after limits.drain is cut. A drain outlasts reloads, and ends with weir.");
+      "weir cuts requests that have not finished after limits.drain. A drain outlasts reloads, and ends with weir.");
   return command;
 }
 
 CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
   auto* command = app.add_subcommand("undrain", "Give a drained or ejected replica requests again");
-  command->add_option("replica", options.replica, "Its name in the settings")->required();
+  command->add_option("replica", options.replica, "Name of the replica in the settings")->required();
   const auto wait = [&options](const std::string& seconds) {
     options.wait = true;
     if (seconds.empty()) return;
@@ -329,8 +332,8 @@ CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
     options.wait_at_most = *parsed;
   };
   command
-      ->add_option_function<std::string>("--wait", wait,
-                                         "Wait until it takes requests, so long at most (300 s); exit status 1 if not")
+      ->add_option_function<std::string>(
+          "--wait", wait, "Wait until the replica takes requests, at most TIME (300 s); else exit status 1")
       ->expected(0, 1)
       ->type_name("[TIME]");
   add_admin(*command, options.admin);
@@ -338,21 +341,21 @@ CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
       "Examples:\n"
       "  weir undrain gpu0\n"
       "  weir undrain gpu0 --wait 60     for scripts: the next replica may be drained when it returns 0\n\n"
-      "An ejected replica comes back on probation. One that is down takes requests when its probes pass.");
+      "An ejected replica comes back on probation. A replica that is down takes requests when its probes pass.");
   return command;
 }
 
 CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
-  auto* command = app.add_subcommand("reload", "Let a running weir reload its settings, and say what has changed");
-  auto* address = command
-                      ->add_option("--admin", options.admin.address,
-                                   "The address of the [admin] listener of the weir that is asked, or unix:PATH")
-                      ->type_name("ADDRESS")
-                      ->capture_default_str();
+  auto* command = app.add_subcommand("reload", "Make a running weir reload its settings, and print what changed");
+  auto* address =
+      command
+          ->add_option("--admin", options.admin.address, "Address of the running weir's [admin] listener, or unix:PATH")
+          ->type_name("ADDRESS")
+          ->capture_default_str();
   add_token_file(*command, options.admin);
   command->add_option("-c,--config", options.file,
-                      "Its settings file (TOML): checked first, and read for the address and token of [admin]");
-  command->add_option("--pid", options.pid, "Its process: gets HUP if no [admin] listener answers")
+                      "Settings file (TOML): checked first, and read for the address and token of [admin]");
+  command->add_option("--pid", options.pid, "Process of the running weir: gets HUP if no [admin] listener answers")
       ->check(config::positive());
   command->parse_complete_callback([&options, address] { options.admin_given = address->count() > 0; });
   command->footer(
@@ -360,8 +363,8 @@ CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
       "  weir reload\n"
       "  weir reload --admin unix:/run/weir/admin.sock\n"
       "  weir reload --config /etc/weir/weir.toml --pid PID     as the systemd unit does\n\n"
-      "Exit status: 0 reloaded, 1 refused, failed or unanswered, 2 wrong usage or settings. HUP is sent\n"
-      "without waiting: the status is 0, and weir's log says how the reload ended.");
+      "Exit status: 0 reloaded, 1 refused, failed or unanswered, 2 wrong usage or settings. After a HUP the\n"
+      "status is 0 at once, and weir's log says how the reload ended.");
   return command;
 }
 
@@ -370,45 +373,44 @@ struct KeyCommands {
 };
 
 KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
-  auto* command = app.add_subcommand("key", "Make keys for clients, which server.api_keys asks them for");
+  auto* command = app.add_subcommand("key", "Make keys for clients (server.api_keys)");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  weir key new alice\n"
       "  weir key hash < alice.key");
   auto* make =
-      command->add_subcommand("new", "Make a key, print it once, and print or append the lines that stand for it");
-  make->add_option("name", wanted.name, "What the log calls the client")->required();
-  make->add_option("--models", wanted.models, "The models that the key may use; all if it is left out")
+      command->add_subcommand("new", "Make a key, print it once, and print or append its lines for the file of keys");
+  make->add_option("name", wanted.name, "Name of the client in the log")->required();
+  make->add_option("--models", wanted.models, "Models that the key may use; default all")
       ->delimiter(',')
       ->type_name("WORDS")
       ->allow_extra_args(false);
-  make->add_option("--max-in-flight", wanted.max_in_flight, "The most requests of this key at a time");
-  make->add_option("--share", wanted.share, "Its share of the turns while requests wait, 0.1 to 10; others have 1");
-  make->add_option("--append", wanted.append_to, "Append the lines to this file, which is made if it is not there")
+  make->add_option("--max-in-flight", wanted.max_in_flight, "Most requests of this key at a time");
+  make->add_option("--share", wanted.share, "Share of the queue's turns, 0.1 to 10; the default of a key is 1");
+  make->add_option("--append", wanted.append_to, "Append the lines to this file; weir creates a missing file")
       ->type_name("FILE");
   make->footer(
       "Examples:\n"
       "  weir key new alice\n"
       "  weir key new batch --models llama-3-8b --max-in-flight 32 --share 0.5 --append keys.toml\n"
       "  weir key new alice-2 --append keys.toml && weir reload\n\n"
-      "The key goes to standard output, all else to standard error: docs/howto.md, \"Give clients keys\".");
+      "The key goes to standard output, all else to standard error: docs/guides/keys.md.");
   auto* hash = command->add_subcommand("hash", "Read a key from standard input and print its SHA-256");
   hash->footer("Examples:\n  weir key hash < alice.key");
   return {make, hash};
 }
 
 CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& admin) {
-  auto* command =
-      app.add_subcommand("bypass", "In an emergency: relay what comes, and read neither requests nor answers");
+  auto* command = app.add_subcommand("bypass", "In an emergency: relay requests and answers without reading them");
   command->add_option("state", state, "on or off")->required()->check(CLI::IsMember({"on", "off"}));
   add_admin(*command, admin);
   command->footer(
       "Examples:\n"
-      "  weir bypass on     what comes from now on is relayed byte by byte; what is under way goes on as it began\n"
+      "  weir bypass on     new requests are relayed byte by byte; requests under way go on as they began\n"
       "  weir bypass off\n\n"
-      "Requests are still balanced, retried and counted by outcome; TTFT, ITL and tokens are not measured, and nothing "
-      "is mirrored. It outlasts reloads, and ends with weir. weir_bypass on /metrics shows it.");
+      "Requests are still balanced, retried and counted by outcome; TTFT, ITL and tokens are not measured, and no "
+      "request is mirrored. The bypass outlasts reloads, and ends with weir. weir_bypass on /metrics shows it.");
   return command;
 }
 
@@ -417,20 +419,20 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
   command->add_option("action", options.action, "start, status, pause, promote or abort")
       ->required()
       ->check(CLI::IsMember({"start", "status", "pause", "promote", "abort"}));
-  command->add_option("name", options.name, "Its name in the settings; may be left out where there is one rollout");
-  command->add_flag("--json", options.json, "With status: as JSON, as GET /api/rollout has it");
-  command->add_option("--to", options.to, "With promote: the step to go to, such as 25%, instead of the next one");
+  command->add_option("name", options.name, "Name of the rollout in the settings; not needed if there is one rollout");
+  command->add_flag("--json", options.json, "With status: print JSON, as GET /api/rollout has it");
+  command->add_option("--to", options.to, "With promote: the step to go to, such as 25%; default the next step");
   add_admin(*command, options.admin);
   command->footer(
       "Examples:\n"
-      "  weir rollout start fp8     begins with the first step, or goes on after a pause\n"
+      "  weir rollout start fp8     starts with the first step, or resumes after a pause\n"
       "  weir rollout status\n"
       "  weir rollout pause fp8     keeps the share that the candidate has\n"
       "  weir rollout promote fp8   takes the next step now, whatever the gate says\n"
-      "  weir rollout promote fp8 --to 25%   takes that step, wherever the rollout stands before it\n"
+      "  weir rollout promote fp8 --to 25%   skips the steps before 25%\n"
       "  weir rollout abort fp8     the candidate gets no more requests, at once\n\n"
-      "A rollout goes back by itself when the candidate is worse, fails or is out; its state outlasts\n"
-      "reloads and restarts: docs/howto.md, \"Roll out a new version\".");
+      "A rollout rolls back by itself when the candidate is worse, fails or is out; its state outlasts\n"
+      "reloads and restarts: docs/guides/rollout.md.");
   return command;
 }
 
@@ -438,21 +440,20 @@ CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "weir stands in front of inference replicas, sends each request to the one with the fewest queued tokens, "
-      "and measures every answer on its way.",
+      "weir: a reverse proxy and load balancer for LLM inference replicas, which measures every answer on its way",
       "weir");
   app.set_version_flag("--version", std::string("weir ") + WEIR_VERSION);
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
-      "  weir check --config weir.toml          says every error of the file at once\n"
-      "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
-      "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
-      "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
-      "  weir status                            shows how the weir on this machine stands\n"
-      "  weir top                               watches it in the terminal\n"
+      "  weir check --config weir.toml          prints every error of the file\n"
+      "  weir check --config weir.toml --probe  also asks each replica what it reports\n"
+      "  weir serve --config weir.toml          clients: 127.0.0.1:8080, metrics: 127.0.0.1:9090/metrics\n"
+      "  weir compare requests.jsonl            prints which configuration is better, and how sure that is\n"
+      "  weir status                            prints the state of the weir on this machine\n"
+      "  weir top                               watches that weir in the terminal\n"
       "  weir report                            writes its last 15 minutes into a page\n"
-      "  weir reload                            takes over changed settings, and says what has changed\n"
+      "  weir reload                            reloads the settings, and prints what changed\n"
       "  weir key new alice                     makes a key for a client\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "

@@ -16,6 +16,10 @@
 // Scores within 2 % and 5 ms of the lowest are equal: replicas of one kind differ by chance, and nobody feels a few
 // milliseconds, which would leave a replica idle. Ties go to the fewest in flight, then to the fewest tokens to compute
 // that nobody will reuse, then at random.
+//
+// The weight of 0.01 is no setting, because a second is the same on every engine. The load of others, as engines' pages
+// tell it, is no part of the score: the figures are seconds old, and a prompt waits for a tenth of a second. Counted as
+// prompts, that load makes the p99 of the time to first token worse (build/release/bench_two_weirs).
 #pragma once
 
 #include <tuple>

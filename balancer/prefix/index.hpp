@@ -11,6 +11,10 @@
 // spread over positions. An answer belongs to what its replica holds: the next turn of a conversation brings it along.
 // How much of the answers is found again (templates drop reasoning, for one) is learned from what replicas report.
 //
+// A held prefix shortens the time to first token, and has no weight of its own: a weight between hits and load, or a
+// switch between them, is wrong for some load. Nor are lifetimes guessed, or events of engines' caches read: these
+// would take each model's tokenizer and template, and a lost event would leave a wrong picture for good.
+//
 // A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor. Only
 // set_places, place, refine, look and sent allocate; where they throw std::bad_alloc, what is known of prompts stays.
 #pragma once

@@ -119,7 +119,8 @@ class Machine {
   /// Whether the shadow is to mirror; nothing where the rollout does not care.
   std::optional<bool> shadow() const;
   /// Returns the evidence that sends a rollout back. Each kind of event in each live step has an equal part of
-  /// false_return.
+  /// false_return, and each step begins with evidence of 1. A limit of 20 for each sent 3 to 8 % of equal candidates
+  /// back by failures alone, in 400 simulated rollouts of four live steps; 160 sent 0.5 % at most.
   double evidence_limit() const;
   /// Returns the step as the settings write it; "" where the rollout is in none.
   std::string step_text() const;

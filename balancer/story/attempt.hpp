@@ -37,7 +37,7 @@ struct AttemptOver {
   Verdict verdict{};
   unsigned status = 0;                                ///< The status of the replica's head; 0 if none was read.
   std::optional<std::chrono::seconds> retry_after{};  ///< The replica's head asked to be left alone so long.
-  bool replica_cut = false;  ///< The replica's time to drain was over, so nothing counts against it.
+  bool replica_cut = false;  ///< The replica's time to drain was over, or it sleeps: nothing counts against it.
   bool accepted = false;     ///< The client got the replica's head.
   /// With Reply::error: the answer as it would have been relayed; null if it was not kept. Its bytes count against
   /// limits.buffer_memory while anyone holds it.

@@ -59,12 +59,12 @@ bool may_be_the_requests_fault(const AttemptOver& over) {
   return (over.status >= 500 || is_failure(over.status) || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
-/// True if the answer has one token at most. That is unknown of an answer that is not streamed and has no usage. An
-/// answer whose text came in one piece has more.
+/// True if the answer has a token or two at most, the end of the sequence counted. That is unknown of an answer that is
+/// not streamed and has no usage. An answer whose text came in one piece has more.
 static bool is_meagre(const metrics::record::Answer& answer) {
-  constexpr std::uint64_t least_chars = 16;
-  if (answer.output_tokens) return *answer.output_tokens <= 1 && answer.output_chars < least_chars;
-  return answer.events > 0 && answer.counted_tokens <= 1 && answer.output_chars < least_chars;
+  constexpr std::uint64_t most_tokens = 2, least_chars = 16;
+  if (!answer.output_tokens && answer.events == 0) return false;
+  return answer.output_tokens.value_or(answer.counted_tokens) <= most_tokens && answer.output_chars < least_chars;
 }
 
 bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now) {

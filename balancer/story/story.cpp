@@ -90,6 +90,12 @@ PlacementRequest Story::placement() const {
 }
 
 Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
+  // Copies of the request may have cost two replicas while this one waited, or was at work elsewhere.
+  if (identity_ != 0 && !was_on_trial_ && shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison) {
+    lease.end(LeaseEnd(EndCause::unsent), now);
+    lost_ = most_lost;
+    return end_unserved(Told::poison, Outcome::bad_request, now);
+  }
   if (front_of_queue_ && !deadline_) deadline_ = now + shared_.queue_time;
   // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
   repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
@@ -198,7 +204,10 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   const bool out = tells && evidence_.report(shared_.pool.health(), replica().key, over, now);
   if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
   stale_on_ = 0;
-  if (!cut && (was_lost(over) || stood_still(over))) note_loss(now);
+  if (!cut && (was_lost(over) || stood_still(over))) {
+    note_loss(now);
+    too_slow_ |= over.retry_reason == Retry::first_token;
+  }
   if (!cut && may_be_the_requests_fault(over)) note_error();
   switch (over.end) {
     case End::stale:
@@ -348,7 +357,8 @@ Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
 Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
-  if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0)
+  // Where all are slow, a request that took too long twice may be served a minute later.
+  if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0 && !too_slow_)
     shared_.poison.note(identity_, !lost_alone_ && !was_on_trial_, now);
   // Where nothing tells a client's requests apart but their size, many would be taken for one.
   if (told == Told::relayed && lost_ == 1 && lost_by_ != 0 && request_.repeatable && request_.facts->conversation != 0)
@@ -417,18 +427,16 @@ void Story::give_retry_back() {
 bool Story::take_retry_after(unsigned status, Moment now) {
   if (lacks_state(status) && is_tied()) return seek(now);
   if (!refuses_the_request(status)) return take_retry(now);
-  const auto serial = replica().key.serial;
-  if (second_opinion_on_.status == 0) {
+  const bool is_first = second_opinion_on_.status == 0;
+  if (is_first)
     second_opinion_on_ = {replica().key, status};
-    Caller caller = request_.caller;
-    caller.status = static_cast<std::uint16_t>(status);
-    const bool known =
-        needs_second_opinion(status) && shared_.pool.health().refused_elsewhere(replica().key, caller, now);
-    return !known && take_retry(now);
-  }
-  if (second_opinion_on_.key.serial == serial) return false;  // No other replica had room for the request.
-  if (!needs_second_opinion(status)) return false;             // Two refuse it.
-  return second_opinion_on_.status != status && take_retry(now);
+  else if (second_opinion_on_.key.serial == replica().key.serial)
+    return false;  // No other replica had room for the request.
+  if (!needs_second_opinion(status)) return is_first && take_retry(now);
+  Caller caller = request_.caller;
+  caller.status = static_cast<std::uint16_t>(status);
+  const bool same = is_first || second_opinion_on_.status == status;
+  return !(same && shared_.pool.health().refused_everywhere(replica().key, caller, now)) && take_retry(now);
 }
 
 /// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused

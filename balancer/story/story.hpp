@@ -88,8 +88,8 @@ class Story {
 
   /// The request has come. One that has just cost two replicas ends at once, if it was identified.
   Command begin(Moment now);
-  /// True if the request is to be identified before begin(): some have just cost two replicas. Before it is sent again
-  /// it is to be identified in any case.
+  /// True if the request is to be identified before begin() and leased(): some have just cost two replicas. Before it is
+  /// sent again it is to be identified in any case.
   bool wants_identity() const { return request_.repeatable && identity_ == 0 && !shared_.poison.is_empty(); }
   /// `body`: a hash of it. Whoever sends the same again has the same.
   void identify(std::uint64_t body);
@@ -244,6 +244,7 @@ class Story {
   std::uint64_t identity_ = 0;        ///< 0: nothing is known of it, or noted.
   bool lost_by_two_ = false;          ///< Two replicas were lost, and not one twice.
   bool was_on_trial_ = false;         ///< See PoisonMemory.
+  bool too_slow_ = false;             ///< A replica was left because its first token was due.
   bool lost_alone_ = true;            ///< Each had no other request when it was lost.
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.

@@ -23,6 +23,7 @@ Outcome outcome_of_whole_answer(const AttemptFacts& seen, const metrics::record:
   if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
   if (answer.in_band_error) return outcome_of_in_band_error(answer);
   if (seen.status == 204 && metrics::generates(seen.api)) return Outcome::ok_empty;
+  if (seen.is_page && !seen.body_is_read) return Outcome::ok_empty;
   if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
   if (seen.is_json && answer.unparsed && answer.token_events == 0) return Outcome::ok_empty;
   const bool counts_tokens = seen.body_is_read && metrics::generates(seen.api) && !answer.unparsed;

@@ -20,6 +20,7 @@ struct AttemptFacts {
   bool sent = false;            ///< A byte of the request was sent.
   bool client_has_all = false;  ///< The client left once the end marker, and all before it, had been written to it.
   bool is_json = false;         ///< The body was read as one JSON document of an API that weir knows.
+  bool is_page = false;         ///< The content type is that of an HTML page, and the API is known.
 };
 
 struct Verdict {

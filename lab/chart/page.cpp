@@ -55,7 +55,7 @@ std::string as_html(std::string_view title, const metrics::compare::report::Docu
   const std::string_view scripts[]{metrics::compare::page::assets::described_js};
   return metrics::compare::page::framed(
       {"weir-lab", "This page draws itself by JavaScript. Without --html weir-lab prints the same as text.",
-       "By <code>weir-lab</code>. What each figure means: docs/experiments.md.", scripts},
+       "By <code>weir-lab</code>. What each figure means: docs/guides/load-test.md.", scripts},
       data);
 }
 

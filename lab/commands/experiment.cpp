@@ -84,13 +84,13 @@ int run_experiment(Options& options) {
 }  // namespace
 
 void add_experiment_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("experiment", "Runs a table of loads over one set of prompts");
+  CLI::App* command = app.add_subcommand("experiment", "Run a table of loads over one set of prompts");
   const auto options = run_with_options(*command, status, &run_experiment);
   command->footer(
       "FILE has a [prompts] table (count, shape or lengths, seed) and a [[run]] for each row: label, url or replica,\n"
-      "concurrency (a number or a list), and what is told of it: gpu, engine, speculation, cost_per_hour. Each row is\n"
-      "run `repeat` times. What is done is kept in a results file beside it, and the same command goes on from there.\n"
-      "docs/experiments.md has all keys.\n"
+      "concurrency (a number or a list), and descriptions: gpu, engine, speculation, cost_per_hour. Each row is run\n"
+      "`repeat` times. A results file beside FILE keeps finished rows, and the same command continues from there.\n"
+      "docs/guides/load-test.md has all keys.\n"
       "Example: weir-lab experiment cards.toml --markdown cards.md --html cards.html");
   command->add_option("FILE", options->file, "The experiment, in TOML")->required();
   command->add_option("--markdown", options->files.markdown, "File for the table as Markdown; - = standard output");
@@ -98,9 +98,9 @@ void add_experiment_command(CLI::App& app, int& status) {
   command->add_option("--html", options->files.html, "File for a page with charts; - = standard output");
   command->add_option("--json", options->files.json, "File for the table as JSON; - = standard output");
   command->add_option("--log", options->files.log,
-                      "File for a line of the request log a request, its config the row, such as \"H800, 8 at once\"; "
-                      "`weir compare` reads it. - = standard output");
-  command->add_flag("--afresh", options->afresh, "Forget what the results file has, and run all");
+                      "File for a request log for `weir compare`, whose config is the row, such as \"H800, 8 at "
+                      "once\"; - = standard output");
+  command->add_flag("--afresh", options->afresh, "Run all rows again, whatever the results file has");
 }
 
 }  // namespace weir::lab::commands

@@ -27,7 +27,8 @@ int run_export(ExportOptions& options) {
 }  // namespace
 
 void add_export_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("export", "A request log as a trace for AIPerf, vLLM's bench and other tools");
+  CLI::App* command =
+      app.add_subcommand("export", "Write a request log as a trace for AIPerf, vLLM's bench and other tools");
   const auto options = run_with_options(*command, status, &run_export);
   command->footer(
       "Lines have timestamp (ms), input_length, output_length and hash_ids, one for each 512 tokens of the prompt.\n"
@@ -35,7 +36,7 @@ void add_export_command(CLI::App& app, int& status) {
   command->add_option("log", options->log, "weir's request log, or another trace that `weir-lab load` reads")
       ->required()
       ->type_name("FILE");
-  command->add_option("--format", options->format, "mooncake, the only one")
+  command->add_option("--format", options->format, "Format of the trace; mooncake is the only one")
       ->capture_default_str()
       ->check(CLI::IsMember({"mooncake"}));
   command->add_option("--to", options->to, "File for the trace; - = standard output")->capture_default_str();

@@ -29,14 +29,14 @@ int run_get(GetOptions& options) try {
 }  // namespace
 
 void add_get_command(CLI::App& app, int& status) {
-  CLI::App* get = app.add_subcommand("get", "Prints the body of one GET, or the models it lists");
+  CLI::App* get = app.add_subcommand("get", "Print the body of one GET, or the models that it lists");
   const auto options = run_with_options(*get, status, &run_get);
   get->footer(
       "Examples: weir-lab get http://127.0.0.1:9090/metrics\n"
       "          weir-lab get --models http://127.0.0.1:8001/v1/models");
   get->add_option("url", options->url, "http://host[:port]/path, or https")->required();
   add_ca_option(*get, options->ca);
-  get->add_flag("--models", options->models, "The answer is that of /v1/models: print the ids, one a line");
+  get->add_flag("--models", options->models, "Print the ids of a /v1/models answer, one a line");
 }
 
 }  // namespace weir::lab::commands

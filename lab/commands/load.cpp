@@ -51,23 +51,23 @@ std::string read_api_key(const std::string& option, const std::string& path) {
 void add_experiment_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("Published experiments");
   load.add_option("--preset", options.preset,
-                  "llmperf: its article's load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, "
-                  "checked, and its ITL, E2E / output tokens")
+                  "llmperf: the load of its article (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks "
+                  "with checked answers, and its ITL (E2E / output tokens)")
       ->check(CLI::IsMember({"llmperf"}));
   load.add_flag("--batches", options.settings.batches,
-                "Send the next requests when all that ran have ended, as LLMPerf first did");
+                "Send the next batch when all requests of the last one have ended, as the first LLMPerf");
   load.add_flag("--prefill-cost", options.output.prefill_cost,
-                "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, one by "
-                "one")
+                "Measure what 1000 prompt tokens and an output token take on an idle replica, by requests of many "
+                "lengths, one by one")
       ->excludes("--preset");
-  load.add_option("--input-range", options.input_range, "Least and most prompt tokens of --prefill-cost")
+  load.add_option("--input-range", options.input_range, "Shortest and longest prompt of --prefill-cost, in tokens")
       ->delimiter(',')
       ->expected(2)
       ->capture_default_str()
       ->check(config::within(1.0, 1e7))
       ->needs("--prefill-cost");
   load::Prices& prices = options.output.prices;
-  load.add_option("--cost-per-hour", prices.per_hour, "What the replica costs an hour: adds the cost")
+  load.add_option("--cost-per-hour", prices.per_hour, "Price of an hour of the replica: adds the cost")
       ->check(config::not_negative());
   for (const auto& [name, price, of] :
        {std::tuple("--price-in", &prices.in, "Price of a million prompt tokens: adds the cost"),
@@ -79,14 +79,14 @@ void add_experiment_options(CLI::App& load, LoadOptions& options) {
 void add_arrival_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("How many, when");
   load.add_option("--concurrency", options.series.concurrencies,
-                  "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
+                  "Closed load: number of requests at a time; several numbers, such as 1,2,4, are a sweep")
       ->default_str("5")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(config::within(1, 100'000))
       ->excludes("--prefill-cost");
   load.add_option("--rate", options.series.rates,
-                  "Open load: requests a second, whatever the answers do; several rates, such as 1,2,4, are tried one "
+                  "Open load: requests a second, however long answers take; several rates, such as 1,2,4, run one "
                   "after the other, each for --duration (60 s)")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -113,7 +113,7 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
     options.settings.warm_up = read_seconds("--warm-up", text);
   };
   load.add_option_function<std::string>("--warm-up", read_warm_up,
-                                        "Time before the measured part: what begins in it is in no figure, and marked "
+                                        "Time before the measured part: its requests are in no figure, and are marked "
                                         "in the log; --duration begins after it, --requests counts from the start")
       ->type_name("TIME")
       ->excludes("--prefill-cost");
@@ -124,9 +124,9 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
     options.duration = read_seconds("--duration", text);
     if (options.duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
   };
-  load.add_option_function<std::string>("--duration", read_duration,
-                                        "Seconds, or a time such as 10m, after which nothing more is sent; what "
-                                        "runs may finish")
+  load.add_option_function<std::string>(
+          "--duration", read_duration,
+          "Seconds, or a time such as 10m, after which no request is sent; requests under way finish")
       ->type_name("TIME");
 }
 
@@ -134,7 +134,7 @@ void add_arrival_options(CLI::App& load, LoadOptions& options) {
 void add_length_options(CLI::App& load, LoadOptions& options) {
   load::WorkloadSettings& w = options.settings.workload;
   load.option_defaults()->group("How long (normally distributed tokens)");
-  std::string described = "Lengths of a kind of use, all alike:";
+  std::string described = "Lengths of a kind of use, the same for all requests:";
   std::vector<std::string> names;
   for (const load::Shape& shape : load::shapes) {
     described += (names.empty() ? " " : ", ") + names.emplace_back(shape.name) +
@@ -152,16 +152,17 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
     load.add_option(name, tokens, help)->capture_default_str()->check(within)->excludes("--prefill-cost");
   };
   const CLI::Validator a_length = config::within(1.0, 1e7);
-  add_length("--input-tokens", w.input_tokens, "Mean prompt; alone: all alike", a_length);
-  add_length("--input-stddev", w.input_stddev, "", config::not_negative());
-  add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens; alone: all alike", a_length);
-  add_length("--output-stddev", w.output_stddev, "", config::not_negative());
+  add_length("--input-tokens", w.input_tokens, "Mean prompt; given without a deviation, all are alike", a_length);
+  add_length("--input-stddev", w.input_stddev, "Standard deviation of prompts", config::not_negative());
+  add_length("--output-tokens", w.output_tokens,
+             "Mean answer, sent as max_tokens; given without a deviation, all are alike", a_length);
+  add_length("--output-stddev", w.output_stddev, "Standard deviation of answers", config::not_negative());
 
   load.option_defaults()->group("From a trace");
   load.add_option("--trace", options.trace,
-                  "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
-                  "of weir's (turns too), Mooncake's JSON lines (shared prefixes too) or Qwen-Bailian's (conversations "
-                  "too); with --rate or --concurrency no arrivals");
+                  "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), of weir's request "
+                  "log (with turns), of Mooncake's JSON lines (with shared prefixes) or of Qwen-Bailian's (with "
+                  "conversations); --rate and --concurrency replace the arrivals");
   for (const char* const other : {"--preset", "--prefill-cost", "--shape", "--input-tokens", "--input-stddev",
                                   "--output-tokens", "--output-stddev"}) {
     load.get_option("--trace")->excludes(other);
@@ -169,9 +170,9 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   const auto add_number = [&](const char* name, auto& number, const char* help, const CLI::Validator& within) {
     load.add_option(name, number, help)->capture_default_str()->check(within)->needs("--trace");
   };
-  add_number("--trace-speed", w.trace_speed, "Divides the trace's times", config::positive());
+  add_number("--trace-speed", w.trace_speed, "Factor by which the trace is replayed faster", config::positive());
   load.add_flag("--turns", w.turns,
-                "Closed loop: a turn of the trace begins when the one before it has ended and its user has thought")
+                "Closed loop: a turn begins when the turn before it has ended and the user has thought")
       ->needs("--trace")
       ->excludes("--concurrency");
   add_number("--trace-limit", options.trace_limit, "Entries to use, 0 = all", config::not_negative());
@@ -237,7 +238,7 @@ int run(LoadOptions& options) {
 }  // namespace
 
 void add_load_command(CLI::App& app, int& status) {
-  CLI::App* load = app.add_subcommand("load", "Sends streamed requests and measures what a client sees");
+  CLI::App* load = app.add_subcommand("load", "Send streamed requests, and measure what a client sees");
   const auto options = run_with_options(*load, status, &run);
   options->command = load;
   load::LoadSettings& s = options->settings;
@@ -260,36 +261,36 @@ void add_load_command(CLI::App& app, int& status) {
       std::string(experiment::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix], or https")->capture_default_str();
   add_ca_option(*load, s.ca);
-  load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
+  load->add_option("--model", s.model, "Model of the requests; without it they name none");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
       ->transform(config::word_of(std::map<std::string, load::Api>{{"chat", load::Api::chat},
                                                                    {"completions", load::Api::completions},
                                                                    {"tgi", load::Api::tgi}}));
   load->add_flag("--usage,!--no-usage", s.usage,
-                 "Ask for usage; else output tokens are counted by events. On by itself with --log, "
-                 "--preset, --prefill-cost, --users and a sweep");
+                 "Ask for usage; without usage an event counts as one token. The default with --log, --preset, "
+                 "--prefill-cost, --users and a sweep");
   load->add_flag("--ignore-eos", s.ignore_eos,
-                 "Ask for answers of exactly so many tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI has none)");
+                 "Ask for answers of exactly max_tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI cannot)");
   load->add_option_function<std::string>(
           "--api-key-file",
           [&s, &output = options->output](const std::string& path) {
             s.api_key = read_api_key("--api-key-file", path);
             output.api_key_file = path;
           },
-          "File that holds only the key of the service; it goes out as a bearer token, and into no report or log")
+          "File that holds only the key of the service, which is sent as a bearer token, and is in no report or log")
       ->type_name("FILE");
   load->add_option("--header", s.headers,
-                   "Further field of each request, such as \"x-team: search\"; may be given again")
+                   "Header field of each request, such as \"x-team: search\"; may be given several times")
       ->type_name("FIELD")
       ->allow_extra_args(false)
       ->check([](const std::string& field) {
         const std::string problem = load::header_problem(field);
         return problem.empty() ? problem : "\"" + config::one_line(field) + "\" " + problem;
       });
-  load->add_option("--timeout", s.timeout, "Seconds a request may take")
+  load->add_option("--timeout", s.timeout, "Longest time of a request, in seconds")
       ->capture_default_str()
       ->check(config::positive());
-  load->add_option("--seed", s.workload.seed, "Lengths, texts, arrivals and request ids follow from it")
+  load->add_option("--seed", s.workload.seed, "Seed of lengths, texts, arrivals and request ids")
       ->capture_default_str();
   add_experiment_options(*load, *options);
   add_arrival_options(*load, *options);
@@ -299,11 +300,11 @@ void add_load_command(CLI::App& app, int& status) {
   load->option_defaults()->group("Output");
   load->add_option("--json", options->output.json,
                    "File for the figures as JSON; - = standard output, in place of the table");
-  load->add_option("--log", options->output.log,
-                   "File for a line of the request log a request, as weir writes it; `weir compare` reads it. - = "
-                   "standard output, in place of the table");
+  load->add_option(
+      "--log", options->output.log,
+      "File for a request log as weir writes it, for `weir compare`; - = standard output, in place of the table");
   load->add_option("--label", options->output.label,
-                   "config in those lines, by which `weir compare` tells sides apart");
+                   "config in the lines of --log, by which `weir compare` tells sides apart");
 }
 
 }  // namespace weir::lab::commands

@@ -52,7 +52,7 @@ double read_seconds(const std::string& option, const std::string& text) {
 
 void add_series_options(CLI::App& load, SeriesOptions& options) {
   load.option_defaults()->group("Sweep: several numbers in --concurrency, each measured batch by batch");
-  load.add_option("--runs", options.runs, "Batches of each number at once, after one warm-up")
+  load.add_option("--runs", options.runs, "Batches of each number, after one batch as warm-up")
       ->capture_default_str()
       ->check(config::within(1, 10'000))
       ->needs("--concurrency");
@@ -63,7 +63,7 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
       ->check(config::within(1, 100'000))
       ->excludes("--concurrency")
       ->excludes("--rate");
-  load.add_option("--ramp", options.ramp, "Users that start in a second; 0 = all at once")
+  load.add_option("--ramp", options.ramp, "Users that start each second; 0 = all at once")
       ->capture_default_str()
       ->check(config::within(0.0, 1e6))
       ->needs("--users");
@@ -73,17 +73,18 @@ void add_series_options(CLI::App& load, SeriesOptions& options) {
       ->type_name("TIME")
       ->default_str("0")
       ->needs("--users");
-  load.add_option("--slo", options.slo,
-                  "With --users or several rates: objective, such as ttft=1,tpot=0.05; says up to how many meet it")
+  load.add_option(
+          "--slo", options.slo,
+          "With --users or several rates: objective, such as ttft=1,tpot=0.05; prints the highest number that meets it")
       ->check([](const std::string& text) {
         const auto read = experiment::parse_objective(text);
         const auto* problem = std::get_if<config::Problem>(&read);
         return problem ? problem->text : std::string();
       });
   load.option_defaults()->group("Output");
-  load.add_option("--html", options.html,
-                  "File for a page with the charts of a sweep, of rates or of peak users; - = standard output, in "
-                  "place of the table");
+  load.add_option(
+      "--html", options.html,
+      "File for a page with charts of a sweep, rates or peak users; - = standard output, in place of the table");
 }
 
 bool is_series(const CLI::App& load, const SeriesOptions& options) {

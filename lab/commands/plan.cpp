@@ -86,11 +86,11 @@ int run_plan(PlanOptions& options) {
 
 void add_plan_command(CLI::App& app, int& status) {
   CLI::App* plan = app.add_subcommand(
-      "plan", "What other policies or numbers of replicas would have done with your request log, in simulated time");
+      "plan", "Predict what other policies or numbers of replicas would do with your request log, in simulated time");
   const auto options = run_with_options(*plan, status, &run_plan);
   plan->footer(
-      "Engines are fitted from the log. First stands how well they predict what did happen, then what would have "
-      "happened.\n"
+      "Engines are fitted from the log. The first table shows how well they predict what did happen, the second\n"
+      "what would have happened.\n"
       "Examples: weir-lab plan requests.jsonl\n"
       "          weir-lab plan requests.jsonl --replicas 3,4,5 --speed 1.5 --html plan.html");
   std::map<std::string, config::Policy> policies;
@@ -98,10 +98,11 @@ void add_plan_command(CLI::App& app, int& status) {
   const auto policy_word = config::word_of(policies);
   plan->add_option("log", options->log, "weir's request log")->required()->type_name("FILE");
   plan->add_option("--pool", options->reading.pool, "Only requests of this pool");
-  plan->add_option("--requests", options->reading.most_requests, "The last so many of the log, 0 = all")
+  plan->add_option("--requests", options->reading.most_requests,
+                   "Number of requests to use, the last of the log; 0 = all")
       ->capture_default_str();
   plan->add_option("--logged-replicas", options->reading.replicas,
-                   "How many there were, where some served nothing and the log has no line of theirs")
+                   "Number of replicas that there were, if some served no request and are not in the log")
       ->check(config::within(1, 1000));
   plan->add_option("--replicas", options->replicas, "Numbers of replicas to try, such as 3,4,5")
       ->delimiter(',')
@@ -111,32 +112,30 @@ void add_plan_command(CLI::App& app, int& status) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(policy_word);
-  plan->add_option("--logged-policy", options->logged_policy, "The policy of the log (least_queued_tokens)")
+  plan->add_option("--logged-policy", options->logged_policy, "Policy of the log (least_queued_tokens)")
       ->transform(policy_word);
   plan->add_option("--prefix-aware", options->prefix_aware,
-                   "on, off or both such as on,off; the first is the log's (on where the log tells cached tokens)")
+                   "on, off, or both such as on,off; the first is that of the log (on if the log has cached tokens)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(config::word_of(std::map<std::string, bool>{{"on", true}, {"off", false}}));
-  plan->add_option("--speed", options->settings.speed, "Divides the times between arrivals")
+  plan->add_option("--speed", options->settings.speed, "Factor by which requests arrive faster")
       ->capture_default_str()
       ->check(config::within(0.01, 100.0));
-  plan->add_option("--kv-tokens", options->settings.limits.kv_tokens, "Tokens of an engine's KV cache")
+  plan->add_option("--kv-tokens", options->settings.limits.kv_tokens, "Size of an engine's KV cache, in tokens")
       ->capture_default_str()
       ->check(config::positive());
-  plan->add_option("--max-batch", options->settings.limits.max_batch, "Sequences that an engine runs at once")
+  plan->add_option("--max-batch", options->settings.limits.max_batch, "Most sequences that an engine runs at once")
       ->capture_default_str()
       ->check(config::positive());
-  plan->add_option("--prefill-budget", options->settings.limits.prefill_budget, "Tokens of an engine's step")
+  plan->add_option("--prefill-budget", options->settings.limits.prefill_budget, "Most tokens of an engine's step")
       ->capture_default_str()
       ->check(config::positive());
   plan->add_option("--runs", options->settings.runs,
-                   "Simulations of each scenario, which differ in weir's and the engines' draws; figures are of all "
-                   "together")
+                   "Simulations of each scenario, with other random draws; figures are of all together")
       ->capture_default_str()
       ->check(config::within(1, 1000));
-  plan->add_option("--seed", options->settings.seed, "Texts and weir's draws follow from it")
-      ->capture_default_str();
+  plan->add_option("--seed", options->settings.seed, "Seed of texts and of weir's draws")->capture_default_str();
   plan->add_option("--json", options->json,
                    "File for the figures as JSON; - = standard output, in place of the tables");
   plan->add_option("--html", options->html, "File for a page with charts; - = standard output");

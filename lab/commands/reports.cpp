@@ -25,10 +25,10 @@ int run_reports(std::vector<std::string>& named) {
 }  // namespace
 
 void add_reports_command(CLI::App& app, int& status) {
-  CLI::App* reports = app.add_subcommand("reports", "Time to first token of several loads side by side");
+  CLI::App* reports = app.add_subcommand("reports", "Print TTFT of several loads side by side");
   const auto named = run_with_options(*reports, status, &run_reports);
   reports->footer("Example: weir-lab reports before=before.json after=after.json");
-  reports->add_option("reports", *named, "NAME=FILE, the file a report of `weir-lab load --json`")->required();
+  reports->add_option("reports", *named, "NAME=FILE; the file is a report of `weir-lab load --json`")->required();
 }
 
 }  // namespace weir::lab::commands

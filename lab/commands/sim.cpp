@@ -59,27 +59,27 @@ void add_sim_command(CLI::App& app, int& status) {
         return read_listen(text, ignored);
       });
   sim->add_option("--model", s.model, "Name of the model it serves")->capture_default_str();
-  sim->add_option("--seed", s.seed, "Answers, their lengths and the jitter follow from it")->capture_default_str();
-  sim->add_option("--engine", s.engine, "Whose metric names /metrics uses: vllm (default) or tgi")
-      ->transform(config::word_of(std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm},
-                                                                          {"tgi", sim::EngineNames::tgi}}));
+  sim->add_option("--seed", s.seed, "Seed of answers, their lengths and the jitter")->capture_default_str();
+  sim->add_option("--engine", s.engine, "Engine whose metric names /metrics has: vllm (default) or tgi")
+      ->transform(config::word_of(
+          std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm}, {"tgi", sim::EngineNames::tgi}}));
   sim->add_option("--wrong-answers", s.wrong_answers,
-                  "Share of the numbers and lines that are wrong in answers to `weir-lab load --preset llmperf`")
+                  "Share of wrong numbers and lines in answers to `weir-lab load --preset llmperf`")
       ->capture_default_str()
       ->check(config::within(0.0, 1.0));
   sim->add_option("--cached-tokens", s.cache_report,
-                  "What usage says of prompt tokens found by --prefix-cache: exact (default), none (vLLM without "
-                  "--enable-prompt-tokens-details), half of them (wrong), coarse (whole pages of 64), or nonzero "
-                  "(no count where it is 0, as SGLang)")
-      ->transform(config::word_of(
-                      std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
-                                                                 {"none", engine::CacheReport::none},
-                                                                 {"half", engine::CacheReport::half},
-                                                                 {"coarse", engine::CacheReport::coarse},
-                                                                 {"nonzero", engine::CacheReport::nonzero}}));
+                  "Cached tokens that usage reports with --prefix-cache: exact (default), none (vLLM without "
+                  "--enable-prompt-tokens-details), half (wrong), coarse (whole pages of 64), nonzero (no count if it "
+                  "is 0, as SGLang)")
+      ->transform(
+          config::word_of(std::map<std::string, engine::CacheReport>{{"exact", engine::CacheReport::exact},
+                                                                     {"none", engine::CacheReport::none},
+                                                                     {"half", engine::CacheReport::half},
+                                                                     {"coarse", engine::CacheReport::coarse},
+                                                                     {"nonzero", engine::CacheReport::nonzero}}));
   sim->add_flag("--thoughts", s.thoughts,
-                "No later prompt finds an answer in the KV cache, as where a chat template leaves out the thoughts");
-  sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
+                "Later prompts find no answer in the KV cache, as with chat templates that leave out the thoughts");
+  sim->add_option("--log", s.log, "File for one JSON line per request, with its true moments; - = standard output");
 
   engine::add_engine_options(*sim, s.model_settings);
 }

@@ -80,17 +80,20 @@ int run_summary(SummaryOptions& options) {
 }  // namespace
 
 void add_summary_command(CLI::App& app, int& status) {
-  CLI::App* summary = app.add_subcommand("summary", "weir's request log as a table per replica and per configuration");
+  CLI::App* summary =
+      app.add_subcommand("summary", "Print a table of replicas and configurations from weir's request log");
   const auto options = run_with_options(*summary, status, &run_summary);
   summary->footer("Example: weir-lab summary --log requests.jsonl --client report.json --truth truth.jsonl");
   summary->add_option("--log", options->log, "weir's request log")->required();
   summary->add_option("--client", options->client,
-                      "The client's view: a report of `weir-lab load --json`, or logs of `weir-lab load --log`");
-  summary->add_option("--truth", options->truth,
-                      "Logs of the simulated replicas (`weir-lab sim --log`): the engine's view");
-  summary->add_option("--direct", options->direct, "The same of a load sent past weir: what weir adds");
-  summary->add_option("--metrics", options->metrics, "weir's /metrics page, saved after the run: its own account");
-  summary->add_flag("--observers", options->observers_only, "Only who measured what; no table of replicas");
+                      "Client's figures: a report of `weir-lab load --json`, or logs of `weir-lab load --log`");
+  summary->add_option("--truth", options->truth, "Engine's figures: logs of `weir-lab sim --log`");
+  summary->add_option("--direct", options->direct,
+                      "Client's figures of a load sent directly to the replicas: shows what weir adds");
+  summary->add_option("--metrics", options->metrics,
+                      "weir's /metrics page, saved after the run: shows what weir counted");
+  summary->add_flag("--observers", options->observers_only,
+                    "Print only the comparison of observers, and no table of replicas");
 }
 
 }  // namespace weir::lab::commands

@@ -28,7 +28,7 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
   std::vector<std::string> names;
   for (const EnginePreset& preset : engine_presets()) names.emplace_back(preset.name);
   const auto take_preset = [&settings](const std::string& name) { settings = *engine_preset(name); };
-  command.add_option_function<std::string>("--preset", take_preset, "Values of a card, simulated; see below")
+  command.add_option_function<std::string>("--preset", take_preset, "Simulated GPU; its values are below")
       ->check(CLI::IsMember(names));
 
   const auto add = [&command](const char* name, auto& target, const char* help, auto least, auto most) {
@@ -42,23 +42,22 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
   add("--max-batch", settings.max_batch, "Sequences that run at a time", 1, 100'000);
   add("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds", one, one << 40);
   add("--prefill-budget", settings.prefill_budget, "Tokens of one step, decode included", 1, 10'000'000);
-  add_time(command, "--step-ms", settings.step_base, 1e6, 60'000, "Milliseconds of every step");
+  add_time(command, "--step-ms", settings.step_base, 1e6, 60'000, "Milliseconds of each step");
   add_time(command, "--prefill-us", settings.per_prefill_token, 1e3, 1e6,
-           "Microseconds more for each prompt token of a step");
+           "Additional microseconds for each prompt token of a step");
   add_time(command, "--sequence-us", settings.per_decode_sequence, 1e3, 1e6,
-           "Microseconds more for each decoded sequence of a step beyond --knee");
-  add("--knee", settings.knee, "Decoded sequences of a step that cost nothing more", 0, 100'000);
-  add_time(command, "--kv-ns", settings.per_kv_token, 1, 1e6, "Nanoseconds more for each token in the KV cache");
+           "Additional microseconds for each decoded sequence of a step beyond --knee");
+  add("--knee", settings.knee, "Decoded sequences of a step that add no time", 0, 100'000);
+  add_time(command, "--kv-ns", settings.per_kv_token, 1, 1e6, "Additional nanoseconds for each token in the KV cache");
   add("--jitter", settings.jitter, "Share by which step times vary", 0.0, 0.9);
   add("--speculative-tokens", settings.speculative_tokens,
-      "Tokens drafted for each sequence and step; what is accepted comes in one event", 0, 64);
+      "Tokens drafted for each sequence and step; accepted tokens come in one event", 0, 64);
   command
       .add_option("--prefix-cache", settings.prefix_caching,
-                  "What the KV cache keeps for prompts that begin like an earlier one: none (default); blocks, in the "
-                  "memory that nobody needs now, as vLLM; slots, one sequence in each of --max-batch, as llama.cpp")
-      ->transform(config::word_of(std::map<std::string, PrefixCaching>{{"none", PrefixCaching::none},
-                                                                       {"blocks", PrefixCaching::blocks},
-                                                                       {"slots", PrefixCaching::slots}}));
+                  "Prefix cache: none (default); blocks, in memory that no running sequence needs, as vLLM; slots, the "
+                  "last sequence in each of --max-batch slots, as llama.cpp")
+      ->transform(config::word_of(std::map<std::string, PrefixCaching>{
+          {"none", PrefixCaching::none}, {"blocks", PrefixCaching::blocks}, {"slots", PrefixCaching::slots}}));
   add("--acceptance", settings.acceptance, "Probability that a drafted token is right", 0.0, 1.0);
 }
 

@@ -1,4 +1,5 @@
-// How exactly a simulated log determines a quantile.
+// How exactly a simulated log determines a quantile. Parts are drawn of what was simulated, not of the log: a log that
+// is put together from drawn parts loses what the parts share, so its caches are colder than the log's.
 #pragma once
 
 #include <span>

@@ -43,6 +43,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
   ++counts.events;
   if (facts.error) {
     answer_.in_band_error = true;
+    // Behind output each error is the replica's, whatever its status: vLLM writes 400 where a failure has none.
     if (!begun_) answer_.in_band_status = facts.error_status;
     refused_ |= !begun_;
   }

@@ -25,7 +25,7 @@ constexpr std::array<Recipe, 4> recipes{
        look,
        {"After 30 minutes ask whether it may take over. Exit status 0 is yes, 3 no, 4 not known yet",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-0.10 --b vllm-0.11 --for 30m --gate"}},
-       {"Then give it a growing share of the real requests, by a [[rollout]] (docs/howto.md)",
+       {"Then give it a growing share of the real requests, by a [[rollout]] (docs/guides/rollout.md)",
         {"weir rollout start upgrade"}}}},
      {"quantised",
       "A quantised model: how much faster is it, and are its answers still whole?",

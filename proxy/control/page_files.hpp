@@ -1,5 +1,6 @@
 // The page at the admin listener's "/": its files, and the fields that keep it to itself. The files hold nothing of
-// this weir, so they need no token; the JSON that the page asks for does.
+// this weir, so they need no token, and no Host of weir's own: without them nobody could be asked for the token. The
+// JSON that the page asks for needs it.
 #pragma once
 
 #include <string_view>

@@ -92,7 +92,8 @@ std::string only_name(const std::string& answer) {
     names += (names.empty() ? "" : ", ") + text_in(one["name"]);
     ++count;
   }
-  if (count == 0) throw std::runtime_error("the settings have no [[rollout]]; docs/howto.md says how to write one");
+  if (count == 0)
+    throw std::runtime_error("the settings have no [[rollout]]; docs/guides/rollout.md says how to write one");
   if (count > 1) throw std::runtime_error("say which rollout: " + names);
   return names;
 }

@@ -1,5 +1,6 @@
 // Events of weir and its replicas, each told once: as a line of weir's own log, and as an event that operators can ask
-// for later. Both have the same words, because one call makes them from one text.
+// for later. Both have the same words, because one call makes them from one text. A sink of spdlog would have to guess
+// from the words of a line what it tells, and of whom.
 //
 // The ring is the process's, as the log is: the places that tell something lie in every room above this one. Any thread
 // may tell. A call costs what its log line costs, and a mutex; nothing is told per request or per token.

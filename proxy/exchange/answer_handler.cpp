@@ -36,7 +36,7 @@ AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, me
       framer_(options.client),
       shard_(shard),
       limits_(options.replica.limits),
-      hung_at_(options.hung_at),
+      leaves_(options.leaves),
       early_(options.client.early),
       started_(options.replica.started),
       keep_errors_(options.keep_errors),
@@ -183,9 +183,9 @@ void AnswerHandler::lose_client(Outcome outcome) {
   if (good && !client_has_marker_) verdict_ = story::Verdict{outcome, metrics::Phase::decode};
 }
 
-/// The replica was found to hang while this attempt had nothing to show.
-bool AnswerHandler::is_hung() const {
-  return hung_at_ != nullptr && state_ == State::awaiting && started_ < hung_at_->load(std::memory_order_relaxed);
+/// The replica hangs, or sleeps, since a moment at which this attempt had nothing to show.
+bool AnswerHandler::is_left_since(std::atomic<Moment> fleet::LeaveSigns::*sign) const {
+  return leaves_ != nullptr && state_ == State::awaiting && started_ < (leaves_->*sign).load(std::memory_order_relaxed);
 }
 
 void AnswerHandler::stop(End end, Reply reply) {
@@ -227,7 +227,7 @@ bool AnswerHandler::fits_early() const { return replica_side_.status() / 100 == 
 
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
-  if (is_hung()) return Moment::min();
+  if (is_left()) return Moment::min();
   const Moment end = std::min({replica_side_.deadline(), keep_until_, comment_at(), early_at()});
   if (framer_.state() != ClientFramer::State::holding) return end;
   return std::min(end, *replica_side_.head_at() + metrics::ticks(limits_.accept_hold));
@@ -240,7 +240,7 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return;
   }
   if (state_ == State::accepted && replica_side_.tell_stall(now)) return out.clear();
-  if (now >= early_at() && now < replica_side_.deadline() && !is_hung()) {
+  if (now >= early_at() && now < replica_side_.deadline() && !is_left()) {
     out.clear();
     out.spans.push_back(early_->bytes());
     if (framer_.state() == ClientFramer::State::holding) framer_.continue_early();
@@ -251,8 +251,8 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
     return framer_.comment(out);
   }
   const bool held_long_enough =
-      framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_hung();
-  if (!held_long_enough) return replica_ended(End::timed_out, now, out);
+      framer_.state() == ClientFramer::State::holding && now < replica_side_.deadline() && !is_left();
+  if (!held_long_enough) return replica_ended(is_left() && !is_hung() ? End::cut : End::timed_out, now, out);
   out.clear();
   accept(out);
   framer_.body({}, {}, out);

@@ -1,12 +1,14 @@
 // Handles the answer of one attempt at a request, without I/O: joins the replica's half and the client's half, and has
 // the rules between them. The relay tells what happened, makes the system calls, and writes what the handler fills in.
 //
-// A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
-// better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:
-// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again. An event
-// stream whose client has got nothing for some time gets a comment between two events: balancers in front of weir cut
-// connections that are silent for a minute. Where weir has sent a head before any replica (early_head.hpp), an answer
-// that does not fit behind it is kept, for its client to be told inside the stream.
+// A streamed answer is held until its first event, for at most limits.accept_hold, because engines answer 200 before
+// they know whether they can. An event that only opens an answer is held, too: SGLang sends one before it refuses the
+// request. An error that another replica may better is kept, up to `most_kept` bytes and for `kept_within`. A larger or
+// slower one leaves the attempt undecided: whoever runs it says whether another replica is asked. Once an answer is
+// accepted, nothing is tried again. An event stream whose client has got nothing for some time gets a comment between
+// two events: balancers in front of weir cut connections that are silent for a minute. Where weir has sent a head
+// before any replica (early_head.hpp), an answer that does not fit behind it is kept, for its client to be told inside
+// the stream.
 #pragma once
 
 #include <atomic>
@@ -20,6 +22,7 @@
 #include "balancer/story/attempt.hpp"
 #include "proxy/exchange/client_framer.hpp"
 #include "proxy/exchange/replica_side.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -29,7 +32,7 @@ class AnswerHandler {
     ReplicaSide::Options replica;
     ClientFramer::Client client{};
     /// Belongs to the replica: see fleet::ReplicaState. Null means that the request stays where it is.
-    const std::atomic<Moment>* hung_at = nullptr;
+    const fleet::LeaveSigns* leaves = nullptr;
     bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
     bool doubted = false;      ///< The replica may be the odd one: another one may better any refusal of it.
   };
@@ -104,7 +107,9 @@ class AnswerHandler {
   void keep_output(ClientOutput& out);
   void lose_client(metrics::Outcome outcome);
   void stop(story::End end, story::Reply reply);
-  bool is_hung() const;
+  bool is_left_since(std::atomic<Moment> fleet::LeaveSigns::*sign) const;
+  bool is_hung() const { return is_left_since(&fleet::LeaveSigns::hung_at); }
+  bool is_left() const { return is_hung() || is_left_since(&fleet::LeaveSigns::asleep_at); }
   Moment comment_at() const;
   Moment early_at() const;
   bool fits_early() const;
@@ -113,7 +118,7 @@ class AnswerHandler {
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
-  const std::atomic<Moment>* const hung_at_;
+  const fleet::LeaveSigns* const leaves_;
   EarlyHead* const early_;
   const Moment started_;
   const bool keep_errors_, doubted_;

@@ -92,6 +92,7 @@ std::optional<Command> AttemptRunner::ask() {
 }
 
 Command AttemptRunner::leased(balancer::Lease&& lease, Moment now) {
+  if (story_.wants_identity()) sender_.identify();
   auto& usage = replica_of(lease).state->usage;
   const auto command = story_.leased(std::move(lease), usage, now);
   if (const auto repeat = story_.take_repeat()) count(*repeat);
@@ -184,7 +185,7 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   to_replica.prompts = facts.prompts;
   to_replica.started = story_.attempt_started();
   options.client.api = facts.api;
-  if (story_.leaves_hung()) options.hung_at = &replica().state->hung_at;
+  if (story_.leaves_hung()) options.leaves = &replica().state->leaves;
   options.keep_errors = story_.keeps_errors();
   options.doubted = story_.replica().doubted;
   options.client.early = sender_.early_head();
@@ -205,7 +206,7 @@ bool AttemptRunner::spend_retry_on_error(unsigned status) {
 
 Command AttemptRunner::over(story::AttemptOver over, Moment now) {
   if (cutting()) story_.cut();
-  over.replica_cut = replica().state->cut.load(std::memory_order_relaxed);
+  over.replica_cut = over.end == story::End::cut || replica().state->cut.load(std::memory_order_relaxed);
   note(over, now);
   const bool was_poison = story_.is_poison();
   const auto& name = replica().settings.name;

@@ -35,6 +35,8 @@ class Sender {
  public:
   /// The request's id, for the log.
   virtual const std::string& id() const = 0;
+  /// Tells the story what Story::identify() wants, if the request may go out again.
+  virtual void identify() {}
   /// The request is about to be sent to this replica.
   virtual void begins(const fleet::Replica& replica) = 0;
   /// Makes what the replica gets, with `wanted` added to it. The bytes stay until the next call, or request_sent().

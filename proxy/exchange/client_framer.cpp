@@ -123,7 +123,7 @@ void ClientFramer::finish(ClientOutput& out) {
 void ClientFramer::cut(std::string_view why, ClientOutput& out) {
   const bool may_add = framing_ == ClientFraming::chunked || framing_ == ClientFraming::close;
   if (may_add && !why.empty()) {
-    closing_ = http::error_event(client_.api, why);
+    closing_ = http::error_event(client_.api, 502, http::OwnError::replica_lost(why));
     const std::string_view event = closing_;
     body({&event, 1}, {}, out);
   }

@@ -1,5 +1,7 @@
 #include "proxy/exchange/exchange.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -25,9 +27,39 @@ constexpr config::Seconds comments_after{15};
 /// So much of an error's body is told inside a stream.
 constexpr std::size_t most_told = 2048;
 
-/// Returns the end of a chunked event stream: an error event with this sentence, and the last chunk.
-std::string closing(metrics::Api api, std::string_view why) {
-  const auto event = http::error_event(api, why);
+/// Returns the error that a replica's answer with this status and body tells. Engines put it into a member `error` or
+/// into the root.
+http::OwnError error_in(unsigned status, std::string_view body) {
+  http::OwnError error{status < 500 ? "invalid_request_error" : "upstream_error", "replica_failed",
+                       "a replica answered " + std::to_string(status)};
+  if (body.empty()) return error;
+  simdjson::dom::parser parser;
+  simdjson::dom::object root, found;
+  if (parser.parse(body.data(), body.size()).get(root) != simdjson::SUCCESS) {
+    error.message.append(": ").append(body.substr(0, most_told));
+    return error;
+  }
+  if (root["error"].get(found) != simdjson::SUCCESS) found = root;
+  const auto take = [&found](std::string_view key, std::string& into) {
+    std::string_view text;
+    std::int64_t number = 0;
+    if (found[key].get(text) == simdjson::SUCCESS)
+      into = text.substr(0, most_told);
+    else if (found[key].get(number) == simdjson::SUCCESS)
+      into = std::to_string(number);
+  };
+  error.message += ": " + std::string(body.substr(0, most_told));
+  take("error", error.message);  // TGI's and Ollama's sentence.
+  take("message", error.message);
+  take("error_type", error.type);  // TGI's.
+  take("type", error.type);
+  take("code", error.code);
+  return error;
+}
+
+/// Returns the end of a chunked event stream: an event with this error, and the last chunk.
+std::string closing(metrics::Api api, unsigned status, const http::OwnError& error) {
+  const auto event = http::error_event(api, status, error);
   char size[20];
   const auto* const end = std::to_chars(std::begin(size), std::end(size), event.size(), 16).ptr;
   return std::string(size, static_cast<std::size_t>(end - size)) + "\r\n" + event + "\r\n0\r\n\r\n";
@@ -239,16 +271,16 @@ void Exchange::tell_inside(ExchangeEnd& end) {
   const metrics::Api api = request_.message.facts->api;
   std::string rest;
   if (end.own) {
-    rest = closing(api, end.own->error ? end.own->error->message : "no replica answered");
+    rest = closing(api, end.own->status,
+                   end.own->error.value_or(http::OwnError{"upstream_error", "no_replica", "no replica answered"}));
   } else if (const std::string_view kept = *end.kept; kept.starts_with("HTTP/")) {
     const auto head = kept.substr(0, kept.find("\r\n\r\n") + 4), body = kept.substr(head.size());
     const auto parsed = http::parse_response_head(head, false);
     const bool chunked = parsed && parsed->framing == http::Framing::chunked;
     const bool goes_on = chunked && parsed->status == 200 &&
                          (*parsed)[http::FieldName::content_type].starts_with("text/event-stream");
-    std::string why = "a replica answered " + std::to_string(story_.told_attempt().status);
-    if (!chunked && !body.empty()) why.append(": ").append(body.substr(0, most_told));
-    rest = goes_on ? std::string(body) : closing(api, why);
+    const unsigned status = story_.told_attempt().status;
+    rest = goes_on ? std::string(body) : closing(api, status, error_in(status, chunked ? std::string_view() : body));
   } else {
     rest = kept;
   }

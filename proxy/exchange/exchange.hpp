@@ -48,6 +48,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
 
  private:
   const std::string& id() const override { return request_.ids.weir; }
+  void identify() override { story_.identify(metrics::sip_hash(loop_.shared.fair_by_key, body())); }
   void begins(const fleet::Replica& replica) override;
   Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) override;
   void describe(AnswerHandler::Options& options, const fleet::Replica& replica) override;
@@ -58,7 +59,6 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   void answer_accepted() override;
   void request_sent() override;
 
-  void identify() { story_.identify(metrics::sip_hash(loop_.shared.fair_by_key, body())); }
   const std::string& body() const { return shared_body_ ? *shared_body_ : request_.message.body; }
   std::unique_ptr<EarlyHead> make_early_head() const;
   std::unique_ptr<http::OwnAnswer> own_answer();

@@ -355,6 +355,9 @@ Moment Relay::deadline() const {
 
 /// Ends the attempt, because the time to drain is over. A client that has not taken its bytes by now gets no more.
 void Relay::cut(Moment now) {
+  // The client has only a part of the head that weir sent, so no other replica's answer can follow.
+  const bool in_early_head = !pending_.empty() && !handler_.accepted();
+  if (in_early_head) return client_left();
   if (!handler_.done()) {
     handler_.replica_ended(story::End::cut, now, loop_.output);
     deliver();

@@ -24,7 +24,8 @@ namespace weir::proxy::exchange {
 class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listener {
  public:
   /// The owner runs the relay. The relay calls its functions in handlers; an exception ends the attempt, and
-  /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use.
+  /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use. They are
+  /// calls because resuming the owner's coroutine would resume it in the middle of a write.
   class Owner {
    public:
     /// An answer is about to go to the client. The owner hears of it before the first byte is written, so that a later

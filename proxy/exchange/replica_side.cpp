@@ -162,6 +162,9 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
     form_ =
         metrics::measure::body_form(options_.api, status_, head[http::FieldName::content_type], coded, options_.stream);
   StreamMeter::Options meter;
+  constexpr std::string_view page = "text/html";
+  is_page_ = options_.api != metrics::Api::other && status_ / 100 == 2 &&
+             http::same_token(head[http::FieldName::content_type].substr(0, page.size()), page);
   meter.api = options_.api;
   meter.form = form_;
   meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
@@ -306,6 +309,7 @@ void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   evidence.body_is_read = form_ != BodyForm::opaque;
   evidence.is_json =
       form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && status_ != 204;
+  evidence.is_page = is_page_;
   evidence.sent = sent_.has_value();
   evidence.client_has_all = client_has_all;
   verdict_ = verdict_of(evidence, answer());

@@ -176,7 +176,7 @@ class ReplicaSide {
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;
   bool was_paused_ = false, told_stall_ = false;
-  bool id_noted_ = false;
+  bool id_noted_ = false, is_page_ = false;
   bool any_byte_ = false, strips_ = false, keep_alive_ = false, reusable_ = false;
 };
 

@@ -226,7 +226,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
       events::info(events::What::engine, replica.settings.name, "replica '{}' says {}", replica.settings.name,
                    told.asleep ? "that it sleeps: it gets nothing while another one is awake"
                                : "no more that it sleeps");
-    plan.books->health().engine_told(replica.key, told);
+    if (plan.books->health().engine_told(replica.key, told)) replica.state->leaves.asleep_at = now;
     replica.state->engine.set(std::move(figures));
   }
 

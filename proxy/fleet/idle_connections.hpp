@@ -1,4 +1,5 @@
-// Keeps connections to replicas until their next request. Each loop has its own.
+// Keeps connections to replicas until their next request. Each loop has its own. A connection keeps no snapshot, so its
+// next request sees current settings.
 #pragma once
 
 #include <cstdint>

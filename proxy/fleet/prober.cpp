@@ -225,7 +225,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
     for (const auto& [replica, subject, change] : pool.balancer->health().take_changes(now)) {
       // The loops end those attempts on the replica that began before and have shown nothing.
       if (change.hung)
-        std::static_pointer_cast<Replica>(subject)->state->hung_at.store(change.at, std::memory_order_relaxed);
+        std::static_pointer_cast<Replica>(subject)->state->leaves.hung_at.store(change.at, std::memory_order_relaxed);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
       events::tell(events::What::state, replica, worse ? events::Level::warn : events::Level::info,
                    "replica '{}' is {}, it was {}: {}", replica, metrics::name_of(change.to),

@@ -32,6 +32,12 @@
 
 namespace weir::proxy::fleet {
 
+/// When attempts on a replica that have sent their client nothing were last to go elsewhere, if they began before.
+struct LeaveSigns {
+  std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};    ///< The replica was found to hang.
+  std::atomic<metrics::Moment> asleep_at{metrics::Moment::min()};  ///< Its engine went to sleep, and another is awake.
+};
+
 /// The learned state of a replica, which all snapshots that name it share. Any thread may use it.
 struct ReplicaState {
   const std::uint64_t id;  ///< Never used again in this process.
@@ -42,8 +48,7 @@ struct ReplicaState {
   balancer::story::UsageOption usage{};  ///< The source of its token counts.
   Published<EngineFigures> engine{};  ///< The control thread sets it.
   std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
-  /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
-  std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
+  LeaveSigns leaves{};
   FailureNotes failures{};  ///< Decides which failures the log tells.
   /// A connection to the replica failed, so its host's name is looked up again.
   std::atomic<bool> connect_failed{false};
@@ -100,7 +105,8 @@ struct ShadowRuntime {
   std::shared_ptr<ShadowState> state;
 };
 
-/// A replica that is no longer in the settings and still has requests.
+/// A replica that is no longer in the settings and still has requests. Its series are exported until nobody owns them,
+/// so that the counters lose no request.
 struct LeavingReplica {
   std::shared_ptr<balancer::Pool> balancer;
   std::shared_ptr<const Replica> replica;
@@ -130,7 +136,8 @@ struct Snapshot {
   /// The pools above, and then those of the shadows. They follow from the two, so no change sets them.
   std::vector<std::shared_ptr<const PoolRuntime>> all_pools;
   std::vector<LeavingReplica> leaving;
-  /// Pools that are no longer in the settings, in which requests that began before may still wait or run.
+  /// Pools that are no longer in the settings, in which requests that began before may still wait or run. Their
+  /// replicas are probed, or the requests that wait would find none.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
 
   /// Calls look(pool) for each pool of the settings, and for each that has left them.

@@ -43,8 +43,8 @@ std::string error_body(metrics::Api api, unsigned status, const OwnError& error)
   return metrics::wire::dialect_of(api).error_body(status, error) + "\n";
 }
 
-std::string error_event(metrics::Api api, std::string_view message) {
-  return metrics::wire::dialect_of(api).error_event(message);
+std::string error_event(metrics::Api api, unsigned status, const OwnError& error) {
+  return metrics::wire::dialect_of(api).error_event(status, error);
 }
 
 }  // namespace weir::proxy::http

@@ -1,4 +1,4 @@
-// Answers of weir's own, in the shape that the client of each API expects (docs/design.md), and the event that ends a
+// Answers of weir's own, in the shape that the client of each API expects, and the event that ends a
 // stream which the replica broke off. Stateless.
 #pragma once
 
@@ -43,7 +43,7 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing);
 /// Anthropic's routes {"type":"error","error":{"type","message"}} with the type that its clients know for the status.
 std::string error_body(metrics::Api api, unsigned status, const OwnError& error);
 
-/// The last event of a broken stream, framed.
-std::string error_event(metrics::Api api, std::string_view message);
+/// The last event of a stream that ends with an error, framed.
+std::string error_event(metrics::Api api, unsigned status, const OwnError& error);
 
 }  // namespace weir::proxy::http

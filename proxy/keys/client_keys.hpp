@@ -3,7 +3,8 @@
 // The time of a look-up reveals nothing of the keys. The look-up goes by a keyed hash (SipHash, with a random key of
 // these ClientKeys' own) of the credential's SHA-256: its place depends on a number that no client can compute or
 // choose. Only a whole 64-bit match is compared with the stored hash, and that in constant time. A look-up costs a
-// SHA-256 and a step in a hash table, however many keys there are.
+// SHA-256 and a step in a hash table, however many keys there are. A slow hash, as for passwords, would cost each
+// request its time and guard nothing: keys are 256 random bits.
 //
 // A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts.
 // Requests are counted by the secret that they showed, and count for the key that has this secret now, whatever its

@@ -217,7 +217,7 @@ std::string finding_json(const Finding& one) {
   JsonWriter json(512);
   json.open('{').key("what").text(one.what).key("who").text(one.who).key("severity").text(name_of(one.severity));
   write_time(json.key("since"), one.since);
-  json.key("text").text(one.text).key("runbook").text("docs/runbook.md#" + std::string(one.what));
+  json.key("text").text(one.text).key("runbook").text("docs/guides/alerts.md#" + std::string(one.what));
   return json.close('}').written();
 }
 

@@ -41,7 +41,7 @@ struct Case {
 };
 
 struct Rule {
-  std::string_view what;  ///< docs/api.md and docs/runbook.md have a row and a section of this name.
+  std::string_view what;  ///< docs/api.md and docs/guides/alerts.md have a row and a section of this name.
   std::chrono::seconds begins_after;
   /// Adds a case for each name that the rule can judge. A name without one is fine.
   void (*look)(const Now& now, std::vector<Case>& cases);

@@ -1,4 +1,5 @@
-// How many connections each client address has.
+// How many connections each client address has. Connections are counted while no limit is set, too, so that a limit
+// that a reload sets counts the connections that exist.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,7 @@ class Watcher {
 
   /// Says that its turn comes after `ahead` others, from `farthest_ahead` down to 1; ready() follows. It may prefetch
   /// what ready() will touch, because with hundreds of streams a stream's data is out of the cache when its token
-  /// comes. It must not change anything.
+  /// comes. It must not change anything. Three steps along the pointers were faster than the same state in one block.
   static constexpr int farthest_ahead = 3;
   virtual void prefetch(std::uint32_t tag, int ahead) const = 0;
 

@@ -1,5 +1,8 @@
 // A plain socket, of TCP or of a Unix-domain path, as a channel. It is registered with the loop's poller once for its
 // life, and the kernel stamps its arrivals if the clock asks for that. A channel that speaks TLS derives from it.
+//
+// Acknowledgements are left to the kernel, although each read of a token sends one. With TCP_QUICKACK off they could
+// wait for 40 ms, and a replica that has Nagle's algorithm on would hold its tokens back for as long.
 #pragma once
 
 #include "proxy/net/arrival.hpp"

@@ -27,7 +27,7 @@ std::vector<std::string> advice(const Probed& probed);
 /// Returns a short block of lines, each with its newline.
 std::string text_of(const Probed& probed, bool colours);
 
-/// Returns one JSON object, without newline; docs/probe.md lists its members. Unknown is null.
+/// Returns one JSON object, without newline. Unknown is null.
 std::string json_of(const Probed& probed);
 
 }  // namespace weir::proxy::probe

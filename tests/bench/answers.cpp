@@ -1,5 +1,5 @@
 // How often faults and other answers are found, how soon, and how often where there are none: prints the tables of
-// docs/benchmarks.md. Everything is simulated but the evidence itself.
+// tests/bench/results/answers.txt. Everything is simulated but the evidence itself.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
@@ -91,7 +91,7 @@ void faults(std::size_t runs, std::size_t requests) {
 }  // namespace weir::bench
 
 int main(int argc, char** argv) {
-  CLI::App line("How soon faults and other answers are found: the tables of docs/benchmarks.md", "bench_answers");
+  CLI::App line("How soon faults and other answers are found", "bench_answers");
   std::size_t runs = 300, requests = 10'000;
   line.add_option("--runs", runs, "Runs of each kind")->capture_default_str()->check(CLI::Range(1, 100'000));
   line.add_option("--requests", requests, "Requests of a run")->capture_default_str()->check(CLI::Range(20, 1'000'000));

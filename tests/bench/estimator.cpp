@@ -1,6 +1,7 @@
 // bench_estimator [ORDERS] tells how far off the estimate of a prompt is, over the requests of tests/data/corpus in
 // ORDERS seeded random orders (default 50). It tests a new estimator, then the same one after the replicas' tokenizer
-// has changed. Beside it stands what counting bytes or characters by four would say. docs/benchmarks.md has the table.
+// has changed. Beside it stands what counting bytes or characters by four would
+// say. tests/bench/results/estimator.txt has the table.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

@@ -1,4 +1,4 @@
-# The tables of docs/experiments.md, made of the reports that tests/bench/experiments writes. Each function takes the list of
+# The tables that tests/bench/experiments prints, made of its reports. Each function takes the list of
 # the reports of one experiment, in the order of their names, and gives the lines of its table.
 
 # Writes three digits as the commands do, or "-".

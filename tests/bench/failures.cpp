@@ -1,5 +1,5 @@
 // Replicas that die, hang, slow down and return, in simulated time: the real pool beside round robin with plain health
-// checks. Prints the tables of docs/benchmarks.md.
+// checks. Prints the tables of tests/bench/results/failures.txt.
 #include <cstdio>
 
 #include "lab/plan/faults.hpp"
@@ -88,8 +88,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  bench::CommandLine line("bench_failures", "Failing replicas in simulated time: the tables of docs/benchmarks.md",
-                          options.trace);
+  bench::CommandLine line("bench_failures", "Failing replicas in simulated time", options.trace);
   line.add("--seeds", options.seeds, "Runs for each fault", 1, 1000);
   line.add("--load", options.loads, "Shares of what the four replicas can do together", 0.01, 10.0);
   return line.run(argc, argv, [&] { run(options); });

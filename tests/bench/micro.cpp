@@ -1,6 +1,6 @@
-// bench_micro measures what single parts cost, in one thread with all they touch in the cache. docs/benchmarks.md has
-// the table. tests/bench/relay measures what a token costs in a process, with hundreds of streams between one token and
-// the next.
+// bench_micro measures what single parts cost, in one thread with all they touch in the cache.
+// tests/bench/results/micro.txt has the table. tests/bench/relay measures what a token costs in a process, with
+// hundreds of streams between one token and the next.
 #include <benchmark/benchmark.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // Rollouts by the hundred, in simulated time: how often a bad candidate goes back, how often an equal one arrives, and
-// what clients see meanwhile. Prints the table of docs/benchmarks.md.
+// what clients see meanwhile. Prints the table of tests/bench/results/rollouts.txt.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   using namespace weir::bench;
   Options options;
   bool same_answers = false;
-  CommandLine line("bench_rollouts", "Rollouts in simulated time: the table of docs/benchmarks.md", options.trace);
+  CommandLine line("bench_rollouts", "Rollouts in simulated time", options.trace);
   line.add("--rollouts", options.rollouts, "Rollouts of each candidate", 1, 10'000);
   line.add("--seed", options.first_seed, "Seed of the first rollout; the others follow");
   line.add("--kind", options.kinds,

@@ -1,6 +1,6 @@
 // Do the verdicts of metrics::compare hold? Twins in simulated time, a thousand windows: how often two equal engines
 // are called different, how often a slower one is found, and how often the interval holds the truth. Prints the tables
-// of docs/benchmarks.md.
+// of tests/bench/results/twins.txt.
 #include <array>
 #include <cstdio>
 #include <map>
@@ -357,8 +357,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CommandLine line("bench_twins", "Verdicts on twins in simulated time: the tables of docs/benchmarks.md",
-                   options.trace);
+  CommandLine line("bench_twins", "Verdicts on twins in simulated time", options.trace);
   line.add_option("parts", options.parts, "same, slower, stalls, sample, gate, minorities; all by default")
       ->check(CLI::IsMember({"same", "slower", "stalls", "sample", "gate", "minorities"}));
   line.add("--windows", options.windows, "Windows of each kind", 1, 100'000);

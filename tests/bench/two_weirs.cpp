@@ -1,5 +1,5 @@
 // Two weirs before the same four engine models, in simulated time: does it help a weir to know, from the engines' own
-// figures, what the other one has sent? Prints the table of docs/benchmarks.md.
+// figures, what the other one has sent? Prints the table of tests/bench/results/two_weirs.txt.
 //
 // The ledger, the score and the engines are weir's own. Each weir sees half of the requests (drawn at random) and keeps
 // its own ledger; prompts are known exactly, so that nothing but the other weir's load is missing. The engines' figures
@@ -286,9 +286,7 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  bench::CommandLine line("bench_two_weirs",
-                          "Two weirs before four engines in simulated time: a table of docs/benchmarks.md",
-                          options.trace);
+  bench::CommandLine line("bench_two_weirs", "Two weirs before four engines in simulated time", options.trace);
   line.add("--requests", options.requests, "Requests a run; the trace is repeated as needed", 100, 10'000'000);
   line.add("--seeds", options.seeds, "Runs for each way and load", 1, 1000);
   line.add("--load", options.loads, "Shares of what the engines can do together", 0.01, 10.0);

@@ -10,7 +10,7 @@ from compose import COMPOSE, mounts, read_yaml, settings_of, starts
 
 PROMETHEUS = Path("config/deploy/prometheus.yml")
 GRAFANA = Path("config/deploy/grafana/provisioning")
-RUNBOOK = Path("docs/runbook.md")
+RUNBOOK = Path("docs/guides/alerts.md")
 OF_SHADOWS = ("weir_shadow_requests_total",)  # No other role has these.
 RULE_TESTS = Path("tests/deploy/alerts_test.yml")
 

@@ -32,7 +32,7 @@ def problems(document):
 
 
 def main():
-    documents = [*Path().glob("*.md"), *Path("docs").glob("*.md"), *Path("tests").glob("**/*.md")]
+    documents = [*Path().glob("*.md"), *Path("docs").glob("**/*.md"), *Path("tests").glob("**/*.md")]
     found = [f"{document}: {problem}" for document in documents for problem in problems(document)]
     print(*found, sep="\n", file=sys.stderr)
     return 1 if found else 0

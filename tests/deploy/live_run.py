@@ -2,7 +2,7 @@
 
 The services that are built here (weir, the simulated replicas, the load) run with the very command lines, settings and
 health checks of the compose file, each of their addresses moved to a free port of loopback. Debian's prometheus scrapes
-weir with the very rules. Then every query of the dashboard and every example of docs/metrics.md has to return data, for
+weir with the very rules. Then every query of the dashboard and every example of the docs has to return data, for
 every replica if it groups by replica, and no alert may fire. Exceptions stand in justly_empty.yml with their reasons. At
 last one replica is ended, and the alert on a replica that fails has to name it: clients see next to nothing of that, so
 only weir can tell.

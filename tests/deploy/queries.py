@@ -9,7 +9,7 @@ import yaml
 
 DASHBOARD = Path("config/deploy/grafana/dashboards/weir.json")
 RULES = Path("config/deploy/alerts.yml")
-DOCS = [Path("docs/metrics.md"), Path("docs/howto.md"), Path("README.md")]
+DOCS = [*sorted(Path("docs").glob("**/*.md")), Path("README.md")]
 GROUPINGS = ("replica", "config", "pool")  # The dashboard's variable `by` can be these.
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 COMMANDS = ("sh", "bash", "console")
 # Kinds of blocks that are read elsewhere (tests/deploy/check), or hold nothing that can be run.
-OTHERS = ("promql", "yaml", "text")
+OTHERS = ("promql", "yaml", "text", "mermaid")
 KINDS = (*COMMANDS, *OTHERS, "toml", "json", "")
 
 MARK = re.compile(r"^\s*<!--\s*(not run|run shorter)\s*(?:\(([^)]*)\))?\s*(?::\s*(.*?))?\s*-->\s*$")
@@ -100,6 +100,12 @@ def spans_of(name, text):
         yield f"{name}:{whole.count(chr(10), 0, span.start()) + 1}", " ".join(span[1].split())
 
 
+def is_whole(text):
+    """Returns whether bash takes a text for whole commands. bash only warns of a here-document without its end."""
+    read = subprocess.run(["bash", "-n"], input=text + "\n", text=True, capture_output=True)
+    return read.returncode == 0 and "here-document" not in read.stderr
+
+
 def split(text):
     """Splits a script into commands: a command is as few lines as bash takes for a whole one."""
     found, lines = [], []
@@ -108,7 +114,7 @@ def split(text):
             continue
         lines.append(line)
         whole = "\n".join(lines)
-        if not line.endswith("\\") and subprocess.run(["bash", "-n"], input=whole + "\n", text=True, capture_output=True).returncode == 0:
+        if not line.endswith("\\") and is_whole(whole):
             found.append(whole)
             lines = []
     if lines:

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 
+import pages
 from place import ROOT
 
 # The pages' word for the model of their reader is the name of the model here.
@@ -25,6 +26,23 @@ url = "http://127.0.0.1:8002"
 config = "vllm-fp8"
 """
 TLS = ROOT / "tests/data/tls"
+
+
+def toml_of(page, words):
+    """Returns the TOML block of a page that has these words."""
+    found = pages.blocks_of(page, (ROOT / page).read_text())
+    return next(block.text for block in found if block.kind == "toml" and words in block.text)
+
+
+def three_replicas():
+    """Returns the settings that the guides begin with."""
+    return toml_of("docs/guides/first-steps.md", 'config = "sglang"')
+
+
+def three_engines(place):
+    place.engine("gpu0", "10.0.0.11:8000", *MODEL)
+    place.engine("gpu1", "10.0.0.12:8000", *MODEL)
+    place.engine("gpu2", "10.0.0.13:30000", *MODEL)
 
 
 class Stage:
@@ -76,9 +94,13 @@ def a_log_for_a_plan(place):
 
 
 class Readme(Stage):
-    def begin(self, place):
-        place.engine("gpu0", "127.0.0.1:8001", *MODEL)
-        place.engine("gpu1", "127.0.0.1:8002", *MODEL)
+    def its_own(self, place):
+        """Its reader has engines, and puts their urls into the file of the trial."""
+        for name, port in (("gpu0", 8011), ("gpu1", 8012)):
+            place.engine(name, f"127.0.0.1:{port}", "--model", "YOUR_MODEL")
+        place.write("weir.toml", re.sub("vllm-fp.*", 'v1"', REPLICAS.replace(":8001", ":8011").replace(":8002", ":8012")))
+
+    before = {"weir check --config weir.toml --probe": its_own}
 
 
 class Install(Stage):
@@ -95,12 +117,7 @@ class Api(Stage):
         two_configurations(place)
 
 
-class Comparison(Stage):
-    def begin(self, place):
-        two_configurations(place)
-
-
-class Runbook(Stage):
+class Alerts(Stage):
     def begin(self, place):
         # No request is answered in less than the objective of the page's query, and one of two fails.
         place.engine("gpu0", "127.0.0.1:8001", "--step-ms", "60")
@@ -117,17 +134,7 @@ class Settings(Stage):
     outputs = {"weir.toml:7:1": mistakes}
 
 
-class Probe(Stage):
-    def report(self, place):
-        place.engine("gpu0", "127.0.0.1:8001", "--step-ms", "18")
-        place.engine("gpu1", "127.0.0.1:8002", "--engine", "tgi", "--speculative-tokens", "3", "--acceptance", "0.8")
-        place.write("weir.toml", REPLICAS + '\n[[pool.replica]]\nname = "gpu2"\nurl = "http://127.0.0.1:8003"\n')
-        return place.run("weir check --config weir.toml --probe")[1]
-
-    outputs = {"gpu0  http": report}
-
-
-class Experiments(Stage):
+class LoadTest(Stage):
     settings = """[[pool]]
 name = "chat"
 
@@ -148,9 +155,6 @@ cost_per_hour = 2.5
         place.again(self.settings)
         place.load("--rate", "100", "--requests", "300")
 
-    def for_a_plan(self, place):
-        a_log_for_a_plan(place)
-
     def a_trace(self, place):
         lines = [{"chat_id": i, "parent_chat_id": i - 1 if i % 4 else -1, "timestamp": i / 10, "input_length": 100 + 60 * (i % 4), "output_length": 40, "type": "coder", "turn": 1 + i % 4,
                   "hash_ids": list(range(1000 * (i // 4), 1000 * (i // 4) + (100 + 60 * (i % 4)) // 16 + 1))} for i in range(40)]
@@ -159,45 +163,52 @@ cost_per_hour = 2.5
     before = {
         "weir-lab load --url http://127.0.0.1:8080 --model MODEL --trace requests.jsonl": a_log,
         "weir-lab load --url http://127.0.0.1:8080 --trace qwen": a_trace,
-        "weir-lab export requests.jsonl": a_log,
-        "weir-lab plan requests.jsonl": for_a_plan,
     }
 
 
-class Howto(Stage):
+class FirstSteps(Stage):
+    def begin(self, place):
+        three_engines(place)
+
+
+class Shadow(Stage):
+    def mirroring(self, place):
+        place.engine("gpu0", "127.0.0.1:8001")
+        place.engine("cand0", "127.0.0.1:8011")
+        place.again(REPLICAS.partition("\n[[pool.replica]]\nname = \"gpu1\"")[0] + self.toml('name = "fp8"'))
+
+    before = {"curl -X POST": mirroring}
+
+
+class Compare(Stage):
     status = {"weir compare requests.jsonl --gate": (0, 3, 4)}
 
     def begin(self, place):
-        self.engines(place)
-        for name in ("fullchain.pem", "privkey.pem"):
-            shutil.copy(TLS / ("example.pem" if name.startswith("full") else "example.key"), place.write("/etc/weir/" + name, ""))
-        shutil.copy(TLS / "ca.pem", place.write("/etc/weir/ca.pem", ""))
-        place.write("/etc/weir/gpu0.key", "a-key-of-the-engine\n")
-        place.environment["TOKEN"] = "dG9rZW4gb2YgdGhlIGFkbWluIGxpc3RlbmVyCg"
+        two_configurations(place)
+        log = (place.folder / "requests.jsonl").read_text().splitlines(keepends=True)
+        with gzip.open(place.folder / "requests.jsonl.1.gz", "wt") as older:
+            older.writelines(log[:len(log) // 2])
+        place.write("requests.jsonl", "".join(log[len(log) // 2:]))
+        place.write("weir.toml", REPLICAS + '\n[[slo]]\nname = "NAME"\npool = "chat"\nttft_client = "1s"\ntpot = "50ms"\n')
 
-    def engines(self, place):
-        place.engine("gpu0", "10.0.0.11:8000", *MODEL)
-        place.engine("gpu1", "10.0.0.12:8000", *MODEL)
-        place.engine("gpu2", "10.0.0.13:30000", *MODEL)
 
-    def three(self):
-        return self.toml('config = "sglang"')
+class Rollout(Stage):
+    def begin(self, place):
+        place.engine("gpu0", "127.0.0.1:8001")
+        place.engine("gpu1", "127.0.0.1:8011")
+        pathlib.Path("/var/lib/weir").mkdir(parents=True, exist_ok=True)
+        whole = self.toml("[[rollout]]")
+        place.again(whole.partition("[[rollout]]")[0])
+        place.write("weir.toml", whole)
 
-    def changed(self, place):
-        whole = self.three()
-        place.again(whole.partition('\n[[pool.replica]]\nname = "gpu2"')[0])
-        place.write("weir.toml", '[limits]\nfirst_token = "2m"\n\n' + whole)
 
-    def keys(self, place):
-        place.again(self.three())
-        place.write("weir.toml", '[server]\napi_keys = "/etc/weir/keys.toml"\n\n' + self.three())
-
+class Drain(Stage):
     def unchanged(self, place):
-        self.engines(place)
-        place.again(self.three())
+        three_engines(place)
+        place.again(three_replicas())
 
     def draining(self, place):
-        place.again("[limits]\ndrain = \"5m\"\n" + self.three().partition('\n[[pool.replica]]\nname = "gpu2"')[0])
+        place.again("[limits]\ndrain = \"5m\"\n" + three_replicas().partition('\n[[pool.replica]]\nname = "gpu2"')[0])
         place.load("--requests", "200", "--concurrency", "10")
         place.until(lambda: place.run("weir status | grep -q '[0-9]+[0-9]*$'")[0] == 0, "the engines' own figures are there")
         place.run("weir drain gpu0")
@@ -216,30 +227,54 @@ class Howto(Stage):
         pathlib.Path("/etc/hosts").write_text(hosts)
         place.again('[[pool]]\nname = "chat"\n' + replicas)
 
+    before = {"weir drain gpu0 --wait": unchanged, "for replica in": four}
+    outputs = {"REPLICA STATE": draining}
+
+
+class Upgrade(Stage):
+    def begin(self, place):
+        three_engines(place)
+        place.again(three_replicas().partition('\n[[pool.replica]]\nname = "gpu2"')[0])
+        place.write("weir.toml", '[limits]\nfirst_token = "2m"\n\n' + three_replicas())
+
+
+class Keys(Stage):
+    def begin(self, place):
+        three_engines(place)
+        place.write("/etc/weir/gpu0.key", "a-key-of-the-engine\n")
+        place.environment["TOKEN"] = "dG9rZW4gb2YgdGhlIGFkbWluIGxpc3RlbmVyCg"
+        place.again(three_replicas())
+        place.write("weir.toml", '[server]\napi_keys = "/etc/weir/keys.toml"\n\n' + three_replicas())
+
     def elsewhere(self, place):
         place.stop_weir()
-        place.write("weir.toml", self.toml('listen = "10.0.0.5:9091"').replace('"..."', f'"{place.environment["TOKEN"]}"') + self.three())
+        place.write("weir.toml", self.toml('listen = "10.0.0.5:9091"').replace('"..."', f'"{place.environment["TOKEN"]}"') + three_replicas())
         place.weir()
 
-    def compared(self, place):
-        two_configurations(place)
-        log = (place.folder / "requests.jsonl").read_text().splitlines(keepends=True)
-        with gzip.open(place.folder / "requests.jsonl.1.gz", "wt") as older:
-            older.writelines(log[:len(log) // 2])
-        place.write("requests.jsonl", "".join(log[len(log) // 2:]))
-        place.write("weir.toml", REPLICAS + '\n[[slo]]\nname = "NAME"\npool = "chat"\nttft_client = "1s"\ntpot = "50ms"\n')
+    before = {"install -m 600": elsewhere}
 
-    def rollout(self, place):
-        place.engine("gpu0", "127.0.0.1:8001")
-        place.engine("gpu1", "127.0.0.1:8011")
-        pathlib.Path("/var/lib/weir").mkdir(parents=True, exist_ok=True)
-        whole = self.toml("[[rollout]]")
-        place.again(whole.partition("[[rollout]]")[0])
-        place.write("weir.toml", whole)
+
+class Tls(Stage):
+    def begin(self, place):
+        for name, file in (("fullchain.pem", "example.pem"), ("privkey.pem", "example.key"), ("ca.pem", "ca.pem")):
+            shutil.copy(TLS / file, place.write("/etc/weir/" + name, ""))
+
+
+class RequestLog(Stage):
+    def begin(self, place):
+        two_configurations(place)
+
+
+class Capacity(Stage):
+    def begin(self, place):
+        a_log_for_a_plan(place)
+
+
+class Troubleshoot(Stage):
+    def begin(self, place):
+        two_configurations(place)
 
     def failed(self, place):
-        place.engine("gpu0", "127.0.0.1:8001")
-        place.engine("gpu1", "127.0.0.1:8002")
         place.again(REPLICAS)
         words = place.engines["gpu1"][1:]
         place.stop_engine("gpu1")
@@ -255,17 +290,7 @@ class Howto(Stage):
         place.until(lambda: len(lines()) > 2, "gpu1 is up", 70)
         return "\n".join(lines())
 
-    before = {
-        "weir check --config weir.toml --diff": changed,
-        "weir key new alice": keys,
-        "weir drain gpu0 --wait": unchanged,
-        "for replica in": four,
-        "weir bypass on": unchanged,
-        "install -m 600": elsewhere,
-        "weir compare requests.jsonl --slo": compared,
-        "weir reload                       # from now on gpu1": rollout,
-    }
-    outputs = {"REPLICA STATE": draining, "replica 'gpu1' is down": failed}
+    outputs = {"replica 'gpu1' is down": failed}
 
 
 class Help(Stage):
@@ -318,7 +343,7 @@ steps = ["shadow 20m", "1% 10m", "25% 10m", "100%"]
         place.write("weir.toml.old", REPLICAS)
         place.write("conv.csv", (ROOT / "tests/data/traces/conv.csv").read_text())
         place.write("cards.toml", '[prompts]\ncount = 20\n[[run]]\nlabel = "H800"\nurl = "http://127.0.0.1:8001"\n')
-        Experiments.a_trace(self, place)
+        LoadTest.a_trace(self, place)
         self.all_weirs(place)
         place.load("--rate", "150", "--duration", "3", "--json", "report.json")
         stretch(place.folder / "requests.jsonl")
@@ -354,5 +379,7 @@ steps = ["shadow 20m", "1% 10m", "25% 10m", "100%"]
               "weir-lab plan requests.jsonl": for_a_plan, "weir-lab sim": its_place}
 
 
-STAGES = {"README.md": Readme, "docs/install.md": Install, "docs/api.md": Api, "docs/comparison.md": Comparison, "docs/runbook.md": Runbook, "docs/settings.md": Settings,
-          "docs/probe.md": Probe, "docs/experiments.md": Experiments, "docs/howto.md": Howto, "--help": Help}
+STAGES = {"README.md": Readme, "--help": Help, "docs/reference/api.md": Api, "docs/reference/settings.md": Settings,
+          **{f"docs/guides/{name}.md": stage for name, stage in {
+              "install": Install, "first-steps": FirstSteps, "shadow": Shadow, "compare": Compare, "rollout": Rollout, "drain": Drain, "upgrade": Upgrade, "keys": Keys, "tls": Tls,
+              "request-log": RequestLog, "load-test": LoadTest, "capacity": Capacity, "troubleshoot": Troubleshoot, "alerts": Alerts}.items()}}

@@ -41,8 +41,8 @@ class Pages(unittest.TestCase):
             self.refuses(text, words)
 
     def test_commands_are_split_as_bash_reads_them(self):
-        text = "# comment\nls -l   # more\n\ncurl x \\\n  -d 'a\nb'\nfor x in 1 2; do\n  echo $x\ndone\nls && pwd; true\n"
-        self.assertEqual(pages.split(text), ["ls -l   # more", "curl x \\\n  -d 'a\nb'", "for x in 1 2; do\n  echo $x\ndone", "ls && pwd; true"])
+        text = "# comment\nls -l   # more\n\ncurl x \\\n  -d 'a\nb'\nfor x in 1 2; do\n  echo $x\ndone\nls && pwd; true\ncat > f <<'END'\n[a]\n\nb = 1\nEND\n"
+        self.assertEqual(pages.split(text), ["ls -l   # more", "curl x \\\n  -d 'a\nb'", "for x in 1 2; do\n  echo $x\ndone", "ls && pwd; true", "cat > f <<'END'\n[a]\n\nb = 1\nEND"])
 
     def test_marks(self):
         marks = "<!-- not run (a gpu; docker): needs what is not here -->\n\n<!-- run shorter (10m = 1s; 100 = 5): too long -->\n"

@@ -114,7 +114,7 @@ class Engine:
     more = {}  # Requests to OpenAI's routes get these members, too.
     masks = []  # Each is a pattern and a replacement, for what is random in an answer's bytes.
     losses = []  # Each is a pattern, a replacement and a name, for what weir's question for usage takes, as
-                 # docs/engines.md says.
+                 # docs/reference/engines.md says.
     leaves_out = {}  # The engine has no answer to these cases; the value says why.
     says_less = ()  # In the answers to these cases it reports fewer tokens than it made.
     gives_one_choice = False  # If true, it ignores n and sends no end marker, so the other choices count as missing.

@@ -1,4 +1,4 @@
-// Compares two sides by what was measured of their requests (docs/comparison.md).
+// Compares two sides by what was measured of their requests (docs/explain/verdicts.md).
 #pragma once
 
 #include <array>

@@ -21,7 +21,8 @@ std::string page_of(std::string_view sections) {
   const std::string_view scripts[]{assets::forest_js, assets::charts_js, assets::report_js};
   return framed({"weir compare",
                  "This page draws itself by JavaScript. `weir compare` without --html prints the same report as text.",
-                 "By <code>weir compare</code>. What each figure means: docs/comparison.md. Times are UTC.", scripts},
+                 "By <code>weir compare</code>. How verdicts are made: docs/explain/verdicts.md. Times are UTC.",
+                 scripts},
                 sections);
 }
 

@@ -1,5 +1,4 @@
-// The figures of one side of a comparison: a configuration, a replica or a role, over a window. docs/comparison.md
-// defines them.
+// The figures of one side of a comparison: a configuration, a replica or a role, over a window.
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 // Journal of the American Statistical Association 105, 2010): at each moment the squared difference of the means before
 // and after, over the squared CUSUMs of both parts. No variance has to be estimated, so minutes may be alike. The limit
 // is not that of their table, which holds for windows much longer than a drift, but one that holds for drifts longer
-// than the window as well (docs/comparison.md, "A change within the window").
+// than the window as well (tests/bench/results/verdicts.txt).
 #pragma once
 
 #include <cstddef>

@@ -167,8 +167,8 @@ std::string_view error_type(unsigned status) {
 
 std::string error_body(unsigned status, const OwnError& error) { return error_json(error_type(status), error.message); }
 
-std::string error_event(std::string_view message) {
-  return "event: error\ndata: " + error_json("api_error", message) + "\n\n";
+std::string error_event(unsigned status, const OwnError& error) {
+  return "event: error\ndata: " + error_body(status, error) + "\n\n";
 }
 
 }  // namespace

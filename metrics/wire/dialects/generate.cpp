@@ -189,9 +189,9 @@ constexpr AnswerMember sglang_answer[] = {
 };
 constexpr AnswerFigures sglang_figures[] = {{Place::meta_info, sglang_meta_info}};
 
-std::string tgi_error_event(std::string_view message) {
+std::string tgi_error_event(unsigned /*status*/, const OwnError& error) {
   JsonWriter event;
-  event.open('{').key("error").text(message).key("error_type").text("upstream_error").close('}');
+  event.open('{').key("error").text(error.message).key("error_type").text(error.type).close('}');
   return "data:" + event.written() + "\n\n";
 }
 

@@ -112,9 +112,9 @@ constexpr AnswerMember answer[] = {
 };
 constexpr AnswerFigures answer_figures[] = {{Place::root, ollama_durations}};
 
-std::string error_event(std::string_view message) {
+std::string error_event(unsigned /*status*/, const OwnError& error) {
   JsonWriter line;
-  return line.open('{').key("error").text(message).close('}').written() + "\n";
+  return line.open('{').key("error").text(error.message).close('}').written() + "\n";
 }
 
 }  // namespace

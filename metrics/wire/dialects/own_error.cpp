@@ -10,9 +10,8 @@ std::string openai_error_body(unsigned /*status*/, const OwnError& error) {
   return body.key("param").null().key("code").text(error.code).close('}').close('}').written();
 }
 
-std::string openai_error_event(std::string_view message) {
-  return "data: " +
-         openai_error_body(0, {std::string(upstream_error), std::string(replica_lost), std::string(message)}) + "\n\n";
+std::string openai_error_event(unsigned status, const OwnError& error) {
+  return "data: " + openai_error_body(status, error) + "\n\n";
 }
 
 }  // namespace weir::metrics::wire

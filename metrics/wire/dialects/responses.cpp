@@ -161,10 +161,10 @@ constexpr AnswerMember answer[] = {
 };
 constexpr AnswerFigures figures[] = {{Place::metrics, vllm_metrics}, {Place::drafts, vllm_drafts}};
 
-std::string error_event(std::string_view message) {
+std::string error_event(unsigned /*status*/, const OwnError& error) {
   JsonWriter event;
-  event.open('{').key("type").text("error").key("code").text("replica_lost");
-  event.key("message").text(message).key("param").null().close('}');
+  event.open('{').key("type").text("error").key("code").text(error.code);
+  event.key("message").text(error.message).key("param").null().close('}');
   return "event: error\ndata: " + event.written() + "\n\n";
 }
 

@@ -1,5 +1,6 @@
 // The changes to a request so that the replica reports its token counts. They are byte edits, so that the rest of the
-// body goes out as it came. The report is taken out of the answer again: see StreamMeter::Options.
+// body goes out as it came. The report is taken out of the answer again: see StreamMeter::Options. What vLLM then has
+// on the usage event alone (`system_fingerprint`) is lost, because the client has the chunk that it belongs to by then.
 #pragma once
 
 #include <array>

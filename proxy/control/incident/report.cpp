@@ -48,7 +48,7 @@ std::string page(std::string_view data) {
       {"weir report",
        "This page draws itself by JavaScript. Its data lies in the page as JSON, in the element #report.",
        "By <code>weir report</code>. What each figure means: docs/api.md and docs/metrics.md. What to do about a "
-       "finding: docs/runbook.md. Times are UTC.",
+       "finding: docs/guides/alerts.md. Times are UTC.",
        scripts},
       data);
 }

@@ -1,5 +1,6 @@
 // The connection to weir: the document of /api/live as its stream keeps it, and requests to other paths. It outlives
-// weir's restarts, and the times at which weir has no place for one more stream.
+// weir's restarts, and the times at which weir has no place for one more stream. It reads the stream by fetch(),
+// because an EventSource cannot send the token.
 import { EventReader, merge } from "./patch.js";
 
 /** A stream brings something each second. One that is silent for so long has broken without a word. */

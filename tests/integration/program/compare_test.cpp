@@ -334,7 +334,7 @@ std::string load_log(const std::string& config, int from, int to, double slower,
   return text;
 }
 
-/// docs/experiments.md, "Replay": a log, and a replay of it hours later.
+/// docs/guides/load-test.md, "Replay a log or a trace": a log, and a replay of it hours later.
 TEST_F(Compare, AReplayIsSetBesideItsLog) {
   const auto requests = log("requests.jsonl", load_log("vllm-fp16", 0, 1200, 1, 1)),
              replay = log("replay.jsonl", load_log("candidate", 36'000, 37'200, 1.1, 2));
@@ -359,7 +359,7 @@ TEST_F(Compare, AReplayIsSetBesideItsLog) {
   }
 }
 
-/// docs/experiments.md, "Experiments in a file": rows take turns, and --from lies before all of them.
+/// docs/guides/load-test.md, experiments: rows take turns, and --from lies before all of them.
 TEST_F(Compare, ARowsRepetitionsAreAllCounted) {
   std::string text;
   for (int turn = 0; turn < 20; ++turn) {

@@ -161,7 +161,7 @@ TEST_F(Operation, UndrainWaitsNoLongerThanItIsTold) {
   EXPECT_THAT(wrong.output, HasSubstr("\"soon\" is no time"));
 }
 
-/// The recipe of docs/howto.md, with engines that are away for so long that weir looks after them only now and then.
+/// The recipe of docs/guides/drain.md, with engines that are away for so long that weir probes them only now and then.
 TEST_F(Operation, ARollingRestartPassesItsSecondReplicaThoughTheFirstWasAwayForLong) {
   std::deque<SimulatedReplica> engines;
   WeirSettings settings{.pools = {{.name = "chat", .replicas = {}, .more = {}}}};

@@ -685,18 +685,23 @@ TEST_F(PoolEvidence, AnswersOfWhichManyAreEmptyEverywhereAreNobodysFault) {
     }
 }
 
-// Of two replicas that refuse, each was the other's second opinion for ever, and the third one was not asked.
-TEST_F(PoolEvidence, ARefusalThatAnotherAnsweredWellIsNoSecondOpinion) {
+// Of two replicas that refuse, each was the other's second opinion for ever, and a third one was never asked that has
+// the model.
+TEST_F(PoolEvidence, ARefusalIsTheClientsFaultOnceAllOthersRefuse) {
   begin(3);
   Caller caller = from(1);
   caller.status = 404;
+  const auto all_refuse = [&] { return pool->health().refused_everywhere(keys[2], caller, at(1)); };
   report(0, Sign::client_error, caller, 1);
-  EXPECT_TRUE(pool->health().refused_elsewhere(keys[2], caller, at(1)));
+  EXPECT_FALSE(all_refuse()) << "the second one has not been asked";
+  report(1, Sign::client_error, caller, 1);
+  EXPECT_TRUE(all_refuse());
   report(0, Sign::outdone, caller, 1);
-  EXPECT_FALSE(pool->health().refused_elsewhere(keys[2], caller, at(1)));
+  EXPECT_FALSE(all_refuse()) << "another one answered it well";
   report(0, Sign::client_error, caller, 1);
+  EXPECT_TRUE(all_refuse());
   report(1, Sign::answered, caller, 1);
-  EXPECT_FALSE(pool->health().refused_elsewhere(keys[2], caller, at(1))) << "a third one answers it";
+  EXPECT_FALSE(all_refuse()) << "the second one answers it";
 }
 
 TEST_F(PoolEvidence, OfRequestsThatEndWhileItIsOutSaysNothingOfTheTimeAfter) {

@@ -278,9 +278,10 @@ TEST_F(PoolHealth, ReplicasWhoseHealthPathAnswersErrorsGetNothingUnlessThatIsSoO
 TEST_F(PoolHealth, AReplicaThatSaysThatItSleepsGetsNothingWhileAnotherIsAwakeAndThatIsItsReason) {
   begin(3);
   const auto says = [&](std::size_t index, bool asleep) {
-    pool->health().engine_told(keys[index], {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
+    return pool->health().engine_told(keys[index], {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
   };
-  says(0, true);
+  EXPECT_TRUE(says(0, true)) << "its requests go to the others";
+  EXPECT_FALSE(says(0, true)) << "it said so before";
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1, 2}));
   EXPECT_EQ(state(0, 1), up);
   EXPECT_TRUE(pool->health().of(keys[0], at(1)).asleep);
@@ -294,10 +295,10 @@ TEST_F(PoolHealth, AReplicaThatSaysThatItSleepsGetsNothingWhileAnotherIsAwakeAnd
   EXPECT_FALSE(pool->health().of(keys[0], at(4)).asleep);
   EXPECT_EQ(pool->health().of(keys[0], at(4)).reason, "it refuses connections");
   begin(2);
-  says(0, true);
-  says(1, true);
+  EXPECT_TRUE(says(0, true));
+  EXPECT_FALSE(says(1, true)) << "nobody is awake";
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0, 1})) << "all sleep";
-  says(0, false);
+  EXPECT_FALSE(says(0, false));
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0}));
   EXPECT_EQ(pool->health().of(keys[0], at(1)).reason, "it was there from the start");
 }

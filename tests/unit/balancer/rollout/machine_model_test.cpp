@@ -37,7 +37,7 @@ config::Rollout settings_of(std::mt19937_64& random) {
   return settings;
 }
 
-/// The rules of docs/howto.md, "Roll out a new version", on plain values.
+/// The rules of docs/guides/rollout.md, on plain values.
 struct Model {
   config::Rollout settings;
   State state = State::idle;

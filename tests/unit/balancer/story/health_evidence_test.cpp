@@ -218,7 +218,9 @@ TEST_F(SignsOfOneRequest, OfOneTokenAreEmptyAnswersWhereMoreWasAskedFor) {
   EXPECT_FALSE(gives(1, 2, 1, false)) << "no more was asked for";
   EXPECT_FALSE(gives({}, 0, 0, true)) << "a document without usage";
   EXPECT_FALSE(gives({}, 1, 400, true)) << "all text in one event";
-  EXPECT_FALSE(gives(2, 3, 5, true));
+  EXPECT_FALSE(gives(3, 4, 5, true));
+  EXPECT_FALSE(gives(2, 3, 16, true));
+  EXPECT_TRUE(gives(2, 3, 2, true)) << "two blanks";
   EXPECT_TRUE(gives(1, 2, 1, true));
   EXPECT_TRUE(gives({}, 1, 1, true)) << "a stream without usage";
 }

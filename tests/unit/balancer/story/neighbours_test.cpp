@@ -34,7 +34,7 @@ constexpr unsigned fates = 11;
 class Town {
  public:
   Town(std::uint64_t seed, bool with_others)
-      : random_(seed), of_(3 + seed % 4, 0.2, 100, config::Pool{}.policy), with_others_(with_others) {
+      : behind_gateway_(seed % 3 == 0), random_(seed), of_(3 + seed % 4, 0.2, 100, config::Pool{}.policy), with_others_(with_others) {
     replicas_.resize(of_.specs.size());
     one_ = below(static_cast<unsigned>(replicas_.size()));
     // The others are drawn in both runs, so that the well-behaved come at the same moments.
@@ -69,6 +69,7 @@ class Town {
   }
 
   std::size_t good = 0, bad = 0;
+  std::size_t found = 0, not_found = 0;  ///< Requests for a model that one replica has.
   unsigned ended = 0;        ///< Replicas that a request ended.
   unsigned lost_states = 0;  ///< Turns of conversations that were not served.
   unsigned poison = 0;       ///< Clients that send such a request, and minutes in which they do.
@@ -122,6 +123,7 @@ class Town {
       const auto home = about.state == 0 ? std::nullopt : of_.homes.find(about.state, of_.now);
       about.ties = {.home = home ? home->replica : 0, .seeks = about.state != 0 && !home};
     }
+    if (behind_gateway_) about.caller.voice = 1;
     // The well-behaved send no request twice.
     request->story = of_.begin(about, client < 100 ? 1000 + ++sent_ : client);
     follow(request, request->story->begin(of_.now));
@@ -269,6 +271,7 @@ class Town {
 
   void finish(const Request& request) {
     const bool served = request.story->told() == Told::relayed;
+    if (request.fate == Fate::partial_model) ++(served ? found : not_found);
     if (request.client < 100) {
       ++(served ? good : bad);
       times.push_back(now_ - request.came);
@@ -283,6 +286,7 @@ class Town {
       });
   }
 
+  const bool behind_gateway_;  ///< All clients have one address, and credentials of their own.
   std::mt19937_64 random_;
   std::multimap<double, std::function<void()>> events_;
   double now_ = 0;
@@ -317,6 +321,8 @@ TEST(StoryNeighbours, ChangeNothingForThoseWhoAreServed) {
     EXPECT_LE(100 * beside.bad, beside.ended * beside.good);
     EXPECT_LE(percentile(beside.times, beside.ended > 0 ? 90 : 99), 2 * percentile(alone.times, 99));
     EXPECT_TRUE(beside.lost_states == 0 || beside.ended > 0) << beside.lost_states << " while no replica was out";
+    // Until the replica is known, and whenever it has ended.
+    EXPECT_LE(beside.not_found, 4 + 6 * beside.ended + (beside.found + beside.not_found) / 10);
     EXPECT_LE(beside.ended, 3 * beside.poison) << "two, and a third where the request was not alone";
   }
 }

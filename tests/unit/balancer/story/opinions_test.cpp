@@ -39,10 +39,11 @@ TEST(Opinions, OnlyAGoodAnswerOfAnotherReplicaOutdoesARefusal) {
   }
 }
 
-TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubtOfItsOwn) {
+// A third replica may have the model that two lack.
+TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubt) {
   using enum Command;
-  const std::tuple<unsigned, unsigned, Command> rows[] = {{422, 400, done}, {400, 422, done},     {404, 422, done},
-                                                          {404, 404, done}, {422, 404, ask_pool}, {404, 401, ask_pool}};
+  const std::tuple<unsigned, unsigned, Command> rows[] = {{422, 400, done},     {400, 422, done},     {404, 422, done},
+                                                          {404, 404, ask_pool}, {422, 404, ask_pool}, {404, 401, ask_pool}};
   for (const auto& [first, second, next] : rows) {
     auto [of, story] = Started();
     EXPECT_EQ(of.over(*story, error(first)), ask_pool);
@@ -55,7 +56,7 @@ TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubtOfItsOwn) {
 TEST(Opinions, ARefusalInBandIsOneMoreOrAskedAboutAsItsStatusIs) {
   using enum Command;
   const std::tuple<unsigned, std::uint16_t, Command> rows[] = {
-      {404, 404, done}, {404, 422, done}, {422, 404, ask_pool}, {404, 503, ask_pool}, {404, 0, ask_pool}};
+      {404, 404, ask_pool}, {404, 422, done}, {422, 404, ask_pool}, {404, 503, ask_pool}, {404, 0, ask_pool}};
   for (const auto& [first, second, next] : rows) {
     auto [of, story] = Started();
     EXPECT_EQ(of.over(*story, error(first)), ask_pool);
@@ -65,7 +66,7 @@ TEST(Opinions, ARefusalInBandIsOneMoreOrAskedAboutAsItsStatusIs) {
 }
 
 TEST(Opinions, AReplicaIsToldByTheStatusThatItsRefusalNames) {
-  Stories of;
+  Stories of(2);
   for (const std::uint64_t client : {1U, 2U}) {
     const auto story = of.begin(from(client));
     of.leased_at(*story, 0);
@@ -111,10 +112,10 @@ TEST(Opinions, ARefusalThatAnotherReplicaSharesHoldsForAWhileForThatClientTopicA
   using enum Command;
   Stories of;
   const auto story = of.begin(from(1));
-  of.leased_at(*story, 0);
-  EXPECT_EQ(of.over(*story, error(404)), ask_pool);
-  of.leased_at(*story, 1);
-  EXPECT_EQ(of.over(*story, error(404)), done);
+  for (const ReplicaIndex replica : {0u, 1u, 2u}) {
+    of.leased_at(*story, replica);
+    EXPECT_EQ(of.over(*story, error(404)), replica == 2 ? done : ask_pool);
+  }
   for (const ReplicaIndex replica : {0u, 1u, 2u}) EXPECT_EQ(refused_at(of, replica, from(1)), done) << replica;
   EXPECT_EQ(refused_at(of, 0, from(1), 401), ask_pool) << "another status";
   EXPECT_EQ(refused_at(of, 0, from(1, 2)), ask_pool) << "another topic";
@@ -124,7 +125,7 @@ TEST(Opinions, ARefusalThatAnotherReplicaSharesHoldsForAWhileForThatClientTopicA
 }
 
 TEST(Opinions, TwoClientsThatAreRefusedSpeakForAllUnlessAnyIsAnsweredWell) {
-  Stories of;
+  Stories of(2);
   for (const std::uint64_t client : {1U, 2U}) {
     const auto story = of.begin(from(client));
     of.leased_at(*story, 0);
@@ -136,6 +137,17 @@ TEST(Opinions, TwoClientsThatAreRefusedSpeakForAllUnlessAnyIsAnsweredWell) {
   for (const ReplicaIndex replica : {0u, 1u})
     of.pool->health().report(of.key(replica), Sign::answered, of.now, {}, from(1).caller);
   EXPECT_EQ(refused_at(of, 0, from(4)), Command::ask_pool);
+}
+
+// A peer that refused like the suspect hid it: one of three peers was more than a quarter.
+TEST(Opinions, TwoOfFourThatRefuseAllAreEjected) {
+  Stories of(4);
+  const auto answers = [](ReplicaIndex replica) { return replica < 2 ? 400u : 200u; };
+  unsigned refused = 0;
+  for (int i = 0; i < 400; ++i) refused += of.play(answers, from(1 + static_cast<unsigned>(i) % 5)) == 400 ? 1 : 0;
+  EXPECT_TRUE(of.is_out(0) && of.is_out(1));
+  EXPECT_FALSE(of.is_out(2) || of.is_out(3));
+  EXPECT_LT(refused, 80u);
 }
 
 // A client that polled a route that no replica has made weir pass on another replica's 404s.

@@ -229,6 +229,27 @@ Story::Request of_a_client() {
   return request;
 }
 
+TEST(StoryPoison, IsNoticedByACopyThatWaited) {
+  Stories of;
+  const auto request = of_a_client();
+  const auto copy = of.begin(request);
+  ASSERT_EQ(copy->begin(of.now), Command::ask_pool);
+  lose_two(of, request, []() -> const AttemptOver { return broken(); });
+  EXPECT_TRUE(copy->wants_identity());
+  copy->identify(body);
+  EXPECT_EQ(of.leased_at(*copy, 2), Command::done);
+  EXPECT_EQ(copy->told(), Told::poison);
+  EXPECT_EQ(of.pool->figures().in_flight(), 0u) << "the lease came back";
+}
+
+// A request that took too long for its first token at two replicas may be served a minute later.
+TEST(StoryPoison, IsNoRequestThatOnlyTookTooLong) {
+  Stories of;
+  const auto request = of_a_client();
+  lose_two(of, request, []() -> const AttemptOver { return broken(End::timed_out, Retry::first_token); });
+  EXPECT_EQ(of.begin(request, body)->begin(of.now), Command::ask_pool);
+}
+
 // A library sends a request again that failed with 502.
 TEST(StoryPoison, IsKnownForAMinuteByClientTopicAndBody) {
   const AttemptOver (*const ways[])() = {[]() -> const AttemptOver { return broken(); },

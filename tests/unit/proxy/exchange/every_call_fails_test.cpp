@@ -286,7 +286,7 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
             const auto& replica =
                 proxy.replica(below(static_cast<unsigned>(proxy.snapshot->pools.front()->replicas.size())));
             pool.health().report(replica.key, balancer::Sign::probe_passed, now);
-            if (below(2) == 0) replica.state->hung_at = now;
+            if (below(2) == 0) replica.state->leaves.hung_at = now;
           }
           break;
         case 6:

@@ -147,7 +147,7 @@ TEST(Exchange, WhatIsNoInferenceStaysAtAReplicaThatHangs) {
     const auto client = proxy.asks(inference ? post(chat(true))
                                                : "GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n");
     ASSERT_EQ(proxy.connections[0].size(), 1u);
-    proxy.replica(0).state->hung_at = Clock::now();
+    proxy.replica(0).state->leaves.hung_at = Clock::now();
     proxy.tick_in(0.1);
     EXPECT_EQ(proxy.upstream().closed(), inference);
     proxy.breaks(*client);

@@ -41,7 +41,7 @@ TEST(Moved, TheOldReplicaLosesItsRequestToTheNewOneWhetherItBreaksOffOrHangs) {
     settings.pools[0].replicas[0].url.authority = "127.0.0.1:2";
     proxy.fleet.adopt(settings);
     if (reason == Retry::reset) proxy.breaks(proxy.upstream());
-    if (reason == Retry::hung) proxy.replica(0).state->hung_at = Clock::now();
+    if (reason == Retry::hung) proxy.replica(0).state->leaves.hung_at = Clock::now();
     proxy.tick_in(0.1);
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));

@@ -203,7 +203,7 @@ TEST_F(ShadowDrops, AMirroredRequestEndsOnceItsReplicaIsFoundToHang) {
   proxy.plan[candidate] = {[](net::Peer&) {}};
   ask_and_mirror();
   EXPECT_THAT(recorded(), IsEmpty());
-  shadow().pool->replicas.front()->state->hung_at = serve::Clock::now();
+  shadow().pool->replicas.front()->state->leaves.hung_at = serve::Clock::now();
   shadows.loop().tick(serve::Clock::now());
   let_shadows_work();
   EXPECT_THAT(recorded(), ElementsAre(""));

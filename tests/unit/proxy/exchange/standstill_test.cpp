@@ -19,7 +19,7 @@ void gives_nothing(net::Peer&) {}
 TEST(Standstill, LosesARequestThatHasShownNothingInTimeOrOfAReplicaThatHangsToAnotherAtNoCost) {
   // Engines may send the head before they read the prompt.
   for (const auto& beginning : {std::string(), sse_head(), sse_head() + chunk(": ping\n\n")})
-    for (const auto reason : {Retry::first_token, Retry::hung}) {
+    for (const auto reason : {Retry::first_token, Retry::hung, Retry::drain}) {
       ScriptedProxy proxy(2, [](config::Settings& settings) {
         settings.limits.retry_budget = 0;
         settings.limits.first_token = config::Seconds(5);
@@ -29,8 +29,9 @@ TEST(Standstill, LosesARequestThatHasShownNothingInTimeOrOfAReplicaThatHangsToAn
       const auto client = proxy.asks(post(chat(true)));
       proxy.tick_in(4.9);
       EXPECT_EQ(client->got, "");
-      if (reason == Retry::hung) proxy.replica(0).state->hung_at = Clock::now();
-      proxy.tick_in(reason == Retry::hung ? 0.2 : 5.1);
+      if (reason == Retry::hung) proxy.replica(0).state->leaves.hung_at = Clock::now();
+      if (reason == Retry::drain) proxy.replica(0).state->leaves.asleep_at = Clock::now();  // Its engine sleeps.
+      proxy.tick_in(reason == Retry::first_token ? 5.1 : 0.2);
       EXPECT_TRUE(read_answer(client->got).whole);
       EXPECT_TRUE(proxy.upstream().closed());
       EXPECT_EQ(proxy.retries(reason), 1u);
@@ -47,7 +48,7 @@ TEST(HungReplica, KeepsWhatHasBegunToAnswerAndWhatBeganLater) {
   const auto begun = proxy.asks(post(chat(true)));
   proxy.client(post(chat(true)));  // It goes to the other replica.
   const auto whole = proxy.asks(post(chat(false)));
-  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.replica(0).state->leaves.hung_at = Clock::now();
   proxy.client(post(chat(true)));
   const auto later = proxy.asks(post(chat(true)));
   proxy.tick_in(1);
@@ -62,7 +63,7 @@ TEST(HungReplica, LosesAnErrorThatIsBeingKeptToNobody) {
   proxy.plan[0] = {says("HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{")};
   proxy.plan[1] = {says(streamed_answer())};
   const auto client = proxy.asks(post(chat(true)));
-  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.replica(0).state->leaves.hung_at = Clock::now();
   proxy.tick_in(0.1);
   EXPECT_EQ(proxy.retries(Retry::hung), 0u);
   proxy.hears(proxy.upstream(), "}");

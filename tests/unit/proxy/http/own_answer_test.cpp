@@ -62,7 +62,7 @@ TEST(ErrorEvent, IsOneEventOfTheClientsDialect) {
       {Api::openai_responses, "event: error\ndata: ", "/message", "/type", "error"},
   };
   for (const auto& one : cases) {
-    const auto event = error_event(one.api, hostile);
+    const auto event = error_event(one.api, 502, OwnError::replica_lost(hostile));
     ASSERT_THAT(event, StartsWith(one.lead));
     ASSERT_THAT(event, EndsWith("\n\n"));
     const auto data = event.substr(one.lead.size());
@@ -75,7 +75,7 @@ TEST(ErrorEvent, IsOneEventOfTheClientsDialect) {
 
 TEST(ErrorEvent, OfOllamaIsALine) {
   for (const auto api : {Api::ollama_chat, Api::ollama_generate}) {
-    const auto event = error_event(api, hostile);
+    const auto event = error_event(api, 502, OwnError::replica_lost(hostile));
     EXPECT_EQ(event.find_first_of("\r\n"), event.size() - 1) << event;
     EXPECT_EQ(std::string_view(boost::json::parse(event).at("error").as_string()), hostile);
   }

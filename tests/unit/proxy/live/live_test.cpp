@@ -115,7 +115,7 @@ TEST_F(LiveTest, TellsAFindingWhenItBeginsAndWhenItIsOver) {
   EXPECT_THAT(said.take(), HasSubstr("[warning] finding log_lines_lost: the request log loses lines"));
   const auto finding = document().at("findings").at("log_lines_lost:weir");
   EXPECT_EQ(finding.at("severity").as_string(), "warning");
-  EXPECT_EQ(finding.at("runbook").as_string(), "docs/runbook.md#log_lines_lost");
+  EXPECT_EQ(finding.at("runbook").as_string(), "docs/guides/alerts.md#log_lines_lost");
   second(10);
   EXPECT_EQ(said.take(), "");
   around.log_loses = false;

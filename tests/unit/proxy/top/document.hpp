@@ -33,7 +33,8 @@ inline std::string replica_json(const std::string& name, const std::string& stat
 inline std::string finding_json(const std::string& what, const std::string& who, const std::string& text,
                                 const std::string& severity = "warning") {
   return '"' + what + ":" + who + R"(":{"what":")" + what + R"(","who":")" + who + R"(","severity":")" + severity +
-         R"(","since":"2026-11-26T14:08:00.000Z","text":")" + text + R"(","runbook":"docs/runbook.md#slow_replica"})";
+         R"(","since":"2026-11-26T14:08:00.000Z","text":")" + text +
+         R"(","runbook":"docs/guides/alerts.md#slow_replica"})";
 }
 
 /// Returns a document at 14:12:11 with these replicas and findings; `weir` goes in front of weir's other members.

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Drifts, ChangeOfEquals,
                                            Row{0.05, 1200, 30}, Row{0.05, 1200, 60}, Row{0.05, 3600, 60},
                                            Row{0.05, 3600, 240}));
 
-/// The share found is that of docs/comparison.md, less four standard errors of 200 windows.
+/// The share found is that of tests/bench/results/verdicts.txt, less four standard errors of 200 windows.
 TEST(Change, OfTenPercentIsFound) {
   EXPECT_GE(Drifting(0.02, 60, 2).said(200, 60, 0.1), 150);
   EXPECT_GE(Drifting(0.02, 60, 2).said(200, 120, 0.1), 188);

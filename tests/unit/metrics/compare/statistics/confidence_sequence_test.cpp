@@ -74,7 +74,7 @@ double called_different(std::size_t ring) {
   return 100.0 * called / days;
 }
 
-/// The figures of docs/comparison.md. Where old requests leave, each look has a beginning of its own.
+/// The figures of tests/bench/results/verdicts.txt. Where old requests leave, each look has a beginning of its own.
 TEST(ConfidenceSequence, HoldsFromABeginningThatStays) {
   EXPECT_LT(called_different(1440), 6);
   EXPECT_NEAR(called_different(110), 20, 7);
@@ -302,7 +302,7 @@ struct Looker {
   }
 };
 
-/// docs/comparison.md has the figures of 200 days.
+/// tests/bench/results/verdicts.txt has the figures of 200 days.
 TEST(LooksEveryMinute, OfADayDifferNoMoreOftenThanOfAnHourIfTheBeginningStays) {
   constexpr std::size_t day = 1440, ring = 110;
   constexpr std::uint64_t runs = 60;
