@@ -234,6 +234,7 @@ class Town {
   }
 
   /// Three of four replicas are awake: requests end two, and another one is left.
+  /// The only one that has a model is awake, too: the others refuse its requests.
   void send_to_sleep() {
     const ReplicaIndex at = below(static_cast<unsigned>(replicas_.size()));
     if (4 * (1 + std::ranges::count(replicas_, true, &Replica::asleep)) > static_cast<int>(replicas_.size())) return;
@@ -241,7 +242,7 @@ class Town {
       replicas_[at].asleep = asleep;
       of_.pool->health().engine_told(of_.key(at), {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
     };
-    if (replicas_[at].asleep) return;
+    if (replicas_[at].asleep || at == one_) return;
     tell(true);
     in(15, [tell] { tell(false); });
   }
