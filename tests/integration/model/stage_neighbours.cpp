@@ -2,8 +2,10 @@
 // a flaw for all. Well-behaved clients ask meanwhile (neighbours.hpp).
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "tests/integration/model/invariants.hpp"
 #include "tests/integration/model/neighbours.hpp"
