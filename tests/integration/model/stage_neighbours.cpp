@@ -25,8 +25,10 @@ constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::pag
                            Flaw::asleep, Flaw::ill,   Flaw::crashes};
 
 /// What is broken for all is out within this time, and clients see nothing of it for a while then.
-constexpr auto out_within = 15s;
-constexpr auto unseen_for = 1500ms;
+constexpr auto out_within = 10s;
+constexpr auto unseen_for = 3s;
+/// Clients go on for a while behind what happens to one of them.
+constexpr auto afterwards = 1500ms;
 /// A replica may have refused a model 10 s ago that it has now.
 constexpr auto found_within = 20s;
 /// A process that crashes again and again may do it so often in this time, and starts anew in this one.
@@ -108,7 +110,7 @@ bool Stage::single_out(const Operation& step) {
     default:
       send_poison(odd);
   }
-  std::this_thread::sleep_for(unseen_for);
+  std::this_thread::sleep_for(afterwards);
   others.end();
   others_notice_nothing(others.seen(), ill, is_poison ? most_lost_again : 0);
   return true;
@@ -147,7 +149,7 @@ void Stage::poll_nowhere(std::size_t at) {
   lacks.lack_chats(true);
   for (unsigned n = 0; n < 100; ++n)
     static_cast<void>(ask_as_odd(Odd::nowhere, "/v1/embeddings", R"({"model":"b","input":"nothing"})"));
-  std::this_thread::sleep_for(unseen_for);
+  std::this_thread::sleep_for(afterwards);
   lacks.lack_chats(false);
 }
 
@@ -255,7 +257,7 @@ bool Stage::spoil(const Operation& step) {
   const auto woken = flaw == Flaw::asleep ? machine.came("talk") - came_before : 0;
   if (!was_out || flaw == Flaw::crashes || woken > 0) machine.mend();
   others.end();
-  if (!was_out) throw Violation("I16: " + name + " is broken for all, and clients see it 15 s later");
+  if (!was_out) throw Violation("I16: " + name + " is broken for all, and clients see it 10 s later");
   if (woken > 0) throw Violation("I16: " + name + " sleeps, and was sent " + std::to_string(woken) + " requests");
   if (crashes > most_crashes)
     throw Violation("I16: " + name + " crashes " + std::to_string(crashes) + " times in 8 s, and has its share again");
