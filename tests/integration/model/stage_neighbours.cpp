@@ -185,7 +185,8 @@ void Stage::converse() {
       if (got.status != 200)
         throw Violation("I15: turn " + std::to_string(turn + 1) + " of a conversation gets " +
                         std::to_string(got.status) + ": " + got.body);
-      const auto from = got.body.find("resp_");
+      // A replica with a flaw hands out no id, and the conversation begins anew.
+      const auto from = std::min(got.body.find("resp_"), got.body.size());
       id = got.body.substr(from, got.body.find('"', from) - from);
     }
   }
