@@ -32,9 +32,10 @@ class RetryBudget {
   RetryBudget(double share, std::function<std::size_t()> in_flight) : share_(share), in_flight_(std::move(in_flight)) {}
 
   void set_share(double share) { share_.store(share, std::memory_order_relaxed); }
+  bool allows_any() const { return share_.load(std::memory_order_relaxed) > 0; }
   std::optional<Taken> take(metrics::Moment now) {
+    if (!allows_any()) return std::nullopt;
     const auto share = share_.load(std::memory_order_relaxed);
-    if (share <= 0) return std::nullopt;
     const auto allowed = static_cast<std::size_t>(share * static_cast<double>(in_flight_()));
     const std::lock_guard lock(mutex_);
     std::erase_if(begun_, [now](metrics::Moment begun) { return now - begun >= counted_for; });

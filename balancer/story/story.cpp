@@ -22,6 +22,8 @@ bool comes_from_the_queue(Refused::Reason reason) {
 
 }  // namespace
 
+/// A body of more bytes is costly to send again.
+constexpr std::uint64_t large = 64 * 1024;
 /// So many tokens a request may ask for, and be answered with one.
 constexpr std::uint64_t few_tokens = 15;
 
@@ -436,14 +438,22 @@ bool Story::take_retry_after(unsigned status, Moment now) {
   Caller caller = request_.caller;
   caller.status = static_cast<std::uint16_t>(status);
   const bool same = is_first || second_opinion_on_.status == status;
-  return !(same && shared_.pool.health().refused_everywhere(replica().key, caller, now)) && take_retry(now);
+  return !(same && shared_.pool.health().refused_everywhere(replica().key, caller, now)) && take_second_opinion(now);
+}
+
+/// The same as take_retry(), outside the budget: a replica that refuses does no work, and requests for a model that few
+/// replicas have would use the budget up together. A large body is sent again within the budget.
+bool Story::take_second_opinion(Moment now) {
+  if (request_.bytes > large) return take_retry(now);
+  if (!shared_.budget.allows_any() || !another_is_left() || !may_go_on() || retries_ >= most_retries) return false;
+  ++retries_;
+  return true;
 }
 
 /// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused
 /// has done nothing, so all replicas may be asked, each once, outside the budget: after weir has begun anew all clients
 /// seek at once. A large body is sent again within the budget.
 bool Story::seek(Moment now) {
-  constexpr std::uint64_t large = 64 * 1024;
   sought_ = true;
   if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
   if (request_.bytes > large && !held_retry_) held_retry_ = shared_.budget.take(now);

@@ -180,6 +180,7 @@ class Story {
   bool may_go_on() const { return request_.repeatable && !cutting_ && !has_failed_twice(); }
   bool may_wait() const { return may_go_on() && shared_.queues; }
   bool take_retry(Moment now, bool gone = false);
+  bool take_second_opinion(Moment now);
   /// True if the replica has nothing under the id that the request names, which says nothing of the replica's health.
   bool lacks_state(unsigned status) const { return request_.state != 0 && status == 404; }
   /// True if the request goes where its state is, or looks for it. A name that the client made up is a preference.

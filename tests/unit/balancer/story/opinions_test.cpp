@@ -52,6 +52,19 @@ TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubt) {
   }
 }
 
+// Requests for a model that few replicas have would use the budget up together.
+TEST(Opinions, OnRefusalsTakeNothingFromTheBudgetUnlessTheBodyIsLarge) {
+  for (const std::uint64_t bytes : {100U, 100'000U}) {
+    Stories of;
+    while (of.budget.take(of.now)) continue;
+    auto request = Stories::inference();
+    request.bytes = bytes;
+    const auto story = of.begin(request);
+    of.leased_at(*story, 0);
+    EXPECT_EQ(of.over(*story, error(404)), bytes == 100 ? Command::ask_pool : Command::done);
+  }
+}
+
 // A refusal inside a 200 stream is what a plain answer with the status that it names is.
 TEST(Opinions, ARefusalInBandIsOneMoreOrAskedAboutAsItsStatusIs) {
   using enum Command;
