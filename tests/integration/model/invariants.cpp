@@ -143,6 +143,7 @@ void nobody_stopped_is_in(Stage& stage, const Page& page) {
 void nobody_well_is_out(Stage& stage, const Page& page) {
   std::vector<std::string> all{"gpu-1", "gpu-2", "gpu-3", "shadowed", "s0", "s1", "still"};
   for (const auto* one : stage.model().replicas()) all.push_back(one->name);
+  for (std::size_t i = 0; i < most_beside; ++i) all.push_back(beside(i).name);
   for (const auto& name : all)
     for (const auto* state : {"ejected", "down"})
       if (is(page, name, state) && stage.was_always_well(name))
@@ -185,6 +186,15 @@ void streams_are_whole(Stage& stage) {
     if (!got.whole) throw Violation(who + " got a part of an answer " + std::to_string(got.status));
     if (got.status != 200 || !asked.streams) continue;
     if (const auto flaw = flaw_of_stream(asked.id, got.body); !flaw.empty()) throw Violation(who + ": " + flaw);
+  }
+}
+
+void others_notice_nothing(const std::vector<Seen>& all, const std::set<std::string>& ill, std::size_t lost) {
+  std::map<unsigned, std::size_t> bad;
+  for (const auto& one : all) {
+    if (ill.contains(one.replica) || one.flaw.empty() || ++bad[one.client] <= lost) continue;
+    throw Violation("I15: another client, of " + (one.replica.empty() ? "nobody" : one.replica) + ", got " +
+                    std::to_string(one.status) + ": " + one.flaw);
   }
 }
 

@@ -1,13 +1,14 @@
 // The invariants that always hold, each a function that throws Violation. The numbers are those of docs and failures.
 #pragma once
 
+#include "tests/integration/model/neighbours.hpp"
 #include "tests/integration/model/stage.hpp"
 
 namespace weir::model {
 
 /// Checks the invariants that hold after each step: I1 to I4, I7 to I10. (I11 to I14 are looked at within a step: what
 /// a stopped process has shown nothing of ends elsewhere; who comes back when told is served; a siege keeps nobody else
-/// out; a dead machine is believed to hold nothing.)
+/// out; a dead machine is believed to hold nothing. I15 and I16 are looked at in steps of the pool "beside".)
 void check_after_step(Stage& stage);
 /// Checks the invariants that hold at rest: all of them, and I5, I6.
 void check_at_rest(Stage& stage);
@@ -36,5 +37,9 @@ void nobody_waits_in_vain(Stage& stage);
 void memory_is_bounded(Stage& stage);
 /// I10: streams whose machine was always well are whole, and so are their beginnings; nobody else's failure is theirs.
 void streams_are_whole(Stage& stage);
+
+/// I15: what a replica does to one client, model or request changes nothing for the others whom it answers. `ill`: the
+/// replicas whose answers do not count; `lost`: what each client may have lost with replicas that a request has ended.
+void others_notice_nothing(const std::vector<Seen>& all, const std::set<std::string>& ill, std::size_t lost);
 
 }  // namespace weir::model

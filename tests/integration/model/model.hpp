@@ -10,9 +10,10 @@
 
 namespace weir::model {
 
-/// Machines 0 to 5 are for pools, and the next one is the shadow's.
+/// Machines 0 to 5 are for pools, the next one is the shadow's, and those behind it are the pool's named "beside".
 inline constexpr std::size_t machines_of_pools = 6;
 inline constexpr std::size_t machine_of_shadow = machines_of_pools;
+inline constexpr std::size_t first_beside = machine_of_shadow + 1, most_beside = 5;
 /// Addresses behind the name that DNS answers.
 inline constexpr unsigned addresses = 3;
 
@@ -22,6 +23,9 @@ struct Replica {
   unsigned most = 0;  ///< The requests at a time; 0: any number.
   bool drained = false;
 };
+
+/// Returns the i-th replica of the pool "beside".
+inline Replica beside(std::size_t i) { return {.name = "b" + std::to_string(i), .machine = first_beside + i}; }
 
 struct Key {
   std::string name;
@@ -39,6 +43,7 @@ struct Model {
   std::vector<std::string> revoked;  ///< Secrets that were good once.
   bool has_shadow = false, needs_keys = true, speaks_tls = false, renewed = false;
   unsigned policy = 0, queue = 0;
+  std::size_t beside = most_beside - 1;  ///< The replicas of the pool "beside".
   unsigned given = 0;             ///< Names are given once only.
   bool replicas_changed = false;  ///< Counters of some replica have begun anew, or are gone.
 

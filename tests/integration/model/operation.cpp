@@ -27,7 +27,8 @@ constexpr auto rows = std::to_array<VerbRow>({
     {Verb::switch_keys, "switch-keys", 1, "clients need keys, or need none any more"},
     {Verb::switch_tls, "switch-tls", 5, "clients speak TLS, or plain HTTP again"},
     {Verb::change_certificate, "change-certificate", 3, "replaces the certificate"},
-    {Verb::change_limits, "change-limits", 2, "takes the a-th policy, with or without prefix_aware, and the b-th length of the queue"},
+    {Verb::change_limits, "change-limits", 2,
+     "takes the a-th policy, with or without prefix_aware, and the b-th length of the queue"},
     {Verb::reload_wrongly, "reload-wrongly", 3, "reloads settings that are wrong in the b-th way"},
     {Verb::answer_names, "answer-names", 4, "has DNS answer the addresses whose bits are set in b"},
     {Verb::drain, "drain", 4, "drains the a-th replica"},
@@ -40,6 +41,13 @@ constexpr auto rows = std::to_array<VerbRow>({
     {Verb::fail, "fail", 2, "has it answer 500"},
     {Verb::mend, "mend", 3, "has it do well again"},
     {Verb::await_out, "await-out", 2, "waits until weir has taken out who is dead or hangs"},
+    {Verb::single_out, "single-out", 5,
+     "one client of the pool beside is 0: limited, 1: limited for a moment, 2: invalid,\n"
+     "                      3: at a route of nobody's, while replica a lacks chats, 4: at an adapter of\n"
+     "                      replica a, 5: in conversations, 6: deadly, 7: numbing"},
+    {Verb::spoil, "spoil", 4,
+     "replica a of the pool beside 0: does well, 1: gives nothing, 2: one token, 3: a page,\n"
+     "                      4: sleeps, 5: has an ill health path, 6: crashes again and again"},
     {Verb::stop_process, "stop-process", 2, "stops the a-th simulated replica (SIGSTOP); key a has b + 2 requests"},
     {Verb::go_on, "go-on", 3, "lets it go on, once it was out for a while"},
     {Verb::hold, "hold", 12, "key a begins a stream of model b that lasts"},

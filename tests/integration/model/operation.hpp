@@ -46,6 +46,8 @@ enum class Verb : std::uint8_t {
   fail,
   mend,
   await_out,
+  single_out,
+  spoil,
   stop_process,
   go_on,
   // clients

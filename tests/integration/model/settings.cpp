@@ -2,6 +2,7 @@
 #include <array>
 #include <string>
 
+#include "tests/integration/model/neighbours.hpp"
 #include "tests/integration/model/stage.hpp"
 #include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/words.hpp"
@@ -28,6 +29,8 @@ void Stage::write_files() const {
     const auto most = key.most == 0 ? "" : "max_in_flight = " + std::to_string(key.most) + "\n";
     keys += key_lines(key.name, key.secret(), most + (key.narrow ? "models = [\"n\"]\n" : ""));
   }
+  for (unsigned i = 0; i < Neighbours::clients + Neighbours::odd_clients; ++i)
+    keys += key_lines(Neighbours::key(i).name, Neighbours::key(i).secret());
   write_file(files_.path() / "keys.toml", keys);
   const std::string name = model_.renewed ? "renewed" : "local";
   write_file(files_.path() / "cert.pem", read_file(tls_file(name + ".pem")));
@@ -68,6 +71,11 @@ WeirSettings Stage::settings() const {
         {"s" + std::to_string(i), outside_.processes[i].url(), {{"max_in_flight", "2"}}});
   all.pools.push_back({.name = "flooded", .replicas = {{"still", outside_.still.url()}}, .more = how});
   all.pools.back().more["models"] = "[\"f\"]";
+  all.pools.push_back({.name = "beside", .replicas = {}, .more = how});
+  all.pools.back().more["models"] = "[\"b\", \"b-adapter\"]";
+  all.pools.back().more["engine"] = "{ metrics_path = \"/metrics\", interval = 0.3 }";
+  for (std::size_t i = 0; i < model_.beside; ++i)
+    all.pools.back().replicas.push_back(keys_of(beside(i), *machines_[beside(i).machine]));
   if (model_.has_shadow)
     all.shadows = {{"candidate",
                     {keys_of({.name = "shadowed", .machine = machine_of_shadow}, *machines_[machine_of_shadow])},
@@ -95,6 +103,7 @@ WeirSettings Stage::settings() const {
 WeirSettings Stage::settings_and_homes() {
   for (const auto* one : model_.replicas()) homes_[one->name].insert(one->machine);
   homes_["shadowed"] = {machine_of_shadow};
+  for (std::size_t i = 0; i < most_beside; ++i) homes_[beside(i).name] = {beside(i).machine};
   return settings();
 }
 

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds to_go = 2s;
 }  // namespace
 
 Stage::Stage(Outside& outside) : outside_(outside) {
-  for (std::size_t i = 0; i <= machine_of_shadow; ++i)
+  for (std::size_t i = 0; i < first_beside + most_beside; ++i)
     machines_.push_back(std::make_unique<Machine>(truth_, "m" + std::to_string(i), i % 2 == 1, free_port()));
   for (unsigned i = 0; i < addresses; ++i)
     named_machines_.push_back(std::make_unique<Machine>(truth_, "d" + std::to_string(i), false, named_port_, i + 2));
@@ -30,7 +30,7 @@ Stage::Stage(Outside& outside) : outside_(outside) {
   write_files();
   for (const auto* one : model_.replicas()) changed_at_[one->name] = 0;
   weir_.emplace(settings_and_homes());
-  look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 7; }, at_most);
+  look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 11; }, at_most);
   files_at_the_beginning_ = weir_->process().open_descriptors();
 }
 
@@ -139,6 +139,10 @@ bool Stage::play(const Operation& step) {
       return treat_machine(step);
     case Verb::await_out:
       return await_out();
+    case Verb::single_out:
+      return single_out(step);
+    case Verb::spoil:
+      return spoil(step);
     case Verb::release:
     case Verb::leave:
       return end_stream(step.a, step.verb == Verb::leave);

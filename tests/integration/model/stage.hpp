@@ -36,6 +36,18 @@ struct Page {
   integration::MetricsPage metrics;
 };
 
+/// The ways of single-out, in this order.
+enum class Odd : std::uint8_t {
+  limited,  ///< 429 with a Retry-After of a minute to one client.
+  crowded,  ///< 429 without.
+  invalid,  ///< A fault of the request's own, inside a 200 stream.
+  nowhere,  ///< One client polls a route that no replica has, while one replica lacks the route of the others.
+  adapter,  ///< One replica has an adapter that no list names.
+  state,    ///< Conversations whose state is at one replica each. One is added meanwhile.
+  deadly,   ///< A request ends the process of the replica.
+  numbing,  ///< A request makes the replica stand still.
+};
+
 class Stage {
  public:
   explicit Stage(Outside& outside);
@@ -96,6 +108,22 @@ class Stage {
   bool operate(const Operation& step);
   bool treat_machine(const Operation& step);
   bool await_out();
+  bool single_out(const Operation& step);
+  bool spoil(const Operation& step);
+  Machine& beside_machine(std::size_t i) { return *machines_[beside(i).machine]; }
+  /// Counts replicas of the pool "beside" that take requests and whose machine is well.
+  std::size_t well_beside() const;
+  std::set<std::string> ill_beside() const;
+  /// Kills the machines of the pool "beside" that a request has ended.
+  void end_struck();
+  void send_poison(Odd odd);
+  integration::Response ask_as_odd(Odd odd, const std::string& target, const std::string& body) const;
+  void poll_nowhere(std::size_t at);
+  void ask_for_adapter(std::size_t at);
+  void converse();
+  void be_refused(Odd odd);
+  /// Counts requests of this word that have come to machines of that pool.
+  std::size_t came_beside(const std::string& what) const;
   bool ask_as_client(const Operation& step);
   bool begin(std::vector<Request> requests);
   bool end_stream(unsigned a, bool leaves);

@@ -97,8 +97,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 Socket Socket::listen(int called_off, std::uint16_t port, unsigned machine, int backlog) {
   Socket listener(open_tcp(), called_off);
   set(listener.fd_, SOL_SOCKET, SO_REUSEADDR, 1);
-  auto address = loopback(port);
-  address.sin_addr.s_addr = htonl(0x7f000000 + machine);
+  const auto address = loopback(port, machine);
   if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, backlog) != 0)
     throw std::runtime_error("cannot listen: " + reason());
   return listener;
@@ -112,8 +111,10 @@ Socket Socket::listen(int called_off, const std::filesystem::path& path) {
   return listener;
 }
 
-Socket Socket::connect(std::uint16_t port, int receive_buffer) {
+Socket Socket::connect(std::uint16_t port, int receive_buffer, unsigned from) {
   Socket socket(open_tcp());
+  if (const auto own = loopback(0, from); from != 1 && ::bind(socket.fd_, generic(own), sizeof own) != 0)
+    throw std::runtime_error("cannot connect from 127.0.0." + std::to_string(from) + ": " + reason());
   if (receive_buffer > 0) set(socket.fd_, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   set(socket.fd_, IPPROTO_TCP, TCP_NODELAY, 1);
   const auto address = loopback(port);

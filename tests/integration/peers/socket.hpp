@@ -41,8 +41,8 @@ class Socket {
   static Socket listen(int called_off, std::uint16_t port = 0, unsigned machine = 1, int backlog = 256);
   /// Listens on a Unix-domain path.
   static Socket listen(int called_off, const std::filesystem::path& path);
-  /// Connects. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
-  static Socket connect(std::uint16_t port, int receive_buffer = 0);
+  /// Connects, from 127.0.0.`from`. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
+  static Socket connect(std::uint16_t port, int receive_buffer = 0, unsigned from = 1);
   /// Connects to a Unix-domain socket.
   static Socket connect(const std::filesystem::path& path);
 

@@ -1,5 +1,6 @@
-// Random stories in simulated time: clients that replicas limit, refuse, fail or give nothing, and requests that end
-// replicas, beside well-behaved clients. These are served as they would be without the others.
+// Random stories in simulated time: clients that replicas limit, refuse, fail or give nothing, requests that end
+// replicas or put them to sleep, and conversations whose state one replica has, beside well-behaved clients. These are
+// served as they would be without the others.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -25,8 +26,10 @@ enum class Fate : std::uint8_t {
   fails_there,     ///< 500 at one replica.
   empty,           ///< Answers without a token, everywhere.
   ends_replicas,   ///< The replica ends, and comes back after some seconds.
+  sends_to_sleep,  ///< A replica sleeps for some seconds, and its page says so. Its requests stand meanwhile.
+  converses,       ///< 404 at all replicas but the one that made the state. Of some states weir has forgotten where.
 };
-constexpr unsigned fates = 9;
+constexpr unsigned fates = 11;
 
 class Town {
  public:
@@ -41,9 +44,11 @@ class Town {
     for (std::uint64_t i = 0, n = 1 + others() % 5; i < n; ++i) {
       const auto fate = static_cast<Fate>(1 + others() % (fates - 1));
       // What is served takes room from the others, as anybody's requests do: so it is little.
-      const bool works = fate == Fate::partial_model || fate == Fate::fails_there || fate == Fate::empty;
+      const bool works = fate == Fate::partial_model || fate == Fate::fails_there || fate == Fate::empty ||
+                         fate == Fate::converses;
       const double some = static_cast<double>(others() % 80) / 10;
-      const double rate = fate == Fate::ends_replicas ? 0.1 : works ? 0.2 + some / 8 : 0.5 + some;
+      const bool is_rare = fate == Fate::ends_replicas || fate == Fate::sends_to_sleep;
+      const double rate = is_rare ? 0.1 : works ? 0.2 + some / 8 : 0.5 + some;
       if (with_others_) add(100 + i, fate, rate);
       if (with_others_ && fate == Fate::ends_replicas) poison += 3;
       happens += std::to_string(static_cast<int>(fate)) + " at " + std::to_string(rate) + "/s; ";
@@ -65,15 +70,16 @@ class Town {
 
   std::size_t good = 0, bad = 0;
   std::size_t found = 0, not_found = 0;  ///< Requests for a model that one replica has.
-  unsigned ended = 0;   ///< Replicas that a request ended.
-  unsigned poison = 0;  ///< Clients that send such a request, and minutes in which they do.
+  unsigned ended = 0;        ///< Replicas that a request ended.
+  unsigned lost_states = 0;  ///< Turns of conversations that were not served.
+  unsigned poison = 0;       ///< Clients that send such a request, and minutes in which they do.
   std::vector<double> times{};  ///< Of the well-behaved clients' answers.
   std::string happens{};
 
  private:
   static constexpr double end_ = 120, takes_ = 0.25, slots_ = 4;
   struct Replica {
-    bool alive = true;
+    bool alive = true, asleep = false;
     unsigned working = 0, ended = 0;
   };
   struct Request {
@@ -83,6 +89,7 @@ class Town {
     double came = 0;
     std::optional<WaitTicket> ticket{};
     unsigned tries = 0;
+    std::uint64_t state = 0;  ///< 0: none, or the first turn of a conversation.
   };
 
   unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random_); }
@@ -100,6 +107,7 @@ class Town {
   }
 
   void come(std::uint64_t client, Fate fate, unsigned tries) {
+    if (fate == Fate::sends_to_sleep) return send_to_sleep();
     auto request = std::make_shared<Request>();
     request->client = client;
     request->fate = fate;
@@ -108,6 +116,13 @@ class Town {
     auto about = Stories::inference();
     const Topic topic = fate == Fate::unknown_route ? 2U : fate == Fate::partial_model ? 3U : 1U;
     about.caller = {.client = client, .topic = topic};
+    if (fate == Fate::converses) {
+      const auto state = last_state_.find(client);
+      about.hands_out = true;
+      about.state = request->state = state == last_state_.end() ? 0 : state->second;
+      const auto home = about.state == 0 ? std::nullopt : of_.homes.find(about.state, of_.now);
+      about.ties = {.home = home ? home->replica : 0, .seeks = about.state != 0 && !home};
+    }
     if (behind_gateway_) about.caller.voice = 1;
     // The well-behaved send no request twice.
     request->story = of_.begin(about, client < 100 ? 1000 + ++sent_ : client);
@@ -155,6 +170,7 @@ class Town {
     const ReplicaIndex at = request->story->replica().key.index;
     Replica& replica = replicas_[at];
     if (!replica.alive) return ends(request, unconnected(ConnectFailure::refused));
+    if (replica.asleep) return in(1, [this, request] { connect(request); });
     const bool works = is_served(*request, at) || request->fate == Fate::empty || request->fate == Fate::ends_replicas;
     replica.working += works ? 1 : 0;
     const double takes = !works ? 0.002 : takes_ * std::max(1.0, replica.working / slots_);
@@ -175,6 +191,8 @@ class Town {
         return at == one_;
       case Fate::fails_there:
         return at != one_;
+      case Fate::converses:
+        return request.state == 0 || made_at_.at(request.state) == at;
       default:
         return false;
     }
@@ -192,6 +210,7 @@ class Town {
         return error(429);
       case Fate::unknown_route:
       case Fate::partial_model:
+      case Fate::converses:
         return error(404);
       case Fate::empty: {
         auto nothing = answer_of();
@@ -212,6 +231,30 @@ class Town {
     ++replica.ended;
     replica.working = 0;
     in(2, [&replica] { replica.alive = true; });
+  }
+
+  /// Three of four replicas are awake: requests end two, and another one is left.
+  /// The only one that has a model is awake, too: the others refuse its requests.
+  void send_to_sleep() {
+    const ReplicaIndex at = below(static_cast<unsigned>(replicas_.size()));
+    if (4 * (1 + std::ranges::count(replicas_, true, &Replica::asleep)) > static_cast<int>(replicas_.size())) return;
+    const auto tell = [this, at](bool asleep) {
+      replicas_[at].asleep = asleep;
+      of_.pool->health().engine_told(of_.key(at), {.kv_tokens = {}, .max_context = {}, .asleep = asleep});
+    };
+    if (replicas_[at].asleep || at == one_) return;
+    tell(true);
+    in(15, [tell] { tell(false); });
+  }
+
+  /// The replica that answered has the conversation's next state.
+  void note_state(const Request& request) {
+    const auto state = ++states_ + 10'000;
+    last_state_[request.client] = state;
+    made_at_[state] = request.story->replica().key.index;
+    const auto& [homes, home] = request.story->handed_out();
+    const bool is_forgotten = state % 8 == 0;
+    if (!is_forgotten) homes->note(state, home, of_.now);
   }
 
   void probe(ReplicaIndex at) {
@@ -235,6 +278,7 @@ class Town {
       times.push_back(now_ - request.came);
       return;
     }
+    if (request.fate == Fate::converses) return served ? note_state(request) : void(++lost_states);
     // A library sends a request that failed twice more, unless it is told not to.
     const Told told = request.story->told();
     if (request.tries < 2 && told == Told::failed && !request.story->has_failed_twice())
@@ -251,7 +295,9 @@ class Town {
   const bool with_others_;
   std::vector<Replica> replicas_;
   ReplicaIndex one_ = 0;
-  std::uint64_t sent_ = 0;
+  std::uint64_t sent_ = 0, states_ = 0;
+  std::map<std::uint64_t, std::uint64_t> last_state_;  ///< By client.
+  std::map<std::uint64_t, ReplicaIndex> made_at_;      ///< By state.
 };
 
 double percentile(std::vector<double> times, double p) {
@@ -275,6 +321,7 @@ TEST(StoryNeighbours, ChangeNothingForThoseWhoAreServed) {
     // What a replica had at work ends with it, and who was at work at two has cost two. Those at one wait for another.
     EXPECT_LE(100 * beside.bad, beside.ended * beside.good);
     EXPECT_LE(percentile(beside.times, beside.ended > 0 ? 90 : 99), 2 * percentile(alone.times, 99));
+    EXPECT_TRUE(beside.lost_states == 0 || beside.ended > 0) << beside.lost_states << " while no replica was out";
     // Until the replica is known, and whenever it has ended.
     EXPECT_LE(beside.not_found, 4 + 6 * beside.ended + (beside.found + beside.not_found) / 10);
     EXPECT_LE(beside.ended, 3 * beside.poison) << "two, and a third where the request was not alone";
