@@ -54,8 +54,8 @@ void Candidates::price_switch(const WaitingRequest& request) {
 /// Notes which replicas lack the request's model, if another one has it by its list. A replica that lately refused such
 /// a request as engines refuse an unknown model, with 404, is no such other: its list is old.
 ///
-/// A request that was refused goes to a replica that answers such requests, else to one with room that has
-/// not refused them, whatever the lists say.
+/// A request that was refused goes to a replica that answers such requests, else rather to one that has not
+/// refused them, whatever the lists say.
 void Candidates::note_lacking(const WaitingRequest& request) {
   const bool by_list = pool_.lists_differ && request.model != 0;
   if (!by_list && request.tried.empty()) return;
@@ -80,13 +80,11 @@ void Candidates::note_lacking(const WaitingRequest& request) {
   const auto answers = [&](const ReplicaView& view) {
     return !view.tried && replica_of(view).evidence.answers(request.caller, pool_.latest);
   };
-  const auto is_unasked = [&](const ReplicaView& view) {
-    return !view.tried && !refuses(view, any_status) && !view.full && !view.at_limit(request.prompt);
-  };
-  if (std::ranges::any_of(found_, answers))
-    for (ReplicaView& view : found_) view.lacks_model = !answers(view);
-  else if (std::ranges::any_of(found_, is_unasked))
-    for (ReplicaView& view : found_) view.lacks_model = !is_unasked(view);
+  const bool any_answers = std::ranges::any_of(found_, answers);
+  for (ReplicaView& view : found_) {
+    if (any_answers) view.lacks_model = !answers(view);
+    view.avoided = view.avoided || refuses(view, any_status);
+  }
 }
 
 /// Puts the replicas of the latest look into found_, as they are for this request.

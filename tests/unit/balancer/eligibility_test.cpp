@@ -193,10 +193,11 @@ TEST(Eligibility, AHomeIsWaitedForUnlessItIsAway) {
       {"is at a limit", {at_home(full(0)), plain(1)}, {}, false},
       {"says that it has no room", {at_home(out_of_room(0)), plain(1)}, {}, false},
       {"is suspected", {at_home(suspect(0)), plain(1)}, {0}, false},
-      {"is out", {at_home(out(0)), plain(1)}, {1}, false},
+      {"is out", {at_home(out(0)), plain(1)}, {0}, true},
+      {"is out and had it", {at_home(changed(0, [](ReplicaView& r) { r.out = r.tried = true; })), plain(1)}, {1}, false},
       {"refuses connections", {at_home(refusing(0)), plain(1)}, {1}, false},
       {"drains", {at_home(drains), plain(1)}, {1}, false},
-      {"is out, and so is the other", {at_home(out(0)), out(1)}, {0, 1}, true},
+      {"is out, and so is the other", {at_home(out(0)), out(1)}, {0}, true},
   };
   for (const auto& row : rows)
     EXPECT_EQ(expect_left(row.what, row.replicas, {10, 10, 10, true}, row.left).panic, row.panic) << row.what;

@@ -72,6 +72,12 @@ TEST_F(PoolTies, ARequestForStateGoesAnywhereWhereItsHomeIsAway) {
   go_down(2);
   EXPECT_NE(goes_to(home_at("c")), 2u);
   begin_four();
+  for (const std::uint64_t client : {1U, 2U, 3U, 4U, 5U})
+    pool->health().report(pool->figures().key(2), Sign::failed, at(1), {}, {.client = client, .topic = 1});
+  ASSERT_EQ(pool->health().of(pool->figures().key(2), at(1)).state, ReplicaState::ejected);
+  EXPECT_EQ(goes_to(home_at("c")), 2u) << "it may answer, and nobody else can";
+  EXPECT_NE(goes_to(home_at("c"), {serial(2)}), 2u);
+  begin_four();
   auto drains = replica("c");
   drains.draining = true;
   pool->set_replicas(std::vector{replica("a"), replica("b"), drains}, at(1));
