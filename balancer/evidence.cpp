@@ -330,6 +330,7 @@ bool Evidence::was_outdone(const Caller& caller, Moment now) const {
 bool Evidence::answers(const Caller& caller, Moment now) const {
   const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
   const Cell* const topic = find({}, caller.topic);
+  if (own != nullptr && own->refused.is_young(now)) return false;
   return (own != nullptr && is_within(own->good, age, now)) ||
          (topic != nullptr && is_within(topic->good, lately, now));
 }
@@ -352,9 +353,14 @@ bool Evidence::answers_other_topics(Topic topic, Moment now) const {
     return cell.row.several || cell.row.length >= failures_in_a_row || cell.outdone.several ||
            cell.outdone.length >= outdone_in_a_row || cell.guilty.length > 0;
   };
+  constexpr std::size_t several = 3;  // So many topics fail, of which each has few requests.
   std::chrono::seconds time = age;
-  for (std::size_t i = 0; i < most_cells; ++i)
-    if (is_another(i) && surely_fails(cells_[i])) time = some_fail;
+  std::size_t failing = 0;
+  for (std::size_t i = 0; i < most_cells; ++i) {
+    if (!is_another(i)) continue;
+    failing += fails(cells_[i]) ? 1 : 0;
+    if (surely_fails(cells_[i]) || failing >= several) time = some_fail;
+  }
   for (std::size_t i = 0; i < most_cells; ++i)
     if (is_another(i) && cells_[i].infers && !fails(cells_[i]) && is_within(cells_[i].good, time, now)) return true;
   return false;
@@ -381,6 +387,11 @@ std::uint32_t Evidence::empties(const Caller& caller, bool to_all) const {
 bool Evidence::empty_for_several(const Caller& caller) const {
   const Cell* const cell = find({}, caller.topic);
   return cell != nullptr && cell->empties.several;
+}
+
+bool Evidence::was_kept_away(const Caller& caller, Moment now) const {
+  const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
+  return own != nullptr && own->times_avoided > 0 && now >= own->avoid_until;
 }
 
 bool Evidence::gives_several_nothing(const Caller& caller) const {

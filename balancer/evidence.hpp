@@ -10,7 +10,7 @@
 // A row of two clients says nothing of all where the replica answers others, so that the row may be chance: see Row.
 // A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
 // and twice as long each time up to 5 min. A full replica keeps a client whom it does not serve away for as long as it
-// asked, and all clients for 250 ms once it told two, and twice as long each time up to 8 s. After each failure there
+// asked, and all clients for 250 ms once it told two of whom it had served one, and twice as long each time up to 8 s. After each failure there
 // is a rest of 1 s: see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
@@ -141,7 +141,8 @@ class Evidence {
   /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it
   /// since.
   bool refuses(const Caller& caller, Moment now) const;
-  /// The replica answered this client well within a minute, or anybody lately, on this topic.
+  /// The replica answered this client well within a minute, or anybody lately, on this topic, and did not refuse this
+  /// client since.
   bool answers(const Caller& caller, Moment now) const;
   /// Another replica answered lately what this one had refused, to this client or to two.
   bool was_outdone(const Caller& caller, Moment now) const;
@@ -164,6 +165,8 @@ class Evidence {
   /// Returns how many answers in a row to this client, or to all clients, on this topic had nothing in them.
   std::uint32_t empties(const Caller& caller, bool to_all) const;
   bool empty_for_several(const Caller& caller) const;
+  /// This client kept away from the replica on this topic, and has come back without a good answer since.
+  bool was_kept_away(const Caller& caller, Moment now) const;
   /// The empty answers to another client on this topic were found to be the replica's fault.
   bool gives_several_nothing(const Caller& caller) const;
 

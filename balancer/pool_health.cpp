@@ -10,15 +10,20 @@ namespace weir::balancer {
 
 namespace {
 
+/// A peer that fails now is no witness: its good answers are of before.
+bool in_a_row(const PoolReplica& peer) { return peer.health.failures() > 1; }
+
 /// Judges a row of failures that one client alone had. A replica that serves others is not to blame. Else a peer is a
 /// witness, or all peers together, that answered this client well within a minute, and fails it so much less that
 /// chance does not explain the row.
-bool peers_answer(const ReplicaSet& replicas, const PoolReplica& replica, const Caller& caller, Moment now) {
-  if (replica.evidence.serves_others(caller, now)) return false;
+bool peers_answer(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, Moment now) {
+  constexpr std::chrono::seconds of_streams{5};
+  if (replica.evidence.serves_others(caller, now) || replica.ledger.lived_within(of_streams, now)) return false;
   const std::uint32_t row = replica.health.failures() + 1;
   Evidence::Counts all;
   bool one_is = false;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
+    if (in_a_row(peer)) continue;
     const Evidence::Counts ends = peer.evidence.counts(caller.client, 0, now);
     one_is |= is_no_chance(ends.good, ends.bad, row);
     all += ends;
@@ -31,7 +36,8 @@ bool peers_fail(const ReplicaSet& replicas, const PoolReplica& replica, const Ca
   bool any = false;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
     const Evidence::Counts ends = peer.evidence.counts({}, caller.topic, now);
-    if (ends.bad == 0 || is_no_chance(ends.answers(), ends.bad, replica.health.failures() + 1)) return false;
+    const bool fails = ends.bad > 0 && !is_no_chance(ends.answers(), ends.bad, replica.health.failures() + 1);
+    if (!fails && !in_a_row(peer)) return false;
     any = true;
   }
   return any;
@@ -76,8 +82,12 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
   Evidence& evidence = replica.evidence;
   Evidence::Counts to_client, to_all;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
-    if (caller.client) to_client += peer.evidence.counts(caller.client, caller.topic, now);
-    to_all += peer.evidence.counts({}, caller.topic, now);
+    Evidence::Counts own;
+    if (caller.client) own = peer.evidence.counts(caller.client, caller.topic, now);
+    // A peer that gives nothing now, either, is no witness.
+    if (peer.evidence.empties(caller, false) > 1) own.good = 0;
+    to_client += own;
+    if (peer.evidence.empties(caller, true) < 2) to_all += peer.evidence.counts({}, caller.topic, now);
   }
   // A client that gets nothing from the peers, either, asks for nothing.
   evidence.empty(caller, to_client.empty <= to_client.good, now);
@@ -86,11 +96,13 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
   const bool all_get_more = evidence.empty_for_several(caller) && is_no_chance(to_all.good, to_all.empty, row) &&
                             (sign == Sign::empty || row >= short_ones_in_a_row);
   if (!client_gets_more && !all_get_more) return false;
+  const bool was_away = evidence.was_kept_away(caller, now);
   const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
   evidence.gives_nothing(caller, of_topic, now);
-  // Where only other clients get more, what this replica's clients ask for may be short. They go elsewhere, and show
-  // it.
-  const bool is_sure = sign == Sign::empty || client_gets_more;
+  // Where only other clients get more, what this replica's clients ask for may be short; and one client may send its
+  // short questions here, and others elsewhere. They go elsewhere for a time, and show it.
+  const bool is_sure =
+      sign == Sign::empty || (client_gets_more && (was_away || evidence.gives_several_nothing(caller)));
   if (is_sure && of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
     replica.health.odd_one_out("its answers are empty where its peers' are not", now);
   return true;

@@ -95,10 +95,10 @@ class ReplicaSet {
   /// to take its requests, so a lone one keeps them. A replica that is out, or takes no more requests, takes nothing
   /// from the pool: any other that is in will do.
   bool may_call_hung(const PoolReplica& replica) const;
-  /// True if more than half of a replica's last answers on a topic are 4xx, at least as many peers answer as refuse
-  /// like that, and fewer than a quarter of their answers are 4xx; there are at least so many of either. A wrong model,
-  /// which answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it alone.
-  /// Topic 0: on all.
+  /// True if more than half of a replica's last answers on a topic are 4xx, at least as many peers answer as replicas
+  /// refuse like that, and fewer than a quarter of their answers are 4xx; there are at least so many of either. A wrong
+  /// model, which answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it
+  /// alone. Topic 0: on all.
   bool is_odd(const PoolReplica& suspect, Topic topic, std::uint32_t enough, Moment now) const;
   /// True if all refuse connections, are down, or take nothing new.
   bool none_up() const;

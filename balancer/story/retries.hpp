@@ -93,6 +93,7 @@ class PoisonMemory {
     if (noted_.size() >= most)
       noted_.erase(std::ranges::min_element(noted_, {}, [](const auto& one) { return one.second.until; }));
     noted_.insert_or_assign(request, Noted{now + lasting, trial, lost_once});
+    earliest_ = std::min(earliest_, now + lasting);
     size_.store(noted_.size(), std::memory_order_relaxed);
   }
   /// The trial has shown nothing.
@@ -114,12 +115,16 @@ class PoisonMemory {
     bool trial = false, lost_once = false;
   };
   void drop_old(metrics::Moment now) {
+    if (now < earliest_) return;
     std::erase_if(noted_, [now](const auto& one) { return now >= one.second.until; });
+    earliest_ = metrics::Moment::max();
+    for (const auto& [request, noted] : noted_) earliest_ = std::min(earliest_, noted.until);
     size_.store(noted_.size(), std::memory_order_relaxed);
   }
 
   std::mutex mutex_;
   std::map<std::uint64_t, Noted> noted_;
+  metrics::Moment earliest_ = metrics::Moment::max();  ///< None is older.
   std::atomic<std::size_t> size_{0};
 };
 

@@ -208,7 +208,8 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
   stale_on_ = 0;
   if (!cut && (was_lost(over) || stood_still(over))) {
     note_loss(now);
-    too_slow_ |= over.retry_reason == Retry::first_token;
+    const auto life = shared_.pool.health().last_life(replica().key, now);
+    too_slow_ |= over.retry_reason == Retry::first_token && life && *life > attempts_.back().started;
   }
   if (!cut && may_be_the_requests_fault(over)) note_error();
   switch (over.end) {
@@ -464,7 +465,7 @@ bool Story::seek(Moment now) {
 /// replica is to blame.
 void Story::accepted_second_opinion(unsigned status, Moment now) {
   const Doubted& doubted = second_opinion_on_;
-  if (doubted.key.serial != replica().key.serial && status < 400)
+  if (doubted.key.serial != replica().key.serial && status < 400 && !lacks_state(doubted.status))
     shared_.pool.health().report(doubted.key, Sign::outdone, now, {}, request_.caller);
 }
 

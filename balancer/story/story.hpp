@@ -245,7 +245,7 @@ class Story {
   std::uint64_t identity_ = 0;        ///< 0: nothing is known of it, or noted.
   bool lost_by_two_ = false;          ///< Two replicas were lost, and not one twice.
   bool was_on_trial_ = false;         ///< See PoisonMemory.
-  bool too_slow_ = false;             ///< A replica was left because its first token was due.
+  bool too_slow_ = false;             ///< Its first token was due where others got tokens.
   bool lost_alone_ = true;            ///< Each had no other request when it was lost.
   Told told_ = Told::nothing;
   bool front_of_queue_ = false;  ///< The request goes before those that never had a replica.

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "balancer/story/status.hpp"
 #include "metrics/ticks.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "proxy/exchange/failure_answers.hpp"
@@ -28,11 +29,17 @@ constexpr config::Seconds comments_after{15};
 constexpr std::size_t most_told = 2048;
 
 /// Returns the error that a replica's answer with this status and body tells. Engines put it into a member `error` or
-/// into the root.
+/// into the root. Any other answer is no event stream, which is the replica's fault.
 http::OwnError error_in(unsigned status, std::string_view body) {
-  http::OwnError error{status < 500 ? "invalid_request_error" : "upstream_error", "replica_failed",
-                       "a replica answered " + std::to_string(status)};
+  http::OwnError error{story::has_no_room(status)          ? "overloaded_error"
+                       : story::refuses_the_request(status) ? "invalid_request_error"
+                                                            : "upstream_error",
+                       "replica_failed", "a replica answered " + std::to_string(status)};
   if (body.empty()) return error;
+  if (status < 400) {
+    error.message.append(": ").append(body.substr(0, most_told));
+    return error;
+  }
   simdjson::dom::parser parser;
   simdjson::dom::object root, found;
   if (parser.parse(body.data(), body.size()).get(root) != simdjson::SUCCESS) {
@@ -253,7 +260,8 @@ ExchangeEnd Exchange::conclude() {
   if (story_.told() == Told::kept_error) {
     end.kept = over.kept;
     end.keep_alive = over.client_keep_alive;
-    if (story_.has_failed_twice() && over.status >= 500 && over.status != 503) tell_not_to_retry(*end.kept);
+    const bool failed = story_.has_failed_twice() && over.status >= 500 && over.status != 503;
+    if (story_.is_poison() || failed) tell_not_to_retry(*end.kept);
   } else if (story_.told() == Told::relayed) {
     end.keep_alive = over.client_keep_alive;
     end.reset = over.client_reset;

@@ -45,7 +45,6 @@ class Listeners {
   void close_inherited();
   void close_clients();
   bool accepts_clients() const;
-  bool has_inherited() const { return !inherited_.empty(); }
 
  private:
   void refuse_unnamed(const config::Settings& settings) const;
