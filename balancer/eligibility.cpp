@@ -34,12 +34,11 @@ void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand
   prefer(replicas, [&](const ReplicaView& r) { return holds(r, tokens); });
 }
 
-/// Returns false if the request has no home, or its home is away. An ejected home may answer, and the others answer 404:
-/// then the client would take its state for lost.
+/// Returns false if the request has no home, or its home is away. An ejected home may answer, and the others answer
+/// 404: then the client would take its state for lost.
 bool prefer_home(std::vector<ReplicaView>& replicas) {
-  return prefer(replicas, [](const ReplicaView& r) {
-    return r.is_home && !r.draining && !r.refuses && !(r.out && r.tried);
-  });
+  return prefer(replicas,
+                [](const ReplicaView& r) { return r.is_home && !r.draining && !r.refuses && !(r.out && r.tried); });
 }
 
 /// Rendezvous hashing with bounded load. The least loaded replica is always within the bound.

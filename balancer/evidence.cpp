@@ -44,17 +44,20 @@ Evidence::Counts& Evidence::Counts::operator+=(const Counts& more) {
   return *this;
 }
 
-void Evidence::Row::add(Client whose, Moment now, bool of_served) {
-  several = several || !whose || (length > 0 && client != whose);
+void Evidence::Row::add(const Caller& caller, Moment now, bool of_served) {
+  const auto another = [this](Client whose, Client last_one) { return !whose || (length > 0 && last_one != whose); };
+  several = several || another(caller.said_by(), client);
+  several_credentials = several_credentials || another(caller.client, credential);
   if (of_served) served = static_cast<std::uint16_t>(std::min(served + 1, 0xffff));
-  client = whose;
+  client = caller.said_by();
+  credential = caller.client;
   length = static_cast<std::uint16_t>(std::min(length + 1, 0xffff));
   last = now;
 }
 
-void Evidence::Row::add_lately(Client whose, Moment now, bool of_served) {
+void Evidence::Row::add_lately(const Caller& caller, Moment now, bool of_served) {
   if (!is_young(now)) *this = {};
-  add(whose, now, of_served);
+  add(caller, now, of_served);
 }
 
 bool Evidence::Cell::is_bad(Moment now) const {
@@ -130,14 +133,14 @@ void Evidence::each_of_topic(const Three& cells, const Do& act) {
 
 /// True if the row of this client on this topic says so, or a row of two clients.
 template <class Says>
-bool Evidence::of_it_or_several(const Caller& caller, Row Cell::*row, const Says& says) const {
+bool Evidence::of_it_or_several(const Caller& caller, Row Cell::* row, const Says& says) const {
   const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
   const Cell* const topic = find({}, caller.topic);
   return (own != nullptr && says(*own, own->*row)) ||
          (topic != nullptr && (topic->*row).several && says(*topic, topic->*row));
 }
 
-void Evidence::count(Cell& cell, std::uint32_t Counts::*what) {
+void Evidence::count(Cell& cell, std::uint32_t Counts::* what) {
   Counts& last = cell.last;
   if (last.answers() + last.bad >= most_counted) last = {last.good / 2, last.empty / 2, last.refused / 2, last.bad / 2};
   ++(last.*what);
@@ -170,7 +173,6 @@ void Evidence::good(const Caller& caller, bool plenty, Moment now) {
     cell.good = now;
     cell.infers |= caller.infers;
     cell.row = cell.outdone = cell.refused = cell.full = {};
-    cell.row_by_credential = cell.outdone_by_credential = cell.full_by_credential = {};
     if (plenty) cell.empties = cell.guilty = {};
     const bool asked_for = &cell == cells.own && caller.client && cell.told;
     if (!asked_for) cell.full_until = never;
@@ -187,7 +189,7 @@ void Evidence::refused(const Caller& caller, Moment now) {
   each(cells, [&](Cell& cell) { count(cell, &Counts::refused); });
   each_of_topic(cells, [&](Cell& cell) {
     if (std::exchange(cell.status, caller.status) != caller.status) cell.refused = {};
-    cell.refused.add_lately(caller.said_by(), now);
+    cell.refused.add_lately(caller, now);
   });
 }
 
@@ -196,8 +198,7 @@ void Evidence::failed(const Caller& caller, Moment now) {
   if (!is_within(all_.row.last, age, now)) end_row();
   each(cells, [&](Cell& cell) {
     count(cell, &Counts::bad);
-    cell.row.add(caller.said_by(), now, cells.served);
-    cell.row_by_credential.add(caller.client, now, cells.served);
+    cell.row.add(caller, now, cells.served);
     const bool of_one = &cell == cells.own && caller.client;
     if (&cell != cells.all && cell.row.length >= failures_in_a_row && (of_one || tells_of_all(cell, caller, now)))
       avoid(cell, now);
@@ -205,14 +206,14 @@ void Evidence::failed(const Caller& caller, Moment now) {
 }
 
 /// Behind one address several credentials are several clients, as long as nobody else is answered.
-bool Evidence::is_of_several(const Row& row, const Row& by_credential, const Caller& caller, Moment now) const {
-  return row.several || (by_credential.several && !serves_others(caller, now));
+bool Evidence::is_of_several(const Row& row, const Caller& caller, Moment now) const {
+  return row.several || (row.several_credentials && !serves_others(caller, now));
 }
 
 /// Clients that the replica never answers have rows by chance where they send much of what comes. So their row is
 /// judged by how often the replica failed before it.
 bool Evidence::tells_of_all(const Cell& cell, const Caller& caller, Moment now) const {
-  if (!is_of_several(cell.row, cell.row_by_credential, caller, now)) return false;
+  if (!is_of_several(cell.row, caller, now)) return false;
   const std::uint32_t answers = cell.last.answers();
   if (cell.row.served == cell.row.length || answers == 0) return true;
   const std::uint32_t bad_before = cell.last.bad - std::min<std::uint32_t>(cell.last.bad, cell.row.length);
@@ -223,10 +224,8 @@ void Evidence::outdone(const Caller& caller, Moment now) {
   const Three cells = cells_of(caller, now);
   each(cells, [&](Cell& cell) {
     cell.refused = {};
-    cell.outdone.add(caller.said_by(), now);
-    cell.outdone_by_credential.add(caller.client, now);
-    const bool says = (&cell == cells.own && caller.client) ||
-                      is_of_several(cell.outdone, cell.outdone_by_credential, caller, now);
+    cell.outdone.add(caller, now);
+    const bool says = (&cell == cells.own && caller.client) || is_of_several(cell.outdone, caller, now);
     if (&cell != cells.all && cell.outdone.length >= outdone_in_a_row && says) avoid(cell, now);
   });
 }
@@ -236,14 +235,14 @@ void Evidence::empty(const Caller& caller, bool of_all, Moment now) {
   const Three cells = cells_of(caller, now);
   each(cells, [&](Cell& cell) {
     count(cell, &Counts::empty);
-    if (of_all || &cell == cells.own) cell.empties.add(caller.said_by(), now);
+    if (of_all || &cell == cells.own) cell.empties.add(caller, now);
   });
 }
 
 void Evidence::gives_nothing(const Caller& caller, bool to_all, Moment now) {
   const Three cells = cells_of(caller, now);
   if (caller.client) avoid(*cells.own, now);
-  cells.topic->guilty.add(caller.said_by(), now);
+  cells.topic->guilty.add(caller, now);
   if (to_all && cells.topic != cells.all) avoid(*cells.topic, now);
 }
 
@@ -260,17 +259,15 @@ void Evidence::full(const Caller& caller, std::optional<std::chrono::duration<do
     keep_away(own.full_until, now + std::chrono::duration_cast<Moment::duration>(*told));
   else
     guess_full(own, serves ? first_full_for_all : first_full, now);
-  topic.full.add_lately(caller.said_by(), now, cells.served);
-  topic.full_by_credential.add_lately(caller.client, now, cells.served);
-  const bool several = is_of_several(topic.full, topic.full_by_credential, caller, now);
+  topic.full.add_lately(caller, now, cells.served);
+  const bool several = is_of_several(topic.full, caller, now);
   // Clients that are never served have limits of their own.
-  if (!several || topic.full_by_credential.served == 0) {
+  if (!several || topic.full.served == 0) {
     if (&topic != &own) topic.rest_until = never;  // The others need not wait for this one's sake.
     return;
   }
   if (&topic != &own) guess_full(topic, first_full_for_all, now);
-  if (cells.all != &topic && !answers_other_topics(caller.topic, now))
-    guess_full(*cells.all, first_full_for_all, now);
+  if (cells.all != &topic && !answers_other_topics(caller.topic, now)) guess_full(*cells.all, first_full_for_all, now);
 }
 
 void Evidence::begin_rest(const Caller& caller, Moment now) {
@@ -295,7 +292,7 @@ void Evidence::end_rest(const Caller& caller) {
 
 void Evidence::absolved(const Caller& caller, Moment now) {
   end_rest(caller);
-  each_of_topic(cells_of(caller, now), [&](Cell& cell) { cell.absolved.add_lately(caller.said_by(), now); });
+  each_of_topic(cells_of(caller, now), [&](Cell& cell) { cell.absolved.add_lately(caller, now); });
 }
 
 Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
@@ -336,9 +333,8 @@ bool Evidence::answers(const Caller& caller, Moment now) const {
 }
 
 bool Evidence::serves_others(const Caller& caller, Moment now) const {
-  return std::ranges::any_of(served_, [&](const Served& one) {
-    return one.client != caller.said_by() && is_within(one.at, lately, now);
-  });
+  return std::ranges::any_of(
+      served_, [&](const Served& one) { return one.client != caller.said_by() && is_within(one.at, lately, now); });
 }
 
 bool Evidence::answers_other_topics(Topic topic, Moment now) const {

@@ -10,8 +10,8 @@
 // A row of two clients says nothing of all where the replica answers others, so that the row may be chance: see Row.
 // A good answer ends the rows of all three addresses that it belongs to. How long requests keep away: 10 s after a row,
 // and twice as long each time up to 5 min. A full replica keeps a client whom it does not serve away for as long as it
-// asked, and all clients for 250 ms once it told two of whom it had served one, and twice as long each time up to 8 s. After each failure there
-// is a rest of 1 s: see Advice.
+// asked, and all clients for 250 ms once it told two of whom it had served one, and twice as long each time up to 8 s.
+// After each failure there is a rest of 1 s: see Advice.
 //
 // A Pool owns one for each replica and calls it under its mutex. It reads no clock and allocates nothing. A call looks
 // at 32 addresses. One client, whatever topics it makes up, has at most a quarter of them.
@@ -64,9 +64,9 @@ struct Caller {
   Topic topic = 0;
   /// By this two clients are counted as two: a client may make up credentials, and not addresses. Nobody: by `client`.
   Client voice{};
-  std::uint64_t number = 0;   ///< By this the request belongs to a side of a split.
+  std::uint64_t number = 0;           ///< By this the request belongs to a side of a split.
   std::uint16_t status = any_status;  ///< Of a refusal.
-  bool refused_content = false;  ///< The content of the request was refused.
+  bool refused_content = false;       ///< The content of the request was refused.
   /// False for a request that needs no inference: engines that can do none still answer it well.
   bool gives_work = true;
   bool infers = true;  ///< The route is one of an API that weir knows: an answer there shows that the engine works.
@@ -123,7 +123,7 @@ class Evidence {
   /// Other replicas fail the request, too.
   void absolved(const Caller& caller, Moment now);
   /// The failures so far and those to come are of different rows.
-  void end_row() { all_.row = all_.row_by_credential = {}; }
+  void end_row() { all_.row = {}; }
   void clear() { *this = {}; }
 
   // Conclusions for a request.
@@ -176,26 +176,24 @@ class Evidence {
   /// Ends of one kind without a good answer between, and whether two clients had them.
   struct Row {
     std::uint16_t length = 0, served = 0;  ///< The latter are ends of clients that the replica may serve: see add().
-    bool several = false;
-    Client client;          ///< Of the last end.
+    bool several = false, several_credentials = false;
+    Client client, credential;  ///< Of the last end, by Caller::said_by() and Caller::client.
     Moment last = never;
 
     /// `of_served`: the client is not known to be one that the replica does not answer.
-    void add(Client whose, Moment now, bool of_served = true);
+    void add(const Caller& caller, Moment now, bool of_served = true);
     /// The same, but a row that nothing was added to lately begins anew.
-    void add_lately(Client whose, Moment now, bool of_served = true);
+    void add_lately(const Caller& caller, Moment now, bool of_served = true);
     bool is_young(Moment now) const { return last != never && now - last < lately; }
   };
 
   /// What is known of an address.
   struct Cell {
     Row row, outdone, empties, guilty, refused, absolved, full;
-    /// The same rows, where several credentials are several clients.
-    Row row_by_credential, outdone_by_credential, full_by_credential;
     Counts last;
     Moment good = never;
     Moment full_until = never, avoid_until = never, rest_until = never;
-    std::uint16_t status = 0;  ///< Of the last refusal.
+    std::uint16_t status = 0;                        ///< Of the last refusal.
     std::uint8_t times_full = 0, times_avoided = 0;  ///< In a row.
     bool rests_for_queue = false;
     bool told = false;  ///< The replica said how long it is full.
@@ -225,12 +223,12 @@ class Evidence {
   template <class Do>
   static void each_of_topic(const Three& cells, const Do& act);
   template <class Says>
-  bool of_it_or_several(const Caller& caller, Row Cell::*row, const Says& says) const;
+  bool of_it_or_several(const Caller& caller, Row Cell::* row, const Says& says) const;
   Cell& cell_for(Client client, Topic topic, const Caller& caller, Moment now);
   const Cell* find(Client client, Topic topic) const;
   std::size_t victim(Moment now) const;
-  static void count(Cell& cell, std::uint32_t Counts::*what);
-  bool is_of_several(const Row& row, const Row& by_credential, const Caller& caller, Moment now) const;
+  static void count(Cell& cell, std::uint32_t Counts::* what);
+  bool is_of_several(const Row& row, const Caller& caller, Moment now) const;
   bool tells_of_all(const Cell& cell, const Caller& caller, Moment now) const;
   void keep_away(Moment& kept, Moment until);
   void avoid(Cell& cell, Moment now);

@@ -126,7 +126,8 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
     const Sign sign = judged(pool, shown, caller);
     const bool nothing = sign == Sign::empty || sign == Sign::meagre;
     const bool gave_nothing_alone = nothing && gave_nothing(replicas, *replica, sign, caller, may_eject, latest);
-    if (pool.split.is_on()) pool.split.note(replica->spec.candidate, gave_nothing_alone ? Sign::failed : sign, caller.number);
+    if (pool.split.is_on())
+      pool.split.note(replica->spec.candidate, gave_nothing_alone ? Sign::failed : sign, caller.number);
     if (caller.refused_content) pool.split.note_refused(caller.number);
     switch (sign) {
       case Sign::failed:

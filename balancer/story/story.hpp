@@ -88,8 +88,8 @@ class Story {
 
   /// The request has come. One that has just cost two replicas ends at once, if it was identified.
   Command begin(Moment now);
-  /// True if the request is to be identified before begin() and leased(): some have just cost two replicas. Before it is
-  /// sent again it is to be identified in any case.
+  /// True if the request is to be identified before begin() and leased(): some have just cost two replicas. Before it
+  /// is sent again it is to be identified in any case.
   bool wants_identity() const { return request_.repeatable && identity_ == 0 && !shared_.poison.is_empty(); }
   /// `body`: a hash of it. Whoever sends the same again has the same.
   void identify(std::uint64_t body);

@@ -184,7 +184,7 @@ void AnswerHandler::lose_client(Outcome outcome) {
 }
 
 /// The replica hangs, or sleeps, since a moment at which this attempt had nothing to show.
-bool AnswerHandler::is_left_since(std::atomic<Moment> fleet::LeaveSigns::*sign) const {
+bool AnswerHandler::is_left_since(std::atomic<Moment> fleet::LeaveSigns::* sign) const {
   return leaves_ != nullptr && state_ == State::awaiting && started_ < (leaves_->*sign).load(std::memory_order_relaxed);
 }
 

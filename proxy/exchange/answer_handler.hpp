@@ -107,7 +107,7 @@ class AnswerHandler {
   void keep_output(ClientOutput& out);
   void lose_client(metrics::Outcome outcome);
   void stop(story::End end, story::Reply reply);
-  bool is_left_since(std::atomic<Moment> fleet::LeaveSigns::*sign) const;
+  bool is_left_since(std::atomic<Moment> fleet::LeaveSigns::* sign) const;
   bool is_hung() const { return is_left_since(&fleet::LeaveSigns::hung_at); }
   bool is_left() const { return is_hung() || is_left_since(&fleet::LeaveSigns::asleep_at); }
   Moment comment_at() const;

@@ -31,7 +31,7 @@ constexpr std::size_t most_told = 2048;
 /// Returns the error that a replica's answer with this status and body tells. Engines put it into a member `error` or
 /// into the root. Any other answer is no event stream, which is the replica's fault.
 http::OwnError error_in(unsigned status, std::string_view body) {
-  http::OwnError error{story::has_no_room(status)          ? "overloaded_error"
+  http::OwnError error{story::has_no_room(status)           ? "overloaded_error"
                        : story::refuses_the_request(status) ? "invalid_request_error"
                                                             : "upstream_error",
                        "replica_failed", "a replica answered " + std::to_string(status)};

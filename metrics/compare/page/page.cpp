@@ -19,11 +19,11 @@ std::string section(std::string_view title, const report::Document& document, co
 
 std::string page_of(std::string_view sections) {
   const std::string_view scripts[]{assets::forest_js, assets::charts_js, assets::report_js};
-  return framed({"weir compare",
-                 "This page draws itself by JavaScript. `weir compare` without --html prints the same report as text.",
-                 "By <code>weir compare</code>. How verdicts are made: docs/explain/verdicts.md. Times are UTC.",
-                 scripts},
-                sections);
+  return framed(
+      {"weir compare",
+       "This page draws itself by JavaScript. `weir compare` without --html prints the same report as text.",
+       "By <code>weir compare</code>. How verdicts are made: docs/explain/verdicts.md. Times are UTC.", scripts},
+      sections);
 }
 
 }  // namespace

@@ -95,7 +95,8 @@ TEST(Http, WithKeepAliveAClientSeesLifeBeforeItsAnswerWhichComesBehindThat) {
   refuses = true;
   got = client.exchange(post(chat, chat_body()));
   EXPECT_EQ(got.status, 200u);
-  EXPECT_THAT(without_comments(got.body), testing::HasSubstr(R"({"error":{"message":"no","type":"invalid_request_error")"));
+  EXPECT_THAT(without_comments(got.body),
+              testing::HasSubstr(R"({"error":{"message":"no","type":"invalid_request_error")"));
 }
 
 TEST(Http, UsageIsAskedOnceOfAReplicaThatDoesNotKnowItWhichGetsTheOriginalThen) {

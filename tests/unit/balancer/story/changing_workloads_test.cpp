@@ -1,5 +1,5 @@
-// Workloads that change, settle at one replica or have many names: what was true of a client's requests a minute ago says
-// nothing against a replica that does now what all others do.
+// Workloads that change, settle at one replica or have many names: what was true of a client's requests a minute ago
+// says nothing against a replica that does now what all others do.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -138,7 +138,8 @@ TEST(ChangingWorkload, OfManyNamesLetsABrokenReplicaGoWithinTenSeconds) {
     time += 5.0 / 30;
     of.now = at(time);
     const auto topic = draws() % 30;
-    of.play([&](ReplicaIndex replica) { return replica == 0 && time > 120 ? 500U : 200U; }, of_one(topic * 10, 100 + topic));
+    of.play([&](ReplicaIndex replica) { return replica == 0 && time > 120 ? 500U : 200U; },
+            of_one(topic * 10, 100 + topic));
   }
   EXPECT_LT(time, 132);
 }

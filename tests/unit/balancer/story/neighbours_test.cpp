@@ -18,23 +18,26 @@ namespace {
 /// What happens to a client's requests.
 enum class Fate : std::uint8_t {
   served,
-  limited,         ///< 429 with a Retry-After of a minute, at all replicas.
+  limited,           ///< 429 with a Retry-After of a minute, at all replicas.
   limited_in_short,  ///< 429 without one.
-  unknown_route,   ///< 404 everywhere.
-  partial_model,   ///< 404 at all replicas but one.
-  fails,           ///< 500 everywhere.
-  fails_there,     ///< 500 at one replica.
-  empty,           ///< Answers without a token, everywhere.
-  ends_replicas,   ///< The replica ends, and comes back after some seconds.
-  sends_to_sleep,  ///< A replica sleeps for some seconds, and its page says so. Its requests stand meanwhile.
-  converses,       ///< 404 at all replicas but the one that made the state. Of some states weir has forgotten where.
+  unknown_route,     ///< 404 everywhere.
+  partial_model,     ///< 404 at all replicas but one.
+  fails,             ///< 500 everywhere.
+  fails_there,       ///< 500 at one replica.
+  empty,             ///< Answers without a token, everywhere.
+  ends_replicas,     ///< The replica ends, and comes back after some seconds.
+  sends_to_sleep,    ///< A replica sleeps for some seconds, and its page says so. Its requests stand meanwhile.
+  converses,         ///< 404 at all replicas but the one that made the state. Of some states weir has forgotten where.
 };
 constexpr unsigned fates = 11;
 
 class Town {
  public:
   Town(std::uint64_t seed, bool with_others)
-      : behind_gateway_(seed % 3 == 0), random_(seed), of_(3 + seed % 4, 0.2, 100, config::Pool{}.policy), with_others_(with_others) {
+      : behind_gateway_(seed % 3 == 0),
+        random_(seed),
+        of_(3 + seed % 4, 0.2, 100, config::Pool{}.policy),
+        with_others_(with_others) {
     replicas_.resize(of_.specs.size());
     one_ = below(static_cast<unsigned>(replicas_.size()));
     // The others are drawn in both runs, so that the well-behaved come at the same moments.
@@ -44,8 +47,8 @@ class Town {
     for (std::uint64_t i = 0, n = 1 + others() % 5; i < n; ++i) {
       const auto fate = static_cast<Fate>(1 + others() % (fates - 1));
       // What is served takes room from the others, as anybody's requests do: so it is little.
-      const bool works = fate == Fate::partial_model || fate == Fate::fails_there || fate == Fate::empty ||
-                         fate == Fate::converses;
+      const bool works =
+          fate == Fate::partial_model || fate == Fate::fails_there || fate == Fate::empty || fate == Fate::converses;
       const double some = static_cast<double>(others() % 80) / 10;
       const bool is_rare = fate == Fate::ends_replicas || fate == Fate::sends_to_sleep;
       const double rate = is_rare ? 0.1 : works ? 0.2 + some / 8 : 0.5 + some;
@@ -70,9 +73,9 @@ class Town {
 
   std::size_t good = 0, bad = 0;
   std::size_t found = 0, not_found = 0;  ///< Requests for a model that one replica has.
-  unsigned ended = 0;        ///< Replicas that a request ended.
-  unsigned lost_states = 0;  ///< Turns of conversations that were not served.
-  unsigned poison = 0;       ///< Clients that send such a request, and minutes in which they do.
+  unsigned ended = 0;                    ///< Replicas that a request ended.
+  unsigned lost_states = 0;              ///< Turns of conversations that were not served.
+  unsigned poison = 0;                   ///< Clients that send such a request, and minutes in which they do.
   std::vector<double> times{};  ///< Of the well-behaved clients' answers.
   std::string happens{};
 

@@ -42,8 +42,9 @@ TEST(Opinions, OnlyAGoodAnswerOfAnotherReplicaOutdoesARefusal) {
 // A third replica may have the model that two lack.
 TEST(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubt) {
   using enum Command;
-  const std::tuple<unsigned, unsigned, Command> rows[] = {{422, 400, done},     {400, 422, done},     {404, 422, done},
-                                                          {404, 404, ask_pool}, {422, 404, ask_pool}, {404, 401, ask_pool}};
+  const std::tuple<unsigned, unsigned, Command> rows[] = {{422, 400, done},     {400, 422, done},
+                                                          {404, 422, done},     {404, 404, ask_pool},
+                                                          {422, 404, ask_pool}, {404, 401, ask_pool}};
   for (const auto& [first, second, next] : rows) {
     auto [of, story] = Started();
     EXPECT_EQ(of.over(*story, error(first)), ask_pool);

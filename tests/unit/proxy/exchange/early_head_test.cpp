@@ -155,19 +155,22 @@ TEST(EarlyHead, WhatIsNoEventStreamIsToldInsideTheStream) {
     std::string answer, told;
     const char* outcome;
   } rows[]{
-      {"a refusal", whole_answer("400 Bad Request", R"({"error":{"message":"too long","type":"BadRequestError","code":400}})"),
+      {"a refusal",
+       whole_answer("400 Bad Request", R"({"error":{"message":"too long","type":"BadRequestError","code":400}})"),
        R"("message":"too long","type":"BadRequestError","param":null,"code":"400")", "client_error"},
-      {"a refusal as vLLM had them", whole_answer("400 Bad Request", R"({"object":"error","message":"no","type":"Bad"})"),
+      {"a refusal as vLLM had them",
+       whole_answer("400 Bad Request", R"({"object":"error","message":"no","type":"Bad"})"),
        R"("message":"no","type":"Bad")", "client_error"},
       {"a refusal as TGI has them", whole_answer("422 No", R"({"error":"no","error_type":"validation"})"),
        R"("message":"no","type":"validation")", "client_error"},
-      {"a page", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x", "a replica answered 200: <p>x",
-       "truncated"},
+      {"a page", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x",
+       "a replica answered 200: <p>x", "truncated"},
       {"a document", whole_answer("200 OK", completion), "a replica answered 200: {\\\"id\\\"", "ok"},
       {"an error that another replica could better", whole_answer("500 Oh", "{}"), "a replica answered 500: {}",
        "upstream_error"},
-      {"an error without a length", "HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("x") +
-           last_chunk, "a replica answered 400\"", "client_error"},
+      {"an error without a length",
+       "HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("x") + last_chunk,
+       "a replica answered 400\"", "client_error"},
       {"an error that is too large to keep", whole_answer("400 Bad Request", std::string(100 * kib, 'x')),
        "a replica answered 400: xxx", "client_error"},
       {"an error inside the answer", refusing, refusing_event, "replica_refused"},
