@@ -128,7 +128,8 @@ class ShadowReading {
                "The most prompt tokens that wait in the shadow's replicas. Other requests are dropped and counted.");
     table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}},
                "A mirrored request whose client leaves ends too (`\"follow\"`), or runs to its end.");
-    table.read("stop_after", shadow.stop_after, time, "Time after its first request at which the shadow is switched off.");
+    table.read("stop_after", shadow.stop_after, time,
+               "Time after its first request at which the shadow is switched off.");
     table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000},
                "Number of answers after which the shadow is switched off.");
     table.read_secret_list(
