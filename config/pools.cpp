@@ -26,9 +26,9 @@ void read_queue(TableReader& table, Queue& queue) {
   table.read("queue_time_down", queue.time_down, time,
              "The longest that it waits while no replica is up. The default covers the restart of an engine.");
   table.read("fair_by", queue.fair_by, fair_by,
-             "Who gets an equal share of tokens while requests wait: the client's key with its `share` (without keys "
-             "its address), its address (of IPv6 its /64), or whoever sends the same value of a header, such as "
-             "`\"header:authorization\"` behind a gateway that checks credentials.");
+             "Who gets an equal share of tokens while requests wait. `\"key\"`: the client's key with its `share`; "
+             "without keys its address. `\"address\"`: its address (of IPv6 its /64). A header: whoever sends the same "
+             "value, such as `\"header:authorization\"` behind a gateway that checks credentials.");
 }
 
 /// Reads the pools one after the other and remembers where each name and model was taken.
@@ -74,7 +74,7 @@ Pool PoolReading::pool(const toml::table& source) {
   table.read("keep_alive", pool.keep_alive, time,
              "A client that asked for a stream gets a comment after so much silence, also before its answer begins: "
              "weir then answers 200 by itself. Set it where a load balancer cuts silent streams. Without it only a "
-             "stream whose head is out gets comments, after 15 s.");
+             "stream whose head was sent gets comments, after 15 s.");
   table.read_list(
       "session", pool.session, session_by,
       [&](const toml::node& node, SessionBy by) {
@@ -85,8 +85,8 @@ Pool PoolReading::pool(const toml::table& source) {
       },
       "Requests of a session go to one replica. The first of the list that a request has tells its "
       "session: `\"header:NAME\"`, `\"body:MEMBER\"` (`user`, `session_id`, `safety_identifier` or "
-      "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is out, full or "
-      "overloaded: [guide](../guides/affinity.md).");
+      "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is ejected, "
+      "down, full or overloaded: [guide](../guides/affinity.md).");
   pool.health = read_health(
       {"[pool.health]", table.table("health", "What the pool has in place of `[health]`."), report_}, defaults_.health);
   pool.engine = read_pool_engine(

@@ -97,7 +97,8 @@ class RolloutReading {
       check_shadow(table, *shadow, rollout);
     read_slo(table, rollout);
     read_steps(table, rollout);
-    table.read("unknown_limit", rollout.unknown_limit, time, "A step whose gate stays unknown for so long pauses.");
+    table.read("unknown_limit", rollout.unknown_limit, time,
+               "Time after which a step pauses whose gate stays unknown.");
     const auto* const answers =
         table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words},
                    "What happens when the shadow step shows that the candidate answers otherwise: `\"look\"` pauses, "

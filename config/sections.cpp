@@ -138,8 +138,8 @@ void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& 
              "Directory in which [rollouts](#rollout) keep their state (`rollouts.json`). A `[[rollout]]` needs it. "
              "weir's user has to be able to write there; each weir needs one of its own.");
   table.read("reports", admin.reports, Text{4096, true},
-             "Directory for [reports](../guides/troubleshoot.md) that weir writes when it stops being ready or a "
-             "pool has no replica up: one an hour at most, the latest 20 stay.");
+             "Directory for [reports](../guides/monitoring.md#look-at-it-live) that weir writes when it stops being "
+             "ready or a pool has no replica up: one an hour at most, the latest 20 stay.");
   const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
   if (written && admin.listen && !is_local(*admin.listen) && !has_token) {
     std::string why(admin_needs_a_token);
@@ -278,8 +278,8 @@ void read_measure(TableReader table, Measure& measure) {
 
 void read_discovery(TableReader table, Discovery& discovery) {
   table.read("interval", discovery.interval, time,
-             "Names are looked up so often, and when a connection to the replica fails. An error or an empty answer "
-             "changes nothing.");
+             "Time between two look-ups of a name. A failed connection to the replica causes a look-up, too. An error "
+             "or an empty answer changes nothing.");
   const auto* node = table.read("nameserver", discovery.nameserver, address,
                                 "IPv4 address and port of the nameserver to ask, such as `\"127.0.0.1:8600\"` "
                                 "(Consul). Without it: those of `/etc/resolv.conf`. `/etc/hosts` counts first.");

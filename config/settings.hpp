@@ -353,7 +353,7 @@ struct Shadow {
 /// A rollout does this where the candidate is known to answer otherwise than the version in use.
 enum class OtherAnswers {
   look,  ///< It pauses, and an operator looks at the answers.
-  same,  ///< The candidate has to answer the same: it goes back.
+  same,  ///< The candidate has to answer the same: it is rolled back.
   any,   ///< Answers do not count.
 };
 

@@ -128,9 +128,10 @@ class ShadowReading {
                "The most prompt tokens that wait in the shadow's replicas. Other requests are dropped and counted.");
     table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}},
                "A mirrored request whose client leaves ends too (`\"follow\"`), or runs to its end.");
-    table.read("stop_after", shadow.stop_after, time, "Switches the shadow off so long after its first request.");
+    table.read("stop_after", shadow.stop_after, time,
+               "Time after its first request at which the shadow is switched off.");
     table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000},
-               "Switches the shadow off after so many answers.");
+               "Number of answers after which the shadow is switched off.");
     table.read_secret_list(
         "exclude_keys", shadow.exclude_keys, sha256_hex,
         [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); },

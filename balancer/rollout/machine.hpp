@@ -108,7 +108,7 @@ class Machine {
   /// A live step needs so many of the candidate's requests where its gate is unknown and the shadow step has passed:
   /// the pairs of the shadow step have shown the latencies, and few live requests show no more.
   static constexpr std::uint64_t least_requests = 30;
-  /// The chance that a rollout of an equal candidate goes back by failures, misses, refusals or hangs.
+  /// The chance that a rollout of an equal candidate is rolled back by failures, misses, refusals or hangs.
   static constexpr double false_return = 0.05;
 
   explicit Machine(config::Rollout settings) : settings_(std::move(settings)) {}

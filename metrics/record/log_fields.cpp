@@ -129,8 +129,7 @@ std::span<const LogField> log_fields() {
       {"common_prefix_bytes",
        whole,
        "bytes",
-       "At least so many bytes of the two texts are "
-       "equal.",
+       "Bytes in which the two texts begin alike, at least.",
        shadows_alone,
        {},
        true},

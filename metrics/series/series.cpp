@@ -98,7 +98,7 @@ constexpr CounterSeries counters[] = {
      from_the_start,
      &ReplicaShard::coalesced_token_reads},
     {{"weir_itl_suspect_requests_total",
-      "Streams of 8 token events or more, of which most arrived together with another one of the same choice: a hop "
+      "Streams of 8 token events or more, most of which arrived together with another one of the same choice. A hop "
       "buffers, and their ITL is too good to be true."},
      with_first_use,
      &ReplicaShard::itl_suspect_requests},
@@ -233,7 +233,7 @@ constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
 constinit const SeriesText balancer_fallbacks_series{
     "weir_balancer_fallbacks_total",
     "Decisions for this replica without what the balancer usually goes by: kv_full, unknown_prompt, or panic (all "
-    "are out).",
+    "are ejected or down).",
     "reason"};
 constinit const SeriesText prefix_tokens_series{
     "weir_prefix_tokens_total",
@@ -266,7 +266,7 @@ constinit const SeriesText pool_saturation_series{
     "pool, role"};
 constinit const SeriesText comparison_effect_series{
     "weir_comparison_effect",
-    "How a shadow differs from its control, or else its primary, as a share of that one's figure: 0.08 is 8 % above. "
+    "How a shadow differs from its control, or else its primary, as a share of the latter's figure: 0.08 is 8 % above. "
     "bound: estimate, low and high of its 95 % interval.",
     "shadow, metric, bound"};
 constinit const SeriesText comparison_state_series{

@@ -106,7 +106,7 @@ std::span<const Member> members() {
       {"replicas.*.kv.source", text, "Whose word: `engine` or `weir`."},
       {"replicas.*.kv.tokens", whole, "Its size."},
       {"replicas.*.oldest_unanswered_s", number, "Age of the oldest stream without a first token."},
-      {"replicas.*.silent_s", number, "No token for so long while a stream was to get some."},
+      {"replicas.*.silent_s", number, "Time without a token while a stream was to get some."},
       {"replicas.*.requests_per_s", number, "As of pools."},
       {"replicas.*.failed_per_s", number, "As of pools."},
       {"replicas.*.tokens_in_per_s", number, "As of pools."},

@@ -43,8 +43,8 @@ constexpr std::string_view of_window = R"(
 ## Figures of the window
 
 `{"schema", "end", "serial", "step_s", "weir", "pools", "replicas", "shadows"}`, each row with lists of numbers; the
-last one is that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds. The window is
-let go when nobody has asked for an hour.
+last one is that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds. weir frees
+the window when nobody has asked for an hour.
 
 )";
 
@@ -61,8 +61,8 @@ constexpr std::string_view of_findings = R"(
 ## Findings
 
 A finding has `what`, `who`, `severity` (`warning`, `critical`), `since`, `text` and `runbook`. It begins when its rule
-has held for so long, and ends when its figure has been good for 20 s, or unknown for 120 s. It is in the document, the
-log, the events and `weir_finding`. [What to do](../guides/alerts.md).
+has held for the time in the last column. It ends when its figure has been good for 20 s, or unknown for 120 s. It is in
+the document, the log, the events and `weir_finding`. [What to do](../guides/alerts.md).
 
 )";
 

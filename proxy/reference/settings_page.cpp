@@ -83,8 +83,9 @@ The member `model` of a JSON body, or the field `model` of a form. Of a body in 
 where there is one. Where all pools name their models it gets 400 `model_missing`, unless it asks for no answer of a
 model.
 
-A key with `models` gets 403 `model_not_allowed` for another model, and for a body that engines may read in two ways:
-two models, a `Content-Type` that is no JSON, a `charset` other than `utf-8` and `us-ascii`, a `Content-Encoding`.
+A key with `models` gets 403 `model_not_allowed` for another model, and for a body that engines may read in two ways.
+Examples are two models, a `Content-Type` that is no JSON, a `charset` other than `utf-8` and `us-ascii`, and a
+`Content-Encoding`.
 Adapters that a body names in members of their own (`lora_path`, `adapter_id`) are not looked at.
 
 A right key is cut out of what goes to replicas and into the log. Of other clients' keys, weir finds those of `weir key
