@@ -176,8 +176,7 @@ bool PoolHealth::refused_everywhere(const ReplicaKey& key, const Caller& caller,
   return core_.locked([&](PoolParts& parts) {
     const Moment latest = parts.state.pass(now);
     return std::ranges::none_of(parts.state.replicas.named(), [&](const PoolReplica& one) {
-      const bool may_answer = one.key.serial != key.serial && one.is_in();
-      return may_answer && (!one.evidence.refuses(caller, latest) || one.evidence.answers(caller, latest));
+      return one.key.serial != key.serial && one.is_in() && !one.evidence.refuses(caller, latest);
     });
   });
 }

@@ -57,8 +57,8 @@ class PoolHealth {
   /// Notes that the replica was lost at work on a request. Returns true if it had no other then: the request may be
   /// why.
   bool is_lost_alone(const ReplicaKey& replica, Moment now);
-  /// True if all other replicas refused such a request lately with the same status, and none answers this client well:
-  /// then the client erred. Less would pass on the refusals of those that lack a model which one of them has.
+  /// True if all other replicas that are in refused such a request lately with the same status: then the client erred.
+  /// Less would pass on the refusals of those that lack a model which one of them has.
   bool refused_everywhere(const ReplicaKey& replica, const Caller& caller, Moment now);
   /// True if another replica answered such a request well lately after this one had refused it.
   bool was_outdone(const ReplicaKey& replica, const Caller& caller, Moment now);

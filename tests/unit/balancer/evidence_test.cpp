@@ -694,6 +694,9 @@ TEST_F(PoolEvidence, ARefusalIsTheClientsFaultOnceAllOthersRefuse) {
   const auto all_refuse = [&] { return pool->health().refused_everywhere(keys[2], caller, at(1)); };
   report(0, Sign::client_error, caller, 1);
   EXPECT_FALSE(all_refuse()) << "the second one has not been asked";
+  pool->health().engine_told(keys[1], {.kv_tokens = {}, .max_context = {}, .asleep = true});
+  EXPECT_TRUE(all_refuse()) << "it sleeps";
+  pool->health().engine_told(keys[1], {});
   report(1, Sign::client_error, caller, 1);
   EXPECT_TRUE(all_refuse());
   report(0, Sign::outdone, caller, 1);
