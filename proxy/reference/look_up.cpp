@@ -7,6 +7,7 @@
 
 #include "config/reference.hpp"
 #include "config/show.hpp"
+#include "config/url.hpp"
 #include "metrics/record/log_fields.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/admin.hpp"
@@ -38,17 +39,17 @@ std::string plain(std::string_view text) {
 /// Gathers what is found, each with the text below it.
 class Found {
  public:
-  explicit Found(std::string_view word) : word_(word) {}
+  explicit Found(std::string_view word) : word_(config::lower(word)) {}
 
   void add(std::string_view name, std::string_view title, std::string_view text) {
-    if (name.find(word_) == name.npos) return;
+    if (config::lower(name).find(word_) == std::string::npos) return;
     all_.append(all_.empty() ? "" : "\n").append(title).append("\n");
     all_ += wrapped(plain(text), 96, "    ");
   }
   std::string all() && { return std::move(all_); }
 
  private:
-  std::string_view word_;
+  std::string word_;
   std::string all_;
 };
 

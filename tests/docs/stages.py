@@ -237,6 +237,15 @@ class Upgrade(Stage):
         place.again(three_replicas().partition('\n[[pool.replica]]\nname = "gpu2"')[0])
         place.write("weir.toml", '[limits]\nfirst_token = "2m"\n\n' + three_replicas())
 
+    def shared(self, place):
+        """Ends the weir whose address the program that holds the socket is to have."""
+        place.stop_weir()
+
+    def held(self, place):
+        place.ready()
+
+    before = {"cat > share.py": shared, "kill -USR1": held}
+
 
 class Keys(Stage):
     def begin(self, place):

@@ -36,6 +36,11 @@ TEST(Reference, LooksUpKeysSeriesFieldsAndMembersByAPartOfTheirNames) {
   EXPECT_EQ(look_up("no such name"), "");
 }
 
+TEST(Reference, LooksUpWithoutRegardToCase) {
+  EXPECT_THAT(look_up("TTFT"), HasSubstr("ttft_s in the request log\n"));
+  EXPECT_THAT(look_up("/name/undrain"), HasSubstr("POST /api/replicas/NAME/undrain\n"));
+}
+
 TEST(Reference, LookedUpTextsAreForATerminal) {
   for (const auto* const word : {"path", "shadow", "limit", "_"}) EXPECT_THAT(look_up(word), Not(HasSubstr("](")));
   EXPECT_THAT(look_up("api_keys"), HasSubstr("File of clients' keys. With it every client needs a key."));
