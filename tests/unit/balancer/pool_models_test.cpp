@@ -143,6 +143,19 @@ TEST_F(PoolModels, ARequestThatWasNotFoundGoesToAReplicaThatAnswersSuch) {
   EXPECT_EQ(next(62), (Set{2})) << "another kind of refusal";
 }
 
+TEST_F(PoolModels, ARefusedRequestRatherGoesWhereSuchWereNotRefused) {
+  begin(4);
+  PlacementRequest placement{.facts = shared(chat_of(100, "adapter"))};
+  placement.caller = {.client = 7, .topic = topic_of("adapter", "chat")};
+  Caller refused = placement.caller;
+  refused.status = 404;
+  for (const std::size_t replica : {0U, 1U}) pool->health().report(keys[replica], Sign::client_error, at(1), {}, refused);
+  placement.tried = std::span(&keys[0].serial, 1);
+  Set found;
+  for (int i = 0; i < 20; ++i) found.insert(admitted(pool->offer(placement, at(1))).replica());
+  EXPECT_EQ(found, (Set{2, 3}));
+}
+
 TEST_F(PoolModels, ASideOfASplitThatLacksTheModelGivesItsRequestsAway) {
   std::vector<ReplicaSpec> specs{replica("a"), replica("b")};
   specs[1].candidate = true;
