@@ -24,7 +24,7 @@ std::string plain(std::string_view text) {
   std::string words;
   while (!text.empty()) {
     const auto middle = text.find("](");
-    const bool is_link = text.front() == '[' && middle != text.npos && text.substr(1, middle).find("[") == text.npos;
+    const bool is_link = text.front() == '[' && middle != text.npos && text.substr(1, middle).find('[') == text.npos;
     if (is_link) {
       words += plain(text.substr(1, middle - 1));
       text.remove_prefix(std::min(text.size(), text.find(')', middle) + 1));

@@ -9,7 +9,6 @@
 namespace weir::proxy::reference {
 namespace {
 
-using metrics::record::JsonType;
 using metrics::record::LogField;
 
 std::string quoted(std::string_view text) {
