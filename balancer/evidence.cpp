@@ -279,7 +279,8 @@ void Evidence::begin_rest(const Caller& caller, Moment now) {
   };
   rests(*cells.own);
   const Row& row = cells.topic->row;
-  const bool several = row.length > 0 && (row.several || row.client != caller.said_by());
+  // Clients that the replica never serves, and who fail again and again, would keep those waiting whom it serves.
+  const bool several = row.served > 0 && (row.several || row.client != caller.said_by());
   if (cells.topic != cells.own && (several || !works)) rests(*cells.topic);
 }
 
@@ -380,9 +381,9 @@ std::uint32_t Evidence::empties(const Caller& caller, bool to_all) const {
   return cell != nullptr ? cell->empties.length : 0;
 }
 
-bool Evidence::empty_for_several(const Caller& caller) const {
+bool Evidence::empty_for_several(const Caller& caller, Moment now) const {
   const Cell* const cell = find({}, caller.topic);
-  return cell != nullptr && cell->empties.several;
+  return cell != nullptr && is_of_several(cell->empties, caller, now);
 }
 
 bool Evidence::was_kept_away(const Caller& caller, Moment now) const {

@@ -93,7 +93,7 @@ bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, 
   evidence.empty(caller, to_client.empty <= to_client.good, now);
   const bool client_gets_more = is_no_chance(to_client.good, to_client.empty, evidence.empties(caller, false));
   const std::uint32_t row = evidence.empties(caller, true);
-  const bool all_get_more = evidence.empty_for_several(caller) && is_no_chance(to_all.good, to_all.empty, row) &&
+  const bool all_get_more = evidence.empty_for_several(caller, now) && is_no_chance(to_all.good, to_all.empty, row) &&
                             (sign == Sign::empty || row >= short_ones_in_a_row);
   if (!client_gets_more && !all_get_more) return false;
   const bool was_away = evidence.was_kept_away(caller, now);

@@ -25,7 +25,7 @@ bool comes_from_the_queue(Refused::Reason reason) {
 /// A body of more bytes is costly to send again.
 constexpr std::uint64_t large = 64 * 1024;
 /// So many tokens a request may ask for, and be answered with one.
-constexpr std::uint64_t few_tokens = 15;
+constexpr std::uint64_t few_tokens = 3;
 
 Story::Story(const Shared& shared, Request request)
     : shared_(shared),
@@ -93,7 +93,11 @@ PlacementRequest Story::placement() const {
 
 Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   // Copies of the request may have cost two replicas while this one waited, or was at work elsewhere.
-  if (identity_ != 0 && !was_on_trial_ && shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison) {
+  const bool is_known = identity_ != 0 && !was_on_trial_ &&
+                        shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison;
+  const bool ended_two = made_ >= most_lost && replicas_gone(now) >= most_lost;
+  if (is_known || ended_two) {
+    lost_by_two_ = true;
     lease.end(LeaseEnd(EndCause::unsent), now);
     lost_ = most_lost;
     return end_unserved(Told::poison, Outcome::bad_request, now);
@@ -108,6 +112,17 @@ Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
   begin(to, std::move(lease), now);
   return Command::connect;
+}
+
+/// Returns how many replicas are down that were sent the request. Some engines answer, and then end by it.
+std::size_t Story::replicas_gone(Moment now) const {
+  boost::container::small_vector<Serial, most_attempts_listed> gone;
+  for (const Attempt& attempt : attempts_) {
+    const ReplicaKey& key = attempt.replica.key;
+    const bool is_down = attempt.sent && shared_.pool.health().of(key, now).state == ReplicaState::down;
+    if (is_down && std::ranges::find(gone, key.serial) == gone.end()) gone.push_back(key.serial);
+  }
+  return gone.size();
 }
 
 void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {

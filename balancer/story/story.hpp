@@ -191,6 +191,7 @@ class Story {
   std::uint64_t identity_of(std::uint64_t body) const;
   std::uint64_t stream_identity() const;
   void note_loss(Moment now);
+  std::size_t replicas_gone(Moment now) const;
   void note_error();
   void give_retry_back();
   bool take_retry_after(unsigned status, Moment now);

@@ -249,7 +249,11 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
   EXPECT_TRUE(advice(works, from(1)).rests_for_queue) << "the third in a row";
   EXPECT_FALSE(advice(works, from(2)).rests);
   works.begin_rest(from(3), at(20));
-  EXPECT_TRUE(advice(works, from(2)).rests) << "two clients";
+  EXPECT_FALSE(advice(works, from(2)).rests) << "the replica has served neither";
+  works.good(from(4), true, at(20));
+  works.failed(from(4), at(20));
+  works.begin_rest(from(3), at(20));
+  EXPECT_TRUE(advice(works, from(2)).rests) << "two clients, of whom it has served one";
   EXPECT_FALSE(works.advise(from(2), at(21)).rests);
   works.absolved(from(3), at(20));
   EXPECT_FALSE(advice(works, from(2)).rests);

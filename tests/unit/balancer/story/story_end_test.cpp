@@ -229,6 +229,22 @@ Story::Request of_a_client() {
   return request;
 }
 
+// An engine may answer that it is full, and end then.
+TEST(StoryPoison, IsWhatTwoReplicasAnsweredThatAreDownSince) {
+  Stories of(4, 1, 10);
+  const auto story = of.begin(of_a_client(), body);
+  ASSERT_EQ(story->begin(of.now), Command::ask_pool);
+  for (const ReplicaIndex replica : {0U, 1U}) {
+    ASSERT_EQ(of.leased_at(*story, replica), Command::connect);
+    ASSERT_EQ(of.over(*story, error(503)), Command::ask_pool);
+    of.report(replica, Sign::probe_refused, 1);
+  }
+  EXPECT_EQ(of.leased_at(*story, 2), Command::done);
+  EXPECT_EQ(story->told(), Told::poison);
+  EXPECT_EQ(of.pool->figures().in_flight(), 0u);
+  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::done) << "for a minute";
+}
+
 TEST(StoryPoison, IsNoticedByACopyThatWaited) {
   Stories of;
   const auto request = of_a_client();
