@@ -69,12 +69,11 @@ void Candidates::note_lacking(const WaitingRequest& request) {
     return replica_of(view).models.has(request.model) && !refuses(view, 404) &&
            !replica_of(view).evidence.was_outdone(request.caller, pool_.latest);
   };
-  const bool listed = by_list && std::ranges::any_of(found_, lists);
-  if (listed)
+  if (by_list && std::ranges::any_of(found_, lists))
     for (ReplicaView& view : found_) view.lacks_model = replica_of(view).models.lacks(request.model);
 
   const auto has_refused = [&](const ReplicaView& view) {
-    return view.tried && refuses(view, listed ? 404 : any_status);
+    return view.tried && refuses(view, any_status);
   };
   if (std::ranges::none_of(found_, has_refused)) return;
   const auto answers = [&](const ReplicaView& view) {

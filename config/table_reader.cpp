@@ -59,12 +59,12 @@ std::string TableReader::header_of(std::string_view key, std::string_view open, 
   return std::string(open) + path + std::string(key) + std::string(close);
 }
 
-void TableReader::describe(std::string_view key, std::string kind, std::string initial, const About& about) {
+void TableReader::describe(std::string_view key, const std::string& kind, const std::string& initial,
+                           const About& about) {
   const auto title = name_of_table(title_);
   for (auto& table : *report_.reference())
     if (name_of_table(table.title) == title)
-      table.keys.push_back(
-          {std::string(key), std::move(kind), std::move(initial), about.is_required(), std::string(about.text())});
+      table.keys.push_back({std::string(key), kind, initial, about.is_required(), std::string(about.text())});
 }
 
 void TableReader::describe_table(std::string_view key, const std::string& title, const About& about) {
@@ -148,7 +148,7 @@ void TableReader::refuse_the_rest() {
       message += "known here are";
       for (const auto known : known_) message += (known == known_.front() ? " " : ", ") + std::string(known);
     }
-    report_.add(key.source().begin, std::move(message));
+    report_.add(key.source().begin, message);
   }
 }
 

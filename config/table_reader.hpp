@@ -143,7 +143,7 @@ class TableReader {
   const toml::node* read_list_or(Blame blame_it, std::string_view key, const List& initial, const Kind& kind,
                                  const Accept& accept, const About& about);
   const toml::node* find(std::string_view key);
-  void describe(std::string_view key, std::string kind, std::string initial, const About& about);
+  void describe(std::string_view key, const std::string& kind, const std::string& initial, const About& about);
   void describe_table(std::string_view key, const std::string& title, const About& about);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
   std::string header_of(std::string_view key, std::string_view open, std::string_view close) const;
