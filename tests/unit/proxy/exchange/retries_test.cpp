@@ -59,6 +59,12 @@ TEST(FailedTwice, ARequestTellsLibrariesNotToSendItAgainAndIsKnownWhereItCostRep
   EXPECT_TRUE(read_answer(failed->got).whole);
   EXPECT_EQ(std::ranges::count(asked(errors), 1u), 2) << "two of three";
 
+  ScriptedProxy full_first(3);
+  full_first.plan.fill({breaks});
+  full_first.plan[0] = {says(whole_answer("429 Full", "{}"))};
+  const auto behind_full = full_first.asks(post(chat(true)));
+  EXPECT_THAT(behind_full->got, HasSubstr(no_retry)) << "two were lost, whatever the first one said";
+
   ScriptedProxy lost(4);
   lost.plan.fill({breaks});
   const auto poison = lost.asks(post(chat(true)));
