@@ -13,7 +13,7 @@
 // models show no difference, and have no price.
 //
 // The time of a first token counts from the first token of the requests that were sent there before it: an engine that
-// loads one model after the other keeps later requests waiting, and these would look as dear.
+// loads one model after the other keeps later requests waiting, and these would look as costly.
 //
 // A pool that knows nothing yet guesses, for `guessed` requests from the first switch on: `first_guess`, which decides
 // between replicas that are equal otherwise, or what the longest load under way shows. Else each replica of an

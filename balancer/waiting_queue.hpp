@@ -9,7 +9,7 @@
 // a key with share s and its grant, what any other key with share r gets costs at most
 //
 //   r / s x what the requests that wait under the request's own key cost, itself included
-//   + 2 r quanta + the dearest request,
+//   + 2 r quanta + the most costly request,
 //
 // and in one turn that is at most r quantum / least_cost + 1 requests. What the queue holds of a key when it is full
 // does not depend on its share.
@@ -25,7 +25,7 @@
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
 // push, leave and what is pushed out cost O(log n) for n requests. next looks at each group once and gives no more than
-// three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool owns the
+// three turns a flow, however costly a request is: the rounds in which nobody could go are given at once. A Pool owns the
 // queue and calls it under its mutex. No clock is read.
 //
 // Only push and regroup allocate. Where memory fails, they throw std::bad_alloc and have changed nothing. An entry is a

@@ -1,5 +1,5 @@
 // The differences of two sides of one configuration, minute by minute: the noise that a comparison is judged by.
-// weir sees such minutes for nothing: a control beside its primary, and replicas of one configuration in one pool.
+// weir gets such minutes free: a control beside its primary, and replicas of one configuration in one pool.
 #pragma once
 
 #include <array>
