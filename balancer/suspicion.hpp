@@ -1,5 +1,5 @@
 // The testimony of witnesses about a replica that has been silent for so long that it may hang. Silence alone is no
-// proof: engines compile, prefill long prompts and buffer tool calls. So its own listener and its own counters are asked.
+// proof: engines compile, prefill long prompts and buffer tool calls. So its listener and its counters are asked.
 // A test request of weir's own would be no witness: an engine that works on one request at a time keeps it waiting.
 //
 // A Pool owns one for each replica and calls it under its mutex. No clock is read.

@@ -25,8 +25,8 @@
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
 // push, leave and what is pushed out cost O(log n) for n requests. next looks at each group once and gives no more than
-// three turns a flow, however costly a request is: the rounds in which nobody could go are given at once. A Pool owns the
-// queue and calls it under its mutex. No clock is read.
+// three turns a flow, however costly a request is: the rounds in which nobody could go are given at once. A Pool owns
+// the queue and calls it under its mutex. No clock is read.
 //
 // Only push and regroup allocate. Where memory fails, they throw std::bad_alloc and have changed nothing. An entry is a
 // member of its lists by hooks of its own, so that whatever takes requests out neither allocates nor fails.
