@@ -165,7 +165,7 @@ class Evidence {
   /// Returns how many answers in a row to this client, or to all clients, on this topic had nothing in them.
   std::uint32_t empties(const Caller& caller, bool to_all) const;
   bool empty_for_several(const Caller& caller, Moment now) const;
-  /// This client kept away from the replica on this topic, and has come back without a good answer since.
+  /// The client kept away from the replica on this topic, and has come back without a good answer since.
   bool was_kept_away(const Caller& caller, Moment now) const;
   /// The empty answers to another client on this topic were found to be the replica's fault.
   bool gives_several_nothing(const Caller& caller) const;

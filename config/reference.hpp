@@ -10,7 +10,7 @@
 
 namespace weir::config {
 
-/// What the reference says of a key or a table, in Markdown: one to three short sentences. A key without a text does
+/// The text of a key or a table in the reference, in Markdown: one to three short sentences. A key without a text does
 /// not compile.
 class About {
  public:

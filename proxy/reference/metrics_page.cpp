@@ -81,7 +81,7 @@ constexpr std::string_view alike = R"(
 | good / (good + bad) of `weir_slo_requests_total` | SLO attainment | a share of served requests only |
 )";
 
-/// What each outcome means, in the order of outcome_names.
+/// The meaning of each outcome, in the order of outcome_names.
 constexpr std::array<std::string_view, metrics::outcome_names.size()> about_outcomes{
     "Complete.",
     "Status 2xx and complete, without a token, or no JSON where JSON was due.",

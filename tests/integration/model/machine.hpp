@@ -33,7 +33,7 @@ class Truth {
   std::vector<std::string> violations_;
 };
 
-/// What is wrong with all answers of a machine that neither hangs nor fails.
+/// The fault in all answers of a machine that neither hangs nor fails.
 enum class Flaw : std::uint8_t {
   none,
   empty,  ///< 200 and nothing in it.

@@ -14,7 +14,7 @@
 
 namespace weir::model {
 
-/// What a client saw of one request.
+/// A request as its client saw it.
 struct Seen {
   unsigned client = 0;
   integration::Clock::time_point at;  ///< The moment of its end.

@@ -24,7 +24,7 @@ std::string word_of(Odd odd) { return words[static_cast<std::size_t>(odd)]; }
 constexpr std::array flaws{Flaw::none,   Flaw::empty, Flaw::one_token, Flaw::page,
                            Flaw::asleep, Flaw::ill,   Flaw::crashes};
 
-/// What is broken for all is out within this time, and clients see nothing of it for a while then.
+/// A replica that is broken for all is out within this time, and clients see nothing of it for a while then.
 constexpr auto out_within = 10s;
 constexpr auto unseen_for = 3s;
 /// Clients go on for a while behind what happens to one of them.
@@ -153,7 +153,7 @@ void Stage::poll_nowhere(std::size_t at) {
   lacks.lack_chats(false);
 }
 
-/// It is found within seconds, and then each request for it is served.
+/// The adapter is found within seconds, and then each request for it is served.
 void Stage::ask_for_adapter(std::size_t at) {
   constexpr unsigned in_a_row = 20;
   beside_machine(at).have_adapter(true);

@@ -689,7 +689,7 @@ TEST_F(PoolEvidence, AnswersOfWhichManyAreEmptyEverywhereAreNobodysFault) {
     }
 }
 
-// Of two replicas that refuse, each was the other's second opinion for ever, and a third one was never asked that has
+// Two replicas that refuse were each other's second opinion for ever, and a third one was never asked that has
 // the model.
 TEST_F(PoolEvidence, ARefusalIsTheClientsFaultOnceAllOthersRefuse) {
   begin(3);

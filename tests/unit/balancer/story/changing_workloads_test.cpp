@@ -65,7 +65,7 @@ TEST(ChangingWorkload, ThatGetsLittleOrFailsAtAllReplicasEjectsNone) {
       }
 }
 
-// One client's short questions lie at one replica, by their beginning or their session, and its long ones elsewhere.
+// The short questions of a client lie at one replica, by their beginning or their session, and its long ones elsewhere.
 TEST(ChangingWorkload, WhoseShortAnswersSettleAtOneReplicaKeepsAwayBeforeItEjects) {
   Stories of(4);
   for (unsigned i = 0; i < 60; ++i) {
