@@ -2,6 +2,7 @@
 // says nothing against a replica that does now what all others do.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -11,26 +12,30 @@
 namespace weir::balancer::story {
 namespace {
 
-Story::Request of_one(std::uint64_t client, Topic topic = 1) {
+Story::Request of_one(std::uint64_t client, Topic topic = 1, std::optional<std::uint64_t> max_tokens = {}) {
   auto request = Stories::inference();
   request.caller.client = client;
   request.caller.topic = topic;
   auto facts = prompt_of(10);
-  facts.max_tokens.reset();
+  facts.max_tokens = max_tokens;
   request.facts = shared(facts);
   return request;
 }
 
-void answered_at(Stories& of, ReplicaIndex at, std::uint64_t client, unsigned tokens) {
+void answered_at(Stories& of, ReplicaIndex at, const Story::Request& request, unsigned tokens) {
   auto over = answer_of();
   over.answer.output_tokens = over.answer.counted_tokens = over.answer.token_events = tokens;
   over.answer.events = tokens + 1;
   over.answer.output_chars = std::uint64_t{3} * tokens;
   if (tokens == 0) over.verdict.outcome = Outcome::ok_empty;
-  const auto story = of.begin(of_one(client));
+  const auto story = of.begin(request);
   of.leased_at(*story, at);
   story->answer_accepted(200, false, of.now);
   of.over(*story, std::move(over));
+}
+
+void answered_at(Stories& of, ReplicaIndex at, std::uint64_t client, unsigned tokens) {
+  answered_at(of, at, of_one(client), tokens);
 }
 
 unsigned out(Stories& of) {
@@ -74,6 +79,34 @@ TEST(ChangingWorkload, WhoseShortAnswersSettleAtOneReplicaKeepsAwayBeforeItEject
     answered_at(of, 0, 1, 2);
   }
   EXPECT_EQ(out(of), 0U);
+}
+
+// Clients often limit their answers to a few tokens.
+TEST(BrokenReplica, ThatGivesOneTokenOfTheFewAskedForIsEjected) {
+  for (const unsigned asked : {3U, 4U, 8U}) {
+    Stories of(4);
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      of.now += std::chrono::milliseconds(50);
+      for (const ReplicaIndex at : {1U, 2U, 3U}) answered_at(of, at, of_one(1 + i % 3, 1, asked), asked);
+      if (!of.is_out(0)) answered_at(of, 0, of_one(1 + i % 3, 1, asked), 1);
+    }
+    EXPECT_EQ(of.is_out(0), asked > 3) << asked;
+    EXPECT_EQ(out(of), asked > 3 ? 1U : 0U);
+  }
+}
+
+// Each user behind a gateway has a credential, and sees the replica seldom.
+TEST(BrokenReplica, ThatGivesNothingToManyCredentialsOfOneAddressIsEjected) {
+  Stories of(4);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    of.now += std::chrono::milliseconds(50);
+    auto request = of_one(i % 50);
+    request.caller.voice = 1000;
+    const auto at = static_cast<ReplicaIndex>(i % 4);
+    if (!of.is_out(at)) answered_at(of, at, request, at == 0 ? 0 : 50);
+  }
+  EXPECT_TRUE(of.is_out(0));
+  EXPECT_EQ(out(of), 1U);
 }
 
 TEST(ChangingWorkload, OfAClientWhoseKeyWasRevokedCostsNoSecondOpinions) {
