@@ -60,6 +60,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
   begun_ = begun_ || !facts.opens_choices || answer_.token_events > 0;
   prompt(facts);
   usage(facts);
+  reasoning(facts);
   finish_reason(facts.finish_reason);
   answer_.output_chars += facts.output_chars;
   answer_.timed |= facts.timed;
@@ -166,6 +167,7 @@ void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::op
     shard_.client_time_to_first_token.observe(nanoseconds(received_, at));
   }
   if (said.output && !answer_.first_output) answer_.first_output = at;
+  reasoned_ |= said.token && !said.output;
   if (at != *answer_.first_token) answer_.token_events_in_different_reads = true;
   if (at != last_token_read_) ++answer_.token_reads;
   last_token_read_ = at;
@@ -227,6 +229,15 @@ void AnswerTally::usage(const wire::EventFacts& facts) {
   }
 }
 
+/// Takes the count of all choices. A 0 behind reasoning is a blank, and more than n cannot be some of n.
+void AnswerTally::reasoning(const wire::EventFacts& facts) {
+  if (!facts.reasoning_tokens) return;
+  if (expected_choices_ > 1 && (!facts.choices.empty() || facts.of_one_choice)) return;
+  answer_.reasoning_tokens = facts.reasoning_tokens;
+  const bool blank = reasoned_ && answer_.reasoning_tokens == 0U;
+  if (blank || answer_.reasoning_tokens > answer_.output_tokens) answer_.reasoning_tokens.reset();
+}
+
 /// llama.cpp sends a usage event for each choice, right behind its finish; these are added up.
 void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
   if (total_known_ || last_finished_ >= choices_.size()) return;
@@ -279,6 +290,7 @@ void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   }
   const bool told = facts.completion_tokens > 0U || facts.choices_with_output == 0;
   if (told && of_all) answer_.output_tokens = facts.completion_tokens;
+  if (facts.reasoning_tokens <= answer_.output_tokens) answer_.reasoning_tokens = facts.reasoning_tokens;
   answer_.token_source = answer_.output_tokens ? TokenSource::usage : TokenSource::none;
   answer_.token_events = facts.choices_with_output;
   answer_.output_chars = facts.output_chars;

@@ -95,6 +95,7 @@ class AnswerTally {
   void coalesce(Choice& of, Moment at);
   void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
   void usage(const wire::EventFacts& facts);
+  void reasoning(const wire::EventFacts& facts);
   void usage_of_one_choice(std::uint64_t tokens);
   void sum_counts(bool by_events);
   void finish_reason(std::string_view reason);
@@ -123,6 +124,7 @@ class AnswerTally {
   bool k_known_ = false;      // k of at least one token event is known.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
+  bool reasoned_ = false;  // A token event brought reasoning alone.
   Rare<wire::PromptParts> prompt_parts_;
   record::Answer answer_;
 };

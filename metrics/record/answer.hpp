@@ -58,6 +58,7 @@ struct Answer {
   std::optional<Moment> end;  ///< tE: the body ended then.
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
+  std::optional<std::uint64_t> reasoning_tokens;  ///< Some of n.
   /// n1: the completion count up to and including the first token event.
   std::optional<std::uint64_t> first_output_tokens;
   std::vector<ChoiceTimes> choices;  ///< Filled at the end, and only with n > 1 and every choice's own count

@@ -66,6 +66,7 @@ std::span<const LogField> log_fields() {
        "Where `output_tokens` comes from. `counted`: by weir, an event of unknown size as one token; no figure per "
        "token follows from it.",
        "there are none", sources},
+      {"reasoning_tokens", whole, "tokens", "Output tokens that the engine counts as reasoning.", not_told},
       {"events", whole, "", "Events of the stream, `[DONE]` included."},
       {"reads", whole, "", "Reads from the replica that brought body."},
       {"queue_s", number, "s", "tS - t0: waiting and connecting.", "nothing was sent"},

@@ -104,6 +104,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   const bool counted = answer.only_counted();
   line.key("output_tokens").count(counted ? std::optional{answer.counted_tokens} : answer.output_tokens);
   line.key("tokens_source").known_text(counted ? counted_tokens_source : known_word(answer.token_source));
+  line.key("reasoning_tokens").count(answer.reasoning_tokens);
   line.key("events").count(answer.events).key("reads").count(answer.reads);
 
   time("queue_s", figures.queue);

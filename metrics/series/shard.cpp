@@ -108,6 +108,7 @@ void ReplicaShard::settle_tokens(const record::RequestRecord& record) {
   } else {
     output_tokens_overcounted.add(counted - n);
   }
+  if (const auto reasoning = believable(answer.reasoning_tokens)) reasoning_tokens.add(*reasoning);
   if (record.outcome == Outcome::client_abort) aborted_output_tokens.add(n);
 }
 

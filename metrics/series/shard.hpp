@@ -98,7 +98,7 @@ class ReplicaShard {
   Histogram prompt_estimate_ratio{ratio_bounds};        ///< Counts thousandths.
   Histogram ttft_measured_by_predicted{ratio_bounds};  ///< Counts thousandths.
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
-  Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
+  Counter reasoning_tokens, output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
   struct SloCounts {
     config::Slo slo;

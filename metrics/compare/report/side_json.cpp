@@ -108,6 +108,7 @@ void write(JsonWriter& json, const sides::Side& side) {
   write(json, "decode_tokens_per_second", side.decode_speed);
   write(json, "prompt_tokens", side.prompt_tokens);
   write(json, "output_tokens", side.output_tokens);
+  write(json, "reasoning_tokens", side.reasoning_tokens);
   json.key("output_tokens_total").count(side.output_tokens_sum);
   json.key("cached_share").decimal(side.cached_share).key("busy_s").decimal(side.busy_s);
   json.key("output_tokens_per_second").decimal(side.output_tokens_per_second);

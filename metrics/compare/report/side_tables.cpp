@@ -84,6 +84,7 @@ const Row rows[]{
     {"decode speed, tokens/s", [](const sides::Side& side) { return quantiles(side.decode_speed, 1); }},
     {"prompt tokens", [](const sides::Side& side) { return quantiles(side.prompt_tokens, 1); }},
     {"output tokens", [](const sides::Side& side) { return quantiles(side.output_tokens, 1); }},
+    {"reasoning tokens", [](const sides::Side& side) { return quantiles(side.reasoning_tokens, 1); }},
     {"output tokens, total",
      [](const sides::Side& side) {
        return side.output_tokens_sum ? std::to_string(side.output_tokens_sum) : unknown_cell;

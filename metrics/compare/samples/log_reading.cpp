@@ -154,6 +154,7 @@ constexpr Member members[]{
     {"prompt_chars", count<&Sample::prompt_chars>},
     {"prompt_tokens", count<&Sample::prompt_tokens>},
     {"queue_s", [](Line& line, Value& value) { line.queue = seconds_of(value).value_or(0); }},
+    {"reasoning_tokens", count<&Sample::reasoning_tokens>},
     {"replica", name<&Sample::replica>},
     {"role",
      [](Line& line, Value& value) {

@@ -88,6 +88,7 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   sample.prompt_tokens = known(answer.prompt_tokens);
   sample.cached_tokens = known(answer.cached_tokens);
   sample.output_tokens = known(answer.output_tokens);
+  sample.reasoning_tokens = known(answer.reasoning_tokens);
   // As in the log, counts of text that was not read are unknown.
   const bool known_api = sample.api != Api::other;
   if (known_api && record.facts.whole_json) sample.prompt_chars = known(std::optional(record.facts.text.chars()));

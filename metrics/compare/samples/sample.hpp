@@ -64,6 +64,7 @@ struct Sample {
   std::uint16_t status = 0;
   std::uint32_t turn = 0;  ///< 0 is unknown.
   std::uint32_t prompt_tokens = unknown_count, cached_tokens = unknown_count, output_tokens = unknown_count;
+  std::uint32_t reasoning_tokens = unknown_count;  ///< Some of the output tokens.
   std::uint32_t prompt_chars = unknown_count, output_chars = unknown_count, common_prefix_bytes = unknown_count;
   float ttft = unknown, ttft_client = unknown, tpot = unknown, e2e = unknown;
   float lasted = unknown;  ///< From t0 to the end for the client, whatever the outcome.

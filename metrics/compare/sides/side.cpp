@@ -118,7 +118,7 @@ void add_cost(Side& side, const std::map<samples::Names::Name, samples::Names::N
 }  // namespace
 
 Quantiles quantiles_of(Samples samples) {
-  std::vector<float> ttft, ttft_client, tpot, e2e, speed, prompt, output;
+  std::vector<float> ttft, ttft_client, tpot, e2e, speed, prompt, output, reasoning;
   const auto add = [](std::vector<float>& values, float value) {
     if (!std::isnan(value)) values.push_back(value);
   };
@@ -134,6 +134,7 @@ Quantiles quantiles_of(Samples samples) {
     if (sample->tpot > 0) speed.push_back(1 / sample->tpot);
     add_count(prompt, sample->prompt_tokens);
     add_count(output, sample->output_tokens);
+    add_count(reasoning, sample->reasoning_tokens);
   }
   Quantiles found;
   found.ttft = statistics::distribution_of(ttft);
@@ -143,6 +144,7 @@ Quantiles quantiles_of(Samples samples) {
   found.decode_speed = statistics::distribution_of(speed);
   found.prompt_tokens = statistics::distribution_of(prompt);
   found.output_tokens = statistics::distribution_of(output);
+  found.reasoning_tokens = statistics::distribution_of(reasoning);
   return found;
 }
 

@@ -33,7 +33,7 @@ struct Prefill {
 struct Quantiles {
   statistics::Distribution ttft, ttft_client, tpot, e2e;  ///< In seconds.
   statistics::Distribution decode_speed;                  ///< In tokens per second.
-  statistics::Distribution prompt_tokens, output_tokens;  ///< Served requests only.
+  statistics::Distribution prompt_tokens, output_tokens, reasoning_tokens;  ///< Served requests only.
 };
 
 /// Times to the first token count whatever became of the request; what is known at its end, of served requests alone.

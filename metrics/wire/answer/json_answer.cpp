@@ -43,6 +43,7 @@ class Reader : public Walker<Reader, AnswerMember> {
   JsonAnswerFacts facts() const {
     JsonAnswerFacts all = facts_;
     if (in_document_) add_document(all, counts_);
+    if (reasoned_ && all.reasoning_tokens == 0U) all.reasoning_tokens.reset();  // Nobody counted.
     if (is_response_ && all.finish_reason.empty())
       all.finish_reason = incomplete_reason_.empty() ? status_ : incomplete_reason_;
     return all;
@@ -167,6 +168,7 @@ class Reader : public Walker<Reader, AnswerMember> {
   }
   void end_reasoning() {
     facts_.output_chars += std::max(reasoning_, reasoning_content_);
+    reasoned_ |= reasoning_ + reasoning_content_ > 0;
     reasoning_ = reasoning_content_ = 0;
   }
   void end_word(Place place) {
@@ -198,6 +200,7 @@ class Reader : public Walker<Reader, AnswerMember> {
       facts.prompt_tokens = counts.all_prompt();
       facts.cached_tokens = counts.all_cached();
       facts.completion_tokens = counts.all_completion();
+      facts.reasoning_tokens = counts.all_reasoning();
       facts.total_tokens = counts.total;
       facts.of_one_choice = counts.completion && counts.engine.predicted;
       EngineReport report = counts.engine;
@@ -209,12 +212,8 @@ class Reader : public Walker<Reader, AnswerMember> {
     // prompt.
     if (facts.prompt_tokens != counts.all_prompt()) facts.prompt_tokens.reset();
     if (facts.cached_tokens != counts.all_cached()) facts.cached_tokens.reset();
-    const auto more = counts.all_completion();
-    if (facts.completion_tokens && more) {
-      *facts.completion_tokens += *more;
-    } else {
-      facts.completion_tokens.reset();
-    }
+    facts.completion_tokens = AnswerCounts::sum(facts.completion_tokens, counts.all_completion());
+    facts.reasoning_tokens = AnswerCounts::sum(facts.reasoning_tokens, counts.all_reasoning());
     facts.total_tokens.reset();
     facts.engine = {};
   }
@@ -228,6 +227,7 @@ class Reader : public Walker<Reader, AnswerMember> {
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
   bool in_document_ = false;
   bool is_response_ = false;
+  bool reasoned_ = false;
   bool has_output_ = false;  // The open choice has output.
   ContentListener* listener_ = nullptr;
   Raw raw_ = Raw::none;
@@ -239,6 +239,7 @@ class Reader : public Walker<Reader, AnswerMember> {
 void JsonAnswerFacts::keep_prompt_only() {
   if (!prompt_tokens) prompt_tokens = total_tokens;
   completion_tokens.reset();
+  reasoning_tokens.reset();
   finish_reason.clear();
   choices_with_output = 0;
   output_chars = 0;

@@ -21,6 +21,7 @@ struct JsonAnswerFacts {
       prompt_tokens;  ///< Absent for a list of different counts: each prompt or sample has its own.
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
+  std::optional<std::uint64_t> reasoning_tokens;  ///< Some of the completion tokens.
   std::optional<std::uint64_t> total_tokens;  ///< A single document's.
   std::string finish_reason;              ///< The first choice's, at most 32 bytes.
   std::uint32_t documents = 0;            ///< 1, or the length of a list.

@@ -46,6 +46,7 @@ enum class AnswerPlace : std::uint8_t {
   incomplete_reason,
   usage,
   prompt_details,
+  completion_details,
   meta_info,
   timings,
   metrics,
@@ -55,6 +56,11 @@ enum class AnswerPlace : std::uint8_t {
   ids,  ///< Token ids, or lists of them: output without a text.
   number,
 };
+
+/// Returns SGLang's own count of reasoning tokens. It writes 0 also where nobody counted, so a 0 tells nothing.
+constexpr std::optional<std::uint64_t> told_by_sglang(std::optional<std::uint64_t> reasoning_tokens) {
+  return reasoning_tokens == 0U ? std::nullopt : reasoning_tokens;
+}
 
 /// The numbers of one document, grouped by where they stand.
 struct AnswerCounts {
@@ -66,6 +72,8 @@ struct AnswerCounts {
   Count cache_created, cache_read;                        // Anthropic's; its input_tokens do not include
                                                           // them.
   Count native_prompt, native_completion, native_cached;  // An engine's own route has these.
+  Count reasoning;                                        // Some of the completion.
+  Count native_reasoning;                                 // SGLang's: 0 also where nobody counted.
   Count native_others;                                    // The tokens of all answers that were not the best.
   EngineReport engine;                                    // The engine reports this of its own work.
 
@@ -73,11 +81,13 @@ struct AnswerCounts {
     const auto known = std::find_if(counts.begin(), counts.end(), [](Count count) { return count.has_value(); });
     return known == counts.end() ? std::nullopt : *known;
   }
+  static Count sum(Count count, Count more) { return more ? plus(count, more) : std::nullopt; }
   static Count plus(Count count, Count more) { return count ? Count(*count + more.value_or(0)) : count; }
   Count all_completion() const {
     return first_of({completion, output, plus(native_completion, native_others), engine.predicted});
   }
   Count all_cached() const { return first_of({cached, cache_read, native_cached, engine.prompt_cached}); }
+  Count all_reasoning() const { return first_of({reasoning, told_by_sglang(native_reasoning)}); }
   Count all_prompt() const {
     return first_of({prompt, plus(plus(input, cache_created), cache_read), native_prompt, engine.prompt()});
   }

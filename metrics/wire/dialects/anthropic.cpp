@@ -16,7 +16,7 @@ using simdjson::ondemand::value;
 
 struct Usage {
   PromptParts prompt;
-  std::optional<std::uint64_t> output;
+  std::optional<std::uint64_t> output, thinking;
 };
 
 struct Delta {
@@ -37,6 +37,11 @@ bool read_usage(value& usage, Usage& into) {
       into.prompt.cache_read = count_of(part);
     } else if (key == "output_tokens") {
       into.output = count_of(part);
+    } else if (key == "output_tokens_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& count) {
+        if (name == "thinking_tokens") into.thinking = count_of(count);
+        return true;
+      });
     }
     return true;
   });
@@ -92,6 +97,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     choice.finished = !delta.stop_reason.empty();
     choice.tokens = 0;
     facts.completion_tokens = usage.output;
+    facts.reasoning_tokens = usage.thinking;
     facts.finish_reason = delta.stop_reason;
   } else {
     if (type == "content_block_start") facts.add_content(ContentPart::What::call, block);
@@ -133,6 +139,8 @@ constexpr AnswerMember answer[] = {
     {Place::part, "input", Place::arguments},
     counts(Place::usage, "input_tokens", &AnswerCounts::input),
     counts(Place::usage, "output_tokens", &AnswerCounts::output),
+    {Place::usage, "output_tokens_details", Place::completion_details},
+    counts(Place::completion_details, "thinking_tokens", &AnswerCounts::reasoning),
     counts(Place::usage, "cache_creation_input_tokens", &AnswerCounts::cache_created),
     counts(Place::usage, "cache_read_input_tokens", &AnswerCounts::cache_read),
 };

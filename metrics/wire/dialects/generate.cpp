@@ -52,6 +52,8 @@ bool read_meta_info(value& info, EventFacts& facts) {
   const bool whole = for_each_field_in(info, [&](raw_json_string key, value& part) {
     if (key == "prompt_tokens") {
       facts.prompt_tokens = count_of(part);
+    } else if (key == "reasoning_tokens") {
+      facts.reasoning_tokens = told_by_sglang(count_of(part));
     } else if (key == "cached_tokens") {
       facts.cached_tokens = count_of(part);
     } else if (key == "completion_tokens") {
@@ -186,6 +188,7 @@ constexpr AnswerMember sglang_answer[] = {
     counts(Place::meta_info, "prompt_tokens", &AnswerCounts::native_prompt),
     counts(Place::meta_info, "completion_tokens", &AnswerCounts::native_completion),
     counts(Place::meta_info, "cached_tokens", &AnswerCounts::native_cached),
+    counts(Place::meta_info, "reasoning_tokens", &AnswerCounts::native_reasoning),
 };
 constexpr AnswerFigures sglang_figures[] = {{Place::meta_info, sglang_meta_info}};
 

@@ -168,6 +168,13 @@ bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
         if (name == "cached_tokens") facts.cached_tokens = count_of(count);
         return true;
       });
+    } else if (key == "completion_tokens_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& count) {
+        if (name == "reasoning_tokens") facts.reasoning_tokens = count_of(count);
+        return true;
+      });
+    } else if (key == "reasoning_tokens" && !facts.reasoning_tokens) {
+      facts.reasoning_tokens = told_by_sglang(count_of(part));
     }
     return true;
   });
@@ -297,6 +304,9 @@ constexpr AnswerMember answer[] = {
     counts(Place::usage, "completion_tokens", &AnswerCounts::completion),
     {Place::usage, "prompt_tokens_details", Place::prompt_details},
     counts(Place::prompt_details, "cached_tokens", &AnswerCounts::cached),
+    {Place::usage, "completion_tokens_details", Place::completion_details},
+    counts(Place::completion_details, "reasoning_tokens", &AnswerCounts::reasoning),
+    counts(Place::usage, "reasoning_tokens", &AnswerCounts::native_reasoning),
     {Place::root, "timings", Place::timings},
     {Place::root, "metrics", Place::metrics},
     {Place::metrics, vllm_drafts_key, Place::drafts},

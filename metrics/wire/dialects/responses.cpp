@@ -20,7 +20,7 @@ struct Parts {
   std::uint64_t chars = 0;
   bool text = false;
   std::string_view status, cut_short_by;
-  std::optional<std::uint64_t> input, cached, output;
+  std::optional<std::uint64_t> input, cached, output, reasoning;
   std::optional<EngineFigures> engine;
 };
 
@@ -33,6 +33,11 @@ bool read_usage(value& usage, Parts& parts) {
     } else if (key == "input_tokens_details") {
       return for_each_field_in(part, [&](raw_json_string name, value& count) {
         if (name == "cached_tokens") parts.cached = count_of(count);
+        return true;
+      });
+    } else if (key == "output_tokens_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& count) {
+        if (name == "reasoning_tokens") parts.reasoning = count_of(count);
         return true;
       });
     }
@@ -82,6 +87,7 @@ void end(const Parts& parts, EventFacts& facts) {
   facts.prompt_tokens = parts.input;
   facts.cached_tokens = parts.cached;
   facts.completion_tokens = parts.output;
+  facts.reasoning_tokens = parts.reasoning;
   facts.finish_reason = parts.cut_short_by.empty() ? parts.status : parts.cut_short_by;
   facts.engine = parts.engine;
 }
@@ -156,6 +162,8 @@ constexpr AnswerMember answer[] = {
     counts(Place::usage, "output_tokens", &AnswerCounts::output),
     {Place::usage, "input_tokens_details", Place::prompt_details},
     counts(Place::prompt_details, "cached_tokens", &AnswerCounts::cached),
+    {Place::usage, "output_tokens_details", Place::completion_details},
+    counts(Place::completion_details, "reasoning_tokens", &AnswerCounts::reasoning),
     {Place::root, "metrics", Place::metrics},
     {Place::metrics, vllm_drafts_key, Place::drafts},
 };

@@ -13,6 +13,7 @@ void EventFacts::clear() {
   cached_tokens.reset();
   prompt_parts.reset();
   completion_tokens.reset();
+  reasoning_tokens.reset();
   listed_tokens.reset();
   finish_reason = id = {};
   output_chars = 0;

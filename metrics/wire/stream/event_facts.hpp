@@ -86,6 +86,7 @@ struct EventFacts {
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
   std::optional<PromptParts> prompt_parts;  ///< Instead of the two counts above, or of some of them.
+  std::optional<std::uint64_t> reasoning_tokens;   ///< Some of the answer's completion tokens, all choices together.
   std::optional<std::uint64_t> completion_tokens;  ///< The count is cumulative; it is the choice's, if the event
                                                    ///< carries one.
   std::string_view finish_reason;                  ///< Valid as long as the event's data and until the next

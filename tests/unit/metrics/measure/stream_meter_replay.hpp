@@ -178,6 +178,7 @@ inline Members members_of(const record::Answer& a) {
   to.number("prompt_tokens", a.prompt_tokens);
   to.number("cached_tokens", a.cached_tokens);
   to.number("output_tokens", a.output_tokens);
+  to.number("reasoning_tokens", a.reasoning_tokens);
   to.word("source", a.token_source == TokenSource::none ? "" : name_of(a.token_source));
   to.number("first_output_tokens", a.first_output_tokens);
   if (a.counted_tokens != a.output_tokens.value_or(a.token_events)) {

@@ -92,6 +92,7 @@ TEST(LogLine, SaysWhatTheRecordSays) {
                            {"prefix_best", 528},
                            {"output_tokens", 101},
                            {"tokens_source", "usage"},
+                           {"reasoning_tokens", 40},
                            {"events", 104},
                            {"reads", 103},
                            {"k_source", "settled"},

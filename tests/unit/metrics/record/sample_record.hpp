@@ -65,6 +65,7 @@ inline RequestRecord streamed() {
   answer.prompt_tokens = 550;
   answer.cached_tokens = 50;
   answer.output_tokens = 101;
+  answer.reasoning_tokens = 40;
   answer.counted_tokens = 101;
   answer.token_source = TokenSource::usage;
   answer.tokens_per_event = TokensPerEvent::settled;

@@ -64,6 +64,7 @@ TEST(ReplicaShardSettle, PutsAServedStreamIntoEverySeries) {
   EXPECT_EQ(shard->requests_by_token_source[1].value(), 1U);
   EXPECT_EQ(shard->output_tokens.value(), 0U);  // All 101 were counted while they flowed.
   EXPECT_EQ(shard->output_tokens_overcounted.value(), 0U);
+  EXPECT_EQ(shard->reasoning_tokens.value(), 40U);
   EXPECT_EQ(shard->aborted_output_tokens.value(), 0U);
   EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
 }

@@ -51,8 +51,8 @@ void expect_equal(const Sample& read, const Names& read_names, const Sample& mad
   EXPECT_EQ(read.primary_valid_tools, made.primary_valid_tools);
   EXPECT_EQ(read.status, made.status);
   for (const auto member :
-       {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens, &Sample::prompt_chars,
-        &Sample::output_chars, &Sample::common_prefix_bytes, &Sample::in_flight_at_start}) {
+       {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens,
+        &Sample::reasoning_tokens, &Sample::prompt_chars, &Sample::output_chars, &Sample::common_prefix_bytes, &Sample::in_flight_at_start}) {
     EXPECT_EQ(read.*member, made.*member);
   }
   expect_near(read.ttft, made.ttft, "ttft");
@@ -121,6 +121,7 @@ class AnyRecord {
     answer.unparsed = maybe();
     answer.output_chars = below(100'000);
     if (maybe()) answer.output_tokens = below(3000);
+    if (maybe()) answer.reasoning_tokens = below(3000);
     if (maybe()) answer.counted_tokens = below(3000);
     if (maybe()) answer.prompt_tokens = below(1ULL << 33);
     if (maybe()) answer.cached_tokens = below(100'000);
@@ -149,7 +150,7 @@ class AnyRecord {
 };
 
 TEST(LogReading, ALineSaysWhatItsRecordSays) {
-  AnyRecord any(7);
+  AnyRecord any(8);
   Names read_names, made_names;
   std::size_t with_gaps = 0, shadows = 0, known = 0;
   for (int i = 0; i < 2000; ++i) {

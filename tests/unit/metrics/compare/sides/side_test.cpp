@@ -104,6 +104,14 @@ TEST_F(DescribedSide, NothingMissingIsAZero) {
   EXPECT_EQ(side.output_tokens.count, 0U);
 }
 
+TEST_F(DescribedSide, ReasoningTokensAreThoseOfRequestsWhoseEngineCountsThem) {
+  samples.assign(3, stream_at(0, gpu0));
+  EXPECT_EQ(described().reasoning_tokens.count, 0U);
+  samples[0].reasoning_tokens = 0;
+  samples[1].reasoning_tokens = 40;
+  EXPECT_EQ(described().reasoning_tokens.count, 2U) << "0 is a count, and unknown is none";
+}
+
 TEST_F(DescribedSide, TheCachedShareIsOfPromptsOfWhichItIsKnown) {
   samples.assign(3, stream_at(0, gpu0));
   samples[0].cached_tokens = 500;
