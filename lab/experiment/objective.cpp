@@ -43,7 +43,7 @@ bool meets(const Objective& objective, const load::Result& result) {
   if (!result.ok()) return false;
   const double sent = load::seconds_of(result.begun());
   if (objective.ttft) {
-    const auto first = result.stream.first_token;
+    const auto first = result.stream.answer.first_token;
     if (!first || load::seconds_of(*first) - sent > *objective.ttft) return false;
   }
   if (objective.tpot && result.stream.tpot().value_or(0) > *objective.tpot) return false;

@@ -17,6 +17,7 @@ Connection::Connection(asio::io_context& io, const Server& server, Later& later)
 void Connection::run(Outgoing outgoing, Done done) {
   bytes_ = std::move(outgoing.bytes);
   result_ = std::move(outgoing.result);
+  reader_ = std::move(outgoing.reader);
   done_ = std::move(done);
   result_.started = std::chrono::steady_clock::now();
   reused_ = open_;
@@ -53,7 +54,7 @@ void Connection::shake_hands() {
 
 void Connection::exchange() {
   ++generation_;
-  any_byte_ = head_seen_ = false;
+  any_byte_ = head_seen_ = streams_ = false;
   parser_.emplace();
   parser_->eager(true);
   parser_->body_limit(boost::none);
@@ -80,10 +81,11 @@ void Connection::read() {
       if (mine == self->generation_) self->on_read(ec, n);
     });
   };
+  const asio::mutable_buffer room(buffer_.prepare(read_size + StreamReader::padding).data(), read_size);
   if (tls_) {
-    tls_->async_read_some(buffer_.prepare(read_size), came);
+    tls_->async_read_some(room, came);
   } else {
-    socket_.async_read_some(buffer_.prepare(read_size), came);
+    socket_.async_read_some(room, came);
   }
 }
 
@@ -122,10 +124,17 @@ void Connection::on_body(std::string_view bytes) {
   if (!head_seen_) {
     head_seen_ = true;
     result_.status = parser_->get().result_int();
+    streams_ = result_.status == 200 && reader_.reads(200, content_type(), coded());
   }
   result_.bytes_out += bytes.size();
-  if (result_.status == 200) return result_.stream.feed(bytes, read_at_);
+  if (streams_) return reader_.feed(bytes, read_at_);
+  if (result_.status == 200) return;
   result_.detail.append(bytes.substr(0, detail_limit - std::min(detail_limit, result_.detail.size())));
+}
+
+bool Connection::coded() const {
+  const auto coding = parser_->get()[http::field::content_encoding];
+  return !coding.empty() && !boost::beast::iequals(coding, "identity");
 }
 
 void Connection::answered() {
@@ -140,15 +149,22 @@ void Connection::answered() {
     result_.outcome = std::move(outcome);
     result_.detail = std::string(detail.substr(0, detail_limit));
   };
-  const std::string_view type(head[http::field::content_type].data(), head[http::field::content_type].size());
+  reader_.end(!parser_->need_eof(), read_at_);
+  const Stream stream = reader_.stream();
+  const metrics::record::Answer& answer = stream.answer;
+  const std::string type = content_type();
   if (result_.status != 200) {
     set("http_" + std::to_string(result_.status), std::string(result_.detail));
+  } else if (answer.in_band_error) {
+    set("in_band", stream.error);
+  } else if (coded()) {
+    set("invalid", "the answer is coded, though the request accepts no coding");
+  } else if (answer.complete != metrics::Completeness::none) {
+    // Some servers send events under a wrong type.
   } else if (!boost::beast::iequals(type.substr(0, 17), "text/event-stream")) {
-    set("invalid", "expected text/event-stream, got \"" + std::string(type) + "\"");
-  } else if (!result_.stream.error.empty()) {
-    set("in_band", result_.stream.error);
-  } else if (!result_.stream.complete) {
-    set("truncated", "the stream ended without its end marker");
+    set("invalid", "expected text/event-stream, got \"" + type + "\"");
+  } else {
+    set("truncated", "the stream ended without its end marker, or without a finish reason for its choice");
   }
   finish(read_at_);
 }
@@ -165,6 +181,7 @@ void Connection::fail(std::string_view outcome, std::string_view detail) {
 }
 
 void Connection::finish(Moment ended) {
+  result_.stream = reader_.stream();
   ++generation_;
   if (!open_) {
     error_code ignored;

@@ -49,7 +49,7 @@ struct Result {
   std::optional<Moment> due;  ///< In an open load it was to begin then.
   Moment started{};           ///< Taken before connecting or, on a kept connection, before sending.
   Moment ended{};             ///< The read that brought the end; of a failure, when it was found.
-  StreamReader stream{Api::chat};
+  Stream stream;              ///< The answer, if its status is 200 and weir would read it as a stream.
 
   bool ok() const { return outcome == "ok"; }
   /// True if the user ended the load while the request ran. That is no failure.
@@ -59,13 +59,13 @@ struct Result {
   /// Returns the moment from which latencies count. A load that is late would else leave out what its requests waited
   /// for it, and measure the less the worse it gets (coordinated omission).
   Moment begun() const { return due.value_or(started); }
-  std::uint64_t output_tokens() const { return stream.output_tokens.value_or(stream.token_events); }
-  std::uint64_t prompt_tokens() const { return stream.prompt_tokens.value_or(prompt_target); }
+  std::uint64_t prompt_tokens() const { return stream.answer.prompt_tokens.value_or(prompt_target); }
 };
 
 struct Outgoing {
   std::string bytes;  ///< Head and body.
-  Result result{};    ///< As far as it is known before the request is sent, with the reader of the answer.
+  Result result{};    ///< As far as it is known before the request is sent.
+  StreamReader reader{Api::chat};
 };
 
 /// A Beast body that hands its bytes on in place.
@@ -147,6 +147,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(boost::system::error_code ec, std::size_t n);
   void on_end_of_connection(boost::system::error_code ec);
   void on_body(std::string_view bytes);
+  std::string content_type() const { return std::string(parser_->get()[boost::beast::http::field::content_type]); }
+  bool coded() const;
   void answered();
   void finish(Moment ended);
 
@@ -161,6 +163,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<boost::beast::http::response_parser<StreamBody>> parser_;
   std::string bytes_;  ///< Head and body, sent once more if need be.
   Result result_;
+  StreamReader reader_{Api::chat};
   Done done_;
   Moment read_at_{};
   std::uint64_t generation_ = 0;  ///< Handlers of an earlier socket or request do nothing.
@@ -168,6 +171,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reused_ = false;  ///< The current request went out on a kept connection.
   bool any_byte_ = false;
   bool head_seen_ = false;
+  bool streams_ = false;  ///< The answer is an event stream.
   bool write_pending_ = false;
 };
 

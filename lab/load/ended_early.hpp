@@ -15,9 +15,9 @@ class EndedEarly {
  public:
   /// Only an answer whose engine told its tokens counts.
   void add(const Result& result) {
-    if (!result.ok() || !result.stream.output_tokens) return;
+    if (!result.ok() || !result.stream.answer.output_tokens) return;
     ++answers_;
-    if (*result.stream.output_tokens < result.output_target) ++early_;
+    if (*result.stream.answer.output_tokens < result.output_target) ++early_;
   }
   /// Returns a sentence if any answer was shorter.
   std::optional<std::string> warning() const {

@@ -15,7 +15,7 @@ std::optional<double> share_of(std::uint64_t part, std::uint64_t whole) {
 
 void Llmperf::add(const Result& result, const tasks::Task& task) {
   if (!result.ok()) return;
-  if (const std::uint64_t tokens = result.output_tokens(); tokens > 0) {
+  if (const std::uint64_t tokens = result.stream.output_tokens(); tokens > 0) {
     itl_.push_back(std::chrono::duration<float>(result.ended - result.started).count() / static_cast<float>(tokens));
   }
   const tasks::Checked checked = tasks::check(task, result.stream.text);

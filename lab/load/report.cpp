@@ -48,9 +48,9 @@ void Tally::add(const Result& result) {
   if (!first_start_ || result.started < *first_start_) first_start_ = result.started;
   if (!last_end_ || result.ended > *last_end_) last_end_ = result.ended;
   if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
-  output_tokens_ += result.output_tokens();
-  if (result.stream.first_token) prompt_tokens_ += result.prompt_tokens();
-  if (!result.ok()) output_tokens_of_failed_ += result.output_tokens();
+  output_tokens_ += result.stream.output_tokens();
+  if (result.stream.answer.first_token) prompt_tokens_ += result.prompt_tokens();
+  if (!result.ok()) output_tokens_of_failed_ += result.stream.output_tokens();
   if (result.was_ended()) {
     ++unfinished_;
     return;
@@ -63,15 +63,15 @@ void Tally::add(const Result& result) {
   }
   ++ok_;
   came_.prompt += result.prompt_tokens();
-  came_.output += result.output_tokens();
+  came_.output += result.stream.output_tokens();
   asked_.prompt += result.prompt_target;
   asked_.output += result.output_target;
   e2e_.push_back(static_cast<float>(seconds_between(result.begun(), result.ended)));
-  if (result.stream.first_token) {
-    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token)));
-  }
+  if (const auto first = result.stream.answer.first_token)
+    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *first)));
   if (const auto tpot = result.stream.tpot()) tpot_.push_back(static_cast<float>(*tpot));
-  itl_.insert(itl_.end(), result.stream.gaps.begin(), result.stream.gaps.end());
+  const std::vector<float>& gaps = result.stream.gaps;
+  itl_.insert(itl_.end(), gaps.begin(), gaps.end());
 }
 
 double Tally::elapsed() const { return first_start_ ? seconds_between(*first_start_, *last_end_) : 0; }

@@ -11,58 +11,20 @@ namespace {
 using metrics::Outcome;
 
 Outcome outcome_of(const Result& result) {
-  if (result.ok()) return result.stream.first_token ? Outcome::ok : Outcome::ok_empty;
+  if (result.ok()) return result.stream.answer.first_token ? Outcome::ok : Outcome::ok_empty;
   if (result.was_ended()) return Outcome::client_abort;
   if (result.outcome == "timeout") return Outcome::timeout;
   if (result.outcome == "truncated") return Outcome::truncated;
   if (result.outcome == "reset") return Outcome::upstream_reset;
-  if (result.status == 408 || result.status == 429 || result.status == 503) return Outcome::replica_refused;
-  if (result.status >= 400 && result.status < 500) return Outcome::client_error;
+  const unsigned status = result.outcome == "in_band" ? result.stream.answer.in_band_status : result.status;
+  if (status == 408 || status == 429 || status == 503) return Outcome::replica_refused;
+  if (status >= 400 && status < 500) return Outcome::client_error;
   return Outcome::upstream_error;  // No connection, no event stream, or an error in the stream.
 }
 
 metrics::Phase phase_of(const Result& result) {
   if (!result.sent) return metrics::Phase::queue;
-  return result.stream.first_token ? metrics::Phase::decode : metrics::Phase::prefill;
-}
-
-metrics::record::Answer answer_of(const Result& result, bool one_token_an_event) {
-  const StreamReader& stream = result.stream;
-  metrics::record::Answer answer;
-  answer.first_choice = stream.first_choice;
-  answer.first_token = stream.first_token;
-  answer.first_output = stream.first_output;
-  answer.last_choice = stream.last_choice;
-  answer.events = static_cast<std::uint32_t>(stream.events);
-  answer.reads = static_cast<std::uint32_t>(stream.reads);
-  answer.token_events = static_cast<std::uint32_t>(stream.token_events);
-  answer.token_reads = static_cast<std::uint32_t>(stream.token_reads);
-  answer.coalesced_reads = static_cast<std::uint32_t>(stream.coalesced_reads);
-  answer.token_events_in_different_reads = stream.token_reads > 1;
-  answer.output_tokens = stream.output_tokens;
-  answer.output_chars = stream.chars;
-  answer.prompt_tokens = stream.prompt_tokens;
-  answer.cached_tokens = stream.cached_tokens;
-  answer.finish_reason = stream.finish_reason;
-  answer.in_band_error = !stream.error.empty();
-  answer.complete = stream.complete ? metrics::Completeness::marker : metrics::Completeness::none;
-  if (result.ok()) answer.end = result.ended;
-  for (const float gap : stream.gaps) {
-    answer.gaps.add(metrics::Nanoseconds(static_cast<std::int64_t>(static_cast<double>(gap) * 1e9)));
-  }
-  if (answer.output_tokens) answer.token_source = metrics::TokenSource::usage;
-  if (one_token_an_event && !answer.output_tokens) {
-    answer.output_tokens = stream.token_events;
-    answer.token_source = metrics::TokenSource::events;
-  }
-  // The event that ends an answer may be empty, and yet stand for a token, the end of the sequence.
-  const std::uint64_t counted = stream.token_events + (stream.closed_empty ? 1 : 0);
-  if (one_token_an_event) {
-    answer.tokens_per_event = metrics::TokensPerEvent::wire;
-  } else if (answer.output_tokens == stream.token_events || answer.output_tokens == counted) {
-    answer.tokens_per_event = metrics::TokensPerEvent::settled;
-  }
-  return answer;
+  return result.stream.answer.first_token ? metrics::Phase::decode : metrics::Phase::prefill;
 }
 
 }  // namespace
@@ -92,7 +54,7 @@ metrics::record::RequestRecord record_of(const Result& result, std::chrono::syst
   }
   record.bytes_in = result.bytes_in;
   record.bytes_out = result.bytes_out;
-  record.answer = answer_of(result, record.facts.api == metrics::Api::tgi_generate);
+  record.answer = result.stream.answer;
   return record;
 }
 

@@ -1,125 +1,71 @@
-// Reads a streamed answer as a client would, and measures it. It shares nothing with weir's own measurement, so that
-// the two can be compared.
+// Reads a streamed answer with weir's own meter, so that weir and its load call one stream by one name: complete or
+// not, with so many tokens, the first of them then. What the meter does not keep, the load adds: each gap, the words of
+// an error, and the text if it is wanted. The truth of a simulated replica (lab/sim/truth.hpp) checks both.
 //
-// A single thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us), because the
-// text of an answer may look like anything.
+// A single thread uses it, and each answer has one object.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lab/load/workload.hpp"
+#include "metrics/measure/stream_meter.hpp"
 
 namespace weir::lab::load {
 
-using Moment = std::chrono::steady_clock::time_point;
+using metrics::Moment;
 
-/// Splits an event stream into the data of its events (WHATWG HTML, "Server-sent events"). Lines end in LF, CRLF or CR;
-/// comments and other fields are skipped; one BOM may lead. An event that no blank line ends is not an event.
-class EventSplitter {
- public:
-  template <class OnData>
-  void feed(std::string_view bytes, OnData&& on_data);
-
- private:
-  template <class OnData>
-  void line(std::string_view text, OnData& on_data);
-
-  std::string partial_;  ///< A line that has not ended yet.
-  std::string data_;     ///< The data lines of this event.
-  bool has_data_ = false;
-  bool skip_lf_ = false;  ///< The last byte was a CR; an LF behind it belongs to it.
-  bool first_line_ = true;
-};
-
-/// The figures of an answer, as far as it was read.
+/// A streamed answer, as far as it was read.
 struct Stream {
-  bool complete = false;  ///< The end marker was seen: [DONE], or a TGI event with generated_text.
-  std::string error;      ///< The words of an error event; "" if there was none.
-  std::uint64_t token_events = 0;
-  std::optional<Moment> first_token, last_token;
-  std::optional<Moment> first_output;               ///< The first token came that is no reasoning.
-  std::optional<Moment> first_choice, last_choice;  ///< Events came that brought or ended output.
-  std::vector<float> gaps;                          ///< The seconds between token events.
-  std::optional<std::uint64_t> prompt_tokens, output_tokens, cached_tokens;
-  std::string text;         ///< The generated text, without reasoning; "" unless it was to be kept.
-  std::uint64_t chars = 0;  ///< Code points that were generated, reasoning included.
-  std::string finish_reason;
-  bool closed_empty = false;  ///< The event that ended the choice brought no text.
-  std::uint64_t events = 0, reads = 0;
-  std::uint64_t token_reads = 0, coalesced_reads = 0;  ///< Reads that brought token events, and several of them.
+  metrics::record::Answer answer;    ///< What weir's meter measured.
+  std::optional<Moment> last_token;  ///< The last token event came then.
+  std::vector<float> gaps;           ///< The seconds between token events.
+  std::string error;                 ///< The words of an error event; "" if there was none.
+  std::string text;                  ///< The generated text, without reasoning; "" unless it was to be kept.
 
-  /// Returns (last - first) / (n - 1). With usage it is taken over n to the last choice, else over token events. It is
-  /// absent for one token.
+  /// Returns the engine's count, or else what weir counts while a stream flows.
+  std::uint64_t output_tokens() const { return answer.output_tokens.value_or(answer.counted_tokens); }
+  /// Returns (last - first) / (n - n1). With the engine's count the last is that of a choice, else of a token event.
+  /// It is absent for one token.
   std::optional<double> tpot() const;
+  /// True if an event without a token ended the answer.
+  bool closed_empty() const { return last_token && answer.last_choice > last_token; }
 };
 
-class StreamReader : public Stream {
+class StreamReader {
  public:
-  /// With `keep_text` the text is kept; otherwise its characters are only counted.
-  explicit StreamReader(Api api, bool keep_text = false) : api_(api), keep_text_(keep_text) {}
+  /// So many bytes must be readable (not meaningful) behind bytes that are read.
+  static constexpr std::size_t padding = metrics::measure::StreamMeter::padding;
 
-  /// Takes body bytes that were read at `at`; each call is a read.
+  /// With `keep_text` the text is kept; otherwise its characters are only counted.
+  explicit StreamReader(Api api, bool keep_text = false);
+  ~StreamReader();
+  StreamReader(StreamReader&&) noexcept;
+  StreamReader& operator=(StreamReader&&) noexcept;
+
+  /// True if weir would read an answer with this head as an event stream.
+  bool reads(unsigned status, std::string_view content_type, bool coded) const;
+  /// Takes body bytes, without framing, that were read at `at`. Bytes of one moment are one read.
   void feed(std::string_view bytes, Moment at);
+  /// Says that the body ended whole. `framed` is false where the close is its end.
+  void end(bool framed, Moment at);
+  /// Returns what was read so far.
+  Stream stream() const;
 
  private:
-  void event(std::string_view data, Moment at);
-  void token(Moment at);
+  class Text;
+
+  void find_error(std::string_view bytes);
 
   Api api_;
-  bool keep_text_;
-  EventSplitter splitter_;
+  std::unique_ptr<metrics::measure::StreamMeter> meter_;  ///< Null until the first byte.
+  std::unique_ptr<Text> text_;
+  Stream stream_;        ///< All but the answer and the text.
+  std::string unended_;  ///< The end of what was read, if an event goes on behind it.
 };
-
-template <class OnData>
-void EventSplitter::feed(std::string_view bytes, OnData&& on_data) {
-  if (skip_lf_ && !bytes.empty()) {
-    if (bytes.front() == '\n') bytes.remove_prefix(1);
-    skip_lf_ = false;
-  }
-  while (!bytes.empty()) {
-    const std::size_t end = bytes.find_first_of("\r\n");
-    if (end == std::string_view::npos) {
-      partial_ += bytes;
-      return;
-    }
-    const std::string_view text = bytes.substr(0, end);
-    const bool cr = bytes[end] == '\r';
-    bytes.remove_prefix(end + 1);
-    if (cr && bytes.empty()) skip_lf_ = true;
-    if (cr && !bytes.empty() && bytes.front() == '\n') bytes.remove_prefix(1);
-    if (partial_.empty()) {
-      line(text, on_data);
-    } else {
-      partial_ += text;
-      line(partial_, on_data);
-      partial_.clear();
-    }
-  }
-}
-
-template <class OnData>
-void EventSplitter::line(std::string_view text, OnData& on_data) {
-  if (first_line_ && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  first_line_ = false;
-  if (text.empty()) {
-    if (has_data_) on_data(std::string_view(data_));
-    data_.clear();
-    has_data_ = false;
-    return;
-  }
-  const std::size_t colon = text.find(':');
-  if (text.substr(0, colon) != "data") return;
-  std::string_view value = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  if (value.starts_with(' ')) value.remove_prefix(1);
-  if (has_data_) data_ += '\n';
-  data_ += value;
-  has_data_ = true;
-}
 
 }  // namespace weir::lab::load

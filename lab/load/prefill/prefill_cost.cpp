@@ -36,15 +36,15 @@ void write_members(metrics::wire::JsonWriter& json, const Slope& slope) {
 }  // namespace
 
 std::optional<Point> point_of(const Result& result) {
-  const StreamReader& stream = result.stream;
-  if (!result.ok() || !stream.first_token) return std::nullopt;
+  const metrics::record::Answer& answer = result.stream.answer;
+  if (!result.ok() || !answer.first_token) return std::nullopt;
   const auto seconds = [](Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); };
   const std::uint64_t prompt = result.prompt_tokens();
   Point point;
-  point.uncached_tokens = static_cast<double>(prompt - std::min(prompt, stream.cached_tokens.value_or(0)));
-  point.ttft = seconds(result.started, *stream.first_token);
-  point.more_tokens = static_cast<double>(std::max<std::uint64_t>(1, result.output_tokens()) - 1);
-  point.decode = seconds(*stream.first_token, *stream.last_choice);
+  point.uncached_tokens = static_cast<double>(prompt - std::min(prompt, answer.cached_tokens.value_or(0)));
+  point.ttft = seconds(result.started, *answer.first_token);
+  point.more_tokens = static_cast<double>(std::max<std::uint64_t>(1, result.stream.output_tokens()) - 1);
+  point.decode = seconds(*answer.first_token, *answer.last_choice);
   return point;
 }
 

@@ -1,5 +1,6 @@
 #include "lab/load/connection.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -53,7 +54,7 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
   const auto connection = std::make_shared<Connection>(io, to, later);
   Outgoing outgoing;
   outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-  connection->run(outgoing, [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
+  connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
   io.run();  // The answer has been read, and waits to be parsed.
   ASSERT_FALSE(ended);
   const auto read = Clock::now();
@@ -66,7 +67,43 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->outcome, "ok") << ended->detail;
   EXPECT_LE(ended->ended, read);
-  EXPECT_EQ(ended->ended, ended->stream.first_token) << "the last read brought both";
+  EXPECT_EQ(ended->ended, ended->stream.answer.first_token) << "the last read brought both";
+}
+
+TEST(Connection, AnAnswerIsOkWhereItIsToWeir) {
+  const std::string said = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
+  const std::string stop = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+  const std::string events = "content-type: text/event-stream\r\n";
+  const struct {
+    std::string head, body, outcome, detail;
+  } rows[]{{events, said + stop + "data: [DONE]\n\n", "ok", ""},
+           {events, said + stop + "data: [DONE]", "ok", ""},
+           {events, said + stop, "ok", ""},
+           {"", said + stop, "ok", ""},
+           {events, said, "truncated", "the stream ended without"},
+           {"content-type: text/html\r\n", "<p>hello", "invalid", "expected text/event-stream, got \"text/html\""},
+           {"content-type: application/json\r\n", "{}", "invalid", "expected text/event-stream, got"},
+           {events + "content-encoding: gzip\r\n", "\x1f\x8b", "invalid", "the answer is coded"},
+           {events, said + "data: {\"error\":{\"message\":\"no memory\"}}\n\n", "in_band", "no memory"}};
+  for (const auto& row : rows) {
+    asio::io_context io;
+    OneAnswer server(io, "HTTP/1.1 200 OK\r\n" + row.head + "content-length: " + std::to_string(row.body.size()) +
+                             "\r\n\r\n" + row.body);
+    Later later;
+    std::optional<Result> ended;
+    const Server to{server.endpoint()};
+    Outgoing outgoing;
+    outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    const auto connection = std::make_shared<Connection>(io, to, later);
+    connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result r) { ended = std::move(r); });
+    while (!ended && (io.run_one() > 0 || later.run_one())) {
+      while (later.run_one()) continue;
+      io.restart();
+    }
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->outcome, row.outcome) << row.head << row.body;
+    EXPECT_THAT(ended->detail, testing::StartsWith(row.detail));
+  }
 }
 
 /// Speaks TLS with the certificate for localhost and 127.0.0.1, and gives the same answer to each request.
@@ -111,7 +148,7 @@ TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
       std::optional<Result> ended;
       Outgoing outgoing;
       outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-      connection->run(outgoing, [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
+      connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
       while (!ended && (io.run_one() > 0 || later.run_one())) {
         while (later.run_one()) continue;
       }
@@ -120,7 +157,7 @@ TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
       EXPECT_EQ(ended->detail.substr(0, row.detail.size()), row.detail);
       EXPECT_EQ(connection->reusable(), row.outcome == "ok") << "the second request goes out on the connection of the first";
       if (row.outcome != "ok") break;
-      EXPECT_EQ(ended->stream.token_events, 1u);
+      EXPECT_EQ(ended->stream.answer.token_events, 1u);
     }
     connection->fail("over", "");  // Closes it, so that the server ends.
     io.run();

@@ -25,13 +25,14 @@ Result answered(double wrong, std::uint64_t tokens = 100) {
   Result r;
   r.started = at(0);
   r.ended = at(2'000);
-  r.stream = StreamReader(Api::chat, true);
+  StreamReader reader(Api::chat, true);
   boost::json::object event{{"choices", boost::json::array{boost::json::object{{"delta", boost::json::object{}}}}}};
   event["choices"].at(0).at("delta").as_object()["content"] = tasks::solve(task().prompt, wrong, random);
-  r.stream.feed("data: " + boost::json::serialize(event) + "\n\n", at(500));
-  r.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":300,\"completion_tokens\":" +
+  feed(reader, "data: " + boost::json::serialize(event) + "\n\n", at(500));
+  feed(reader, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":300,\"completion_tokens\":" +
                     std::to_string(tokens) + "}}\n\n",
-                at(2'000));
+       at(2'000));
+  r.stream = reader.stream();
   return r;
 }
 

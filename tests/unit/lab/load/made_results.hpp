@@ -24,22 +24,30 @@ inline Moment moment(double seconds) {
   return Moment(std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds)));
 }
 
+/// Lets a reader read bytes from a place of their own, with something unrelated behind them.
+inline void feed(StreamReader& reader, std::string_view bytes, Moment at) {
+  std::string padded(bytes);
+  padded.append(StreamReader::padding, '"');
+  reader.feed(std::string_view(padded).substr(0, bytes.size()), at);
+}
+
 inline Result made_result(const Made& made) {
   Result result;
+  StreamReader reader(Api::chat);
   result.outcome = made.outcome;
   result.replica = made.replica;
   result.started = moment(made.sent);
   result.prompt_target = made.prompt_tokens;
   double at = made.sent + made.ttft;
   for (std::size_t i = 0; i < made.events; ++i) {
-    result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", moment(at));
+    feed(reader, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", moment(at));
     at += made.gap;
   }
   if (made.closed_empty) {
-    result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", moment(at));
+    feed(reader, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", moment(at));
   }
   if (made.output_tokens > 0) {
-    result.stream.feed(
+    feed(reader,
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
             ",\"completion_tokens\":" + std::to_string(made.output_tokens) +
             (made.cached_tokens > 0
@@ -48,7 +56,9 @@ inline Result made_result(const Made& made) {
             "}}\n\n",
         moment(at));
   }
-  result.stream.feed("data: [DONE]\n\n", moment(at));
+  feed(reader, "data: [DONE]\n\n", moment(at));
+  reader.end(true, moment(at));
+  result.stream = reader.stream();
   result.ended = moment(at);
   return result;
 }

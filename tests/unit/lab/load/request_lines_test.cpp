@@ -28,6 +28,7 @@ std::shared_ptr<const metrics::wire::RequestFacts> facts(std::string_view body) 
 /// A chat of 550 prompt tokens and `tokens` events, 20 ms apart, the first one 100 ms after it was sent.
 Result answered_with(int tokens, bool usage = true) {
   Result r;
+  StreamReader reader(Api::chat);
   r.request_id = "load-1-3";
   r.number = 3;
   r.prompt_target = 540;
@@ -39,17 +40,19 @@ Result answered_with(int tokens, bool usage = true) {
   r.in_flight_at_start = 4;
   r.in_flight_mean = 4.5;
   for (int i = 0; i < tokens; ++i) {
-    r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"ab\"},\"finish_reason\":null}]}\n\n",
+    feed(reader, "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"},\"finish_reason\":null}]}\n\n",
                   at(1'102 + 20 * i));
   }
   const std::string last = std::to_string(tokens + 1);
-  r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
+  feed(reader, "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
                 at(1'102 + 20 * tokens));
   if (usage) {
-    r.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":550,\"completion_tokens\":" + last + "}}\n\n",
+    feed(reader, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":550,\"completion_tokens\":" + last + "}}\n\n",
                   at(1'102 + 20 * tokens));
   }
-  r.stream.feed("data: [DONE]\n\n", at(1'102 + 20 * tokens));
+  feed(reader, "data: [DONE]\n\n", at(1'102 + 20 * tokens));
+  reader.end(true, at(1'104 + 20 * tokens));
+  r.stream = reader.stream();
   r.ended = at(1'104 + 20 * tokens);
   r.bytes_in = 99;
   r.bytes_out = 2'000;
@@ -120,9 +123,11 @@ TEST(RequestLines, HaveEveryFieldOfTheLog) {
 
 TEST(RequestLines, SayWhatIsUnknownAsNull) {
   const json::object line = line_of(answered_with(11, false));
-  for (const char* key : {"prompt_tokens", "output_tokens", "tokens_source", "tpot_s", "k_source", "cached_tokens"}) {
+  for (const char* key : {"prompt_tokens", "tpot_s", "k_source", "cached_tokens", "reasoning_tokens"}) {
     EXPECT_TRUE(line.at(key).is_null()) << key;
   }
+  EXPECT_EQ(line.at("output_tokens"), 11);
+  EXPECT_EQ(line.at("tokens_source"), "counted") << "as in weir's own log";
   Result refused;
   refused.outcome = "connect";
   refused.ended = at(5);
@@ -165,6 +170,12 @@ TEST(RequestLines, TakeTheOutcomesOfTheLog) {
     result.status = c.status;
     EXPECT_EQ(line_of(result).at("outcome"), c.logged) << c.outcome;
   }
+  Result full = answered_with(3);
+  StreamReader reader(Api::chat);
+  feed(reader, "data: {\"error\":{\"message\":\"full\",\"code\":503}}\n\n", at(1'100));
+  full.stream = reader.stream();
+  full.outcome = "in_band";
+  EXPECT_EQ(line_of(full).at("outcome"), "replica_refused") << "as weir takes an error before any output";
   EXPECT_EQ(line_of(answered_with(0)).at("outcome"), "ok_empty");
   for (const auto& [tokens, phase] : {std::pair(3, "decode"), std::pair(0, "prefill")}) {
     Result left = answered_with(tokens);
@@ -181,8 +192,10 @@ TEST(RequestLines, OfTgiCountTheirTokensByEvents) {
   auto tgi = std::make_shared<metrics::wire::RequestFacts>();
   tgi->api = metrics::Api::tgi_generate;
   result.facts = tgi;
-  result.stream = StreamReader(Api::tgi);
-  for (const int ms : {50, 70, 90}) result.stream.feed("data:{\"token\":{\"text\":\" a\"}}\n\n", at(ms));
+  StreamReader reader(Api::tgi);
+  for (const int ms : {50, 70, 90}) feed(reader, "data:{\"token\":{\"text\":\" a\"}}\n\n", at(ms));
+  reader.end(true, at(91));
+  result.stream = reader.stream();
   result.ended = at(91);
   const json::object line = line_of(result);
   EXPECT_EQ(line.at("output_tokens"), 3);

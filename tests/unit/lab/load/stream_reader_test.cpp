@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "lab/sim/answer.hpp"
 #include "tests/http.hpp"
@@ -13,98 +12,108 @@
 namespace weir::lab::load {
 namespace {
 
+using metrics::Completeness;
 using testing::ElementsAre;
 
-std::vector<std::string> split(std::string_view bytes, std::size_t piece) {
-  EventSplitter splitter;
-  std::vector<std::string> events;
-  for (std::size_t i = 0; i < bytes.size(); i += piece) {
-    splitter.feed(bytes.substr(i, piece), [&](std::string_view data) { events.emplace_back(data); });
-  }
-  return events;
-}
-
-TEST(EventSplitter, ReadsTheStandardsCornersAtEverySplit) {
-  const struct {
-    std::string bytes;
-    std::vector<std::string> events;
-  } cases[] = {
-      {"data: a\n\ndata:b\n\n", {"a", "b"}},
-      {"data: a\r\n\r\ndata: b\r\n\r\n", {"a", "b"}},
-      {"data: a\r\rdata: b\r\r", {"a", "b"}},
-      {"data: a\r\n\rdata: b\n\r\n", {"a", "b"}},
-      {"\xef\xbb\xbf"
-       "data: a\n\n",
-       {"a"}},
-      {":\n\n: comment\ndata: a\nid: 1\nevent: x\nretry: 5\n\n", {"a"}},
-      {"data: a\ndata:  b\ndata\n\n", {"a\n b\n"}},
-      {"data\n\n", {""}},
-      {"\n\n\n", {}},
-      {"datax: a\n\n data: b\n\n", {}},
-      {"data: a\n\ndata: unfinished\n", {"a"}},
-      {"data: [DONE]\n\n", {"[DONE]"}},
-      {"data: \xc3\xa9\xe6\xb0\xb4\xf0\x9f\x90\x9f\n\n", {"\xc3\xa9\xe6\xb0\xb4\xf0\x9f\x90\x9f"}},
-  };
-  for (const auto& c : cases) {
-    for (std::size_t piece = 1; piece <= c.bytes.size(); ++piece) {
-      EXPECT_EQ(split(c.bytes, piece), c.events) << c.bytes << " in pieces of " << piece;
-    }
-  }
-}
-
 std::string event(std::string_view json) { return "data: " + std::string(json) + "\n\n"; }
+std::string delta(const std::string& members, const std::string& rest = "") {
+  return event(R"({"choices":[{"index":0,"delta":{)" + members + "}" + rest + "}]}");
+}
+const std::string stop = delta("", R"(,"finish_reason":"stop")");
 
 TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
   StreamReader reader(Api::chat);
-  reader.feed(event(R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]})"),
-              at(10));
-  EXPECT_FALSE(reader.first_token);
-  reader.feed(event(R"({"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]})"), at(20));
-  reader.feed(
-      event(
-          R"({"choices":[{"index":0,"delta":{"content":"\"usage\":{\"completion_tokens\":99}"},"finish_reason":null}]})"),
-      at(35));
-  reader.feed(event(R"({"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}]})"), at(50));
-  reader.feed(event(R"({"choices":[],"usage":{"prompt_tokens":31,"total_tokens":34,"completion_tokens":3}})"), at(90));
-  EXPECT_FALSE(reader.complete);
-  reader.feed("data: [DONE]\n\n", at(90));
-  EXPECT_TRUE(reader.complete);
-  EXPECT_EQ(reader.token_events, 2u);
-  EXPECT_EQ(reader.first_token, at(20));
-  EXPECT_EQ(reader.last_token, at(35));
-  EXPECT_EQ(reader.last_choice, at(50));
-  EXPECT_EQ(reader.prompt_tokens, 31u);
-  EXPECT_EQ(reader.output_tokens, 3u);
-  EXPECT_THAT(reader.gaps, ElementsAre(testing::FloatEq(0.015f)));
-  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // (50 - 20) / (3 - 1)
+  feed(reader, delta(R"("role":"assistant","content":"")"), at(10));
+  EXPECT_FALSE(reader.stream().answer.first_token);
+  feed(reader, delta(R"("content":"a")"), at(20));
+  feed(reader, delta(R"("content":"\"usage\":{\"completion_tokens\":99}")"), at(35));
+  EXPECT_FALSE(reader.stream().closed_empty());
+  feed(reader, stop, at(50));
+  EXPECT_TRUE(reader.stream().closed_empty());
+  feed(reader, event(R"({"choices":[],"usage":{"prompt_tokens":31,"total_tokens":34,"completion_tokens":3}})"), at(90));
+  feed(reader, "data: [DONE]\n\n", at(90));
+  reader.end(true, at(91));
+  EXPECT_EQ(reader.stream().answer.complete, Completeness::marker);
+  EXPECT_EQ(reader.stream().answer.token_events, 2u);
+  EXPECT_EQ(reader.stream().answer.first_token, at(20));
+  EXPECT_EQ(reader.stream().answer.last_choice, at(50));
+  EXPECT_EQ(reader.stream().answer.prompt_tokens, 31u);
+  EXPECT_EQ(reader.stream().output_tokens(), 3u);
+  EXPECT_THAT(reader.stream().gaps, ElementsAre(testing::FloatEq(0.015f)));
+  EXPECT_DOUBLE_EQ(*reader.stream().tpot(), 0.015);  // (50 - 20) / (3 - 1)
 }
 
 TEST(StreamReader, WithoutUsageTokensAreEvents) {
   StreamReader reader(Api::completions);
   for (int i = 0; i < 5; ++i)
-    reader.feed(event(R"({"choices":[{"index":0,"text":" w","finish_reason":null}]})"), at(20 * i));
-  reader.feed(event(R"({"choices":[{"index":0,"text":"","finish_reason":"stop"}]})"), at(100));
-  EXPECT_EQ(reader.token_events, 5u);
-  EXPECT_EQ(reader.output_tokens, std::nullopt);
-  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.020);
+    feed(reader, event(R"({"choices":[{"index":0,"text":" w","finish_reason":null}]})"), at(20 * i));
+  feed(reader, event(R"({"choices":[{"index":0,"text":"","finish_reason":"stop"}]})"), at(100));
+  EXPECT_EQ(reader.stream().output_tokens(), 5u);
+  EXPECT_EQ(reader.stream().answer.output_tokens, std::nullopt);
+  EXPECT_DOUBLE_EQ(*reader.stream().tpot(), 0.020);
 }
 
-TEST(StreamReader, ReasoningAndToolCallsAreTokens) {
-  StreamReader reader(Api::chat);
-  reader.feed(event(R"({"choices":[{"delta":{"reasoning":"hm"}}]})") +
-                  event(R"({"choices":[{"delta":{"reasoning_content":"hm"}}]})") +
-                  event(R"({"choices":[{"delta":{"tool_calls":[{"index":0}]}}]})") +
-                  event(R"({"choices":[{"delta":{"reasoning_content":null,"content":null}}],"usage":null})"),
-              at(1));
-  EXPECT_EQ(reader.token_events, 3u);
-  StreamReader thinking(Api::chat);
-  thinking.feed(event(R"({"choices":[{"delta":{"reasoning":"hm"}}]})"), at(1));
-  thinking.feed(event(R"({"choices":[{"delta":{"content":"a"}}]})"), at(2));
-  EXPECT_EQ(thinking.first_token, at(1));
-  EXPECT_EQ(thinking.first_output, at(2)) << "a thought is no output";
+TEST(StreamReader, EverythingThatIsATokenToWeirIsOneHere) {
+  for (const char* members :
+       {R"("reasoning":"hm")", R"("tool_calls":[{"index":0}])", R"("function_call":{"name":"f"})", R"("refusal":"No")",
+        R"("content":[{"type":"text","text":"a"}])"}) {
+    StreamReader reader(Api::chat);
+    feed(reader, delta(R"("role":"assistant")") + delta(members) + stop, at(1));
+    EXPECT_EQ(reader.stream().answer.token_events, 1u) << members;
+  }
+  StreamReader counted(Api::chat);
+  const auto count = [](int n) {
+    return event(R"({"choices":[{"index":0,"delta":{"content":""}}],"usage":{"completion_tokens":)" +
+                 std::to_string(n) + "}}");
+  };
+  for (const int n : {0, 3, 3, 5}) feed(counted, count(n), at(10 * n));
+  EXPECT_EQ(counted.stream().answer.first_token, at(30)) << "a count that rises is a token, whatever the delta shows";
+  EXPECT_EQ(counted.stream().answer.token_events, 2u);
+  EXPECT_EQ(counted.stream().output_tokens(), 5u);
+  EXPECT_DOUBLE_EQ(*counted.stream().tpot(), 0.010);  // (50 - 30) / (5 - 3)
 }
 
-TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
+TEST(StreamReader, KeepsTheTextWithoutReasoning) {
+  StreamReader reader(Api::chat, true);
+  feed(reader, delta(R"("reasoning":"hm")"), at(1));
+  feed(reader, delta(R"("content":"a\n\u00e9")"), at(2));
+  feed(reader, delta(R"("content":"b")"), at(3));
+  EXPECT_EQ(reader.stream().text, "a\n\xc3\xa9" "b");
+  EXPECT_EQ(reader.stream().answer.first_output, at(2)) << "a thought is no output";
+  EXPECT_EQ(reader.stream().answer.output_chars, 6u);
+  StreamReader forgetful(Api::chat);
+  feed(forgetful, delta(R"("content":"b")"), at(3));
+  EXPECT_EQ(forgetful.stream().text, "");
+}
+
+TEST(StreamReader, AStreamIsCompleteWhereItIsToWeir) {
+  const std::string said = delta(R"("content":"a")");
+  const struct {
+    std::string body;
+    bool framed;
+    Completeness complete;
+  } cases[] = {{said + stop + "data: [DONE]\n\n", true, Completeness::marker},
+               {said + stop + "data: [DONE]", true, Completeness::marker},
+               {said + "data:[DONE]\n\n", true, Completeness::marker},
+               {said + stop, true, Completeness::finish},
+               {said + stop, false, Completeness::finish},
+               {said, true, Completeness::none},
+               {said + stop.substr(0, 40), true, Completeness::none},
+               {"", true, Completeness::none}};
+  for (const auto& c : cases) {
+    StreamReader reader(Api::chat);
+    if (!c.body.empty()) feed(reader, c.body, at(1));
+    reader.end(c.framed, at(2));
+    EXPECT_EQ(reader.stream().answer.complete, c.complete) << c.body;
+  }
+  const StreamReader reader(Api::chat);
+  EXPECT_TRUE(reader.reads(200, "text/event-stream; charset=utf-8", false));
+  EXPECT_TRUE(reader.reads(200, "", false)) << "some servers name no type";
+  EXPECT_FALSE(reader.reads(200, "application/json", false));
+  EXPECT_FALSE(reader.reads(200, "text/event-stream", true));
+}
+
+TEST(StreamReader, TellsTheWordsOfAnErrorAtEverySplit) {
   const struct {
     Api api;
     std::string json, says;
@@ -113,14 +122,20 @@ TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
        "out of memory"},
       {Api::tgi, R"({"error":"Model is overloaded","error_type":"overloaded"})", "Model is overloaded"},
       {Api::chat, R"({"error":{"code":7}})", R"({"code":7})"},
-      {Api::chat, "{broken", "an event is not a JSON object"},
-      {Api::chat, "[1]", "an event is not a JSON object"},
+      {Api::chat, R"({"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]})",
+       R"({"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]})"},
   };
   for (const auto& c : cases) {
-    StreamReader reader(c.api);
-    reader.feed(event(c.json), at(1));
-    reader.feed("data: [DONE]\n\n", at(1));
-    EXPECT_EQ(reader.error, c.says);
+    for (const std::string& end : {std::string("\n\ndata: [DONE]\n\n"), std::string()}) {
+      const std::string body = delta(R"("content":"the error")") + "data: " + c.json + end;
+      for (std::size_t piece = 1; piece <= body.size(); ++piece) {
+        StreamReader reader(c.api);
+        for (std::size_t i = 0; i < body.size(); i += piece) feed(reader, body.substr(i, piece), at(1));
+        reader.end(true, at(1));
+        ASSERT_TRUE(reader.stream().answer.in_band_error);
+        ASSERT_EQ(reader.stream().error, c.says) << body << " in pieces of " << piece;
+      }
+    }
   }
 }
 
@@ -148,12 +163,14 @@ TEST(StreamReader, CountsWhatTheSimulatedReplicaSaysAtEverySplit) {
       for (std::size_t piece = 1; piece < 300; ++piece) {
         StreamReader reader(api);
         for (std::size_t i = 0; i < body.size(); i += piece)
-          reader.feed(std::string_view(body).substr(i, piece), at(1));
-        ASSERT_TRUE(reader.complete);
-        ASSERT_EQ(reader.error, "");
-        ASSERT_EQ(reader.output_tokens, 12u);
-        ASSERT_EQ(reader.prompt_tokens, 40u);
-        ASSERT_EQ(reader.token_events, by_stop && api != Api::tgi ? 11u : 12u);
+          feed(reader, std::string_view(body).substr(i, piece), at(static_cast<int>(i)));
+        reader.end(true, at(1'000'000));
+        ASSERT_EQ(reader.stream().answer.complete, Completeness::marker);
+        ASSERT_EQ(reader.stream().error, "");
+        ASSERT_EQ(reader.stream().output_tokens(), 12u);
+        ASSERT_EQ(reader.stream().answer.prompt_tokens, 40u);
+        ASSERT_EQ(reader.stream().answer.token_events, by_stop && api != Api::tgi ? 11u : 12u);
+        ASSERT_EQ(reader.stream().gaps.size(), reader.stream().answer.token_events - 1);
       }
     }
   }
