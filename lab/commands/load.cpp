@@ -160,9 +160,9 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
 
   load.option_defaults()->group("From a trace");
   load.add_option("--trace", options.trace,
-                  "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), of weir's request "
-                  "log (with turns), of Mooncake's JSON lines (with shared prefixes) or of Qwen-Bailian's (with "
-                  "conversations); --rate and --concurrency replace the arrivals");
+                  "Arrivals and lengths of a CSV of Azure's (2023 to 2025) or BurstGPT's, of weir's request log (with "
+                  "turns), of Mooncake's JSON lines (with shared prefixes), of AIPerf's (with session_id and delay) or "
+                  "of Qwen-Bailian's (with conversations); --rate and --concurrency replace the arrivals");
   for (const char* const other : {"--preset", "--prefill-cost", "--shape", "--input-tokens", "--input-stddev",
                                   "--output-tokens", "--output-stddev"}) {
     load.get_option("--trace")->excludes(other);
@@ -216,8 +216,9 @@ int run(LoadOptions& options) {
     const auto follows = [](const load::TraceEntry& entry) { return entry.parent.has_value(); };
     if (workload.turns && std::ranges::none_of(workload.trace, follows)) {
       throw std::invalid_argument("--turns: no line of " + options.trace +
-                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian's format), "
-                                  "or group and e2e_s (a request log); leave out --turns");
+                                  " has a turn before it: it needs chat_id and parent_chat_id (Qwen-Bailian), "
+                                  "session_id (AIPerf), Session ID (BurstGPT), or group and e2e_s (a request log); "
+                                  "leave out --turns");
     }
   }
   if (!given("--requests") && (settings.duration || workload.trace_arrivals)) settings.requests = 0;

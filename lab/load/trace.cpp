@@ -38,19 +38,34 @@ Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in
 
 namespace {
 
+struct Format {
+  std::string_view first_line;  ///< What it has to be, for an error.
+  bool (*is)(std::string_view first_line);
+  traces::Trace (*read)(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
+};
+/// The first that fits is read: a line of Bailian's has the members of Mooncake's, too.
+constexpr Format formats[] = {
+    {"the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure) or Timestamp,Request tokens,Response tokens (BurstGPT)",
+     traces::is_csv, traces::read_csv},
+    {"a line of weir's request log", traces::is_request_log, traces::read_request_log},
+    {"{\"chat_id\": ..., \"timestamp\": ..., \"input_length\": ...} (Qwen-Bailian)", traces::is_bailian,
+     traces::read_bailian},
+    {"{\"timestamp\": ..., \"input_length\": ...} (Mooncake; AIPerf also session_id, delay, text_input)",
+     traces::is_mooncake, traces::read_mooncake},
+};
+
 traces::Trace read_any(std::istream& in, std::size_t limit, LogFacts& facts) {
   std::string first;
   std::getline(in, first);
   traces::trim(first);
+  if (constexpr std::string_view mark = "\xef\xbb\xbf"; first.starts_with(mark)) first.erase(0, mark.size());
   if (is_compressed(first)) return std::string(compressed_file);
-  if (first == traces::azure_columns) return traces::read_azure(in, limit);
-  if (traces::is_bailian(first)) return traces::read_bailian(in, std::move(first), limit);
-  if (traces::is_mooncake(first)) return traces::read_mooncake(in, std::move(first), limit);
-  if (traces::is_request_log(first)) return traces::read_request_log(in, std::move(first), limit, facts);
-  return "line 1: expected the columns " + std::string(traces::azure_columns) +
-         " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake; with "
-         "\"chat_id\" Qwen-Bailian), got \"" +
-         beginning_of(first) + "\"";
+  for (const Format& format : formats)
+    if (format.is(first)) return format.read(in, std::move(first), limit, facts);
+  std::string expected;
+  for (const Format& format : formats)
+    expected += (expected.empty() ? "" : ", or ") + std::string(format.first_line);
+  return "line 1: expected " + expected + ", got \"" + beginning_of(first) + "\"";
 }
 
 }  // namespace

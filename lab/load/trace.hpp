@@ -1,7 +1,6 @@
 // Reads traces of real traffic: when requests came, how long they were, and what they had in common.
 //
-// The first line tells the format: Azure's CSV, a request log of weir's, Mooncake's lines, or Qwen-Bailian's
-// (lab/load/traces).
+// The first line tells the format (lab/load/traces/formats.hpp). A byte order mark before it is skipped.
 #pragma once
 
 #include <cstddef>

@@ -28,29 +28,46 @@ Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in
 /// A prompt or an answer of more tokens is a mistake in the file.
 inline constexpr double most_tokens = 1e7;
 
+/// A timestamp far from those of this age is a mistake, and would not fit a timer.
+inline constexpr double most_seconds = 4e9;
+
+/// A token of an answer takes so long where a trace tells no ends.
+inline constexpr double token_s = 0.03;
+
+/// Returns the number of a text of which two numbers tell what it is.
+constexpr std::uint64_t named(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t x = (a ^ b * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  return x ^ x >> 31;
+}
+
 /// Takes the line break's carriage return away.
 void trim(std::string& line);
 
-/// Azure's traces of LLM inference (AzurePublicDataset) are a CSV of arrivals and lengths: lines such as
-/// "2023-11-16 18:17:03.9799600,4808,10" behind the line of the columns.
-inline constexpr std::string_view azure_columns = "TIMESTAMP,ContextTokens,GeneratedTokens";
-Trace read_azure(std::istream& in, std::size_t limit);
+/// CSV of arrivals and lengths behind a line of the columns: Azure's traces of LLM inference (AzurePublicDataset; of
+/// 2025's images only the count is known, and none are sent) and BurstGPT's, whose third one has conversations. A turn
+/// of a conversation is one if the turn before it had ended; their prompts have no text in common.
+bool is_csv(std::string_view first_line);
+Trace read_csv(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 
 /// Mooncake's traces have a JSON object a line with `timestamp` (milliseconds), `input_length`, `output_length` and
 /// `hash_ids`, one for each 512 tokens of the prompt. The same id is the same text behind the same text, so that
 /// prompts share prefixes as those of the trace did.
+///
+/// AIPerf's lines may besides have `session_id`. A session's lines are its turns in order, and `input_length` is then
+/// what the turn adds to what was said before, unless `context_mode` says message_array. `delay` is the milliseconds
+/// from the end of the turn before. A line without `timestamp` comes with the line above, and a turn token_s a token of
+/// the answer and the delay later. Of `text_input` the length by the lab's tokenizer is taken; equal texts stay equal.
 bool is_mooncake(std::string_view first_line);
-Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit);
+Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 
 /// Qwen-Bailian's traces (qwen-bailian-usagetraces-anon) have a JSON object a line with `chat_id`, `parent_chat_id` (-1
 /// where there is none), `timestamp` (seconds), `input_length`, `output_length`, `turn`, and `hash_ids`, one for each
 /// 16 tokens of the prompt. A turn's parent is the request of that chat id further up; where none is, it has none.
 ///
 /// A line may have `think`, the seconds from the parent's end to the turn. Where it is missing, it is the time between
-/// their arrivals less what the parent's answer took at bailian_token_s a token, because the traces tell no ends.
-inline constexpr double bailian_token_s = 0.03;
+/// their arrivals less what the parent's answer took at token_s a token, because the traces tell no ends.
 bool is_bailian(std::string_view first_line);
-Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit);
+Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 
 /// A request log of weir's, or of `weir-lab load --log`: arrivals, lengths and turns of what was served once. It holds
 /// no texts, so prompts are made up; what they have in common is what the log tells of it (logged_prompts.hpp). A

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "lab/engine/words.hpp"
 #include "lab/json_fields.hpp"
 #include "lab/load/traces/formats.hpp"
 #include "lab/text.hpp"
@@ -24,26 +27,25 @@ std::optional<std::vector<std::uint64_t>> ids_of(const JsonObject& line) {
   return ids;
 }
 
-/// A timestamp far from those of this age is a mistake, and would not fit a timer.
-constexpr double most_seconds = 4e9;
-
 bool within(double value, double least, double most) { return value >= least && value <= most; }
 
+std::optional<std::uint64_t> tokens_at(const JsonObject& line, std::string_view key) {
+  const double tokens = number_of(line, key).value_or(-1);
+  if (!within(tokens, 0, most_tokens)) return std::nullopt;
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(tokens));
+}
+
 /// Reads what both formats have. `at` is in ticks. Returns nothing if a value is missing or out of range.
-std::optional<TraceEntry> entry_of(const JsonObject& line, double ticks_a_second) {
-  const auto at = number_of(line, "timestamp");
-  const double input = number_of(line, "input_length").value_or(-1);
-  const double output = number_of(line, "output_length").value_or(-1);
+std::optional<TraceEntry> entry_of(const JsonObject& line, double ticks_a_second, std::optional<double> at,
+                                   std::optional<std::uint64_t> input) {
+  const auto output = tokens_at(line, "output_length");
   auto ids = ids_of(line);
   const double most_ticks = most_seconds * ticks_a_second;
-  if (!at || !within(*at, -most_ticks, most_ticks) || !within(input, 0, most_tokens) ||
-      !within(output, 0, most_tokens) || !ids) {
-    return std::nullopt;
-  }
+  if (!at || !within(*at, -most_ticks, most_ticks) || !input || !output || !ids) return std::nullopt;
   TraceEntry entry;
   entry.at = *at;
-  entry.prompt_tokens = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(input));
-  entry.output_tokens = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(output));
+  entry.prompt_tokens = *input;
+  entry.output_tokens = *output;
   entry.blocks = std::move(*ids);
   return entry;
 }
@@ -56,28 +58,121 @@ std::optional<std::string> chat_at(const JsonObject& line, std::string_view key)
   return id.starts_with('-') || id == "\"\"" || id == "\"-1\"" ? std::nullopt : std::optional(id);
 }
 
+constexpr double ms_a_second = 1e3;
+
+/// Mooncake's lines, and AIPerf's with sessions. Times of entries are in milliseconds.
+class Sessions {
+ public:
+  Entry entry(std::string_view text) {
+    const JsonObject line = object_or_empty(text);
+    const auto session = chat_at(line, "session_id");
+    const auto last = session ? last_.find(*session) : last_.end();
+    const auto prompt = field<std::string_view>(line, "text_input");
+    const double delay = number_of(line, "delay").value_or(0);
+    auto input = tokens_at(line, "input_length");
+    if (prompt) input = std::clamp<std::uint64_t>(engine::count_tokens(*prompt), 1, static_cast<std::uint64_t>(most_tokens));
+    double at = above_;
+    if (last != last_.end()) at = answered(last->second) + delay;
+    const auto told = value_at(line, "timestamp");
+    auto entry = entry_of(line, ms_a_second, told ? number_of(line, "timestamp") : at, input);
+    if (!entry || !within(delay, 0, most_seconds * ms_a_second)) {
+      return "expected {\"timestamp\": milliseconds, \"input_length\": tokens, \"output_length\": tokens, "
+             "\"hash_ids\": [numbers]}, with \"session_id\" and \"delay\": milliseconds or \"text_input\" as "
+             "AIPerf has them, got \"" +
+             beginning_of(text) + "\"";
+    }
+    entry->conversation = number_;
+    if (last != last_.end()) {
+      const TraceEntry& before = last->second.entry;
+      if (entry->at < before.at) return "its time is before that of the turn before";
+      entry->parent = last->second.number;
+      entry->think = (told ? std::max(0.0, entry->at - answered(last->second)) : delay) / ms_a_second;
+      entry->conversation = before.conversation;
+    }
+    if (session || prompt) {
+      say(*entry, prompt);
+      if (last != last_.end() && !text_at(line, "context_mode").starts_with("message_array"))
+        go_on_from(*entry, last->second.entry);
+    }
+    above_ = entry->at;
+    if (session) last_.insert_or_assign(*session, Turn{number_, *entry});
+    ++number_;
+    return *std::move(entry);
+  }
+
+ private:
+  using Part = TraceEntry::Part;
+  struct Turn {
+    std::size_t number = 0;
+    TraceEntry entry;
+  };
+
+  static double answered(const Turn& turn) {
+    return turn.entry.at + token_s * ms_a_second * static_cast<double>(turn.entry.output_tokens);
+  }
+
+  /// Makes a message of the line's blocks, or of its text.
+  void say(TraceEntry& entry, std::optional<std::string_view> text) const {
+    std::uint64_t left = entry.prompt_tokens;
+    for (const std::uint64_t id : entry.blocks) {
+      if (left == 0) break;
+      entry.parts.push_back({id, std::min(left, entry.block_tokens), entry.parts.empty()});
+      left -= entry.parts.back().tokens;
+    }
+    const std::uint64_t rest = text ? std::hash<std::string_view>{}(*text) : named(number_, 0);
+    if (left > 0) entry.parts.push_back({rest, left, entry.parts.empty()});
+    entry.blocks.clear();
+    entry.answer = named(number_, 1);
+  }
+  /// Puts the turn before and its answer in front of a message.
+  static void go_on_from(TraceEntry& entry, const TraceEntry& before) {
+    std::vector<Part> parts = before.parts;
+    parts.push_back({before.answer, before.output_tokens, true});
+    parts.insert(parts.end(), entry.parts.begin(), entry.parts.end());
+    entry.parts = std::move(parts);
+    entry.prompt_tokens += before.prompt_tokens + before.output_tokens;
+  }
+
+  std::unordered_map<std::string, Turn> last_;  ///< The last turn of each session.
+  std::size_t number_ = 0;
+  double above_ = 0;  ///< The line above came then.
+};
+
+/// Puts entries into the order of their times. A turn stays behind its parent, whose time is not after its own.
+void put_in_order(std::vector<TraceEntry>& entries) {
+  std::vector<std::size_t> order(entries.size()), place(entries.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&entries](std::size_t i) { return entries[i].at; });
+  std::vector<TraceEntry> sorted;
+  for (const std::size_t i : order) {
+    place[i] = sorted.size();
+    sorted.push_back(std::move(entries[i]));
+    if (auto& parent = sorted.back().parent) parent = place[*parent];
+  }
+  entries = std::move(sorted);
+}
+
 }  // namespace
 
 bool is_mooncake(std::string_view first_line) {
   const auto line = object_of(first_line);
-  return line && value_at(*line, "timestamp") && value_at(*line, "input_length");
+  return line && (value_at(*line, "input_length") || value_at(*line, "text_input"));
 }
 
-Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit) {
-  std::optional<double> first;
-  std::uint64_t number = 0;
-  return read_lines(in, std::move(first_line), limit, true, [&](std::string_view text) -> Entry {
-    auto entry = entry_of(object_or_empty(text), 1e3);
-    if (!entry) {
-      return "expected {\"timestamp\": milliseconds, \"input_length\": tokens, \"output_length\": tokens, "
-             "\"hash_ids\": [numbers]}, got \"" +
-             beginning_of(text) + "\"";
-    }
-    if (!first) first = entry->at;
-    entry->at = (entry->at - *first) / 1e3;
-    entry->conversation = number++;
-    return *std::move(entry);
-  });
+Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit, LogFacts&) {
+  const JsonObject first = object_or_empty(first_line);
+  // Sessions may lie one behind the other, each with its own times.
+  const bool sessions = value_at(first, "session_id") || !value_at(first, "timestamp");
+  Sessions read;
+  Trace trace = read_lines(in, std::move(first_line), sessions ? 0 : limit, !sessions,
+                           [&read](std::string_view text) { return read.entry(text); });
+  auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
+  if (!entries) return trace;
+  if (sessions) put_in_order(*entries);
+  if (limit != 0 && entries->size() > limit) entries->resize(limit);
+  const double begin = entries->empty() ? 0 : entries->front().at;
+  for (TraceEntry& entry : *entries) entry.at = (entry.at - begin) / ms_a_second;
+  return trace;
 }
 
 bool is_bailian(std::string_view first_line) {
@@ -85,7 +180,7 @@ bool is_bailian(std::string_view first_line) {
   return line && value_at(*line, "chat_id") && value_at(*line, "timestamp") && value_at(*line, "input_length");
 }
 
-Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit) {
+Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit, LogFacts&) {
   struct Turn {
     std::size_t entry = 0;
     double at = 0;
@@ -96,7 +191,7 @@ Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit) 
   std::size_t number = 0;
   return read_lines(in, std::move(first_line), limit, true, [&](std::string_view text) -> Entry {
     const JsonObject line = object_or_empty(text);
-    auto entry = entry_of(line, 1);
+    auto entry = entry_of(line, 1, number_of(line, "timestamp"), tokens_at(line, "input_length"));
     const auto chat = chat_at(line, "chat_id"), parent = chat_at(line, "parent_chat_id");
     const auto think = number_of(line, "think");
     if (!entry || !chat || (think && !within(*think, 0, most_seconds))) {
@@ -111,7 +206,7 @@ Trace read_bailian(std::istream& in, std::string first_line, std::size_t limit) 
     if (const auto before = parent ? turns.find(*parent) : turns.end(); before != turns.end()) {
       const Turn& turn = before->second;
       entry->parent = turn.entry;
-      const double answered = turn.at + bailian_token_s * static_cast<double>(turn.output_tokens);
+      const double answered = turn.at + token_s * static_cast<double>(turn.output_tokens);
       entry->think = think.value_or(std::max(0.0, entry->at - answered));
     }
     turns[*chat] = {number++, entry->at, entry->output_tokens};

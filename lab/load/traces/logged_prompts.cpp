@@ -5,16 +5,13 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "lab/load/traces/formats.hpp"
+
 namespace weir::lab::load::traces {
 namespace {
 
 using metrics::wire::PrefixMark;
 using Part = TraceEntry::Part;
-
-std::uint64_t named(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t x = (a ^ b * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-  return x ^ x >> 31;
-}
 
 struct MarkHash {
   std::size_t operator()(const PrefixMark& mark) const { return named(mark.position, mark.key); }

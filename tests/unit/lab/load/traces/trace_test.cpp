@@ -8,13 +8,16 @@
 #include <sstream>
 
 #include "lab/engine/words.hpp"
+#include "lab/load/traces/formats.hpp"
 #include "lab/load/workload.hpp"
 
 namespace weir::lab::load {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using traces::token_s;
 using Entries = std::vector<TraceEntry>;
 
 Entries entries_of(const std::string& text, std::size_t limit = 0) {
@@ -44,10 +47,10 @@ std::vector<std::string> sent(const Entries& trace, std::size_t n, std::uint64_t
 }
 
 TEST(Trace, OfAnUnknownFormatSaysWhichThereAre) {
-  for (const char* text : {"", "a,b\n", "{\"a\":1}\n", "timestamp,input_length\n", "[1]\n"}) {
+  for (const char* text : {"", "a,b\n", "{\"a\":1}\n", "timestamp,input_length\n", "TIMESTAMP,ContextTokens\n", "[1]\n"}) {
     EXPECT_THAT(error_of(text),
-                HasSubstr("line 1: expected the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure), "
-                          "a line of weir's request log, or {\"timestamp\""))
+                AllOf(HasSubstr("line 1: expected the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure) or "),
+                      HasSubstr("(BurstGPT), or a line of weir's request log, or {\"chat_id\"")))
         << text;
   }
 }
@@ -57,7 +60,58 @@ const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
 TEST(AzureTrace, ReadsTimesAsSecondsSinceTheFirst) {
   EXPECT_EQ(entries_of(azure + "2023-11-16 23:59:59.5000000,374,44\n2023-11-17 00:00:01.0000000,396,109\r\n\n" +
                        "2023-11-17 00:00:01.2500000,0,0\n"),
-            (Entries{{0, 374, 44}, {1.5, 396, 109}, {1.75, 1, 1}}));
+            (Entries{{0, 374, 44}, {1.5, 396, 109, {}, 512, {}, 0, 1}, {1.75, 1, 1, {}, 512, {}, 0, 2}}));
+}
+
+TEST(AzureTrace, ReadsTheFilesOfEachYear) {
+  for (const std::string& text :
+       {azure + "2024-05-10 00:00:00.500000+00:00,2162,5\n2024-05-10 00:00:01+00:00,76,15\n",
+        azure + "2024-05-10 01:00:00.5+01:00,2162,5\n2024-05-10 00:00:01,76,15\n",
+        std::string("TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\r\n2024-10-15T12:00:00.269Z,0,2162,5\r\n"
+                    "2024-10-15T12:00:00.769Z,16,76,15\r\n")}) {
+    const Entries trace = entries_of(text);
+    ASSERT_EQ(trace.size(), 2u) << text;
+    EXPECT_EQ(trace[0].prompt_tokens, 2162u);
+    EXPECT_EQ(trace[1].output_tokens, 15u);
+    EXPECT_EQ(trace[1].at, 0.5);
+  }
+}
+
+TEST(BurstGptTrace, ReadsSecondsLengthsAndTurns) {
+  const Entries plain = entries_of(
+      "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,0,1087,API log\n");
+  ASSERT_EQ(plain.size(), 2u);
+  EXPECT_EQ(plain[0].prompt_tokens, 472u);
+  EXPECT_EQ(plain[1].at, 40);
+  EXPECT_EQ(plain[1].output_tokens, 1u) << "a failed request came all the same";
+  const std::string columns =
+      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
+  const auto row = [](const std::string& at, const std::string& session, const std::string& lasted) {
+    return at + "," + session + "," + lasted + ",GPT-4,906,446,1352,Conversation log\n";
+  };
+  const Entries turns = entries_of(columns + row("19440110.0", "a", "43") + row("19440120.0", "b", "2") +
+                                   row("19440121.5", "b", "2") + row("19440160.0", "a", "5") + row("19440165.0", "", "") +
+                                   row("19440166.0", "", ""));
+  ASSERT_EQ(turns.size(), 6u);
+  EXPECT_FALSE(turns[1].parent);
+  EXPECT_FALSE(turns[2].parent) << "the turn before ran still";
+  EXPECT_EQ(turns[3].parent, 0u);
+  EXPECT_DOUBLE_EQ(turns[3].think, 7);
+  EXPECT_FALSE(turns[5].parent) << "no session is none";
+  EXPECT_THAT(error_of(columns + row("soon", "a", "1")), HasSubstr("line 2: expected 8 fields, of them a time"));
+  EXPECT_THAT(error_of(columns + row("1e300", "a", "1")), HasSubstr("line 2: expected 8 fields"));
+}
+
+TEST(Trace, MayBeginWithAByteOrderMark) {
+  for (const std::string& text : {azure + "2023-11-16 18:17:03.9799600,480,10\r\n",
+                                  std::string("Timestamp,Request tokens,Response tokens\n5,480,10\n"),
+                                  std::string(R"({"timestamp":1,"input_length":480,"output_length":10})"),
+                                  std::string(R"({"chat_id":1,"timestamp":1,"input_length":480,"output_length":10})")}) {
+    const Entries trace = entries_of("\xef\xbb\xbf" + text);
+    ASSERT_EQ(trace.size(), 1u) << text;
+    EXPECT_EQ(trace[0].prompt_tokens, 480u);
+  }
 }
 
 TEST(AzureTrace, NamesTheLineThatIsWrong) {
@@ -67,7 +121,7 @@ TEST(AzureTrace, NamesTheLineThatIsWrong) {
         "yesterday,1,1", "2023-11-16 18:15:nan,1,1", "2023-11-16 18:15:inf,1,1", "2023-11-16 18:15:1e300,1,1",
         "2023-11-16 18:15:-1,1,1", "2023-11-16 18:2000000000:47,1,1", "2023-11-16 2000000000:15:47,1,1",
         "30000-11-16 18:15:47,1,1", "2023-11-16 18:15:47,10000001,1", "2023-11-16 18:15:47,1,10000001"}) {
-    EXPECT_THAT(error_of(good + bad + "\n"), HasSubstr("line 3: expected YYYY-MM-DD")) << bad;
+    EXPECT_THAT(error_of(good + bad + "\n"), HasSubstr("line 3: expected 3 fields, of them a time")) << bad;
   }
   EXPECT_THAT(error_of(good + "2023-11-16 18:15:45,1,1\n"), HasSubstr("line 3: its time is before"));
   EXPECT_THAT(error_of(azure), HasSubstr("no entries"));
@@ -209,6 +263,55 @@ std::vector<std::uint64_t> lengths_of(const TraceEntry& entry) {
   std::vector<std::uint64_t> lengths;
   for (const auto& part : entry.parts) lengths.push_back(part.tokens);
   return lengths;
+}
+
+TEST(AiperfTrace, TurnsOfASessionGoOnFromWhatWasSaid) {
+  const Entries trace = entries_of(
+      R"({"session_id": "a", "timestamp": 1000, "input_length": 300, "output_length": 40}
+{"session_id": "a", "delay": 2000, "input_length": 150, "output_length": 20}
+{"session_id": "a", "timestamp": 9000, "input_length": 7, "output_length": 5}
+{"session_id": "b", "timestamp": 2000, "input_length": 600, "hash_ids": [8, 9], "output_length": 1}
+{"session_id": "b", "context_mode": "message_array_with_responses", "delay": 500, "input_length": 700, "output_length": 1}
+)");
+  ASSERT_EQ(trace.size(), 5u);
+  EXPECT_THAT(lengths_of(trace[0]), ElementsAre(300));
+  EXPECT_THAT(lengths_of(trace[1]), ElementsAre(512, 88)) << "in the order of time";
+  EXPECT_EQ(trace[1].at, 1);
+  EXPECT_EQ(trace[2].parent, 1u);
+  EXPECT_EQ(trace[2].think, 0.5);
+  EXPECT_DOUBLE_EQ(trace[2].at, 1 + token_s + 0.5);
+  EXPECT_THAT(lengths_of(trace[2]), ElementsAre(700)) << "its length is the whole prompt's";
+  EXPECT_EQ(trace[3].parent, 0u);
+  EXPECT_EQ(trace[3].think, 2);
+  EXPECT_DOUBLE_EQ(trace[3].at, 40 * token_s + 2);
+  EXPECT_THAT(lengths_of(trace[3]), ElementsAre(300, 40, 150));
+  EXPECT_EQ(trace[3].prompt_tokens, 490u);
+  EXPECT_EQ(trace[4].parent, 3u);
+  EXPECT_DOUBLE_EQ(trace[4].think, 8 - (40 * token_s + 2) - 20 * token_s);
+  EXPECT_THAT(lengths_of(trace[4]), ElementsAre(300, 40, 150, 20, 7));
+  EXPECT_EQ(sent(trace, 4).size(), 5u) << "user and assistant in turn";
+  EXPECT_EQ(sent(trace, 4)[0], sent(trace, 0)[0]);
+  EXPECT_EQ(sent(trace, 4)[1], sent(trace, 3)[1]);
+  EXPECT_EQ(sent(trace, 1).size(), 1u);
+}
+
+TEST(AiperfTrace, NeedsNoTimesAndTakesTextsByTheirLength) {
+  const Entries trace = entries_of(
+      "{\"text_input\": \"Hello world\", \"output_length\": 4}\n{\"input_length\": 10, \"output_length\": 3}\n"
+      "{\"text_input\": \"Hello world\", \"output_length\": 4}\n",
+      3);
+  ASSERT_EQ(trace.size(), 3u);
+  EXPECT_EQ(trace[0].prompt_tokens, engine::count_tokens("Hello world"));
+  EXPECT_EQ(sent(trace, 0), sent(trace, 2)) << "the same text";
+  EXPECT_EQ(trace[2].at, 0);
+  EXPECT_FALSE(trace[2].parent);
+  const std::string good = R"({"session_id":"a","timestamp":5,"input_length":1,"output_length":1})";
+  for (const char* bad : {R"({"session_id":"a","delay":-1,"input_length":1,"output_length":1})",
+                          R"({"session_id":"a","input_length":1})", R"({"messages":[{"role":"user"}],"output_length":1})"})
+    EXPECT_THAT(error_of(good + "\n" + bad + "\n"), HasSubstr("line 2: expected {\"timestamp\"")) << bad;
+  EXPECT_THAT(error_of(good + R"(
+{"session_id":"a","timestamp":4,"input_length":1,"output_length":1})"),
+              HasSubstr("line 2: its time is before that of the turn before"));
 }
 
 std::string logged(double second, const std::string& more) {

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "lab/load/traces/formats.hpp"
+#include "lab/text.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
+
+namespace weir::lab::load::traces {
+namespace {
+
+/// The columns that are read; others may stand between them.
+struct Columns {
+  std::string_view time, prompt, output;
+  std::string_view session{}, lasted{};  ///< Conversations, and the seconds that a request took; "" if there are none.
+};
+constexpr Columns formats[] = {
+    {"TIMESTAMP", "ContextTokens", "GeneratedTokens"},  // Azure: 2023, 2024, and 2025 with NumImages
+    {"Timestamp", "Request tokens", "Response tokens", "Session ID", "Elapsed time"},  // BurstGPT
+};
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const auto comma = line.find(',');
+    fields.push_back(line.substr(0, comma));
+    if (comma == line.npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<std::size_t> column(std::span<const std::string_view> all, std::string_view name) {
+  const auto found = std::ranges::find(all, name);
+  return found == all.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - all.begin()));
+}
+
+const Columns* columns_of(std::string_view first_line) {
+  const auto all = fields_of(first_line);
+  const auto found = std::ranges::find_if(formats, [&all](const Columns& one) {
+    return column(all, one.time) && column(all, one.prompt) && column(all, one.output);
+  });
+  return found == std::end(formats) ? nullptr : found;
+}
+
+/// Reads a number of seconds, or a date with a time, of UTC unless it names its zone. Returns microseconds, which are
+/// exact.
+std::optional<double> time_in(std::string_view text) {
+  if (const auto seconds = number_in<double>(text))
+    return std::abs(*seconds) <= most_seconds ? std::optional(std::round(*seconds * 1e6)) : std::nullopt;
+  auto time = metrics::compare::samples::parse_rfc3339(text);
+  if (!time) time = metrics::compare::samples::parse_rfc3339(std::string(text) + 'Z');
+  return time ? std::optional(static_cast<double>(*time)) : std::nullopt;
+}
+
+std::optional<std::uint64_t> tokens_in(std::string_view text) {
+  const auto tokens = number_in<std::uint64_t>(text);
+  if (!tokens || static_cast<double>(*tokens) > most_tokens) return std::nullopt;
+  return std::max<std::uint64_t>(1, *tokens);
+}
+
+}  // namespace
+
+bool is_csv(std::string_view first_line) { return columns_of(first_line) != nullptr; }
+
+Trace read_csv(std::istream& in, std::string first_line, std::size_t limit, LogFacts&) {
+  const Columns& names = *columns_of(first_line);
+  const auto all = fields_of(first_line);
+  const std::size_t time = *column(all, names.time), prompt = *column(all, names.prompt),
+                    output = *column(all, names.output), count = all.size();
+  const auto session = column(all, names.session), lasted = column(all, names.lasted);
+  struct Turn {
+    std::size_t entry = 0;
+    double ended = 0;
+  };
+  std::unordered_map<std::string, Turn> turns;
+  std::optional<double> first;
+  std::size_t number = 0;
+  // The line of the columns has been read, and stands here as an empty one.
+  return read_lines(in, "", limit, true, [&](std::string_view text) -> Entry {
+    const auto fields = fields_of(text);
+    const bool whole = fields.size() == count;
+    const auto at = whole ? time_in(fields[time]) : std::nullopt;
+    const auto input = whole ? tokens_in(fields[prompt]) : std::nullopt;
+    const auto made = whole ? tokens_in(fields[output]) : std::nullopt;
+    if (!at || !input || !made) {
+      return "expected " + counted(count, "field") + ", of them a time (YYYY-MM-DD HH:MM:SS, or seconds), " +
+             std::string(names.prompt) + " and " + std::string(names.output) + ", got \"" + beginning_of(text) + "\"";
+    }
+    if (!first) first = *at;
+    TraceEntry entry{(*at - *first) / 1e6, *input, *made};
+    entry.conversation = number;
+    if (session && !fields[*session].empty()) {
+      const double took = lasted ? number_in<double>(fields[*lasted]).value_or(0) : 0;
+      const Turn turn{number, entry.at + std::max(0.0, took)};
+      const auto [last, is_first] = turns.try_emplace(std::string(fields[*session]), turn);
+      if (!is_first && last->second.ended <= entry.at) {
+        entry.parent = last->second.entry;
+        entry.think = entry.at - last->second.ended;
+      }
+      last->second = turn;
+    }
+    ++number;
+    return entry;
+  });
+}
+
+}  // namespace weir::lab::load::traces
