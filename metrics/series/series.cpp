@@ -78,7 +78,7 @@ constexpr CounterSeries counters[] = {
       "requests count too."},
      from_the_start,
      &ReplicaShard::output_tokens},
-    {{"weir_reasoning_tokens_total", "Of the output tokens, those that the engine reported as reasoning."},
+    {{"weir_reasoning_tokens_total", "Output tokens that the engine reported as reasoning."},
      with_first_use,
      &ReplicaShard::reasoning_tokens},
     {{"weir_output_tokens_overcounted_total",

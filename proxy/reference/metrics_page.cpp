@@ -56,9 +56,9 @@ end, where n equals the number of token events. Otherwise k stays unknown, and t
   the end: duration, queue, TPOT, speed, sizes, estimates. TTFT, gaps and output tokens count at once, whatever the
   outcome.
 - TTFT, ITL, ICL, TPOT and decode speed exist for streams only.
-- Unknown is absent, never 0. Counters of outcomes and tokens are at 0 from the start. Histograms and other counters
-  appear with their first use, a counter with all words of its label at once. Each family always has its `HELP` and
-  `TYPE`. What a series had counted before its first scrape is not in `rate()`; `(x unless x offset 5m) or
+- Unknown is absent, never 0. Counters of outcomes and tokens, but reasoning, are at 0 from the start. Histograms and
+  other counters appear with their first use, a counter with all words of its label at once. Each family always has its
+  `HELP` and `TYPE`. What a series had counted before its first scrape is not in `rate()`; `(x unless x offset 5m) or
   increase(x[5m])` has it.
 - Thresholds of an [`[[slo]]`](settings.md#slo) are bucket bounds, too.
 - A gap in which weir stopped reading for a slow client is no observation.
