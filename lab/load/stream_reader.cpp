@@ -1,6 +1,5 @@
 #include "lab/load/stream_reader.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 #include "lab/json_fields.hpp"
@@ -80,7 +79,8 @@ StreamReader::StreamReader(StreamReader&&) noexcept = default;
 StreamReader& StreamReader::operator=(StreamReader&&) noexcept = default;
 
 bool StreamReader::reads(unsigned status, std::string_view content_type, bool coded) const {
-  return metrics::measure::body_form(api_of(api_), status, content_type, coded, true) == metrics::measure::BodyForm::sse;
+  using metrics::measure::BodyForm;
+  return metrics::measure::body_form(api_of(api_), status, content_type, coded, true) == BodyForm::sse;
 }
 
 void StreamReader::feed(std::string_view bytes, Moment at) {

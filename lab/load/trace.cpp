@@ -45,7 +45,8 @@ struct Format {
 };
 /// The first that fits is read: a line of Bailian's has the members of Mooncake's, too.
 constexpr Format formats[] = {
-    {"the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure) or Timestamp,Request tokens,Response tokens (BurstGPT)",
+    {"the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure) or Timestamp,Request tokens,Response tokens "
+     "(BurstGPT)",
      traces::is_csv, traces::read_csv},
     {"a line of weir's request log", traces::is_request_log, traces::read_request_log},
     {"{\"chat_id\": ..., \"timestamp\": ..., \"input_length\": ...} (Qwen-Bailian)", traces::is_bailian,

@@ -55,8 +55,9 @@ Trace read_csv(std::istream& in, std::string first_line, std::size_t limit, LogF
 ///
 /// AIPerf's lines may besides have `session_id`. A session's lines are its turns in order, and `input_length` is then
 /// what the turn adds to what was said before, unless `context_mode` says message_array. `delay` is the milliseconds
-/// from the end of the turn before. A line without `timestamp` comes with the line above, and a turn token_s a token of
-/// the answer and the delay later. Of `text_input` the length by the lab's tokenizer is taken; equal texts stay equal.
+/// from the end of the turn before. A session without `timestamp` begins with the one above, and a turn comes token_s a
+/// token of the answer and the delay later. Of `text_input` the length by the lab's tokenizer counts; equal texts stay
+/// equal.
 bool is_mooncake(std::string_view first_line);
 Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts);
 

@@ -70,8 +70,8 @@ class Sessions {
     const auto prompt = field<std::string_view>(line, "text_input");
     const double delay = number_of(line, "delay").value_or(0);
     auto input = tokens_at(line, "input_length");
-    if (prompt) input = std::clamp<std::uint64_t>(engine::count_tokens(*prompt), 1, static_cast<std::uint64_t>(most_tokens));
-    double at = above_;
+    if (prompt) input = std::max<std::uint64_t>(1, engine::count_tokens(*prompt));
+    double at = begun_;
     if (last != last_.end()) at = answered(last->second) + delay;
     const auto told = value_at(line, "timestamp");
     auto entry = entry_of(line, ms_a_second, told ? number_of(line, "timestamp") : at, input);
@@ -94,7 +94,9 @@ class Sessions {
       if (last != last_.end() && !text_at(line, "context_mode").starts_with("message_array"))
         go_on_from(*entry, last->second.entry);
     }
-    above_ = entry->at;
+    if (static_cast<double>(entry->prompt_tokens) > most_tokens)
+      return "its prompt has " + counted(entry->prompt_tokens, "token") + ", more than " + format("%.0f", most_tokens);
+    if (!entry->parent) begun_ = entry->at;
     if (session) last_.insert_or_assign(*session, Turn{number_, *entry});
     ++number_;
     return *std::move(entry);
@@ -119,7 +121,7 @@ class Sessions {
       entry.parts.push_back({id, std::min(left, entry.block_tokens), entry.parts.empty()});
       left -= entry.parts.back().tokens;
     }
-    const std::uint64_t rest = text ? std::hash<std::string_view>{}(*text) : named(number_, 0);
+    const std::uint64_t rest = text ? std::hash<std::string_view>{}(*text) : named(number_, 2);
     if (left > 0) entry.parts.push_back({rest, left, entry.parts.empty()});
     entry.blocks.clear();
     entry.answer = named(number_, 1);
@@ -135,7 +137,7 @@ class Sessions {
 
   std::unordered_map<std::string, Turn> last_;  ///< The last turn of each session.
   std::size_t number_ = 0;
-  double above_ = 0;  ///< The line above came then.
+  double begun_ = 0;  ///< The last line that is no turn of an earlier one came then.
 };
 
 /// Puts entries into the order of their times. A turn stays behind its parent, whose time is not after its own.

@@ -54,7 +54,7 @@ TEST(Connection, AnAnswerEndsWithItsLastReadNotWithItsParsing) {
   const auto connection = std::make_shared<Connection>(io, to, later);
   Outgoing outgoing;
   outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-  connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
+  connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result r) { ended = std::move(r); });
   io.run();  // The answer has been read, and waits to be parsed.
   ASSERT_FALSE(ended);
   const auto read = Clock::now();
@@ -148,7 +148,7 @@ TEST(Connection, OverTlsDemandsTheHostsCertificateOfAnAuthorityAndIsKept) {
       std::optional<Result> ended;
       Outgoing outgoing;
       outgoing.bytes = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
-      connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result result) { ended = std::move(result); });
+      connection->run(std::move(outgoing), [&](const std::shared_ptr<Connection>&, Result r) { ended = std::move(r); });
       while (!ended && (io.run_one() > 0 || later.run_one())) {
         while (later.run_one()) continue;
       }

@@ -47,7 +47,8 @@ std::vector<std::string> sent(const Entries& trace, std::size_t n, std::uint64_t
 }
 
 TEST(Trace, OfAnUnknownFormatSaysWhichThereAre) {
-  for (const char* text : {"", "a,b\n", "{\"a\":1}\n", "timestamp,input_length\n", "TIMESTAMP,ContextTokens\n", "[1]\n"}) {
+  for (const char* text :
+       {"", "a,b\n", "{\"a\":1}\n", "timestamp,input_length\n", "TIMESTAMP,ContextTokens\n", "[1]\n"}) {
     EXPECT_THAT(error_of(text),
                 AllOf(HasSubstr("line 1: expected the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure) or "),
                       HasSubstr("(BurstGPT), or a line of weir's request log, or {\"chat_id\"")))
@@ -91,8 +92,8 @@ TEST(BurstGptTrace, ReadsSecondsLengthsAndTurns) {
     return at + "," + session + "," + lasted + ",GPT-4,906,446,1352,Conversation log\n";
   };
   const Entries turns = entries_of(columns + row("19440110.0", "a", "43") + row("19440120.0", "b", "2") +
-                                   row("19440121.5", "b", "2") + row("19440160.0", "a", "5") + row("19440165.0", "", "") +
-                                   row("19440166.0", "", ""));
+                                   row("19440121.5", "b", "2") + row("19440160.0", "a", "5") +
+                                   row("19440165.0", "", "") + row("19440166.0", "", ""));
   ASSERT_EQ(turns.size(), 6u);
   EXPECT_FALSE(turns[1].parent);
   EXPECT_FALSE(turns[2].parent) << "the turn before ran still";
@@ -104,10 +105,11 @@ TEST(BurstGptTrace, ReadsSecondsLengthsAndTurns) {
 }
 
 TEST(Trace, MayBeginWithAByteOrderMark) {
-  for (const std::string& text : {azure + "2023-11-16 18:17:03.9799600,480,10\r\n",
-                                  std::string("Timestamp,Request tokens,Response tokens\n5,480,10\n"),
-                                  std::string(R"({"timestamp":1,"input_length":480,"output_length":10})"),
-                                  std::string(R"({"chat_id":1,"timestamp":1,"input_length":480,"output_length":10})")}) {
+  for (const std::string& text :
+       {azure + "2023-11-16 18:17:03.9799600,480,10\r\n",
+        std::string("Timestamp,Request tokens,Response tokens\n5,480,10\n"),
+        std::string(R"({"timestamp":1,"input_length":480,"output_length":10})"),
+        std::string(R"({"chat_id":1,"timestamp":1,"input_length":480,"output_length":10})")}) {
     const Entries trace = entries_of("\xef\xbb\xbf" + text);
     ASSERT_EQ(trace.size(), 1u) << text;
     EXPECT_EQ(trace[0].prompt_tokens, 480u);
@@ -271,7 +273,8 @@ TEST(AiperfTrace, TurnsOfASessionGoOnFromWhatWasSaid) {
 {"session_id": "a", "delay": 2000, "input_length": 150, "output_length": 20}
 {"session_id": "a", "timestamp": 9000, "input_length": 7, "output_length": 5}
 {"session_id": "b", "timestamp": 2000, "input_length": 600, "hash_ids": [8, 9], "output_length": 1}
-{"session_id": "b", "context_mode": "message_array_with_responses", "delay": 500, "input_length": 700, "output_length": 1}
+{"session_id": "b", "context_mode": "message_array_with_responses", "delay": 500, "input_length": 700,)"
+      R"( "output_length": 1}
 )");
   ASSERT_EQ(trace.size(), 5u);
   EXPECT_THAT(lengths_of(trace[0]), ElementsAre(300));
@@ -306,12 +309,20 @@ TEST(AiperfTrace, NeedsNoTimesAndTakesTextsByTheirLength) {
   EXPECT_EQ(trace[2].at, 0);
   EXPECT_FALSE(trace[2].parent);
   const std::string good = R"({"session_id":"a","timestamp":5,"input_length":1,"output_length":1})";
-  for (const char* bad : {R"({"session_id":"a","delay":-1,"input_length":1,"output_length":1})",
-                          R"({"session_id":"a","input_length":1})", R"({"messages":[{"role":"user"}],"output_length":1})"})
+  for (const char* bad :
+       {R"({"session_id":"a","delay":-1,"input_length":1,"output_length":1})", R"({"session_id":"a","input_length":1})",
+        R"({"messages":[{"role":"user"}],"output_length":1})"})
     EXPECT_THAT(error_of(good + "\n" + bad + "\n"), HasSubstr("line 2: expected {\"timestamp\"")) << bad;
   EXPECT_THAT(error_of(good + R"(
 {"session_id":"a","timestamp":4,"input_length":1,"output_length":1})"),
               HasSubstr("line 2: its time is before that of the turn before"));
+  const std::string most = R"({"session_id":"a","input_length":9000000,"output_length":1})";
+  EXPECT_THAT(error_of(most + "\n" + most), HasSubstr("line 2: its prompt has 18000001 tokens, more than 10000000"));
+  const Entries two = entries_of(R"({"session_id":"a","input_length":9,"output_length":9}
+{"session_id":"a","delay":2000,"input_length":9,"output_length":9}
+{"session_id":"b","input_length":9,"output_length":9}
+)");
+  EXPECT_EQ(two[1].at, 0) << "sessions without times begin together";
 }
 
 std::string logged(double second, const std::string& more) {

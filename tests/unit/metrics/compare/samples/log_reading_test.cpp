@@ -52,7 +52,8 @@ void expect_equal(const Sample& read, const Names& read_names, const Sample& mad
   EXPECT_EQ(read.status, made.status);
   for (const auto member :
        {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens,
-        &Sample::reasoning_tokens, &Sample::prompt_chars, &Sample::output_chars, &Sample::common_prefix_bytes, &Sample::in_flight_at_start}) {
+        &Sample::reasoning_tokens, &Sample::prompt_chars, &Sample::output_chars, &Sample::common_prefix_bytes,
+        &Sample::in_flight_at_start}) {
     EXPECT_EQ(read.*member, made.*member);
   }
   expect_near(read.ttft, made.ttft, "ttft");
