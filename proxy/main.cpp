@@ -198,16 +198,13 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->type_name("SHARE")
       ->capture_default_str();
   command
-      ->add_option("--floor", options.floor,
-                   "Log of a twin with the primary's configuration: how large differences by chance are")
+      ->add_option(
+          "--floor", options.floor,
+          "Log of a twin with the primary's configuration, eight hours or more: its drifts are the least error")
       ->type_name("FILE");
-  command->add_flag("--swapped", options.swapped, "Two logs; the configurations exchanged their GPUs in between");
   command->add_option("--cost", options.costs, "Cost of an hour: of a replica, or of each replica of a configuration")
       ->type_name("NAME=X")
       ->allow_extra_args(false);
-  command->add_option("--min-block", options.min_block, "The shortest block; a window has ten")
-      ->type_name("TIME")
-      ->capture_default_str();
   command->add_option("--warm-up", options.warm_up, "Time after a shadow's first request in which no pair counts")
       ->type_name("TIME")
       ->capture_default_str();
@@ -231,27 +228,20 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   command
       ->add_option("--margins", options.margins,
                    "How much worse b may be and still be not_worse: "
-                   "ttft=10%,tpot=5%,misses=x1.2/0.2%,errors=0.2%,mean_tokens=5%")
+                   "ttft=10%,tpot=5%,e2e=10%,output_tokens=10%,misses=0.2%,errors=0.2%")
       ->delimiter(',')
       ->type_name("NAME=SHARE")
       ->allow_extra_args(false);
   command->add_flag("--gate", options.gate, "Exit status 0 if b may be promoted, 3 if b is worse, 4 if not yet known");
-  command
-      ->add_option("--fail-if", options.fail_if,
-                   "Verdicts that end with exit status 1: worse, longer, shorter, inconclusive, too_few")
-      ->delimiter(',')
-      ->type_name("WORDS")
-      ->allow_extra_args(false);
   command->footer(
       "Examples:\n"
       "  weir compare requests.jsonl --slo ttft_client=1,tpot=0.05\n"
       "  weir compare requests.jsonl.1.gz requests.jsonl --a vllm-fp16 --b vllm-fp8 --from 2h\n"
       "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
-      "  weir compare first.jsonl second.jsonl --swapped\n"
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
       "  weir compare requests.jsonl --gate\n"
       "  weir compare --recipe upgrade            settings and commands for a new engine version\n\n"
-      "The exit status is 0 whatever the verdict, unless --gate or --fail-if says otherwise:\n"
+      "The exit status is 0 whatever the verdict, unless --gate says otherwise:\n"
       "docs/explain/verdicts.md.");
   return command;
 }

@@ -2,9 +2,8 @@
 // the split requests, misses of an objective, conversations that were refused or got no first token in time.
 //
 // If both sides are equal, each event is the candidate's with a probability of p, its share of the requests. The value
-// is that of an e-process: the likelihood of the events under a share q > p, with all q in (p, 1) equally likely
-// beforehand, over their likelihood under p. For equal sides it reaches 1/a at any time with a probability of at most a
-// (Ville's inequality), however often somebody looks. Howard et al., "Time-uniform Chernoff bounds", 2020.
+// is that of the bets of metrics/compare/statistics/betting.hpp: for equal sides it reaches 1/a at any time with a
+// probability of at most a, however often somebody looks.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +32,7 @@ struct Drawn {
 /// So many requests' worth of the intended share are added to what was counted: the first few requests say little of p.
 inline constexpr double requests_of_intended_share = 20;
 
-/// Returns the evidence, above 0. `intended` is the share that the candidate is to get. The cost grows with the root of
-/// the number of events.
+/// Returns the evidence, above 0. `intended` is the share that the candidate is to get.
 double evidence(const Counts& counts, double intended);
 double evidence(const Drawn& drawn, double share);
 

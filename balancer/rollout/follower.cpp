@@ -76,6 +76,7 @@ Tick Follower::look(Pool& pool, std::span<const ReplicaKey> candidates, const En
 void Follower::moved(Reason reason, const SplitFigures& split, Moment now) {
   if (is_same_step(reason)) return;
   step_began_ = judged_ = now;
+  conversations_.clear();
   ask_anew(now + gate_every);
   counted_ = split;
 }
@@ -131,7 +132,7 @@ std::optional<config::Seconds> Follower::longest_wait(const Ended& ended, Moment
   return wait_ = config::Seconds(std::max(least_wait.count(), 10 * *p99));
 }
 
-/// Judges the clients' requests that ended since the last look by the objective.
+/// Judges the conversations of the clients' requests that ended since the last look by the objective.
 Counts Follower::judge(const Ended& ended, const config::Slo* slo, Moment now) {
   const auto& settings = machine.settings();
   Counts counts;
@@ -145,8 +146,17 @@ Counts Follower::judge(const Ended& ended, const config::Slo* slo, Moment now) {
     const auto attainment = metrics::compare::samples::judge(*slo, *sample, Since::arrival);
     if (attainment != Attainment::met && attainment != Attainment::missed) continue;
     const bool of_candidate = ended.names.text(sample->config) == settings.candidate;
-    ++(of_candidate ? counts.candidate : counts.stable);
-    if (attainment == Attainment::missed) ++(of_candidate ? counts.candidate_bad : counts.stable_bad);
+    const bool missed = attainment == Attainment::missed;
+    // Whole conversations are drawn for a side, so each counts once, and misses once.
+    bool is_new = true, misses_first = missed;
+    if (sample->group != 0 && conversations_.size() < most_conversations) {
+      const auto [known, added] = conversations_.try_emplace(sample->group, false);
+      is_new = added;
+      misses_first = missed && !known->second;
+      known->second = known->second || missed;
+    }
+    if (is_new) ++(of_candidate ? counts.candidate : counts.stable);
+    if (misses_first) ++(of_candidate ? counts.candidate_bad : counts.stable_bad);
   }
   judged_ = now;
   return counts;

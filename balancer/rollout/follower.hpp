@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "balancer/pool.hpp"
@@ -35,6 +36,8 @@ class Follower {
   static constexpr std::chrono::minutes wait_window{5};
   static constexpr std::size_t least_waits = 20;
   static constexpr config::Seconds least_wait{10};
+  /// Further conversations of a step count by request.
+  static constexpr std::size_t most_conversations = 200'000;
   static constexpr auto no_comparison_yet = "no comparison of this step has been made yet";
 
   explicit Follower(config::Rollout settings) : machine(std::move(settings)) {}
@@ -72,6 +75,7 @@ class Follower {
   SplitFigures counted_;     ///< The pool's counts at the last look.
   Moment judged_{};          ///< The samples until then have been judged by the objective.
   Moment step_began_{};
+  std::unordered_map<std::uint64_t, bool> conversations_;  ///< Those of the step that were judged; true if one missed.
   std::uint64_t step_ = 0;   ///< Grows with each step and reload.
   std::optional<Word> gate_{};
   std::string gate_why_;

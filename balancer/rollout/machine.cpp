@@ -16,13 +16,16 @@ using Step = config::Rollout::Step;
 /// A single event says nothing, however small the candidate's share.
 constexpr std::uint64_t least_events = 2;
 
+/// Failures that follow each other within so long a time have one cause.
+constexpr std::chrono::seconds one_cause{30};
+
 bool is_last(const Step& step) { return step.share >= 1; }
 
 std::string of(std::uint64_t bad, std::uint64_t all) { return std::to_string(bad) + " of " + std::to_string(all); }
 
 /// "3 of 20 of the candidate's requests failed, 1 of 180 of the others".
-std::string told(const Counts& counts, const std::string& what) {
-  return of(counts.candidate_bad, counts.candidate) + " of the candidate's requests " + what + ", " +
+std::string told(const Counts& counts, const std::string& what, const char* unit = "requests") {
+  return of(counts.candidate_bad, counts.candidate) + " of the candidate's " + unit + ' ' + what + ", " +
          of(counts.stable_bad, counts.stable) + " of the others";
 }
 
@@ -75,10 +78,12 @@ std::string Machine::step_name() const {
   return text_of(Step{standing_.share <= 0, standing_.share, {}});
 }
 
+std::string Machine::missed_objective() const { return "missed the objective '" + settings_.slo + "'"; }
+
 std::string Machine::figures() const {
   if (!is_live()) return "";
   auto text = told(standing_.failures, "failed");
-  if (!settings_.slo.empty()) text += "; " + told(standing_.misses, "missed the objective '" + settings_.slo + "'");
+  if (!settings_.slo.empty()) text += "; " + told(standing_.misses, missed_objective(), "conversations");
   if (standing_.refusals != Drawn()) text += "; " + told(standing_.refusals, refused);
   if (standing_.hangs != Drawn()) text += "; " + told(standing_.hangs, hung);
   return text;
@@ -94,6 +99,7 @@ Move Machine::moved(Reason reason, const std::string& from, const std::string& w
 
 Move Machine::enter(std::size_t step, Reason reason, const std::string& why) {
   const auto from = place(), figures_before = figures();
+  failures_began_.reset();
   const bool passed = standing_.shadow_passed;
   standing_ = Standing();
   standing_.step = step;
@@ -130,15 +136,20 @@ std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) co
     why = "none of the candidate's replicas takes requests";
     return Reason::out;
   }
-  const auto is_sure = [&](const auto& counts, const std::string& what) {
+  const auto is_sure = [&](const auto& counts, const std::string& what, auto... unit) {
     const double found = evidence(counts, standing_.share);
     if (bad_of(counts) < least_events || found < evidence_limit()) return false;
-    why = told(counts, what) + " (evidence " + config::format_number(std::round(std::min(found, 1e9))) + ", limit " +
-          config::format_number(evidence_limit()) + ")";
+    why = told(counts, what, unit...) + " (evidence " + config::format_number(std::round(std::min(found, 1e9))) +
+          ", limit " + config::format_number(evidence_limit()) + ")";
     return true;
   };
-  if (is_live() && is_sure(standing_.failures, "failed")) return Reason::failures;
-  if (is_live() && is_sure(standing_.misses, "missed the objective '" + settings_.slo + "'")) return Reason::misses;
+  if (is_live() && is_sure(standing_.failures, "failed")) {
+    // What shares a cause comes together: a crash is no rate of failures.
+    if (failures_began_ && tick.now - *failures_began_ <= one_cause && failures_before_ < least_events)
+      why = "the candidate crashed: within " + seconds(metrics::seconds(tick.now - *failures_began_) + 1) + ' ' + why;
+    return Reason::failures;
+  }
+  if (is_live() && is_sure(standing_.misses, missed_objective(), "conversations")) return Reason::misses;
   if (is_live() && is_sure(standing_.refusals, refused)) return Reason::refusals;
   if (is_live() && is_sure(standing_.hangs, hung)) return Reason::hangs;
   if (tick.gate == Word::worse) {
@@ -155,6 +166,10 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   last_tick_ = tick.now;
   if (!is_under_way()) return std::nullopt;
   if (is_live()) {
+    if (tick.failures.candidate_bad > 0 && (!failures_began_ || tick.now - *failures_began_ > one_cause)) {
+      failures_before_ = standing_.failures.candidate_bad;
+      failures_began_ = tick.now;
+    }
     standing_.failures += tick.failures;
     standing_.misses += tick.misses;
     standing_.refusals += tick.refusals;

@@ -70,7 +70,8 @@ struct Tick {
   /// step ends.
   std::optional<Word> gate = Word::unknown;
   std::string why;                ///< The gate's sentences.
-  Counts failures{}, misses{};    ///< Requests that ended since the last tick.
+  Counts failures{};              ///< Requests that ended since the last tick; a conversation fails once.
+  Counts misses{};                ///< Conversations since the last tick; each counts once, and misses once.
   bool candidate_is_out = false;  ///< None of the candidate's replicas takes requests.
   bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
@@ -151,11 +152,15 @@ class Machine {
   Move moved(Reason reason, const std::string& from, const std::string& why, const std::string& figures);
   std::string place() const;
   std::string step_name() const;
+  std::string missed_objective() const;
   std::string figures() const;
   std::string refusal(std::string_view what) const;
 
   config::Rollout settings_;
   Standing standing_;
+  /// The candidate's failures before, and the moment of, the first of those that came close together.
+  std::uint64_t failures_before_ = 0;
+  std::optional<Moment> failures_began_;
   std::optional<Moment> last_tick_;
 };
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "balancer/rollout/evidence.hpp"
 #include "metrics/compare/comparison/comparison.hpp"
 #include "metrics/compare/comparison/gate.hpp"
 
@@ -24,7 +23,6 @@ struct SplitSides {
   std::string pool;
   std::string candidate;           ///< Its `config`.
   std::string stable;              ///< What the others are called together: their `config`, or a name for several.
-  double share = 0;                ///< The candidate's.
   std::optional<config::Slo> slo;  ///< The objective whose misses count.
 };
 
@@ -38,15 +36,13 @@ class SplitGate {
   SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides,
             std::vector<metrics::compare::comparison::History> histories);
 
-  /// Compares both sides, and adds what no pair tells of a split: whether the candidate's answers are empty more often.
+  /// Compares both sides.
   Judged judge() const;
 
  private:
   std::shared_ptr<Names> names_;
   std::vector<Sample> samples_;
   metrics::compare::comparison::Options options_;
-  Counts empty_;
-  double share_;
 };
 
 }  // namespace weir::balancer::rollout

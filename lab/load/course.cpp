@@ -18,8 +18,7 @@ std::optional<Course> course_of(const Result& result) {
   const std::uint64_t empty = stream.closed_empty() ? 1 : 0;
   const std::uint64_t tokens = stream.output_tokens();
   if (course.events.size() > 1 && tokens > course.events.size() + empty) {
-    course.tokens_per_event =
-        static_cast<double>(tokens - empty - 1) / static_cast<double>(course.events.size() - 1);
+    course.tokens_per_event = static_cast<double>(tokens - empty - 1) / static_cast<double>(course.events.size() - 1);
   }
   return course;
 }

@@ -64,8 +64,7 @@ traces::Trace read_any(std::istream& in, std::size_t limit, LogFacts& facts) {
   for (const Format& format : formats)
     if (format.is(first)) return format.read(in, std::move(first), limit, facts);
   std::string expected;
-  for (const Format& format : formats)
-    expected += (expected.empty() ? "" : ", or ") + std::string(format.first_line);
+  for (const Format& format : formats) expected += (expected.empty() ? "" : ", or ") + std::string(format.first_line);
   return "line 1: expected " + expected + ", got \"" + beginning_of(first) + "\"";
 }
 

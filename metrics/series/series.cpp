@@ -269,8 +269,8 @@ constinit const SeriesText pool_saturation_series{
     "pool, role"};
 constinit const SeriesText comparison_effect_series{
     "weir_comparison_effect",
-    "How a shadow differs from its control, or else its primary, as a share of the latter's figure: 0.08 is 8 % above. "
-    "bound: estimate, low and high of its 95 % interval.",
+    "How a shadow differs from its control, or else its primary, as a share of the latter's figure: 0.08 is 8 % above; "
+    "of stalls in seconds a thousand requests. bound: estimate, low and high of its 95 % interval.",
     "shadow, metric, bound"};
 constinit const SeriesText comparison_state_series{
     "weir_comparison_state",
@@ -281,12 +281,12 @@ constinit const SeriesText comparison_same_series{
     "shadow, answers"};
 constinit const SeriesText comparison_faults_series{
     "weir_comparison_faults",
-    "Pairs of which one answer alone failed, was empty, was cut at its limit or has an invalid call of a tool, by "
-    "whose it is: shadow, other.",
+    "Pairs of which one answer alone failed, was empty, was cut at its limit, has an invalid call of a tool or "
+    "missed the pool's first objective (slo), by whose it is: shadow, other.",
     "shadow, fault, only"};
 constinit const SeriesText comparison_fault_evidence_series{
     "weir_comparison_fault_evidence",
-    "Evidence (e-value) that the shadow has more of these faults; from 80 on it is worse, whenever one looks.",
+    "Evidence (e-value) that the shadow has more of these faults; from 100 on it is worse, whenever one looks.",
     "shadow, fault"};
 constinit const SeriesText rollout_share_series{
     "weir_rollout_share", "Share of its pool's requests that a rollout gives to its candidate, 0 to 1.", "rollout"};

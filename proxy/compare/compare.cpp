@@ -18,7 +18,7 @@
 #include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"
-#include "proxy/compare/fail_if.hpp"
+#include "metrics/format.hpp"
 #include "proxy/compare/recipe.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
@@ -60,49 +60,19 @@ class Command {
 
   int run() {
     if (const auto status = read_floor()) return *status;
-    if (options_.swapped) return run_swapped();
     ReadSamples read_logs;
     if (const auto status = read_all(options_.logs, read_logs)) return *status;
     if (options_.b.empty()) {
-      if (auto made = candidates_report_on(read_logs, names_, request_, options_.margin, Noise{floor_, histories_},
-                                           options_.a))
+      if (auto made = candidates_report_on(read_logs, names_, request_, options_.margin, Noise{histories_}, options_.a))
         return run_candidates(*std::move(made));
     }
     mc::report::Report report;
     if (const auto status = report_of(read_logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
-    if (options_.gate) return status_of(mc::comparison::gate_of(report.comparison));
-    return status_of(report.comparison.state, judgements_of(report.comparison));
+    return options_.gate ? status_of(mc::comparison::gate_of(report.comparison)) : 0;
   }
 
  private:
-  int run_swapped() {
-    mc::report::SwappedReport report;
-    ReadSamples one, other;
-    if (const auto status = read_all({options_.logs[0]}, one)) return *status;
-    if (const auto status = report_of(one, options_.a, options_.b, report.first)) return *status;
-    // The same configurations are compared, on whichever GPUs they are in the second window.
-    const auto& first = report.first.comparison;
-    if (const auto status = read_all({options_.logs[1]}, other)) return *status;
-    if (const auto status = report_of(other, first.side_a.name, first.side_b.name, report.second)) return *status;
-    const auto& second = report.second.comparison;
-    report.verdicts = mc::comparison::separate(first, second);
-    if (const auto status = write(report)) return *status;
-    std::vector<Judgement> judgements;
-    for (const auto& verdict : report.verdicts) {
-      judgements.push_back(
-          {std::string(name_of(verdict.metric)), verdict.decision.finding, true, is_tail(verdict.metric)});
-    }
-    // A fault is no GPU's, so either window tells of it.
-    for (const auto& [comparison, window] : {std::pair(&first, "first"), std::pair(&second, "second")}) {
-      for (auto& fault : faults_of(*comparison)) {
-        fault.metric += std::string(" in the ") + window + " window";
-        judgements.push_back(std::move(fault));
-      }
-    }
-    return status_of(mc::comparison::state_of(first, second), judgements);
-  }
-
   /// Reads logs, and returns the exit status if that fails.
   std::optional<int> read(const std::vector<std::string>& logs, const Filter& filter, ReadSamples& read) {
     const Progress progress;
@@ -143,22 +113,23 @@ class Command {
                               " and its shadow " + quoted(different->shadow) +
                               "; it takes the log of a twin with the primary's own configuration, because no margin is "
                               "below what the sides of this log differ by");
-    mc::comparison::Options floor = options_of(request_, options_.margin, floor_);
-    floor.a = {mc::sides::By::role, 0, metrics::Role::primary};
-    floor.b = {mc::sides::By::role, 0, metrics::Role::shadow};
-    floor.warm_up.mirrored = &read_floor.mirrored;
-    floor.warm_up.kv_tokens = kv_tokens_of(request_.kv_tokens, names_);
-    const auto same = mc::comparison::compare(read_floor.samples, names_, floor);
-    if (same.pairs == 0) {
-      return tell(failed, "--floor " + options_.floor +
-                              ": has no pairs; it takes the log of a twin with the primary's own configuration");
-    }
-    if (same.state == mc::comparison::State::too_few)
-      std::fprintf(stderr, "--floor %s: its window is too short to be sure of the floor\n", options_.floor.c_str());
-    floor_ = mc::comparison::floor_of(same);
-    const auto couple = mc::comparison::couple_of(read_floor.samples, floor.a, floor.b, floor.warm_up,
+    const mc::sides::Selection primary{mc::sides::By::role, 0, metrics::Role::primary};
+    const mc::sides::Selection shadow{mc::sides::By::role, 0, metrics::Role::shadow};
+    mc::pairs::WarmUp warm_up{.seconds = request_.warm_up_s, .mirrored = &read_floor.mirrored};
+    warm_up.kv_tokens = kv_tokens_of(request_.kv_tokens, names_);
+    const auto couple = mc::comparison::couple_of(read_floor.samples, names_, primary, shadow, warm_up,
                                                   "--floor " + config::one_line(options_.floor));
+    const auto& minutes = couple.minutes[static_cast<std::size_t>(mc::statistics::Figure::output_tokens)];
+    if (minutes.empty())
+      return tell(failed, "--floor " + options_.floor +
+                              ": has no pairs of a warm shadow; it takes the log of a twin with the primary's own "
+                              "configuration");
     histories_ = mc::comparison::histories_of(std::span(&couple, 1));
+    if (histories_.empty())
+      return tell(failed, "--floor " + options_.floor +
+                              metrics::format(": has pairs in %zu minutes, and it takes eight hours: a drift that is "
+                                              "longer than a window shows in no less",
+                                              minutes.size()));
     return std::nullopt;
   }
 
@@ -195,7 +166,7 @@ class Command {
   /// Returns the exit status if there is no report.
   std::optional<int> report_of(const ReadSamples& read_logs, const std::string& a, const std::string& b,
                                mc::report::Report& report) {
-    auto made = report_on(read_logs, names_, request_, options_.margin, Noise{floor_, histories_}, a, b);
+    auto made = report_on(read_logs, names_, request_, options_.margin, Noise{histories_}, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
     report = std::get<mc::report::Report>(std::move(made));
     return std::nullopt;
@@ -208,13 +179,10 @@ class Command {
     int status = 0;
     for (std::size_t i = 0; i < all.reports.size(); ++i) {
       const auto& comparison = all.reports[i].comparison;
-      if (options_.gate) {
-        tell(0, comparison.b + ':');
-        const int one = status_of(all.rows[i].gate);
-        if (one == gate_worse || status == 0) status = one;
-      } else if (status_of(comparison.state, judgements_of(comparison)) != 0) {
-        status = failed;
-      }
+      if (!options_.gate) continue;
+      tell(0, comparison.b + ':');
+      const int one = status_of(all.rows[i].gate);
+      if (one == gate_worse || status == 0) status = one;
     }
     return status;
   }
@@ -257,16 +225,9 @@ class Command {
     return failed;
   }
 
-  int status_of(mc::comparison::State state, std::span<const Judgement> judgements) const {
-    const auto sentences = failures(request_.fail_if, state, judgements);
-    for (const auto& sentence : sentences) tell(0, sentence);
-    return sentences.empty() ? 0 : failed;
-  }
-
   const CompareOptions& options_;
   const Request request_;
   mc::samples::Names names_;
-  mc::comparison::Floor floor_{};
   std::vector<mc::comparison::History> histories_;
 };
 

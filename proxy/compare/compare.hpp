@@ -12,17 +12,16 @@ struct CompareOptions {
   std::string by = "config", sides = "compared";
   std::string recipe;  ///< "upgrade", ...: print that recipe (recipe.hpp), and read no log.
   std::string a, b, pool, model, from, to, length, slo, config, floor, prompt_tokens;
-  std::string min_block = "60s", warm_up = "10m";
+  std::string warm_up = "10m";
   std::string html;                  ///< A file for the report as a page; "" is none.
   std::vector<std::string> costs;    ///< NAME=X
-  std::vector<std::string> fail_if;  ///< worse, longer, shorter, inconclusive, too_few
   std::vector<std::string> margins;  ///< NAME=SHARE
   double margin = 0.02;
-  bool gate = false, swapped = false, json = false, markdown = false, details = false;
+  bool gate = false, json = false, markdown = false, details = false;
 };
 
-/// Prints the report. Returns the program's exit status: 0 whatever the verdict, 1 if `fail_if` is met or a log cannot
-/// be read, 2 if the options are wrong. With `gate` it is 0 if the gate passes, 3 if b is worse, and 4 if that is not
+/// Prints the report. Returns the program's exit status: 0 whatever the verdict, 1 if a log cannot be read, 2 if the
+/// options are wrong. With `gate` it is 0 if the gate passes, 3 if b is worse, and 4 if that is not
 /// known yet; of several candidates together, 3 if one is worse, and else 4 if one is not known. Standard error says
 /// why.
 int run(const CompareOptions& options);

@@ -39,7 +39,7 @@ constexpr std::array<Recipe, 4> recipes{
        look,
        {"After 30 minutes ask whether it is worse. Longer answers cost what faster tokens save, so their mean counts",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-fp16 --b vllm-fp8 --for 30m "
-         "--margins mean_tokens=5%,errors=0.2% --gate"}},
+         "--margins output_tokens=5% --gate"}},
        {"For the decision, all figures with charts, as a page",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-fp16 --b vllm-fp8 --for 30m "
          "--html report.html"}}}},
@@ -71,7 +71,7 @@ constexpr std::array<Recipe, 4> recipes{
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-h100 --b vllm-l40s --for 2h --details"}},
        {"A slower GPU may still do. Give the margins that you accept",
         {"weir compare requests.jsonl --config weir.toml --slo chat --a vllm-h100 --b vllm-l40s --for 2h "
-         "--margins ttft=50%,tpot=50%,misses=x1.2 --gate"}}}}}};
+         "--margins ttft=50%,tpot=50%,misses=1% --gate"}}}}}};
 
 void add_replica(std::string& text, std::string_view table, std::string_view name, std::string_view address,
                  const RecipeSide& side) {

@@ -28,15 +28,10 @@ std::optional<Value> known_of(const std::map<std::string, Value, std::less<>>& k
 
 using mc::samples::format_rfc3339;
 
-std::string length_text(double seconds) {
-  if (seconds < 120) return metrics::format("%.0f s", seconds);
-  return seconds < 7200 ? metrics::format("%.0f min", seconds / 60) : metrics::format("%.1f h", seconds / 3600);
-}
-
 /// "requests from 2026-11-21T07:00:00Z to 2026-11-21T07:30:00Z (30 min)"
 std::string extent(const ReadSamples& read) {
   return "requests " + mc::comparison::stretch({read.first_us, read.last_us}) + " (" +
-         length_text(static_cast<double>(read.last_us - read.first_us) * 1e-6) + ')';
+         mc::comparison::length_text(static_cast<double>(read.last_us - read.first_us) * 1e-6) + ')';
 }
 
 /// The time that was asked for, as far as it is.
@@ -121,14 +116,13 @@ mc::report::Report report_of_sides(const ReadSamples& read, const mc::samples::N
   mc::report::ReportOptions options;
   options.by = request.by;
   options.all_sides = request.all_sides;
-  options.comparison = options_of(request, margin, noise.floor);
+  options.comparison = options_of(request, margin);
   options.comparison.histories = noise.histories;
-  options.comparison.pasts = noise.pasts;
+  options.comparison.tables = noise.tables;
   options.comparison.lost = noise.lost;
   options.comparison.a = sides.a;
   options.comparison.b = sides.b;
   options.comparison.length_us = request.length_us;
-  options.comparison.resamples = 1000;
   if (request.from) options.comparison.from_us = request.from->of(read.last_us);
   if (request.to) options.comparison.to_us = request.to->of(read.last_us);
   options.comparison.warm_up.mirrored = &read.mirrored;
@@ -156,15 +150,11 @@ Filter filter_of(const Request& request, const std::string& model) {
   return filter;
 }
 
-mc::comparison::Options options_of(const Request& request, double margin, const mc::comparison::Floor& floor) {
+mc::comparison::Options options_of(const Request& request, double margin) {
   mc::comparison::Options options;
   options.slo = request.slo;
   options.margin = margin;
-  options.floor = floor;
   options.margins = request.margins;
-  for (const auto fault : {mc::pairs::Fault::failed, mc::pairs::Fault::empty})
-    options.fault_margins[static_cast<std::size_t>(fault)] = request.margins.errors;
-  options.min_block_s = request.min_block_s;
   options.warm_up.seconds = request.warm_up_s;
   return options;
 }

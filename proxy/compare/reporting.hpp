@@ -18,12 +18,11 @@ namespace weir::proxy::compare {
 /// Returns which samples are asked for. Times before the last request are not among them: see report_on().
 Filter filter_of(const Request& request, const std::string& model);
 
-/// Knowledge besides the samples: differences of a configuration from itself, and pairs whose samples are gone. See
+/// Knowledge besides the samples: differences of a configuration from itself, and minutes whose samples are gone. See
 /// metrics::compare::comparison::Options.
 struct Noise {
-  metrics::compare::comparison::Floor floor{};
   std::vector<metrics::compare::comparison::History> histories{};
-  std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts{};
+  std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables{};
   std::map<metrics::compare::samples::Names::Name, std::uint64_t> lost{};
 };
 
@@ -46,7 +45,6 @@ metrics::compare::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64
                                                const metrics::compare::samples::Names& names);
 
 /// The options that follow from what was asked, without the sides and the window.
-metrics::compare::comparison::Options options_of(const Request& request, double margin,
-                                                 const metrics::compare::comparison::Floor& floor);
+metrics::compare::comparison::Options options_of(const Request& request, double margin);
 
 }  // namespace weir::proxy::compare

@@ -60,9 +60,10 @@ std::optional<Seconds>* threshold_of(config::Slo& slo, std::string_view key) {
 double* margin_of(metrics::compare::statistics::Margins& margins, std::string_view name) {
   if (name == "ttft") return &margins.ttft;
   if (name == "tpot") return &margins.tpot;
+  if (name == "e2e") return &margins.e2e;
+  if (name == "output_tokens") return &margins.output_tokens;
   if (name == "misses") return &margins.misses;
-  if (name == "errors") return &margins.errors;
-  return name == "mean_tokens" ? &margins.mean_tokens : nullptr;
+  return name == "errors" ? &margins.failed : nullptr;
 }
 
 /// Reads 5%, 0.05 or x1.05, between 0 and 10; a number alone is below 1, because 1.2 may be meant for x1.2, and 5 for
@@ -97,8 +98,7 @@ class Reading {
     if (options_.logs.empty() && !settings_) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
     }
-    if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() ||
-        !margins() || !swapped())
+    if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !margins() || !margin())
       return problem_;
     return std::move(request_);
   }
@@ -177,7 +177,6 @@ class Reading {
   bool times() {
     double length = 0;
     if (!moment("--from", options_.from, request_.from) || !moment("--to", options_.to, request_.to)) return false;
-    if (!positive("--min-block", options_.min_block, false, request_.min_block_s)) return false;
     if (!positive("--warm-up", options_.warm_up, true, request_.warm_up_s)) return false;
     if (options_.length.empty()) return true;
     if (request_.to && request_.from)
@@ -261,50 +260,29 @@ class Reading {
     return true;
   }
 
-  bool fail_if() {
-    for (const auto& word : options_.fail_if) {
-      if (std::ranges::find(fail_if_words, word) == fail_if_words.end()) {
-        return refuse(problem("--fail-if", word,
-                              "must be some of worse, longer, shorter, inconclusive and too_few, with commas between"));
-      }
-      request_.fail_if.insert(word);
-    }
-    if (options_.gate && (!options_.fail_if.empty() || options_.swapped))
-      return refuse({"--gate stands alone: leave out --fail-if and --swapped"});
-    return true;
-  }
-
   bool margins() {
     std::set<const double*> named;
     for (const std::string_view text : options_.margins) {
       const auto equals = text.find('=');
       const auto name = text.substr(0, equals);
       double* const known = margin_of(request_.margins, name);
-      auto ratio = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);
-      const auto slash = name == "misses" ? ratio.find('/') : std::string_view::npos;
-      const bool has_points = slash != std::string_view::npos;
-      const auto points = has_points ? share_of_requests(ratio.substr(slash + 1)) : std::nullopt;
-      if (has_points) ratio = ratio.substr(0, slash);
-      const auto value = name == "errors" ? share_of_requests(ratio) : share(ratio);
-      if (!known || !value || (has_points && !points)) {
+      const auto text_of = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);
+      const bool of_requests = name == "errors" || name == "misses";
+      const auto value = of_requests ? share_of_requests(text_of) : share(text_of);
+      if (!known || !value) {
         return refuse(
             problem("--margins", text,
-                    "must be ttft, tpot, misses, errors or mean_tokens, and how much worse that may be, such as "
-                    "tpot=5%, misses=x1.2, misses=x1.2/0.2% (x1.2, or 0.2 points of the requests) or errors=0.2%; a "
-                    "number alone is a share below 1"));
+                    "must be ttft, tpot, e2e, output_tokens, misses or errors, and how much worse that may be, such as "
+                    "tpot=5%, tpot=x1.05 or, of the requests, misses=0.2% or errors=0.2%; a number alone is a share "
+                    "below 1"));
       }
       if (!named.insert(known).second) return refuse(problem("--margins", text, "is there twice; leave one out"));
       *known = *value;
-      if (points) request_.margins.miss_points = *points;
     }
     return true;
   }
 
-  bool swapped() {
-    if (options_.swapped && options_.logs.size() != 2) {
-      return refuse({"--swapped takes two logs: one of each window; there " +
-                     std::string(options_.logs.size() == 1 ? "is 1" : "are " + std::to_string(options_.logs.size()))});
-    }
+  bool margin() {
     if (!(options_.margin > 0 && options_.margin < 1))
       return refuse(
           problem("--margin", config::format_number(options_.margin), "must be between 0 and 1, such as 0.02"));

@@ -12,7 +12,6 @@
 #include "config/settings.hpp"
 #include "metrics/compare/comparison/comparison.hpp"
 #include "proxy/compare/compare.hpp"
-#include "proxy/compare/fail_if.hpp"
 
 namespace weir::proxy::compare {
 
@@ -35,12 +34,11 @@ struct Request {
   std::optional<std::int64_t> length_us;
   std::optional<config::Slo> slo;
   std::optional<PromptRange> prompt_tokens;
-  double min_block_s = 60, warm_up_s = 600;
+  double warm_up_s = 600;
   std::map<std::string, double, std::less<>> costs;  ///< An hour, by replica or configuration.
   std::map<std::string, std::uint64_t, std::less<>>
       kv_tokens;                                  ///< The KV caches of shadows' replicas, named as in `costs`.
   metrics::compare::statistics::Margins margins;  ///< For `not_worse`.
-  FailIf fail_if;
   bool all_sides = false;  ///< Sides that are not compared are shown as well.
 };
 

@@ -23,7 +23,7 @@ struct Parameter {
   std::string CompareOptions::*value;
 };
 /// `window` is what ended lately; the command line says --from for that.
-constexpr std::array<Parameter, 13> parameters{{{"a", &CompareOptions::a},
+constexpr std::array<Parameter, 12> parameters{{{"a", &CompareOptions::a},
                                                 {"b", &CompareOptions::b},
                                                 {"by", &CompareOptions::by},
                                                 {"pool", &CompareOptions::pool},
@@ -34,7 +34,6 @@ constexpr std::array<Parameter, 13> parameters{{{"a", &CompareOptions::a},
                                                 {"window", &CompareOptions::from},
                                                 {"slo", &CompareOptions::slo},
                                                 {"prompt_tokens", &CompareOptions::prompt_tokens},
-                                                {"min_block", &CompareOptions::min_block},
                                                 {"warm_up", &CompareOptions::warm_up}}};
 
 std::vector<std::string_view> known_parameters() {
@@ -96,9 +95,9 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
   compare::Noise noise{.histories = history.noise()};
-  // A past is of all requests of its sides.
+  // A table is of all requests of its sides.
   if (wanted.model.empty() && wanted.prompt_tokens.empty()) {
-    noise.pasts = history.pasts();
+    noise.tables = history.tables();
     noise.lost = history.lost();
   }
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin]() -> ReportMade {

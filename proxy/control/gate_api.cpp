@@ -83,11 +83,15 @@ ApiAnswer gate_answer(const Judged& judged, GateStatus status) {
   json.key("requests_a").count(comparison.requests_a).key("requests_b").count(comparison.requests_b);
   json.key("metrics").open('[');
   for (const auto& verdict : comparison.verdicts) {
-    json.open('{').key("metric").text(mc::statistics::name_of(verdict.metric));
+    json.open('{').key("metric").text(mc::statistics::name_of(verdict.figure));
     json.key("estimate").exact(verdict.estimate);
     json.key("low").exact(verdict.interval ? std::optional(verdict.interval->low) : std::nullopt);
     json.key("high").exact(verdict.interval ? std::optional(verdict.interval->high) : std::nullopt);
-    json.key("margin").exact(verdict.margin).key("finding").text(mc::statistics::name_of(verdict.finding)).close('}');
+    json.key("margin")
+        .exact(mc::statistics::shown(verdict.figure, verdict.effect.margin.high))
+        .key("finding")
+        .text(mc::statistics::name_of(verdict.finding))
+        .close('}');
   }
   json.close(']').close('}');
   return {status_of(gate.word, status), std::move(json).written() + "\n"};

@@ -27,7 +27,7 @@ std::function<Judged()> judging(std::shared_ptr<Names> names, std::vector<Sample
     options.warm_up.kv_tokens = kv_tokens;
     Judged judged;
     judged.comparison = mc::comparison::compare(samples, *names, options);
-    judged.gate = mc::comparison::gate_of(judged.comparison, mc::comparison::SplitFaults::counted_elsewhere);
+    judged.gate = mc::comparison::gate_of(judged.comparison);
     return judged;
   };
 }
@@ -68,9 +68,8 @@ std::function<Judged()> gate_of_shadow(const fleet::ShadowRuntime& shadow, const
 std::function<Judged()> gate_of_split(const fleet::PoolRuntime& pool, const fleet::Snapshot& snapshot,
                                       const History& history, metrics::Moment since) {
   const auto slo = std::ranges::find(snapshot.settings.slos, pool.rollout->slo, &config::Slo::name);
-  const balancer::rollout::SplitSides sides{
-      pool.settings.name, pool.rollout->candidate, name_of_stable(pool), pool.balancer->split().share.value_or(0),
-      slo == snapshot.settings.slos.end() ? std::nullopt : std::optional(*slo)};
+  const balancer::rollout::SplitSides sides{pool.settings.name, pool.rollout->candidate, name_of_stable(pool),
+                                            slo == snapshot.settings.slos.end() ? std::nullopt : std::optional(*slo)};
   return [gate = balancer::rollout::SplitGate(std::make_shared<Names>(history.names()), history.samples_since(since),
                                               sides, history.noise())] { return gate.judge(); };
 }

@@ -47,7 +47,7 @@ void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
   const auto name = names_.of(shadow);
   mirrored_.begin_anew(name, wall_us + wall_.ahead_us());
   lost_.erase(name);
-  std::erase_if(pasts_, [name](const auto& past) { return past->is_of(name); });
+  std::erase_if(tables_, [name](const auto& one) { return one->is_of(name); });
   ++times_begun_anew_;
 }
 
@@ -59,15 +59,14 @@ std::optional<std::int64_t> History::leaving_before_us() const {
   return wall_us(leaves);
 }
 
-void History::keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts,
-                         std::uint64_t times) {
-  if (times == times_begun_anew_) pasts_ = std::move(pasts);
+void History::keep_tables(std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables,
+                          std::uint64_t times) {
+  if (times == times_begun_anew_) tables_ = std::move(tables);
 }
 
-bool History::is_past(const metrics::compare::samples::Sample& sample) const {
-  return std::ranges::any_of(pasts_, [&](const auto& past) {
-    return past->is_of(sample.shadow) && sample.dispatched_us < past->until_us;
-  });
+bool History::is_in_table(const metrics::compare::samples::Sample& sample) const {
+  return std::ranges::any_of(
+      tables_, [&](const auto& one) { return one->is_of(sample.shadow) && sample.dispatched_us < one->until_us; });
 }
 
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
@@ -83,8 +82,8 @@ void History::keep(const metrics::record::RequestRecord& record, metrics::Moment
   sample.received_us += ahead;
   sample.dispatched_us += ahead;
   mirrored_.add(sample);
-  const auto loses = [this](const auto& one, bool is_in_past) {
-    return one.role == metrics::Role::shadow && counts(one) && is_past(one) == is_in_past;
+  const auto loses = [this](const auto& one, bool is_in_one) {
+    return one.role == metrics::Role::shadow && counts(one) && is_in_table(one) == is_in_one;
   };
   if (loses(sample, true)) ++lost_[sample.shadow];
   for (; samples_.size() > most_; came_.pop_front()) {

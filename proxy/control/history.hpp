@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "metrics/compare/comparison/history.hpp"
-#include "metrics/compare/comparison/past.hpp"
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/table/table.hpp"
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "proxy/control/pairs.hpp"
@@ -59,15 +59,15 @@ class History {
     couples_.add(couples, from, to);
   }
   /// Returns what is kept of running comparisons whose first samples are gone, one for each two sides.
-  const std::vector<std::shared_ptr<const metrics::compare::comparison::Past>>& pasts() const { return pasts_; }
-  /// Returns the moment before which pairs are to leave to a past, since 1970: it is that of the samples which the next
-  /// eighth of those that are kept will push out. Returns nothing as long as there is room for that eighth.
+  const std::vector<std::shared_ptr<const metrics::compare::table::Table>>& tables() const { return tables_; }
+  /// Returns the moment before which pairs are to leave to a table, since 1970: it is that of the samples which the
+  /// next eighth of those that are kept will push out. Returns nothing as long as there is room for that eighth.
   std::optional<std::int64_t> leaving_before_us() const;
-  /// Takes the pasts of all comparisons that go on, made of what there was when times_begun_anew() was `times`. If a
+  /// Takes the tables of all comparisons that go on, made of what there was when times_begun_anew() was `times`. If a
   /// shadow began anew since, nothing is taken.
-  void keep_pasts(std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts, std::uint64_t times);
-  /// Returns how many requests of each shadow are in no past although they are gone, or will be: they left in a burst
-  /// before keep_pasts() had them, or ended after the others of their time had left. Counts from begin_anew() on.
+  void keep_tables(std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables, std::uint64_t times);
+  /// Returns how many requests of each shadow are in no table although they are gone, or will be: they left in a burst
+  /// before keep_tables() had them, or ended after the others of their time had left. Counts from begin_anew() on.
   const std::map<metrics::compare::samples::Names::Name, std::uint64_t>& lost() const { return lost_; }
   std::uint64_t times_begun_anew() const { return times_begun_anew_; }
   /// The shadow was switched on: what it was sent before does not warm it, and its comparisons begin anew. `wall_us` is
@@ -77,8 +77,8 @@ class History {
  private:
   void take(metrics::record::RequestRecord& record, metrics::Moment now);
   void keep(const metrics::record::RequestRecord& record, metrics::Moment now);
-  /// True if a past of the sample's shadow has the pairs of its time.
-  bool is_past(const metrics::compare::samples::Sample& sample) const;
+  /// True if a table of the sample's shadow has the pairs of its time.
+  bool is_in_table(const metrics::compare::samples::Sample& sample) const;
   void keep_shadows(const std::vector<metrics::record::RequestRecord>& records, metrics::Moment now);
 
   metrics::record::RequestLog& log_;
@@ -88,7 +88,7 @@ class History {
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
   metrics::compare::comparison::PastCouples couples_;
-  std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts_;
+  std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables_;
   std::map<metrics::compare::samples::Names::Name, std::uint64_t> lost_;
   std::uint64_t times_begun_anew_ = 0;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.

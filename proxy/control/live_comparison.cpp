@@ -1,11 +1,9 @@
 #include "proxy/control/live_comparison.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "proxy/compare/reporting.hpp"
@@ -42,13 +40,17 @@ mc::sides::Selection side_of(const fleet::ShadowRuntime& shadow, mc::samples::Na
   return {mc::sides::By::shadow, names.of(shadow.settings.name), metrics::Role::shadow};
 }
 
-/// Keeps what could carry a verdict: latencies under different loads are no figures to look at.
+/// Latencies under different loads, or with a side that was spared requests, are no figures to look at.
+bool forbidden(const mc::comparison::Verdict& verdict) {
+  return verdict.bar == mc::comparison::Bar::load_differs || verdict.bar == mc::comparison::Bar::spared_load;
+}
+
 Effects effects_of(const mc::comparison::Comparison& comparison) {
   Effects effects;
   for (const auto& verdict : comparison.verdicts) {
-    if (!verdict.estimate || verdict.load_forbids) continue;
+    if (!verdict.estimate || forbidden(verdict)) continue;
     auto& effect = effects.emplace_back();
-    effect.metric = mc::statistics::name_of(verdict.metric);
+    effect.metric = mc::statistics::name_of(verdict.figure);
     effect.estimate = *verdict.estimate;
     if (verdict.interval) effect.interval.emplace(verdict.interval->low, verdict.interval->high);
   }
@@ -59,8 +61,8 @@ Effects effects_of(const mc::comparison::Comparison& comparison) {
 Faults faults_of(const mc::comparison::Comparison& comparison) {
   Faults faults;
   for (const auto& one : comparison.faults) {
-    if (one.pairs.pairs() == 0) continue;
-    faults.push_back({mc::pairs::name_of(one.fault), one.pairs.only_b(), one.pairs.only_a(), one.pairs.more_in_b()});
+    if (one.pairs.pairs == 0) continue;
+    faults.push_back({mc::pairs::name_of(one.fault), one.pairs.only_b, one.pairs.only_a, one.more_in_b});
   }
   return faults;
 }
@@ -70,15 +72,15 @@ live::ComparisonNow row_of(const mc::comparison::Comparison& comparison, live::W
   row.a = comparison.a;
   row.b = comparison.b;
   row.state = mc::comparison::name_of(comparison.state);
-  row.answers = mc::pairs::name_of(comparison.sameness.word);
+  row.answers = mc::pairs::name_of(comparison.answers.word);
   row.pairs = comparison.pairs;
   row.warming = comparison.warming;
   row.lost = comparison.lost;
   row.made = made;
   for (const auto& verdict : comparison.verdicts) {
-    if (verdict.load_forbids) continue;  // Latencies under different loads are no figures to look at.
+    if (forbidden(verdict)) continue;
     auto& metric = row.metrics.emplace_back();
-    metric.metric = mc::statistics::name_of(verdict.metric);
+    metric.metric = mc::statistics::name_of(verdict.figure);
     metric.finding = mc::statistics::name_of(verdict.finding);
     metric.count = verdict.count;
     metric.value_a = verdict.value_a;
@@ -89,23 +91,19 @@ live::ComparisonNow row_of(const mc::comparison::Comparison& comparison, live::W
       metric.high = verdict.interval->high;
     }
     metric.needs_seconds = verdict.needs_s;
-    metric.margin = verdict.margin;
+    metric.margin = mc::statistics::shown(verdict.figure, verdict.effect.margin.high);
   }
   return row;
 }
 
-using PastOf = std::shared_ptr<const mc::comparison::Past>;
+using TableOf = std::shared_ptr<const mc::table::Table>;
 
-/// Returns the past of these sides; null if there is none, or if it is of other objectives.
-PastOf past_of(const std::vector<PastOf>& pasts, const mc::comparison::Options& options,
-               const std::vector<config::Slo>& slos) {
-  const auto counted = std::span(slos).first(std::min(slos.size(), mc::comparison::Past::most_slos));
-  const auto is_it = [&](const PastOf& past) {
-    return std::ranges::all_of(counted, [&](const auto& slo) { return past->place_of(slo).has_value(); }) &&
-           past->suits(options.a, options.b, {});
-  };
-  const auto found = std::ranges::find_if(pasts, is_it);
-  return found == pasts.end() ? nullptr : *found;
+/// Returns the table of these sides and this objective; null if there is none.
+TableOf table_of(const std::vector<TableOf>& tables, const mc::comparison::Options& options,
+                 const std::optional<config::Slo>& slo) {
+  const auto found = std::ranges::find_if(
+      tables, [&](const TableOf& table) { return table->counts(slo) && table->suits(options.a, options.b, {}); });
+  return found == tables.end() ? nullptr : *found;
 }
 
 }  // namespace
@@ -116,7 +114,7 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   const auto* const control = control_of(shadow, snapshot);
   mc::comparison::Options options;
   options.histories = history.noise();
-  options.pasts = history.pasts();
+  options.tables = history.tables();
   options.lost = history.lost();
   options.b = side_of(shadow, names);
   if (control != nullptr)
@@ -136,9 +134,10 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Sna
   std::vector<Question> all;
   for (const auto& shadow : snapshot.shadows) {
     if (!has_begun(*shadow)) continue;
-    std::vector<config::Slo> slos;
-    std::ranges::copy_if(snapshot.settings.slos, std::back_inserter(slos),
-                         [&](const config::Slo& slo) { return slo.pool == shadow->settings.of; });
+    std::vector<std::optional<config::Slo>> slos;
+    for (const auto& slo : snapshot.settings.slos)
+      if (slo.pool == shadow->settings.of) slos.emplace_back(slo);
+    if (slos.empty()) slos.emplace_back();
     all.push_back({shadow->state.get(), is_on(*shadow), shadow->state->began.load(),
                    options_of(*shadow, snapshot, history_, names), std::move(slos)});
   }
@@ -166,9 +165,9 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapsho
 void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) {
   if (under_way_ || now < next_ || slow_.is_full()) return;
   const auto leaving_before_us = history_.leaving_before_us();
-  const bool keeps = leaving_before_us || !history_.pasts().empty();
+  const bool keeps = leaving_before_us || !history_.tables().empty();
   const auto concerns = [&](const auto& shadow) { return keeps ? has_begun(*shadow) : runs(*shadow); };
-  if (std::ranges::none_of(snapshot.shadows, concerns)) return history_.keep_pasts({}, history_.times_begun_anew());
+  if (std::ranges::none_of(snapshot.shadows, concerns)) return history_.keep_tables({}, history_.times_begun_anew());
   next_ = now + every;
   const auto names = std::make_shared<mc::samples::Names>(history_.names());
   auto asked = questions(snapshot, *names);
@@ -176,7 +175,7 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
   auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
   auto compare_all = [made = std::chrono::system_clock::now(), names, kv_tokens = std::move(kv_tokens),
                       mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples),
-                      pasts = history_.pasts(), leaving_before_us] {
+                      tables = history_.tables(), leaving_before_us] {
     Answer answer;
     for (const auto& question : asked) {
       auto options = question.options;
@@ -185,13 +184,14 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
       if (question.is_on) {
         const auto comparison = mc::comparison::compare(samples, *names, options);
         answer.found[question.state] = {question.began, effects_of(comparison), faults_of(comparison),
-                                        comparison.sameness.word, row_of(comparison, made)};
+                                        comparison.answers.word, row_of(comparison, made)};
       }
-      auto past = past_of(pasts, options, question.slos);
-      if (leaving_before_us)
-        past = with_leaving(past, samples, *names, options.a, options.b, options.warm_up, question.slos,
-                            *leaving_before_us);
-      if (past) answer.pasts.push_back(std::move(past));
+      for (const auto& slo : question.slos) {
+        auto table = table_of(tables, options, slo);
+        if (leaving_before_us)
+          table = with_leaving(table, samples, *names, options.a, options.b, options.warm_up, slo, *leaving_before_us);
+        if (table) answer.tables.push_back(std::move(table));
+      }
     }
     return answer;
   };
@@ -200,7 +200,7 @@ void LiveComparison::tick(const fleet::Snapshot& snapshot, metrics::Moment now) 
     under_way_ = false;
     if (!answer) return;
     found_ = std::move(answer->found);
-    history_.keep_pasts(std::move(answer->pasts), times);
+    history_.keep_tables(std::move(answer->tables), times);
   });
   under_way_ = true;
 }

@@ -1,11 +1,12 @@
 // How each shadow that is on differs from its control or its primary, for /metrics: as /api/compare says it. What the
-// next requests will push out of the history is added to the pasts of these comparisons, so that they are of all
+// next requests will push out of the history is added to the minutes of these comparisons, so that they are of all
 // requests since their beginning. The control thread uses it; the comparing is done on the thread of slow answers.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ metrics::compare::comparison::Options options_of(const fleet::ShadowRuntime& sha
 
 class LiveComparison {
  public:
-  /// A block of a comparison is a minute long or longer, so figures that are so old tell the same. To copy the samples
+  /// A comparison is made of minutes, so figures that are so old tell the same. To copy the samples
   /// for them holds up the control thread, which accepts connections.
   static constexpr std::chrono::seconds every{15};
 
@@ -34,8 +35,8 @@ class LiveComparison {
   LiveComparison(History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
   /// Begins to compare if it is time and a shadow is on that has been sent requests. A shadow that is off is not
-  /// compared, but what leaves of its requests is kept. While nothing can be added to a past, it stays as it is,
-  /// without what leaves meanwhile. To be called often.
+  /// compared, but what leaves of its requests is kept. While nothing can be added to its minutes, they stay as they
+  /// are, without what leaves meanwhile. To be called often.
   void tick(const fleet::Snapshot& snapshot, metrics::Moment now);
 
   /// Returns what the last comparison said of each shadow that is on.
@@ -58,11 +59,11 @@ class LiveComparison {
     bool is_on;
     metrics::Moment began;
     metrics::compare::comparison::Options options;
-    std::vector<config::Slo> slos;  ///< Of its pool.
+    std::vector<std::optional<config::Slo>> slos;  ///< Of its pool; none is one as well.
   };
   struct Answer {
     std::map<const fleet::ShadowState*, Found> found;
-    std::vector<std::shared_ptr<const metrics::compare::comparison::Past>> pasts;
+    std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables;
   };
   std::vector<Question> questions(const fleet::Snapshot& snapshot, metrics::compare::samples::Names& names) const;
   std::vector<metrics::compare::samples::Sample> samples_of(const fleet::Snapshot& snapshot,

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "metrics/format.hpp"
+
 namespace weir::proxy::top {
 namespace {
 
@@ -43,10 +45,14 @@ std::string comparison_text(Json comparison) {
   if (comparison["metrics"].get(metrics) != SUCCESS) return text;
   for (const auto metric : metrics) {
     const auto finding = text_at(metric, "/finding");
-    text += "; " + words(text_at(metric, "/metric")) + " " + words(finding);
+    const auto name = text_at(metric, "/metric");
+    text += "; " + words(name) + " " + words(finding);
+    const auto change = [&](const char* of) {  // That of stalls is in seconds a thousand requests.
+      const auto by = number_at(metric, of);
+      return name == "stalls" && by ? metrics::format("%+.0f s", *by) : percent_change(by);
+    };
     if (number_at(metric, "/low"))
-      text += " " + percent_change(number_at(metric, "/estimate")) + " (" + percent_change(number_at(metric, "/low")) +
-              " to " + percent_change(number_at(metric, "/high")) + ")";
+      text += " " + change("/estimate") + " (" + change("/low") + " to " + change("/high") + ")";
   }
   return text;
 }

@@ -5,7 +5,7 @@
 // The pool has two replicas of the version in use and two of the candidate, on GPUs whose speed drifts. In the shadow
 // step a copy of each request of the first replica goes to the first replica of the candidate, and one to a control.
 // Simulated are time, engines, connections, the beginning of each conversation, and how long the answers to greedy
-// requests, which are half of all, stay the same (as in tests/bench/greedy_answers.hpp). weir's own I/O is left out,
+// requests, which are half of all, stay the same . weir's own I/O is left out,
 // and the gate is asked less often.
 // A run is deterministic by seed.
 #pragma once
@@ -434,8 +434,8 @@ class RolloutRun final : lab::plan::Watcher {
     if (!follower_.gate_is_due(now()) || sim_.now() < next_gate_) return;
     next_gate_ = sim_.now() + options_.gate_every;
     const auto question = follower_.gate_asked(now());
-    if (const double share = follower_.machine.share(); share > 0) {
-      const rollout::SplitSides sides{"chat", "new", "old", share, objective};
+    if (follower_.machine.share() > 0) {
+      const rollout::SplitSides sides{"chat", "new", "old", objective};
       const rollout::SplitGate gate(std::make_shared<compare::samples::Names>(names_),
                                     samples_since(follower_.step_began()), sides, histories_);
       return follower_.gate_said(question, gate.judge().gate);

@@ -19,7 +19,7 @@ namespace {
 
 using namespace weir;
 using namespace weir::bench;
-using metrics::compare::statistics::Metric;
+using metrics::compare::statistics::Figure;
 using metrics::record::RequestRecord;
 
 struct Options {
@@ -141,7 +141,7 @@ void write_arrivals(const Run& run) {
   if (!file.flush()) throw std::runtime_error("cannot write " + run.options.arrivals);
 }
 
-/// The mean estimates over other runs of the same arrivals, with the same ten blocks; each a share of the primary's.
+/// The mean estimates over other runs of the same arrivals; each a share of the primary's.
 struct Truth {
   double ttft = 0, tpot = 0;
 };
@@ -152,10 +152,8 @@ Truth truth_of(const Run& run, bool slower) {
     const auto a = run.answers_of(false, seed_of(7'000'000 + run.options.seed, 2 * i));
     const auto b = run.answers_of(slower, seed_of(7'000'000 + run.options.seed, 2 * i + 1));
     for (const auto& verdict : twins(run.arrivals, a, b).judge(60 * run.options.minutes).verdicts) {
-      if (verdict.metric != Metric::ttft && verdict.metric != Metric::tpot) continue;
-      if (!verdict.effect)
-        throw std::runtime_error("its answers are too long for so short a window; take more --minutes");
-      (verdict.metric == Metric::ttft ? sum.ttft : sum.tpot) += verdict.effect->mean;
+      if (verdict.figure == Figure::ttft || verdict.figure == Figure::tpot)
+        (verdict.figure == Figure::ttft ? sum.ttft : sum.tpot) += std::log1p(verdict.estimate.value());
     }
   }
   const auto runs = static_cast<double>(run.options.truth_runs);

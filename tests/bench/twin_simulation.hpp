@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -114,47 +113,6 @@ inline Samples twins(std::span<const Arrival> arrivals, std::span<const Answer> 
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     samples.primary(i, arrivals[i], primary[i], "gpu-primary");
     samples.shadow(i, arrivals[i], candidate[i]);
-  }
-  return samples;
-}
-
-struct Sampled {
-  Samples all;       ///< The requests of the primaries, and those of the shadow.
-  Samples mirrored;  ///< The requests that the shadow got as well, alone.
-};
-
-/// Four primaries share the arrivals, each of which goes to the one with the fewest requests in flight; a shadow of the
-/// same configuration gets one in ten of them, drawn by the seed.
-inline Sampled sampled(const Engine& engine, const Drift& drift, std::span<const TraceEntry> trace,
-                       std::span<const Arrival> arrivals, std::uint64_t seed) {
-  constexpr std::array<std::string_view, 4> replicas{"gpu0", "gpu1", "gpu2", "gpu3"};
-  std::vector<Answer> answers(arrivals.size()), shadowed(arrivals.size());
-  std::vector<Replica> primaries;
-  for (std::size_t r = 0; r < replicas.size(); ++r)
-    primaries.emplace_back(engine, drift, seed_of(seed, 10 + r), answers);
-  Replica shadow(engine, drift, seed_of(seed, 20), shadowed);
-  const auto lengths = lengths_of(trace, arrivals.size(), seed_of(seed, 4));
-  const auto lengths_of_shadow = lengths_of(trace, arrivals.size(), seed_of(seed, 5));
-  Random share(seed_of(seed, 6));
-  std::vector<std::size_t> placed(arrivals.size());
-  std::vector<bool> mirrored(arrivals.size());
-  for (std::size_t i = 0; i < arrivals.size(); ++i) {
-    const double now = arrivals[i].at;
-    for (Replica& primary : primaries) primary.work_until(now);
-    const auto least = std::ranges::min_element(primaries, {}, &Replica::in_flight);
-    placed[i] = static_cast<std::size_t>(least - primaries.begin());
-    least->submit(i, arrivals[i].prompt_tokens, lengths[i], now);
-    mirrored[i] = share.below(10) == 0;
-    if (mirrored[i]) shadow.submit(i, arrivals[i].prompt_tokens, lengths_of_shadow[i], now);
-  }
-  for (Replica& primary : primaries) primary.finish();
-  shadow.finish();
-  Sampled samples;
-  for (std::size_t i = 0; i < arrivals.size(); ++i) {
-    for (Samples* of : {&samples.all, &samples.mirrored}) {
-      if (of == &samples.all || mirrored[i]) of->primary(i, arrivals[i], answers[i], replicas[placed[i]]);
-      if (mirrored[i]) of->shadow(i, arrivals[i], shadowed[i]);
-    }
   }
   return samples;
 }

@@ -105,7 +105,8 @@ same("parts of more", sparkline.parts([9, 1, 2, 3, 4], 4, 2), [2, 4]);
 
 same("standing", forest.standing({ finding: "inconclusive", needs_s: 1800 }, 600), "no verdict yet, about 20m00s more");
 same("standing of a lean", forest.standing({ finding: "worse", needs_s: null }, 600), "leans worse; no verdict yet");
-same("values", [forest.value_text("ttft_tail", 0.05), forest.value_text("tpot", 0.014), forest.value_text("output_tokens", 250), forest.value_text("slo", null)], ["5.0 %", "14 ms", "250", "-"]);
+same("values", [forest.value_text("stalls", 12), forest.value_text("tpot", 0.014), forest.value_text("output_tokens", 250), forest.value_text("stalls", null)], ["12 s", "14 ms", "250", "-"]);
+same("changes", [forest.change_text("stalls", -12), forest.change_text("ttft", 0.07), forest.change_text("stalls", null)], ["-12 s", "+7.0 %", "-"]);
 same("reach", [forest.reach([]) > 0, forest.reach([{ margin: 0.1, estimate: 40 }]) <= 1], [true, true]);
 
 const request = { wait_s: 1, connect_s: 0, earlier_s: 2, prefill_s: 3, decode_s: 4, total_s: 11 };

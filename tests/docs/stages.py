@@ -75,12 +75,12 @@ def two_configurations(place):
     place.load("--rate", "120", "--duration", "3")
 
 
-def stretch(log):
+def stretch(log, factor=600):
     """Gives the seconds of a log the times of minutes, because a shadow's first ten minutes count for no pair."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     times = [datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00")) for line in lines]
     for line, time in zip(lines, times):
-        line["time"] = (min(times) + 600 * (time - min(times))).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        line["time"] = (min(times) + factor * (time - min(times))).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     with open(log, "w") as file:  # weir has it open.
         file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
@@ -340,13 +340,12 @@ steps = ["shadow 20m", "1% 10m", "25% 10m", "100%"]
         place.engine("cand0", "127.0.0.1:8011", *quick)
         for folder in ("/run/weir", "/var/lib/weir"):
             pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        swapped = REPLICAS.replace("fp16", "fp").replace("fp8", "fp16").replace('"vllm-fp"', '"vllm-fp8"')
-        for settings, log in ((REPLICAS, "first.jsonl"), (swapped, "second.jsonl"), (REPLICAS + self.twin.replace("fp8", "fp16"), "floor.jsonl")):
+        for settings, log, rate in ((REPLICAS, "first.jsonl", "100"), (REPLICAS + self.twin.replace("fp8", "fp16"), "floor.jsonl", "500")):
             place.again(settings)
-            place.load("--rate", "100", "--duration", "2", "--seed", str(len(log)))
+            place.load("--rate", rate, "--duration", "2", "--seed", str(len(log)))
             place.stop_weir()
             (place.folder / "requests.jsonl").rename(place.folder / log)
-        stretch(place.folder / "floor.jsonl")
+        stretch(place.folder / "floor.jsonl", 16000)  # A floor takes eight hours.
         with gzip.open(place.folder / "requests.jsonl.1.gz", "wt") as older:
             older.write((place.folder / "first.jsonl").read_text())
         place.write("weir.toml.old", REPLICAS)

@@ -5,108 +5,111 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "metrics/compare/comparison/judging.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/format.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
 
+using statistics::Figure;
 using statistics::Finding;
-using statistics::Metric;
 
-/// The figures of a line, in its order, in words that need no glossary.
-constexpr std::array<std::pair<Metric, std::string_view>, 8> figures{
-    {{Metric::tpot, "TPOT"},
-     {Metric::ttft, "TTFT"},
-     {Metric::slo, "SLO misses"},
-     {Metric::output_tokens_mean, "tokens an answer"},
-     {Metric::longest_gap, "longest gap"},
-     {Metric::freezes, "answers that freeze"},
-     {Metric::ttft_minority, "pairs with a far longer TTFT"},
-     {Metric::tpot_minority, "pairs with a far longer TPOT"}}};
-
-constexpr std::array<std::string_view, pairs::fault_count> fault_words{
-    "failed requests", "empty answers", "answers cut at their limit", "calls of tools that are not valid"};
-
-const Verdict* verdict_of(const Comparison& comparison, Metric metric) {
-  const auto found = std::ranges::find(comparison.verdicts, metric, &Verdict::metric);
-  return found == comparison.verdicts.end() ? nullptr : &*found;
-}
-
-bool is(const Comparison& comparison, Metric metric, Finding finding) {
-  const auto* const verdict = verdict_of(comparison, metric);
+bool is(const Comparison& comparison, Figure figure, Finding finding) {
+  const auto* const verdict = comparison.verdict_of(figure);
   return verdict != nullptr && verdict->finding == finding;
 }
 
-bool any_fault(const Comparison& comparison, Finding finding) {
-  return std::ranges::any_of(comparison.faults, [&](const auto& fault) { return fault.finding == finding; });
+bool any_time(const Comparison& comparison, Finding finding) {
+  return std::ranges::any_of(comparison.verdicts, [&](const Verdict& one) {
+    return one.finding == finding && is_latency(one.figure) && one.figure != Figure::stalls;
+  });
 }
 
-/// "from 27.2 to 31.5 ms": both in the unit that suits the larger one.
-std::string values(Metric metric, double a, double b) {
-  if (has_shares(metric)) return format("from %.2f to %.2f %%", 100 * a, 100 * b);
-  if (metric == Metric::output_tokens_mean) return format("from %.0f to %.0f", a, b);
-  // From 0.9995 s on three digits of milliseconds would be 1e+03.
-  return std::max(a, b) < 0.9995 ? format("from %.3g to %.3g ms", 1e3 * a, 1e3 * b)
-                                 : format("from %.2f to %.2f s", a, b);
+std::string fault_text(const FaultVerdict& fault) {
+  return std::string(word_for(fault.fault)) +
+         format(" from %.2f to %.2f %%", 100 * fault.share_a(), 100 * fault.share_b());
 }
 
-bool is_told(const Verdict& verdict) {
-  if (verdict.finding == Finding::worse || verdict.finding == Finding::better) return true;
-  return verdict.metric == Metric::tpot || verdict.metric == Metric::ttft || verdict.metric == Metric::slo;
+std::string figure_text(const Verdict& verdict) {
+  std::string text = std::string(word_for(verdict.figure)) + " from " +
+                     values_text(verdict.figure, *verdict.value_a, *verdict.value_b);
+  return verdict.figure == Figure::stalls ? text : text + " (" + percent(*verdict.estimate) + ')';
 }
 
 /// "TPOT from 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first.
-std::vector<std::string> told_figures(const Comparison& comparison) {
+std::vector<std::string> told_figures(const Comparison& comparison, const std::vector<std::string>& unknown) {
   std::vector<std::string> worse, others;
-  for (std::size_t i = 0; i < comparison.faults.size(); ++i) {
-    const auto& [fault, pairs, margin, finding] = comparison.faults[i];
-    if (finding != Finding::worse && finding != Finding::better) continue;
-    const auto of = [&pairs = pairs](std::uint64_t alone) {
-      return 100 * static_cast<double>(alone + pairs.both()) / static_cast<double>(pairs.pairs());
-    };
-    const auto shares = format(" from %.2f to %.2f %%", of(pairs.only_a()), of(pairs.only_b()));
-    (finding == Finding::worse ? worse : others).push_back(std::string(fault_words[i]) + shares);
+  const auto is_open = [&](std::string_view name) {
+    return std::ranges::any_of(unknown,
+                               [&](const std::string& one) { return one.starts_with(std::string(name) + ':'); });
+  };
+  for (const auto& fault : comparison.faults) {
+    if (fault.finding == Finding::worse) worse.push_back(fault_text(fault));
+    if (fault.finding == Finding::better || (is_open(name_of(fault.fault)) && fault.share_b() > fault.share_a()))
+      others.push_back(fault_text(fault));
   }
-  for (const auto& [metric, word] : figures) {
-    const auto* const verdict = verdict_of(comparison, metric);
-    if (verdict == nullptr || !is_told(*verdict) || !verdict->value_a || !verdict->value_b) continue;
-    std::string text = std::string(word) + ' ' + values(metric, *verdict->value_a, *verdict->value_b);
-    if (!has_shares(metric) && verdict->estimate) text += " (" + percent(*verdict->estimate) + ')';
-    (verdict->finding == Finding::worse ? worse : others).push_back(std::move(text));
+  const bool any_stream = comparison.verdict_of(Figure::ttft) && comparison.verdict_of(Figure::ttft)->count > 0;
+  for (const auto& verdict : comparison.verdicts) {
+    if (!verdict.value_a || !verdict.value_b) continue;
+    const bool always = verdict.figure == Figure::ttft || verdict.figure == Figure::tpot ||
+                        (verdict.figure == Figure::e2e && !any_stream);
+    const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
+    const bool stalls =
+        verdict.figure == Figure::stalls && is_open(name_of(verdict.figure)) && *verdict.value_b > *verdict.value_a;
+    if (verdict.finding == Finding::worse)
+      worse.push_back(figure_text(verdict));
+    else if (always || differs || stalls || verdict.finding == Finding::better)
+      others.push_back(figure_text(verdict));
   }
   worse.insert(worse.end(), others.begin(), others.end());
   return worse;
 }
 
-/// Says what is worse, in one word where there is one.
-std::string worse_word(const Comparison& comparison) {
-  const bool slower = is(comparison, Metric::tpot, Finding::worse) || is(comparison, Metric::ttft, Finding::worse);
-  if (any_fault(comparison, Finding::worse)) return slower ? "is slower and fails more often" : "fails more often";
-  if (slower) return "is slower";
-  if (is(comparison, Metric::slo, Finding::worse)) return "misses the objective more often";
-  if (is(comparison, Metric::output_tokens_mean, Finding::worse)) return "answers at greater length";
-  const bool stalls =
-      is(comparison, Metric::longest_gap, Finding::worse) || is(comparison, Metric::freezes, Finding::worse);
-  return stalls ? "stalls more often" : "is slower for a minority of requests";
+const Changed* change_for_the_worse(const Comparison& comparison) {
+  const auto found = std::ranges::find_if(comparison.changes, [](const Changed& one) { return one.by > 0; });
+  return found == comparison.changes.end() ? nullptr : &*found;
 }
 
-/// The guardrails that are not known: "SLO misses and failed requests". Each sentence begins with a name and a colon.
+/// Says what is worse, in one word where there is one.
+std::string worse_word(const Comparison& comparison) {
+  const auto fault = [&](pairs::Fault one) {
+    const auto* const found = comparison.fault_of(one);
+    return found != nullptr && found->finding == Finding::worse;
+  };
+  std::vector<std::string_view> words;
+  if (fault(pairs::Fault::failed)) words.emplace_back("fails more often");
+  if (fault(pairs::Fault::empty)) words.emplace_back("answers with nothing more often");
+  if (fault(pairs::Fault::length)) words.emplace_back("runs into the limit of tokens more often");
+  if (fault(pairs::Fault::tools)) words.emplace_back("calls tools wrongly more often");
+  if (any_time(comparison, Finding::worse)) words.emplace_back("is slower");
+  if (is(comparison, Figure::stalls, Finding::worse)) words.emplace_back("stands still longer");
+  if (fault(pairs::Fault::slo)) words.emplace_back("misses the objective more often");
+  const auto* const changed = change_for_the_worse(comparison);
+  const std::string since = changed ? "became slower at " + time_of_day(changed->since_us).substr(0, 5) + " (" +
+                                          std::string(word_for(changed->figure)) + ' ' + percent(changed->by) +
+                                          " since then)"
+                                    : std::string();
+  if (changed && changed->after >= sure_change) words.emplace_back(since);
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 == words.size() ? " and " : ", ").append(words[i]);
+  return text;
+}
+
+/// "SLO misses and failed requests". Each sentence begins with a name and a colon.
 std::string open_guardrails(const std::vector<std::string>& unknown) {
   std::vector<std::string_view> words;
   for (const std::string_view sentence : unknown) {
     const auto name = sentence.substr(0, sentence.find(':'));
     const auto fault = std::ranges::find(pairs::fault_names, name);
-    const auto metric = std::ranges::find(statistics::metric_names, name);
+    const auto figure = std::ranges::find(statistics::figure_names, name);
     if (fault != pairs::fault_names.end())
-      words.push_back(fault_words[static_cast<std::size_t>(fault - pairs::fault_names.begin())]);
-    else if (metric != statistics::metric_names.end())
-      words.push_back(word_for(static_cast<Metric>(metric - statistics::metric_names.begin())));
-    else
-      words.push_back(name);
+      words.push_back(word_for(static_cast<pairs::Fault>(fault - pairs::fault_names.begin())));
+    else if (figure != statistics::figure_names.end())
+      words.push_back(word_for(static_cast<Figure>(figure - statistics::figure_names.begin())));
   }
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -114,89 +117,112 @@ std::string open_guardrails(const std::vector<std::string>& unknown) {
   return text;
 }
 
-/// Says that b became worse within the window; "" if it did not.
-std::string change_for_the_worse(const Comparison& comparison) {
-  for (const Changed& changed : comparison.changes)
-    if (changed.by > 0 && changed.metric != Metric::output_tokens)
-      return comparison.b + " became worse at " + time_of_day(changed.since_us).substr(0, 5) + " (" +
-             std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " beside " + comparison.a +
-             " since then)";
-  return {};
-}
-
-std::string beginning(const Comparison& comparison, Gate gate, const std::vector<std::string>& unknown) {
-  if (comparison.apart && comparison.apart->control.empty())
-    return comparison.a + " and " + comparison.b + " did not run at the same time";
-  if (gate == Gate::worse) return comparison.b + ' ' + worse_word(comparison);
-  if (gate == Gate::unknown) {
-    if (auto change = change_for_the_worse(comparison); !change.empty()) return change;
-    const auto of = open_guardrails(unknown);
-    return "Not known yet whether " + comparison.b + " is worse than " + comparison.a + (of.empty() ? "" : " in " + of);
-  }
-  const bool faster = is(comparison, Metric::tpot, Finding::better) || is(comparison, Metric::ttft, Finding::better);
-  return comparison.b + (faster ? " is faster" : " is not worse than " + comparison.a);
-}
-
 std::string likeness(const Comparison& comparison) {
   if (comparison.mode == pairs::Mode::split) return {};
-  switch (comparison.sameness.word) {
+  switch (comparison.answers.word) {
     case pairs::Alike::same:
       return "answers are the same";
     case pairs::Alike::differs:
-      return "answers differ";
+      return "answers differ: " + comparison.answers.why;
     case pairs::Alike::unknown:
       break;
   }
-  return comparison.mode == pairs::Mode::control ? "not known yet whether answers are the same"
-                                                 : "answers were not judged, which takes a control";
+  if (comparison.mode != pairs::Mode::control) return "answers were not judged, which takes a control";
+  return comparison.sameness.compared == 0 ? "answers were not judged, which takes greedy requests"
+                                           : "not known yet whether answers are the same";
 }
 
-std::string minutes(double seconds) { return format("%.0f min", std::ceil(seconds / 60)); }
+/// The guardrails that are not known.
+struct Open {
+  double longest_s = 0;               ///< The window that the longest of them takes.
+  std::vector<std::string> for_ever;  ///< Those that waiting does not tell, or not within a day.
+};
 
-/// Says what to do.
-std::string advice(const Comparison& comparison, Gate gate) {
-  if (comparison.apart && comparison.apart->control.empty())
-    return "No verdict: run both at once, or a control beside each.";
-  if (gate == Gate::worse) return "Do not promote.";
-  if (gate == Gate::pass) {
-    if (comparison.sameness.word == pairs::Alike::differs) return "Look at the answers before you promote.";
-    const bool judged = comparison.mode == pairs::Mode::split || comparison.sameness.word == pairs::Alike::same;
-    return judged ? "May be promoted." : "May be promoted, if its answers are as good.";
+Open open_of(const Comparison& comparison, const std::vector<std::string>& unknown) {
+  constexpr double day_s = 86400;
+  Open open;
+  for (const std::string& sentence : unknown) {
+    const auto name = std::string_view(sentence).substr(0, sentence.find(':'));
+    std::optional<double> needs;
+    for (const auto& verdict : comparison.verdicts)
+      if (name_of(verdict.figure) == name) needs = verdict.needs_s;
+    for (const auto& fault : comparison.faults)
+      if (name_of(fault.fault) == name) needs = fault.needs_s;
+    if (needs && *needs - comparison.window.seconds() < day_s)
+      open.longest_s = std::max(open.longest_s, *needs);
+    else
+      open.for_ever.push_back(sentence);
   }
-  if (!change_for_the_worse(comparison).empty())
-    return "Find out what happened then, and compare again from there (--from).";
+  return open;
+}
+
+/// What to do, and why: two halves of a sentence.
+struct Advice {
+  std::string what, why;
+};
+
+Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& unknown) {
+  const std::string &a = comparison.a, &b = comparison.b;
   if (!comparison.dropped.empty())
-    return "Nothing was mirrored: the shadow was spared " + sides::counts_text(comparison.dropped) + ". " +
-           sides::help_against(comparison.dropped);
+    return {"Mirror some requests", "nothing was mirrored, the shadow was spared " +
+                                        sides::counts_text(comparison.dropped) + ". " +
+                                        sides::help_against(comparison.dropped)};
+  if (comparison.unfilled) return {"Wait until the shadow is warm", shortfall(*comparison.unfilled)};
+  if (const auto* const changed = change_for_the_worse(comparison))
+    return {"Do not promote yet", b + " became worse at " + time_of_day(changed->since_us).substr(0, 5) + " (" +
+                                      std::string(word_for(changed->figure)) + ' ' + percent(changed->by) +
+                                      " since then); find out what happened, and compare again from there (--from)"};
+  if (!comparison.answers.why.empty() && comparison.answers.word == pairs::Alike::differs)
+    return {"Look at the answers of " + b + " before you promote", "they differ from those of " + a};
+  const std::string not_known =
+      "not known yet whether " + b + " is worse than " + a + " in " + open_guardrails(unknown);
+  const auto bar = [&](Bar one) {
+    return std::ranges::any_of(comparison.verdicts, [&](const Verdict& verdict) { return verdict.bar == one; });
+  };
+  if (bar(Bar::load_differs)) return {"Mirror all requests of one replica (twin)", "the sides had unlike loads"};
+  if (bar(Bar::conversations))
+    return {"Wait for more conversations", "there are " + std::to_string(comparison.conversations_a) + " of " + a +
+                                               " and " + std::to_string(comparison.conversations_b) + " of " + b +
+                                               ", and it takes " + std::to_string(least_conversations) + " of each"};
+  if (bar(Bar::spared_load)) return {"Find out why one side lacks answers", "it was spared their load (see the notes)"};
   const double window_s = comparison.window.seconds();
-  if (comparison.apart) return "Run both at once.";
-  if (comparison.one_sided_blocks > 0) return "Let the sides take shorter turns, or run both at once.";
-  if (comparison.unfilled) return "Wait until the shadow is warm.";
-  if (comparison.needs_s && *comparison.needs_s > window_s)
-    return "Wait " + minutes(*comparison.needs_s - window_s) + " more.";
-  if (comparison.look && comparison.look->next_s && *comparison.look->next_s > window_s)
-    return "Wait " + minutes(*comparison.look->next_s - window_s) + " more for the next look.";
-  return "Take a longer window, or a wider margin.";
+  const auto wait_until = [&](double until_s) {
+    return "Wait " + length_text(std::max(60.0, until_s - window_s)) + " more";
+  };
+  const Open open = open_of(comparison, unknown);
+  const bool early = comparison.minutes < statistics::least_minutes_to_pass;
+  if (early && comparison.minutes <= 0) return {"Wait for requests of both sides", not_known};
+  // Ten minutes are the least, in which nothing is known to be chance or not.
+  const double ten_minutes_s = length_in_minutes_s(comparison) * statistics::least_minutes_to_pass / comparison.minutes;
+  if (early) return {wait_until(std::max(open.longest_s, ten_minutes_s)), not_known};
+  if (open.for_ever.empty()) return {wait_until(open.longest_s), not_known};
+  return {"Look before you promote", b + " is worse in " + open_guardrails(open.for_ever) +
+                                         " than the margin allows or may be so, and waiting alone will not tell"};
+}
+
+Advice advice_of(const Comparison& comparison, const GateResult& gate) {
+  const std::string &a = comparison.a, &b = comparison.b;
+  if (comparison.apart)
+    return {"Run " + a + " and " + b + " at the same time", "they did not run together, so there is no verdict"};
+  if (gate.word == Gate::worse) return {"Do not promote " + b, "it " + worse_word(comparison)};
+  if (gate.word == Gate::unknown) return of_unknown(comparison, gate.unknown);
+  const bool judged = comparison.mode == pairs::Mode::split || comparison.answers.word == pairs::Alike::same;
+  return {judged ? "May be promoted" : "May be promoted, if its answers are as good",
+          b + (any_time(comparison, Finding::better) ? " is faster than " : " is not worse than ") + a};
 }
 
 }  // namespace
 
 std::string conclusion_of(const Comparison& comparison, const GateResult& gate) {
-  // Figures that pass the gate are told as such, though answers that differ are for people to judge.
-  const bool answers_alone = gate.word == Gate::unknown && gate.worse.empty() && gate.unknown.size() == 1 &&
-                             gate.unknown.front().starts_with("answers:");
-  const Gate word = answers_alone ? Gate::pass : gate.word;
-  std::string line = beginning(comparison, word, gate.unknown);
+  const auto [what, why] = advice_of(comparison, gate);
+  std::string line = what + ": " + why;
   std::string_view before = ": ";
-  for (const auto& figure : told_figures(comparison)) {
+  for (const auto& figure : told_figures(comparison, gate.unknown)) {
     line.append(before).append(figure);
     before = ", ";
   }
-  for (const Changed& changed : comparison.changes)
-    line += "; " + std::string(word_for(changed.metric)) + ' ' + percent(changed.by) + " since " +
-            time_of_day(changed.since_us).substr(0, 5);
   if (const auto text = likeness(comparison); !text.empty()) line += "; " + text;
-  return line + ". " + advice(comparison, word);
+  return line + '.';
 }
 
 }  // namespace weir::metrics::compare::comparison

@@ -7,74 +7,79 @@
 namespace weir::metrics::compare::comparison {
 namespace {
 
+using statistics::Figure;
 using statistics::Finding;
-using statistics::Metric;
 
-bool is_guardrail(Metric metric) {
-  return metric == Metric::slo || metric == Metric::ttft || metric == Metric::tpot ||
-         metric == Metric::output_tokens_mean;
+/// A margin that an option widened may hold more than b may be worse by.
+bool is_safe(const Verdict& verdict) {
+  const bool has_margin = verdict.effect.worse_margin.has_value();
+  return verdict.finding == Finding::better || verdict.finding == Finding::not_worse ||
+         (verdict.finding == Finding::equivalent &&
+          (!has_margin || verdict.effect.margin.high <= *verdict.effect.worse_margin ||
+           is_below_worse_margin(verdict.effect)));
 }
 
-/// These stop b if they are worse, though nobody waits until they are known.
-bool is_watched(Metric metric) {
-  return metric == Metric::longest_gap || metric == Metric::freezes || is_minority(metric);
+std::uint64_t count_of(const Comparison& comparison, Figure figure) {
+  const auto* const verdict = comparison.verdict_of(figure);
+  return verdict == nullptr ? 0 : verdict->count;
 }
 
-bool is_safe(Finding finding) {
-  return finding == Finding::better || finding == Finding::equivalent || finding == Finding::not_worse;
+/// True if b has to be known not to be worse in this figure.
+bool is_guardrail(const Comparison& comparison, Figure figure) {
+  const auto streamed = count_of(comparison, Figure::ttft), whole = count_of(comparison, Figure::e2e);
+  if (figure == Figure::e2e) return whole > streamed;
+  const bool of_streams = figure != Figure::output_tokens && figure != Figure::stalls;
+  return !of_streams || streamed > 0 || whole == 0;
 }
 
-/// A margin that a floor or an option widened may hold more than b may be worse by.
-bool hides_worse(const Verdict& verdict) {
-  const auto most = verdict.worse_margin;
-  if (verdict.finding != Finding::equivalent || !most || verdict.margin <= *most) return false;
-  if (is_below_worse_points(effect_of(verdict))) return false;
-  return !verdict.interval || verdict.interval->high > *most;
-}
+class Sorting {
+ public:
+  explicit Sorting(const Comparison& comparison) : comparison_(comparison) {}
 
-/// Sorts what was found into a result.
-void add(GateResult& result, std::string_view name, Finding finding, bool guardrail, const std::string& sentence) {
-  const std::string text = std::string(name) + ": " + sentence;
-  if (finding == Finding::worse) {
-    result.worse.push_back(text);
-  } else if (guardrail && !is_safe(finding)) {
-    result.unknown.push_back(text);
+  GateResult run() {
+    for (const FaultVerdict& fault : comparison_.faults) {
+      const bool told = fault.pairs.pairs > 0 || fault.fault == pairs::Fault::failed;
+      const bool safe = fault.finding == Finding::better || fault.finding == Finding::not_worse;
+      if (told) add(name_of(fault.fault), fault.finding, !safe, why(fault, comparison_));
+    }
+    for (const Verdict& verdict : comparison_.verdicts) {
+      const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
+      // Of pairs, that is a sentence about the answers.
+      if (differs && comparison_.mode != pairs::Mode::split) continue;
+      add(name_of(verdict.figure), verdict.finding, is_guardrail(comparison_, verdict.figure) && !is_safe(verdict),
+          why(verdict, comparison_));
+    }
+    for (const Changed& changed : comparison_.changes)
+      if (changed.by > 0)
+        add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
+            change_sentence(changed, comparison_));
+    if (!result_.worse.empty())
+      result_.but_for_answers = Gate::worse;
+    else if (result_.unknown.empty() && !comparison_.verdicts.empty())
+      result_.but_for_answers = Gate::pass;
+    result_.word = result_.but_for_answers;
+    if (comparison_.answers.word != pairs::Alike::differs) return std::move(result_);
+    result_.answers = "answers: " + why(comparison_.answers, comparison_);
+    result_.unknown.push_back(result_.answers);
+    if (result_.word == Gate::pass) result_.word = Gate::unknown;
+    return std::move(result_);
   }
-}
+
+ private:
+  void add(std::string_view name, Finding finding, bool open, const std::string& sentence) {
+    const std::string text = std::string(name) + ": " + sentence;
+    if (finding == Finding::worse)
+      result_.worse.push_back(text);
+    else if (open)
+      result_.unknown.push_back(text);
+  }
+
+  const Comparison& comparison_;
+  GateResult result_;
+};
 
 }  // namespace
 
-GateResult gate_of(const Comparison& comparison, SplitFaults split) {
-  GateResult result;
-  for (const pairs::FaultPairs& fault : comparison.faults) {
-    const bool told = fault.pairs.pairs() > 0;
-    const bool needed = fault.fault == pairs::Fault::failed && comparison.mode != pairs::Mode::split;
-    if (told || needed) add(result, name_of(fault.fault), fault.finding, true, why(fault, comparison));
-  }
-  if (comparison.mode == pairs::Mode::split && split == SplitFaults::unknown)
-    result.unknown.emplace_back("failed: the sides had different requests, and faults are compared pair by pair alone");
-  for (const Verdict& verdict : comparison.verdicts) {
-    const bool guardrail = is_guardrail(verdict.metric);
-    if (guardrail && hides_worse(verdict)) {
-      add(result, name_of(verdict.metric), Finding::inconclusive, true,
-          verdict.why + " That margin is wider than the " + percent(*verdict.worse_margin) +
-              " that it may be worse by.");
-    } else if (guardrail || is_watched(verdict.metric)) {
-      add(result, name_of(verdict.metric), verdict.finding, guardrail, verdict.why);
-    }
-  }
-  if (!result.worse.empty()) {
-    result.but_for_answers = Gate::worse;
-  } else if (result.unknown.empty() && !comparison.verdicts.empty()) {
-    result.but_for_answers = Gate::pass;
-  }
-  result.word = result.but_for_answers;
-  if (comparison.sameness.word != pairs::Alike::differs) return result;
-  result.answers = "answers: they differ, and no figure says whether they are as good. " +
-                   why(comparison.sameness, comparison);
-  result.unknown.push_back(result.answers);
-  if (result.word == Gate::pass) result.word = Gate::unknown;
-  return result;
-}
+GateResult gate_of(const Comparison& comparison) { return Sorting(comparison).run(); }
 
 }  // namespace weir::metrics::compare::comparison

@@ -9,44 +9,33 @@
 #include <utility>
 
 #include "metrics/compare/pairs/answers.hpp"
-#include "metrics/compare/pairs/values.hpp"
+#include "metrics/compare/table/table.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
 
 using samples::Names;
-using statistics::Metric;
+using statistics::Figure;
 
-constexpr std::int64_t minute_us = 60'000'000;
 /// A log whose moments lie farther apart than 60 days holds a mistake, and would take memory for each minute.
-constexpr std::int64_t most_us = 60LL * 24 * 60 * minute_us;
+constexpr std::int64_t most_minutes_apart = 60LL * 24 * 60;
 
-/// Whole minutes of the wall clock that hold all the points.
-std::optional<statistics::Window> span_of(const statistics::SideValues& values) {
-  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
-  for (const auto* const side : {&values.a, &values.b}) {
-    for (const statistics::Point& point : *side) {
-      first = std::min(first, point.at_us);
-      last = std::max(last, point.at_us);
+/// Takes the minutes of a pairing.
+void set_minutes(Couple& couple, const pairs::Pairing& pairing, const Names& names) {
+  table::Table table;
+  table::add(table, pairing, {.names = names, .slo = {}, .same_load = true});
+  for (const table::Row& row : table.rows) {
+    for (std::size_t i = 0; i < statistics::figure_count; ++i) {
+      const auto figure = static_cast<Figure>(i);
+      if (const auto value = statistics::figure_of(row.of(figure), table::scale_of(figure)))
+        couple.minutes[i][row.minute] = *value;
     }
-  }
-  if (first > last || first < 0 || last - first > most_us) return std::nullopt;
-  return statistics::Window{first / minute_us * minute_us, (last / minute_us + 1) * minute_us};
-}
-
-void set_minutes(Couple& couple, Metric metric, const statistics::SideValues& values) {
-  const auto window = span_of(values);
-  if (!window) return;
-  std::int64_t minute = window->from_us / minute_us;
-  for (const double value : log_ratios_by_minute(values, *window)) {
-    if (std::isfinite(value)) couple.minutes[static_cast<std::size_t>(metric)][minute] = value;
-    ++minute;
   }
 }
 
 /// Returns all minutes from the first to the last that is known.
 statistics::Minutes series_of(const Couple::Minutes& known) {
-  if (known.empty()) return {};
+  if (known.empty() || known.rbegin()->first - known.begin()->first > most_minutes_apart) return {};
   const std::int64_t first = known.begin()->first;
   statistics::Minutes series(static_cast<std::size_t>(known.rbegin()->first - first + 1),
                              std::numeric_limits<double>::quiet_NaN());
@@ -88,10 +77,8 @@ History history_of(const std::vector<const Couple*>& couples) {
     history.pool = couple->pool;
     history.paired = couple->paired;
     history.source += (history.source.empty() ? "" : ", ") + couple->source;
-    for (const Metric metric : metrics_of_minutes) {
-      const auto at = static_cast<std::size_t>(metric);
-      history.minutes[at].push_back(series_of(couple->minutes[at]));
-    }
+    for (std::size_t i = 0; i < statistics::figure_count; ++i)
+      history.minutes[i].push_back(series_of(couple->minutes[i]));
   }
   return history;
 }
@@ -105,7 +92,7 @@ std::vector<History> histories_of(const std::vector<const Couple*>& couples) {
     }
     for (const auto& [pool, its_couples] : by_pool) {
       History history = history_of(its_couples);
-      if (history.variance(Metric::tpot) || history.variance(Metric::ttft)) histories.push_back(std::move(history));
+      if (history.tells()) histories.push_back(std::move(history));
     }
   }
   return histories;
@@ -115,7 +102,7 @@ void add_controls(std::vector<Couple>& couples, std::span<const samples::Sample>
                   const pairs::WarmUp& warm_up) {
   const sides::Selection primaries{sides::By::role, 0, Role::primary};
   for (const auto& [shadow, pool] : controls_of(samples)) {
-    Couple couple = couple_of(samples, primaries, {sides::By::shadow, shadow, Role::shadow}, warm_up,
+    Couple couple = couple_of(samples, names, primaries, {sides::By::shadow, shadow, Role::shadow}, warm_up,
                               std::string(names.text(shadow)) + " against its primary");
     couple.pool = names.text(pool);
     if (couple.paired) couples.push_back(std::move(couple));
@@ -136,17 +123,14 @@ void add_replicas(std::vector<Couple>& couples, std::span<const samples::Sample>
       Couple couple;
       couple.source = std::string(b->first) + " against " + std::string(a->first);
       couple.pool = names.text(key.first);
-      for (const Metric metric : metrics_of_minutes) {
-        statistics::SideValues values;
-        const auto take = [&](const std::vector<const samples::Sample*>& of, std::vector<statistics::Point>& points) {
-          for (const samples::Sample* const sample : of) {
-            if (const auto value = pairs::value_of(metric, *sample)) points.push_back({sample->dispatched_us, *value});
-          }
-        };
-        take(a->second, values.a);
-        take(b->second, values.b);
-        set_minutes(couple, metric, values);
-      }
+      pairs::Pairing split;
+      const auto take = [](const std::vector<const samples::Sample*>& of, std::vector<pairs::Single>& singles) {
+        for (const samples::Sample* const sample : of) singles.push_back({sample, sample->dispatched_us, sample});
+        std::ranges::stable_sort(singles, {}, &pairs::Single::at_us);
+      };
+      take(a->second, split.only_a);
+      take(b->second, split.only_b);
+      set_minutes(couple, split, names);
       couples.push_back(std::move(couple));
     }
   }
@@ -154,13 +138,15 @@ void add_replicas(std::vector<Couple>& couples, std::span<const samples::Sample>
 
 }  // namespace
 
-std::optional<double> History::variance(Metric metric) const {
-  return statistics::long_run_variance(minutes[static_cast<std::size_t>(metric)]);
+std::optional<double> History::variance(Figure figure) const {
+  return statistics::long_run_variance(minutes[static_cast<std::size_t>(figure)]);
 }
 
-double History::hours(Metric metric) const {
+bool History::tells() const { return variance(Figure::tpot) || variance(Figure::ttft); }
+
+double History::hours(Figure figure) const {
   std::size_t known = 0;
-  for (const auto& series : minutes[static_cast<std::size_t>(metric)]) known += statistics::known_minutes(series);
+  for (const auto& series : minutes[static_cast<std::size_t>(figure)]) known += statistics::known_minutes(series);
   return static_cast<double>(known) / 60;
 }
 
@@ -180,15 +166,14 @@ std::vector<Couple> couples_of(std::span<const samples::Sample> samples, const N
   return couples;
 }
 
-Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                 const pairs::WarmUp& warm_up, std::string source) {
+Couple couple_of(std::span<const samples::Sample> samples, const samples::Names& names, const sides::Selection& a,
+                 const sides::Selection& b, const pairs::WarmUp& warm_up, std::string source) {
   Couple couple;
   couple.source = std::move(source);
   auto pairing = pair_up(samples, a, b, warm_up);
   couple.paired = pairing.mode != pairs::Mode::split && pairs::twins(pairing.pairs);
   if (!couple.paired) return couple;
-  std::erase_if(pairing.pairs, [&](const pairs::Pair& pair) { return pair.at_us < *pairing.warm_us; });
-  for (const Metric metric : metrics_of_minutes) set_minutes(couple, metric, values_of(metric, pairing));
+  set_minutes(couple, pairing, names);
   return couple;
 }
 
@@ -198,13 +183,32 @@ std::vector<History> histories_of(std::span<const Couple> couples) {
   return histories_of(all);
 }
 
+std::optional<History> history_for(std::span<const History> given, const std::set<Names::Name>& pools, bool paired,
+                                   std::span<const samples::Sample> samples, const Names& names,
+                                   const pairs::WarmUp& warm_up) {
+  const auto suits = [&](const History& one) {
+    const bool of_pools =
+        one.pool.empty() || std::ranges::all_of(pools, [&](Names::Name pool) { return names.text(pool) == one.pool; });
+    return of_pools && (paired || !one.paired) && one.tells();
+  };
+  if (const auto found = std::ranges::find_if(given, suits); found != given.end()) return *found;
+  // Samples of less than that have no eight hours, and are not looked into.
+  constexpr std::int64_t least_us = 7 * 60 * statistics::minute_us;
+  if (samples.empty()) return std::nullopt;
+  const auto [first, last] = std::ranges::minmax_element(samples, {}, &samples::Sample::dispatched_us);
+  if (last->dispatched_us - first->dispatched_us < least_us) return std::nullopt;
+  const auto here = histories_of(couples_of(samples, names, warm_up));
+  const auto found = std::ranges::find_if(here, suits);
+  return found == here.end() ? std::nullopt : std::optional(*found);
+}
+
 void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::int64_t to) {
   for (const Couple& couple : couples) {
     auto& known = couples_[{couple.pool, couple.source}];
     known.source = couple.source;
     known.pool = couple.pool;
     known.paired = couple.paired;
-    for (std::size_t metric = 0; metric < statistics::metric_count; ++metric) {
+    for (std::size_t metric = 0; metric < statistics::figure_count; ++metric) {
       for (const auto& [minute, value] : couple.minutes[metric]) {
         if (minute >= from && minute < to) known.minutes[metric][minute] = value;
       }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,36 +15,33 @@
 #include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/selection.hpp"
-#include "metrics/compare/statistics/confidence_sequence.hpp"
-#include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/drift.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::comparison {
 
-/// Minutes of A/A: ln(b/a) of each minute as log_ratios_by_minute() has it, of couples that ran one configuration.
+/// Minutes of A/A: each figure of each minute, on its scale, of couples that ran one configuration.
 struct History {
   std::string source;   ///< "same against its primary"
   std::string pool;     ///< Whose requests these were; "" suits any pool.
   bool paired = false;  ///< The minutes are of pairs. A split varies more, so that they tell nothing of one.
-  /// By metric, a series for each couple; empty for metrics that are not medians.
-  std::array<std::vector<statistics::Minutes>, statistics::metric_count> minutes{};
+  /// By figure, a series for each couple.
+  std::array<std::vector<statistics::Minutes>, statistics::figure_count> minutes{};
 
-  /// Returns the long-run variance of a metric's minute; nothing with less than eight hours of it.
-  std::optional<double> variance(statistics::Metric metric) const;
-  /// Returns how many hours of the metric there are, over all couples.
-  double hours(statistics::Metric metric) const;
+  /// Returns the long-run variance of a figure's minute; nothing with less than eight hours of it.
+  std::optional<double> variance(statistics::Figure figure) const;
+  /// Returns how many hours of the figure there are, over all couples.
+  double hours(statistics::Figure figure) const;
+  /// True with eight hours of TTFT or TPOT.
+  bool tells() const;
 };
-
-/// The metrics that minutes have a median of.
-inline constexpr std::array<statistics::Metric, 3> metrics_of_minutes{
-    statistics::Metric::ttft, statistics::Metric::tpot, statistics::Metric::output_tokens};
 
 /// Two sides that ran one configuration.
 struct Couple {
   using Minutes = std::map<std::int64_t, double>;  ///< By the minute since 1970.
   std::string source, pool;                        ///< As in History.
   bool paired = false;
-  std::array<Minutes, statistics::metric_count> minutes{};
+  std::array<Minutes, statistics::figure_count> minutes{};
 };
 
 /// Returns the couples among samples: a primary and a twin of it with its own `config`, from when it is warm; and
@@ -60,12 +58,18 @@ struct Configurations {
 std::optional<Configurations> different_configurations(std::span<const samples::Sample> samples);
 
 /// Returns the couple of all pairs of two sides.
-Couple couple_of(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                 const pairs::WarmUp& warm_up, std::string source);
+Couple couple_of(std::span<const samples::Sample> samples, const samples::Names& names, const sides::Selection& a,
+                 const sides::Selection& b, const pairs::WarmUp& warm_up, std::string source);
 
 /// Returns the history of each pool's couples that are of pairs, and that of its others, where there are eight hours of
 /// TTFT or TPOT. That of pairs comes first.
 std::vector<History> histories_of(std::span<const Couple> couples);
+
+/// Returns the first history that tells something of a comparison of these pools, paired or not; those that are given
+/// come before those among the samples. Takes time n log n where the samples reach over seven hours.
+std::optional<History> history_for(std::span<const History> given, const std::set<samples::Names::Name>& pools,
+                                   bool paired, std::span<const samples::Sample> samples, const samples::Names& names,
+                                   const pairs::WarmUp& warm_up);
 
 /// The couples that were seen in the last days, whose requests may be gone. One thread uses it; a couple takes up to 2
 /// MB.

@@ -1,10 +1,7 @@
 #include "metrics/compare/comparison/window.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
-
-#include "metrics/compare/comparison/moments.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -14,17 +11,17 @@ FoundWindow window_from(std::int64_t first, std::int64_t end, std::int64_t begin
                         std::span<const samples::Sample> samples) {
   FoundWindow found{.declared = options.to_us || options.length_us};
   statistics::Window& window = found.window;
-  // Blocks are parts of a time that has requests, not of one before the first of them.
-  window = {begin < first_moment(samples) ? std::max(begin, std::min(first, end)) : begin, end};
+  // A window is a time that has requests, not one before the first of them.
+  window = {begin < samples::first_moment(samples) ? std::max(begin, std::min(first, end)) : begin, end};
   if (options.length_us) window.to_us = begin + *options.length_us;
   if (options.to_us) window.to_us = *options.to_us;
   window.to_us = std::max(window.to_us, window.from_us);
   return found;
 }
 
-/// The window begins as the past's does, and ends with the last pair.
-FoundWindow window_since(const Past& past, const pairs::Pairing& pairing) {
-  return {.window = {*past.from_us, pairing.pairs.empty() ? past.to_us : pairing.pairs.back().at_us + 1}};
+/// The window begins as the earlier minutes do, and ends with the last pair.
+FoundWindow window_since(const table::Table& earlier, const pairs::Pairing& pairing) {
+  return {.window = {*earlier.from_us, pairing.pairs.empty() ? earlier.to_us : pairing.pairs.back().at_us + 1}};
 }
 
 FoundWindow window_of_pairs(const pairs::Pairing& pairing, std::span<const samples::Sample> samples,
@@ -77,23 +74,10 @@ statistics::Window asked_for(const Options& options) {
 }
 
 FoundWindow window_of(const pairs::Pairing& pairing, std::span<const samples::Sample> samples, const Options& options,
-                      const Past* past) {
+                      const table::Table* earlier) {
   if (pairing.mode == pairs::Mode::split) return window_of_split(pairing, samples, options);
-  if (past && past->from_us) return window_since(*past, pairing);
+  if (earlier && earlier->from_us) return window_since(*earlier, pairing);
   return window_of_pairs(pairing, samples, options);
-}
-
-unsigned one_sided_blocks(const pairs::Pairing& split, const statistics::Window& window) {
-  std::array<bool, statistics::block_count> a{}, b{};
-  for (const pairs::Single& one : split.only_a) a[window.block_of(one.at_us)] = true;
-  for (const pairs::Single& one : split.only_b) b[window.block_of(one.at_us)] = true;
-  unsigned only_a = 0, only_b = 0;
-  for (std::size_t i = 0; i < statistics::block_count; ++i) {
-    only_a += a[i] && !b[i];
-    only_b += b[i] && !a[i];
-  }
-  // A side that has few requests misses blocks too, but the other does not.
-  return only_a > 0 && only_b > 0 ? only_a + only_b : 0;
 }
 
 }  // namespace weir::metrics::compare::comparison

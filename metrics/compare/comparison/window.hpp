@@ -18,12 +18,9 @@ struct FoundWindow {
   std::optional<Apart> apart{};  ///< Of a split; the window then holds both times.
 };
 
-/// Finds the window of pairs, or of a split. `past` is null where the samples have all. It takes time n.
+/// Finds the window of pairs, or of a split. `earlier` has the minutes before those of the pairing; null without any.
+/// It takes time n.
 FoundWindow window_of(const pairs::Pairing& pairing, std::span<const samples::Sample> samples, const Options& options,
-                      const Past* past);
-
-/// Returns how many blocks of a split's window have requests of one side alone, if both sides have such blocks, and
-/// else 0: Comparison::one_sided_blocks. The requests lie in the window.
-unsigned one_sided_blocks(const pairs::Pairing& split, const statistics::Window& window);
+                      const table::Table* earlier);
 
 }  // namespace weir::metrics::compare::comparison

@@ -8,16 +8,16 @@ const charts = (() => {
     return plots.element(parent, "div", "", "charts");
   }
 
-  /** The ten values of a metric, with its estimate, interval and margins. */
+  /** A figure's values in the tenths of the window, with its estimate, interval and margins. */
   function block_chart(parent, report, verdict) {
-    const from = Date.parse(report.window.from) / 1000, length = report.window.block_s;
-    const to = from + length * report.window.blocks;
+    const from = Date.parse(report.window.from) / 1000, to = Date.parse(report.window.to) / 1000;
+    const length = (to - from) / verdict.blocks.length;
     const blocks = verdict.blocks.map((value, i) => ({ x: from + (i + 0.5) * length, y: value, number: i + 1 })).filter((one) => one.y !== null);
     const span = [from - 0.02 * (to - from), to + 0.02 * (to - from)];
     const ends = [...blocks.map((one) => one.y), verdict.margin, -verdict.margin, ...(verdict.interval || [])];
     const [low, high] = plots.range(ends, false);
     plots.chart(parent, {
-      title: `${verdict.word}: the change in each block`,
+      title: `${verdict.word}: the change in each part`,
       x: { label: "time (UTC), from " + report.window.from.slice(0, 10), range: span, ticks: plots.timeTicks, format: plots.timeText },
       y: { label: "change, %", range: [low, high], ticks: plots.ticks, format: (value) => number(100 * value) },
       behind: (u) => plots.inside(u, (ctx, x, y) => {
@@ -39,18 +39,18 @@ const charts = (() => {
       }),
       readout: (x) => {
         const one = blocks.find((block) => Math.abs(block.x - x) <= length / 2);
-        return one && `block ${one.number}, from ${plots.clock(one.x - length / 2, 19)}: ${percent(one.y)}`;
+        return one && `part ${one.number}, from ${plots.clock(one.x - length / 2, 19)}: ${percent(one.y)}`;
       },
     });
   }
 
   function blocks(parent, report) {
-    const known = report.verdicts.filter((verdict) => verdict.blocks.some((value) => value !== null));
+    const known = report.verdicts.filter((verdict) => verdict.scale === "ratio" && verdict.blocks.some((value) => value !== null));
     if (!report.window.from || !known.length) return;
     const section = plots.element(parent, "section");
     plots.element(section, "h2", "The change over time");
     const interval = known.some((verdict) => verdict.interval) ? " with its 95 % interval (shaded)" : "";
-    plots.element(section, "p", `Each block's value (points), the estimate (thick line)${interval}, 0 (thin line) and the margins (dashed).`);
+    plots.element(section, "p", `The value of each tenth of the window (points), the estimate (thick line)${interval}, 0 (thin line) and the margins (dashed).`);
     const place = grid(section);
     for (const verdict of known) block_chart(place, report, verdict);
   }

@@ -58,8 +58,6 @@ const forest = (() => {
 
   return (parent, report) => {
     const of = ` of ${report.label_b} against ${report.label_a}`;
-    const is_tail = (verdict) => verdict.metric.endsWith("_tail") || ["longest_gap", "freezes"].includes(verdict.metric);
-    rows(parent, "Change" + of + ", 95 % interval; shaded: the margin", report.verdicts.filter((one) => !is_tail(one)));
-    rows(parent, "Tails" + of + ": requests above " + report.label_a + "'s own p95, longest gaps, freezes", report.verdicts.filter(is_tail));
+    rows(parent, "Change" + of + ", 95 % interval; shaded: the margin", report.verdicts.filter((one) => one.scale === "ratio"));
   };
 })();

@@ -39,10 +39,4 @@ std::string as_html(const report::CandidatesReport& all) {
   return page_of(sections + ']');
 }
 
-std::string as_html(const report::SwappedReport& report) {
-  return page_of('[' + section("", summary_of(report), nullptr) + ',' +
-                 section("First window", document_of(report.first), &report.first) + ',' +
-                 section("Second window", document_of(report.second), &report.second) + ']');
-}
-
 }  // namespace weir::metrics::compare::page

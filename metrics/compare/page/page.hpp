@@ -9,7 +9,6 @@
 namespace weir::metrics::compare::page {
 
 std::string as_html(const report::Report& report);
-std::string as_html(const report::SwappedReport& report);
 std::string as_html(const report::CandidatesReport& report);
 
 }  // namespace weir::metrics::compare::page

@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "metrics/compare/pairs/tool_calls.hpp"
+#include "metrics/compare/samples/attainment.hpp"
 
 namespace weir::metrics::compare::pairs {
 namespace {
-
-/// Five in a hundred, over four kinds.
-constexpr double evidence_needed = fault_count / 0.05;
 
 /// True if the request was sent and its end tells of the replica: weir refused none of it and no client left early.
 bool judged(const samples::Sample& sample) {
@@ -36,33 +34,42 @@ bool cut_by_length(const samples::Sample& sample, const samples::Names& names) {
   return std::ranges::find(reasons, names.text(sample.finish_reason)) != reasons.end();
 }
 
+constexpr std::size_t place(Fault fault) { return static_cast<std::size_t>(fault); }
+
 }  // namespace
 
-statistics::Finding FaultPairs::judge(unsigned comparisons) const {
-  const double needed = evidence_needed * comparisons;
-  if (pairs.more_in_b() >= needed) return statistics::Finding::worse;
-  if (pairs.more_in_a() >= needed) return statistics::Finding::better;
-  return pairs.difference().high <= margin ? statistics::Finding::not_worse : statistics::Finding::inconclusive;
+FaultsOfPair faults_of(const Pair& pair, bool control, const samples::Names& names,
+                       const std::optional<config::Slo>& slo) {
+  FaultsOfPair faults;
+  const samples::Sample &a = *pair.a, &b = *pair.b;
+  if (slo) {
+    if (const auto met = samples::judge_pair(*slo, a, b)) faults[place(Fault::slo)] = {!met->a, !met->b};
+  }
+  if (!judged(a) || !judged(b)) return faults;
+  faults[place(Fault::failed)] = {failed(a, b), failed(b, a)};
+  if (!a.served || !b.served) return faults;
+  faults[place(Fault::empty)] = {a.outcome == Outcome::ok_empty, b.outcome == Outcome::ok_empty};
+  faults[place(Fault::length)] = {cut_by_length(a, names), cut_by_length(b, names)};
+  if (const auto valid = valid_tools(pair); valid.known()) faults[place(Fault::tools)] = {valid.a == 0, valid.b == 0};
+  faults[place(Fault::calls)] = {calls_tools(a, names), calls_tools(b, names)};
+  if (control && a.same_tools >= 0 && b.same_tools >= 0)
+    faults[place(Fault::other_calls)] = {a.same_tools == 0, b.same_tools == 0};
+  return faults;
 }
 
-Faults faults_of(std::span<const Pair> pairs, const samples::Names& names, const FaultMargins& margins,
-                 const Faults& earlier) {
-  Faults faults = earlier;
-  for (std::size_t i = 0; i < fault_count; ++i) {
-    faults[i].fault = static_cast<Fault>(i);
-    faults[i].margin = margins[i];
+std::array<std::optional<bool>, fault_count> faults_of(const samples::Sample& sample, const samples::Names& names,
+                                                       const std::optional<config::Slo>& slo) {
+  std::array<std::optional<bool>, fault_count> faults;
+  if (slo) {
+    const auto attainment = samples::judge(*slo, sample, samples::Since::arrival);
+    if (attainment == samples::Attainment::met) faults[place(Fault::slo)] = false;
+    if (attainment == samples::Attainment::missed) faults[place(Fault::slo)] = true;
   }
-  const auto add = [&](Fault fault, bool a, bool b) { faults[static_cast<std::size_t>(fault)].pairs.add(a, b); };
-  for (const Pair& pair : pairs) {
-    const samples::Sample &a = *pair.a, &b = *pair.b;
-    if (!judged(a) || !judged(b)) continue;
-    add(Fault::failed, failed(a, b), failed(b, a));
-    if (!a.served || !b.served) continue;
-    add(Fault::empty, a.outcome == Outcome::ok_empty, b.outcome == Outcome::ok_empty);
-    add(Fault::length, cut_by_length(a, names), cut_by_length(b, names));
-    if (const auto valid = valid_tools(pair); valid.known()) add(Fault::tools, valid.a == 0, valid.b == 0);
-  }
-  for (FaultPairs& one : faults) one.finding = one.judge();
+  if (!judged(sample) || sample.outcome == Outcome::client_error) return faults;
+  faults[place(Fault::failed)] = !sample.served;
+  if (!sample.served) return faults;
+  faults[place(Fault::empty)] = sample.outcome == Outcome::ok_empty;
+  faults[place(Fault::length)] = cut_by_length(sample, names);
   return faults;
 }
 

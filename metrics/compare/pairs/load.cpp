@@ -25,14 +25,13 @@ double tokens_of(const Single& one) { return std::max(tokens_of(*one.sample), to
 /// Counts what each side was spared.
 class Counting {
  public:
-  Counting(Load& load, const statistics::Window& window) : load_(load), window_(window) {}
+  explicit Counting(Load& load) : load_(load) {}
 
   /// Takes one request. A reason is "" where the side finished it.
-  void add(const std::string& reason_a, const std::string& reason_b, std::int64_t at_us, double tokens) {
+  void add(const std::string& reason_a, const std::string& reason_b, double tokens) {
     ++load_.sampled;
     load_.prompt_tokens += tokens;
-    if (reason_a.empty() != reason_b.empty())
-      spare(reason_a.empty() ? load_.b : load_.a, reason_a + reason_b, at_us, tokens);
+    if (reason_a.empty() != reason_b.empty()) spare(reason_a.empty() ? load_.b : load_.a, reason_a + reason_b, tokens);
   }
   void settle() {
     for (Spared* const side : {&load_.a, &load_.b})
@@ -40,15 +39,13 @@ class Counting {
   }
 
  private:
-  void spare(Spared& side, const std::string& reason, std::int64_t at_us, double tokens) {
+  void spare(Spared& side, const std::string& reason, double tokens) {
     ++side.requests;
     ++side.by_reason[reason];
-    ++side.by_block[window_.block_of(at_us)];
     side.prompt_tokens += tokens;
   }
 
   Load& load_;
-  const statistics::Window& window_;
 };
 
 /// Returns why a side has no finished answer; "" if it has one.
@@ -136,19 +133,19 @@ void Load::add_earlier(const Load& earlier) {
   for (const auto& [reason, count] : earlier.unfinished) unfinished[reason] += count;
 }
 
-Load load_of(const Pairing& pairing, const statistics::Window& window, const samples::Names& names,
-             std::optional<bool> same_load, std::int64_t complete_us, MirroredSides sides) {
+Load load_of(const Pairing& pairing, const samples::Names& names, std::optional<bool> same_load,
+             std::int64_t complete_us, MirroredSides sides) {
   Load load;
   measure_in_flight(pairing, load);
   if (pairing.mode == Mode::split) {
     load.same = same_load.value_or(share_pools(pairing));
     return load;
   }
-  Counting counting(load, window);
+  Counting counting(load);
   for (const Pair& pair : pairing.pairs) {
     sides.add(pair);
     const std::string reason_a = reason_of(*pair.a, *pair.b, names), reason_b = reason_of(*pair.b, *pair.a, names);
-    counting.add(reason_a, reason_b, pair.at_us, tokens_of(pair));
+    counting.add(reason_a, reason_b, tokens_of(pair));
     if (sides.shadow_b && !reason_b.empty()) {
       ++load.unfinished[reason_b];
     } else if (sides.shadow_a && !reason_a.empty()) {
@@ -162,11 +159,11 @@ Load load_of(const Pairing& pairing, const statistics::Window& window, const sam
   if (load.same) {
     const std::string not_sent = "not_mirrored";
     for (const Single& one : missing_b) {
-      counting.add(reason_of(*one.sample, *one.sample, names), not_sent, one.at_us, tokens_of(one));
+      counting.add(reason_of(*one.sample, *one.sample, names), not_sent, tokens_of(one));
       ++load.unfinished[not_sent];
     }
     for (const Single& one : missing_a) {
-      counting.add(not_sent, reason_of(*one.sample, *one.sample, names), one.at_us, tokens_of(one));
+      counting.add(not_sent, reason_of(*one.sample, *one.sample, names), tokens_of(one));
       ++load.unfinished[not_sent];
     }
   }

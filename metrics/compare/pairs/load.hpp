@@ -1,7 +1,6 @@
 // Whether both sides had the same load, and what one of them was spared. Latency depends on load.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,7 +9,6 @@
 #include <string>
 
 #include "metrics/compare/pairs/pairing.hpp"
-#include "metrics/compare/statistics/blocks.hpp"
 
 namespace weir::metrics::compare::pairs {
 
@@ -19,7 +17,6 @@ struct Spared {
   std::uint64_t requests = 0;
   /// The same by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> by_reason{};
-  std::array<std::uint64_t, statistics::block_count> by_block{};
   double prompt_tokens = 0;  ///< A share of the sampled requests' prompt tokens.
 };
 
@@ -32,18 +29,18 @@ struct Load {
   /// Requests without a finished answer of a shadow, by reason; also those that both sides lack.
   std::map<std::string, std::uint64_t> unfinished{};
 
-  /// Adds what was counted of other requests before. Blocks, numbers in flight, and whether the loads were the same,
-  /// stay those of this one.
+  /// Adds what was counted of other requests before. Numbers in flight, and whether the loads were the same, stay those
+  /// of this one.
   void add_earlier(const Load& earlier);
 
-  /// The side was spared more than 1 % of the sampled requests, and no less than the other: its latency may look better
-  /// than it is, and is not worse than it looks.
+  /// The side was spared more requests than the other, by 1 % of the sampled ones: its latency may look better than it
+  /// is, and is not worse than it looks.
   bool helped_a() const { return helped(a, b); }
   bool helped_b() const { return helped(b, a); }
 
  private:
   bool helped(const Spared& side, const Spared& other) const {
-    return 100 * side.requests > sampled && side.requests >= other.requests;
+    return side.requests > other.requests && 100 * (side.requests - other.requests) > sampled;
   }
 };
 
@@ -59,7 +56,7 @@ struct MirroredSides {
 /// `complete_us`, since a later one may still run. Without `same_load`, a shadow had its primary's load if it had the
 /// requests of one replica alone and at least half of them; and the sides of a split if they share their pools. `sides`
 /// is the knowledge of earlier pairs.
-Load load_of(const Pairing& pairing, const statistics::Window& window, const samples::Names& names,
-             std::optional<bool> same_load, std::int64_t complete_us, MirroredSides sides = {});
+Load load_of(const Pairing& pairing, const samples::Names& names, std::optional<bool> same_load,
+             std::int64_t complete_us, MirroredSides sides = {});
 
 }  // namespace weir::metrics::compare::pairs

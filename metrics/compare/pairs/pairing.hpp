@@ -13,7 +13,7 @@
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/selection.hpp"
-#include "metrics/compare/statistics/blocks.hpp"
+#include "metrics/compare/statistics/window.hpp"
 
 namespace weir::metrics::compare::pairs {
 

@@ -1,17 +1,10 @@
 #include "metrics/compare/pairs/sameness.hpp"
 
 #include <algorithm>
-
-#include "metrics/compare/pairs/tool_calls.hpp"
+#include <cmath>
 
 namespace weir::metrics::compare::pairs {
 namespace {
-
-constexpr double needed_alone = 1 / 0.05;
-constexpr double least_excess = 0.005;
-
-/// Half of the 5 % is the text's. The other half is shared by nine claims, each of which would need 360.
-constexpr double needed_of_text = 2 * needed_alone, needed_of_others = 2 * 10 * needed_alone;
 
 bool differs(const samples::Sample& answer) { return answer.same_text == 0; }
 
@@ -36,18 +29,16 @@ void add(Leaving& leaving, const samples::Sample& answer) {
   }
 }
 
-bool told_apart(const statistics::Discordance& pairs) {
-  return std::max(pairs.more_in_a(), pairs.more_in_b()) >= needed_of_others;
+/// Returns a number of a prompt: two prompts of one conversation, turn and length are taken as one. Where no
+/// conversation is known, its length alone tells. 0 is unknown.
+std::uint64_t prompt_of(const samples::Sample& sample) {
+  if (sample.group == 0 && sample.prompt_tokens == samples::unknown_count) return 0;
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  const std::uint64_t length = sample.prompt_chars + (std::uint64_t{sample.prompt_tokens} << 32) + 1;
+  return (sample.group ^ (sample.turn * odd)) * odd ^ length * odd;
 }
 
-Alike word_of(const Sameness& found, const Faults& faults) {
-  const auto fault = [&](Fault one) { return told_apart(faults[static_cast<std::size_t>(one)].pairs); };
-  if (found.differs >= needed_of_text || told_apart(found.calls) || found.same_calls.more_in_a() >= needed_of_others ||
-      fault(Fault::empty) || fault(Fault::length) || fault(Fault::tools))
-    return Alike::differs;
-  if (found.alike >= needed_alone || found.excess() < least_excess) return Alike::same;
-  return Alike::unknown;
-}
+double evidence(double log) { return std::exp(std::clamp(log, 0.0, 687.0)); }
 
 }  // namespace
 
@@ -59,40 +50,46 @@ std::optional<double> Sameness::hazard_ratio() const {
   return first_a > 0 ? std::optional(static_cast<double>(first_b) / static_cast<double>(first_a)) : std::nullopt;
 }
 
-double Sameness::excess() const { return statistics::share_difference(first_a, first_b, compared).high; }
-
-Sameness sameness_of(std::span<const Pair> pairs, Mode mode, const samples::Names& names, const Faults& faults,
-                     const Sameness& earlier) {
-  Sameness found = earlier;
-  found.control = mode == Mode::control;
-  auto& [b_first, b_not_first, b_at_start] = found.evidence;
+void Sameness::add(std::span<const Pair> pairs, bool with_control) {
+  control = with_control;
   for (const Pair& pair : pairs) {
     // Beside a primary, only the shadow's sample tells of text; the primary is itself.
-    const samples::Sample &a = *pair.a, &b = *pair.b;
-    if (!a.served || !b.served) continue;
-    found.calls.add(calls_tools(a, names), calls_tools(b, names));
-    if (found.control && a.same_tools >= 0 && b.same_tools >= 0)
-      found.same_calls.add(a.same_tools == 1, b.same_tools == 1);
-    const bool known_a = found.control ? a.same_text >= 0 : a.role == Role::primary;
-    if (!a.greedy || !b.greedy || !known_a || b.same_text < 0) continue;
-    ++found.compared;
-    add(found.a, a);
-    add(found.b, b);
-    if (leaves_at_start(a) != leaves_at_start(b)) b_at_start.add(leaves_at_start(b));
-    const auto at_a = leaves_at(a), at_b = leaves_at(b);
-    if (at_a == at_b) continue;
-    const bool first = at_b < at_a;
-    ++(first ? found.first_b : found.first_a);
-    b_first.add(first);
-    b_not_first.add(!first);
+    const samples::Sample &of_a = *pair.a, &of_b = *pair.b;
+    if (!of_a.served || !of_b.served) continue;
+    const bool known_a = control ? of_a.same_text >= 0 : of_a.role == Role::primary;
+    if (!of_a.greedy || !of_b.greedy || !known_a || of_b.same_text < 0) continue;
+    pairs::add(a, of_a);
+    pairs::add(b, of_b);
+    const auto prompt = prompt_of(pair.primary_or_a());
+    if (prompt != 0 && prompts.size() < most_prompts && !prompts.insert(prompt).second) {
+      ++repeated;
+      continue;
+    }
+    ++compared;
+    if (leaves_at_start(of_a) != leaves_at_start(of_b)) ++(leaves_at_start(of_b) ? at_start_b : at_start_a);
+    const auto at_a = leaves_at(of_a), at_b = leaves_at(of_b);
+    if (at_a != at_b) ++(at_b < at_a ? first_b : first_a);
   }
-  if (found.control) {
-    found.differs = b_first.highest();
-    found.alike = b_not_first.highest();
-    found.from_start = b_at_start.highest();
-  }
-  found.word = word_of(found, faults);
-  return found;
+}
+
+double Sameness::differs() const {
+  if (!control) return 1;
+  return evidence(statistics::log_evidence_of_more(
+      {static_cast<double>(first_a), static_cast<double>(first_b), static_cast<double>(compared), std::nullopt}));
+}
+
+double Sameness::alike() const {
+  constexpr double ratio = 1.5, excess = 0.005;
+  if (!control) return 1;
+  return evidence(statistics::log_evidence_below(
+      {static_cast<double>(first_a), static_cast<double>(first_b), static_cast<double>(compared), std::nullopt}, ratio,
+      excess));
+}
+
+double Sameness::from_start() const {
+  if (!control) return 1;
+  return evidence(statistics::log_evidence_of_more(
+      {static_cast<double>(at_start_a), static_cast<double>(at_start_b), static_cast<double>(compared), std::nullopt}));
 }
 
 }  // namespace weir::metrics::compare::pairs

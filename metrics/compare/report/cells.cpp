@@ -18,14 +18,15 @@ std::string short_number(const std::optional<double>& value, double factor) {
 
 std::string share(const std::optional<double>& value) { return value ? format("%.2f %%", 100 * *value) : unknown_cell; }
 
-std::string change(const std::optional<double>& value) {
+std::string change(statistics::Figure figure, const std::optional<double>& value) {
   if (!value) return unknown_cell;
+  if (figure == statistics::Figure::stalls) return with_sign(*value, 1) + " s / 1000";
   return std::abs(*value) < 1 ? comparison::percent(*value) : with_sign(100 * *value, 0) + " %";
 }
 
-std::string change(const std::optional<statistics::Interval>& interval) {
+std::string change(statistics::Figure figure, const std::optional<statistics::Interval>& interval) {
   if (!interval) return unknown_cell;
-  return change(std::optional(interval->low)) + " to " + change(std::optional(interval->high));
+  return change(figure, std::optional(interval->low)) + " to " + change(figure, std::optional(interval->high));
 }
 
 std::string with_interval(const std::optional<statistics::Measured>& measured, double factor) {
@@ -36,11 +37,10 @@ std::string with_interval(const std::optional<statistics::Measured>& measured, d
   return text;
 }
 
-std::string figure(statistics::Metric metric, const std::optional<double>& value) {
+std::string figure(statistics::Figure figure, const std::optional<double>& value) {
   if (!value) return unknown_cell;
-  if (has_shares(metric)) return share(value);
-  if (metric == statistics::Metric::output_tokens || metric == statistics::Metric::output_tokens_mean)
-    return short_number(*value);
+  if (figure == statistics::Figure::output_tokens) return short_number(*value);
+  if (figure == statistics::Figure::stalls) return short_number(*value) + " s / 1000";
   return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);
 }
 

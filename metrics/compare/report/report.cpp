@@ -55,31 +55,6 @@ statistics::Window window_of(const comparison::Comparison& comparison, const sta
   return {std::max(common.from_us, first->dispatched_us), std::min(common.to_us, last->dispatched_us + 1)};
 }
 
-std::optional<Cheapest> cheapest_of(std::span<const sides::Side> sides, const std::optional<config::Slo>& slo) {
-  if (!slo || !(slo->ttft_client || slo->ttft) || !slo->tpot || slo->tpot->count() <= 0) return std::nullopt;
-  if (std::ranges::none_of(sides, [](const sides::Side& side) { return side.cost_per_hour.has_value(); }))
-    return std::nullopt;
-  Cheapest cheapest;
-  cheapest.most_ttft = (slo->ttft ? *slo->ttft : *slo->ttft_client).count();
-  cheapest.least_speed = 1 / slo->tpot->count();
-  for (const auto& side : sides) {
-    if (!side.cost_per_hour) continue;
-    const double per_second = *side.cost_per_hour / 3600 / static_cast<double>(side.replicas.size());
-    for (const auto& point : side.points) {
-      // A single minute is no measurement of a load.
-      if (point.minutes < 2 || !point.ttft || !point.tokens_per_second_per_user) continue;
-      if (point.ttft->value > cheapest.most_ttft || point.tokens_per_second_per_user->value < cheapest.least_speed ||
-          point.output_tokens_per_second.value <= 0) {
-        continue;
-      }
-      const double cost = per_second / point.output_tokens_per_second.value * 1e6;
-      if (!cheapest.found || cost < cheapest.found->cost_per_million_output_tokens)
-        cheapest.found = Cheapest::Found{side.name, point, cost};
-    }
-  }
-  return cheapest;
-}
-
 }  // namespace
 
 Report make_report(std::span<const samples::Sample> samples, const samples::Names& names,
@@ -89,13 +64,13 @@ Report make_report(std::span<const samples::Sample> samples, const samples::Name
   report.slo = options.comparison.slo;
   comparison::Options whole = options.comparison;
   whole.bins = 40;  // About what a chart on a page can show apart.
-  auto compared_pairs = comparison::compare_pairs(samples, names, whole);
+  report.comparison = comparison::compare(samples, names, whole);
   sides::SideOptions described;
-  described.window = window_of(compared_pairs.comparison, samples);
+  described.window = window_of(report.comparison, samples);
   described.objective.slo = report.slo;
   // A shadow has no client, so what is mirrored is judged from the moment it was sent.
   described.objective.since =
-      compared_pairs.comparison.mode == pairs::Mode::split ? samples::Since::arrival : samples::Since::dispatch;
+      report.comparison.mode == pairs::Mode::split ? samples::Since::arrival : samples::Since::dispatch;
   described.cost_per_hour = options.cost_per_hour;
 
   report.all_sides = options.all_sides;
@@ -104,9 +79,9 @@ Report make_report(std::span<const samples::Sample> samples, const samples::Name
   auto held = samples_of(sides, samples, options.by);
   for (std::size_t i = 0; i < sides.size(); ++i) {
     const auto shadow = shadow_of(held[i], names);
-    const bool compared = is_compared(sides[i], held[i], options.comparison, compared_pairs.comparison);
+    const bool compared = is_compared(sides[i], held[i], options.comparison, report.comparison);
     std::erase_if(held[i], [&](const samples::Sample* sample) { return !common.holds(sample->dispatched_us); });
-    described.window = window_of(compared_pairs.comparison, common, held[i]);
+    described.window = window_of(report.comparison, common, held[i]);
     auto side = describe(sides[i].text(names, options.by), sides[i].role, held[i], names, described);
     side.compared = compared;
     const bool alone = std::ranges::count(sides, sides[i].name, &sides::SideKey::name) == 1;
@@ -114,45 +89,28 @@ Report make_report(std::span<const samples::Sample> samples, const samples::Name
     side.label = named ? comparison::shadow_label(side.name, shadow) : side.name;
     report.sides.push_back(std::move(side));
   }
-  const double min_block_s = options.comparison.min_block_s;
-  report.by_prompt_size = strata_of(comparison::StratifyBy::prompt_size, compared_pairs, min_block_s, held);
-  report.by_turn = strata_of(comparison::StratifyBy::turn, compared_pairs, min_block_s, held);
-  report.comparison = std::move(compared_pairs.comparison);
-  report.cheapest = cheapest_of(report.sides, report.slo);
   report.notes = report.comparison.notes;
-  for (const auto& [strata, what] : {std::pair(&report.by_prompt_size, "size of the prompt"),
-                                     std::pair(&report.by_turn, "turn of the conversation")}) {
-    if (!depends_on_the_mix(*strata)) continue;
-    report.notes.push_back(
-        {"depends_on_the_mix", "It depends on the mix: by " + std::string(what) +
-                                   ", one side is better in some requests and worse in others. Look at the table."});
-  }
   return report;
 }
 
 CandidatesReport together(std::vector<Report> reports) {
   CandidatesReport all{std::move(reports), {}};
   std::vector<statistics::Effect> family;
-  for (const Report& report : all.reports) {
-    for (const auto& verdict : report.comparison.verdicts) {
-      if (!is_tail(verdict.metric)) family.push_back(effect_of(verdict));
-    }
-  }
+  for (const Report& report : all.reports)
+    for (const auto& verdict : report.comparison.verdicts) family.push_back(verdict.effect);
   const auto decisions = statistics::decide(family);
   std::size_t next = 0;
   for (const Report& report : all.reports) {
-    CandidatesReport::Row row;
-    comparison::Comparison corrected = report.comparison;
-    for (auto& verdict : corrected.verdicts) {
-      if (is_tail(verdict.metric)) continue;
-      statistics::Decision decision = decisions[next++];
-      if (verdict.withheld) decision.finding = statistics::Finding::inconclusive;
-      verdict.finding = decision.finding;
-      row.metrics.push_back(verdict.metric);
-      row.decisions.push_back(decision);
+    CandidatesReport::Row row{report.comparison, {}};
+    for (auto& verdict : row.comparison.verdicts) {
+      const auto& decision = decisions[next++];
+      verdict.p = decision.p;
+      verdict.held_back = decision.held_back;
+      verdict.finding = finding_among(verdict, decision);
     }
-    for (auto& fault : corrected.faults) fault.finding = fault.judge(static_cast<unsigned>(all.reports.size()));
-    row.gate = gate_of(corrected);
+    for (auto& fault : row.comparison.faults)
+      fault.finding = finding_among(fault, static_cast<unsigned>(all.reports.size()));
+    row.gate = gate_of(row.comparison);
     all.rows.push_back(std::move(row));
   }
   return all;

@@ -7,8 +7,6 @@
 namespace weir::metrics::compare::report {
 
 Document document_of(const Report& report);
-/// Without the reports of the two windows.
-Document summary_of(const SwappedReport& report);
 /// The table of all candidates, without the report of each.
 Document summary_of(const CandidatesReport& report);
 

@@ -12,26 +12,25 @@ namespace {
 
 using report::write;
 
-void write(JsonWriter& json, const comparison::Verdict& verdict) {
-  json.open('{').key("metric").text(name_of(verdict.metric)).key("word").text(comparison::word_for(verdict.metric));
+/// Returns a figure's margin as its estimate is written.
+std::optional<double> shown_margin(const comparison::Verdict& verdict, std::optional<double> margin) {
+  return margin ? std::optional(statistics::shown(verdict.figure, *margin)) : std::nullopt;
+}
+
+void write(JsonWriter& json, const comparison::Verdict& verdict, const comparison::Comparison& comparison) {
+  json.open('{').key("metric").text(name_of(verdict.figure)).key("word").text(comparison::word_for(verdict.figure));
+  json.key("scale").text(verdict.figure == statistics::Figure::stalls ? "difference" : "ratio");
   json.key("count").count(verdict.count);
   json.key("value_a").decimal(verdict.value_a).key("value_b").decimal(verdict.value_b);
   json.key("estimate").decimal(verdict.estimate).key("interval");
   write(json, verdict.interval);
-  json.key("margin").decimal(verdict.margin).key("worse_margin").decimal(verdict.worse_margin);
-  json.key("worse_points").decimal(verdict.worse_points).key("difference");
-  write(json, verdict.difference ? std::optional(statistics::interval_of(*verdict.difference, verdict.looks))
-                                 : std::nullopt);
-  json.key("p").decimal(verdict.p).key("looks");
-  if (verdict.sequence) {
-    json.null();
-  } else {
-    json.count(verdict.looks);
-  }
-  json.key("verdict").text(name_of(verdict.finding)).key("withheld").boolean(verdict.withheld);
-  json.key("why").text(verdict.why).key("needs_s").decimal(verdict.needs_s);
+  json.key("margin").decimal(shown_margin(verdict, verdict.effect.margin.high));
+  json.key("worse_margin").decimal(shown_margin(verdict, verdict.effect.worse_margin));
+  json.key("p").decimal(verdict.p);
+  json.key("verdict").text(name_of(verdict.finding)).key("withheld").boolean(verdict.withheld());
+  json.key("why").text(why(verdict, comparison)).key("needs_s").decimal(verdict.needs_s);
   json.key("blocks").open('[');
-  for (const double value : verdict.blocks) json.decimal(value);
+  for (const double value : verdict.parts) json.decimal(value);
   json.close(']').close('}');
 }
 
@@ -46,7 +45,7 @@ void write(JsonWriter& json, std::string_view name, const statistics::Overlay::V
 void write_charts(JsonWriter& json, const comparison::Comparison& comparison) {
   json.key("charts").open('{').key("distributions").open('[');
   for (const auto& one : comparison.distributions) {
-    json.open('{').key("metric").text(name_of(one.metric)).key("edges_s").open('[');
+    json.open('{').key("metric").text(name_of(one.figure)).key("edges_s").open('[');
     for (const double edge : one.edges) json.decimal(edge);
     json.close(']');
     write(json, "a", one.a);
@@ -54,31 +53,6 @@ void write_charts(JsonWriter& json, const comparison::Comparison& comparison) {
     json.close('}');
   }
   json.close(']').close('}');
-}
-
-void write(JsonWriter& json, std::string_view name, std::span<const comparison::Stratum> strata,
-           std::span<const sides::Side> sides) {
-  json.key(name).open('[');
-  for (const auto& stratum : strata) {
-    json.open('{').key("name").text(stratum.name).key("sides").open('[');
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      const auto& side = stratum.sides[i];
-      json.open('{').key("name").text(sides[i].name).key("role").text(name_of(sides[i].role));
-      json.key("requests").count(side.requests).key("cached_share").decimal(side.cached_share);
-      write(json, "ttft_s", side.ttft);
-      write(json, "tpot_s", side.tpot);
-      json.close('}');
-    }
-    json.close(']').key("effects").open('[');
-    for (const auto& effect : stratum.effects) {
-      json.open('{').key("metric").text(name_of(effect.metric)).key("count").count(effect.count);
-      json.key("estimate").decimal(effect.estimate).key("interval");
-      write(json, effect.interval);
-      json.close('}');
-    }
-    json.close(']').close('}');
-  }
-  json.close(']');
 }
 
 void write(JsonWriter& json, std::string_view name, const pairs::TwoByTwo& table) {
@@ -110,24 +84,17 @@ void write(JsonWriter& json, const pairs::Divergence& divergence) {
   json.key("prompt_tokens_differ").decimal(divergence.prompt_tokens_differ).close('}');
 }
 
-/// Writes the members of an object that is open.
-void write_members(JsonWriter& json, const statistics::Discordance& pairs) {
-  json.key("pairs").count(pairs.pairs()).key("both").count(pairs.both());
-  json.key("only_a").count(pairs.only_a()).key("only_b").count(pairs.only_b()).key("difference");
-  write(json, std::optional(pairs.difference()));
-  json.key("evidence_more_in_a").decimal(pairs.more_in_a()).key("evidence_more_in_b").decimal(pairs.more_in_b());
-}
-
-void write(JsonWriter& json, const comparison::Comparison& comparison, const pairs::FaultPairs& fault) {
-  json.open('{').key("fault").text(name_of(fault.fault)).key("verdict").text(name_of(fault.finding));
-  write_members(json, fault.pairs);
-  json.key("margin").decimal(fault.margin).key("why").text(why(fault, comparison)).close('}');
-}
-
-void write(JsonWriter& json, std::string_view name, const statistics::Discordance& pairs) {
-  json.key(name).open('{');
-  write_members(json, pairs);
-  json.close('}');
+void write(JsonWriter& json, const comparison::FaultVerdict& fault, const comparison::Comparison& comparison) {
+  json.open('{').key("fault").text(name_of(fault.fault)).key("word").text(comparison::word_for(fault.fault));
+  json.key("verdict").text(name_of(fault.finding));
+  json.key("pairs").count(fault.pairs.pairs).key("both").count(fault.pairs.both);
+  json.key("only_a").count(fault.pairs.only_a).key("only_b").count(fault.pairs.only_b);
+  json.key("share_a").decimal(fault.share_a()).key("share_b").decimal(fault.share_b());
+  json.key("causes_a").decimal(fault.causes.a).key("causes_b").decimal(fault.causes.b).key("difference");
+  write(json, std::optional(fault.difference));
+  json.key("evidence_more_in_a").decimal(fault.more_in_a).key("evidence_more_in_b").decimal(fault.more_in_b);
+  json.key("margin").decimal(fault.margin).key("why").text(why(fault, comparison));
+  json.key("needs_s").decimal(fault.needs_s).close('}');
 }
 
 void write(JsonWriter& json, std::string_view name, const pairs::Leaving& leaving) {
@@ -137,37 +104,17 @@ void write(JsonWriter& json, std::string_view name, const pairs::Leaving& leavin
 
 void write_sameness(JsonWriter& json, const comparison::Comparison& comparison) {
   const auto& found = comparison.sameness;
-  json.key("sameness").open('{').key("answers").text(name_of(found.word)).key("why").text(why(found, comparison));
+  json.key("sameness").open('{').key("answers").text(name_of(comparison.answers.word));
+  json.key("why").text(why(comparison.answers, comparison));
   json.key("control").boolean(found.control).key("compared").count(found.compared);
+  json.key("repeated").count(found.repeated);
   json.key("first_a").count(found.first_a).key("first_b").count(found.first_b);
   json.key("hazard_ratio").decimal(found.hazard_ratio());
-  json.key("evidence_differs").decimal(found.differs).key("evidence_same").decimal(found.alike);
-  json.key("evidence_from_start").decimal(found.from_start);
+  json.key("evidence_differs").decimal(found.differs()).key("evidence_same").decimal(found.alike());
+  json.key("evidence_from_start").decimal(found.from_start());
   write(json, "a", found.a);
   write(json, "b", found.b);
-  write(json, "calls", found.calls);
-  write(json, "same_calls", found.same_calls);
   json.close('}');
-}
-
-void write(JsonWriter& json, const std::optional<Cheapest>& cheapest) {
-  json.key("cheapest");
-  if (!cheapest) {
-    json.null();
-    return;
-  }
-  json.open('{').key("most_ttft_s").decimal(cheapest->most_ttft);
-  json.key("least_tokens_per_second_per_user").decimal(cheapest->least_speed);
-  const auto& found = cheapest->found;
-  json.key("name");
-  if (found) {
-    json.text(found->side);
-  } else {
-    json.null();
-  }
-  json.key("cost_per_million_output_tokens")
-      .decimal(found ? std::optional(found->cost_per_million_output_tokens) : std::nullopt);
-  json.key("in_flight").decimal(found ? std::optional(found->point.in_flight) : std::nullopt).close('}');
 }
 
 void write(JsonWriter& json, const std::optional<comparison::HistoryUsed>& history) {
@@ -177,16 +124,6 @@ void write(JsonWriter& json, const std::optional<comparison::HistoryUsed>& histo
     return;
   }
   json.open('{').key("hours").decimal(history->hours).key("source").text(history->source).close('}');
-}
-
-void write(JsonWriter& json, const std::optional<comparison::Look>& look) {
-  json.key("look");
-  if (!look) {
-    json.null();
-    return;
-  }
-  json.open('{').key("number").count(look->number).key("of").count(comparison::look_seconds.size());
-  json.key("at_s").decimal(look->at_s).key("next_s").decimal(look->next_s).close('}');
 }
 
 void write(JsonWriter& json, const comparison::GateResult& gate) {
@@ -217,19 +154,13 @@ void write(JsonWriter& json, const std::optional<comparison::Apart>& apart) {
   json.open('{');
   write_window(json, "a", apart->a);
   write_window(json, "b", apart->b);
-  json.key("control");
-  if (apart->control.empty()) {
-    json.null();
-  } else {
-    json.text(apart->control);
-  }
   json.close('}');
 }
 
 void write_changes(JsonWriter& json, std::span<const comparison::Changed> changes) {
   json.key("changes").open('[');
   for (const auto& one : changes) {
-    json.open('{').key("metric").text(name_of(one.metric)).key("since").text(samples::format_rfc3339(one.since_us));
+    json.open('{').key("metric").text(name_of(one.figure)).key("since").text(samples::format_rfc3339(one.since_us));
     json.key("by").decimal(one.by).close('}');
   }
   json.close(']');
@@ -251,11 +182,12 @@ void write(JsonWriter& json, const Report& report) {
   json.key("mode").text(name_of(comparison.mode));
   json.key("a").text(comparison.side_a.name).key("a_role").text(name_of(comparison.side_a.role));
   json.key("b").text(comparison.side_b.name).key("b_role").text(name_of(comparison.side_b.role));
-  json.key("pairs").count(comparison.pairs).key("window").open('{');
+  json.key("pairs").count(comparison.pairs);
+  json.key("conversations_a").count(comparison.conversations_a);
+  json.key("conversations_b").count(comparison.conversations_b).key("window").open('{');
   write_moment(json, "from", comparison.window, comparison.window.from_us);
   write_moment(json, "to", comparison.window, comparison.window.to_us);
-  json.key("blocks").count(statistics::block_count);
-  json.key("block_s").decimal(comparison.described().block_s()).close('}');
+  json.key("minutes").decimal(comparison.minutes).close('}');
   if (comparison.held) {
     write_window(json, "held", *comparison.held);
   } else {
@@ -263,7 +195,6 @@ void write(JsonWriter& json, const Report& report) {
   }
   json.key("needs_s").decimal(comparison.needs_s).key("declared").boolean(comparison.declared);
   write(json, comparison.history);
-  write(json, comparison.look);
   write(json, comparison.apart);
   write_changes(json, comparison.changes);
   json.key("label_a").text(comparison.a).key("label_b").text(comparison.b);
@@ -274,30 +205,17 @@ void write(JsonWriter& json, const Report& report) {
   json.key("sides").open('[');
   for (const auto& side : report.sides) write(json, side);
   json.close(']').key("verdicts").open('[');
-  for (const auto& verdict : comparison.verdicts) write(json, verdict);
+  for (const auto& verdict : comparison.verdicts) write(json, verdict, comparison);
   json.close(']');
   json.key("faults").open('[');
-  for (const auto& fault : comparison.faults) write(json, comparison, fault);
+  for (const auto& fault : comparison.faults) write(json, fault, comparison);
   json.close(']');
   write_sameness(json, comparison);
   write_notes(json, report.notes);
-  json.key("explorations").open('[');
-  for (const auto& one : comparison.explorations) {
-    json.open('{').key("name").text(one.name).key("estimate").decimal(one.estimate).key("interval");
-    write(json, one.interval);
-    json.close('}');
-  }
-  json.close(']');
-  write(json, "slo_pairs", comparison.slo);
   write(json, comparison.divergence);
   json.key("sampled").count(comparison.sampled).key("warming").count(comparison.warming);
   json.key("lost").count(comparison.lost);
   write_counts(json, "unfinished", comparison.unfinished);
-  json.key("strata").open('{');
-  write(json, "prompt_size", report.by_prompt_size, report.sides);
-  write(json, "turn", report.by_turn, report.sides);
-  json.close('}');
-  write(json, report.cheapest);
   write_charts(json, comparison);
   json.close('}');
 }
@@ -321,38 +239,14 @@ std::string as_json(const CandidatesReport& all) {
     json.key("label").text(comparison.b);
     write(json, row.gate);
     json.key("verdicts").open('[');
-    for (std::size_t j = 0; j < row.metrics.size(); ++j) {
-      json.open('{').key("metric").text(name_of(row.metrics[j])).key("p").decimal(row.decisions[j].p);
-      json.key("verdict").text(name_of(row.decisions[j].finding)).close('}');
+    for (const auto& verdict : row.comparison.verdicts) {
+      json.open('{').key("metric").text(name_of(verdict.figure)).key("p").decimal(verdict.p);
+      json.key("verdict").text(name_of(verdict.finding)).close('}');
     }
     json.close(']').key("report");
     write(json, all.reports[i]);
     json.close('}');
   }
-  json.close(']').close('}');
-  return std::move(json).written();
-}
-
-std::string as_json(const SwappedReport& report) {
-  JsonWriter json;
-  const auto& first = report.first.comparison;
-  const auto& second = report.second.comparison;
-  json.open('{').key("v").count(1).key("swapped").boolean(true);
-  json.key("state").text(name_of(state_of(first, second)));
-  json.key("a").text(first.side_a.name).key("b").text(first.side_b.name).key("pairs").count(first.pairs + second.pairs);
-  json.key("verdicts").open('[');
-  for (const auto& verdict : report.verdicts) {
-    json.open('{').key("metric").text(name_of(verdict.metric));
-    json.key("estimate").decimal(verdict.configuration).key("interval");
-    write(json, std::optional(verdict.configuration_interval));
-    json.key("gpu_estimate").decimal(verdict.gpu).key("gpu_interval");
-    write(json, std::optional(verdict.gpu_interval));
-    json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.decision.p);
-    json.key("verdict").text(name_of(verdict.decision.finding)).close('}');
-  }
-  json.close(']').key("windows").open('[');
-  write(json, report.first);
-  write(json, report.second);
   json.close(']').close('}');
   return std::move(json).written();
 }

@@ -15,34 +15,12 @@
 namespace weir::metrics::compare::report {
 namespace {
 
-std::string seconds_text(double seconds) {
-  if (seconds < 120) return format("%.0f s", seconds);
-  if (seconds < 7200) return format("%.0f min", seconds / 60);
-  return format("%.1f h", seconds / 3600);
-}
-
-/// Says when one may look.
+/// Says what the variance is that verdicts are by.
 std::string basis_sentence(const comparison::Comparison& comparison) {
-  std::string text;
-  if (const auto& history = comparison.history) {
-    text += format(" Medians may be looked at at any time: their variance is that of %.1f h of one configuration (",
-                   history->hours) +
-            history->source + ").";
-  } else {
-    text += " There is no history of one configuration (eight hours of a control or of replicas, or --floor).";
-  }
-  if (const auto& look = comparison.look; look && look->number > 0) {
-    const std::string of = format(" of %zu", comparison::look_seconds.size());
-    text += (comparison.history ? " The other verdicts are" : " The verdicts are") +
-            format(" those of look %u", look->number) + of + ", after " + seconds_text(look->at_s);
-    text += look->next_s ? "; the next is after " + seconds_text(*look->next_s) + '.' : ", the last one.";
-  } else if (look && look->next_s) {
-    text += " The first look is after " + seconds_text(*look->next_s) + '.';
-  } else if (comparison.declared && comparison.state == comparison::State::running) {
-    text += " The declared window has not ended" +
-            std::string(comparison.history ? "." : ", so there are no verdicts yet.");
-  }
-  return text;
+  if (const auto& history = comparison.history)
+    return format(" No error is taken to be less than %.1f h of one configuration showed (", history->hours) +
+           history->source + ").";
+  return " There is no history of one configuration (eight hours of a control or of replicas, or --floor).";
 }
 
 std::string state_sentence(const comparison::Comparison& comparison) {
@@ -70,23 +48,13 @@ std::string state_sentence(const comparison::Comparison& comparison) {
       break;
   }
   if (!window.is_moment()) {
-    text += ' ' + comparison::stretch(window) +
-            (comparison.held ? ""
-                             : format(", in %zu blocks of %s", statistics::block_count,
-                                      short_number(window.block_s()).c_str()) +
-                                   " s");
+    text += ' ' + comparison::stretch(window) + format(", %.0f minutes with requests of both", comparison.minutes);
   } else if (window.to_us > window.from_us) {
     text += " at " + samples::format_rfc3339(window.from_us);  // The window of one pair is a microsecond long.
   }
   text += '.' + basis_sentence(comparison);
   if (!comparison.needs_s) return text;
-  text += " A window of " + seconds_text(*comparison.needs_s) + " would do";
-  const bool latency_barred = std::ranges::any_of(comparison.verdicts, [](const comparison::Verdict& verdict) {
-    return verdict.metric == statistics::Metric::ttft && verdict.load_forbids;
-  });
-  if (latency_barred)
-    text += " for the length of answers, and none for latency, because the sides' loads differ (see the notes)";
-  return text + '.';
+  return text + " A window of " + comparison::length_text(*comparison.needs_s) + " would do.";
 }
 
 void add_verdicts(Document& document, const Report& report) {
@@ -97,72 +65,52 @@ void add_verdicts(Document& document, const Report& report) {
   document.paragraph(state_sentence(comparison));
   Table table{{"", "verdict", comparison.a, comparison.b, "change", "95 % interval"}, {}};
   for (const auto& verdict : comparison.verdicts) {
-    table.rows.push_back({std::string(comparison::word_for(verdict.metric)),
-                          std::string(verdict.withheld ? "none" : name_of(verdict.finding)),
-                          figure(verdict.metric, verdict.value_a), figure(verdict.metric, verdict.value_b),
-                          change(verdict.estimate), change(verdict.interval)});
+    table.rows.push_back({std::string(comparison::word_for(verdict.figure)),
+                          std::string(verdict.withheld() ? "none" : name_of(verdict.finding)),
+                          figure(verdict.figure, verdict.value_a), figure(verdict.figure, verdict.value_b),
+                          change(verdict.figure, verdict.estimate), change(verdict.figure, verdict.interval)});
   }
   document.table(std::move(table));
   document.item("gate: " + std::string(name_of(gate.word)));
 }
 
-/// Adds what needs no time to judge: faults and likeness, pair by pair.
+/// Adds what a request has or has not: faults, and who leaves the primary's text first.
 void add_answers(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
-  if (comparison.mode == pairs::Mode::split) return;
-  document.heading("Answers: " + comparison.b + " against " + comparison.a);
-  Table table{{"answers", "verdict", "pairs", "only " + comparison.a, "only " + comparison.b, "both"}, {}};
-  const auto add = [&](std::string_view name, std::string_view verdict, const statistics::Discordance& pairs) {
-    table.rows.push_back({std::string(name), std::string(verdict), std::to_string(pairs.pairs()),
-                          std::to_string(pairs.only_a()), std::to_string(pairs.only_b()),
-                          std::to_string(pairs.both())});
-  };
+  const bool split = comparison.mode == pairs::Mode::split;
+  document.heading("Faults and answers: " + comparison.b + " against " + comparison.a);
+  Table table{
+      {"", "verdict", split ? "conversations" : "pairs", "only " + comparison.a, "only " + comparison.b, "both"}, {}};
   for (const auto& fault : comparison.faults) {
-    if (fault.pairs.pairs() > 0) add(name_of(fault.fault), name_of(fault.finding), fault.pairs);
+    if (fault.pairs.pairs == 0) continue;
+    table.rows.push_back({std::string(comparison::word_for(fault.fault)), std::string(name_of(fault.finding)),
+                          std::to_string(fault.pairs.pairs), std::to_string(fault.pairs.only_a),
+                          std::to_string(fault.pairs.only_b), split ? "" : std::to_string(fault.pairs.both)});
   }
   const auto& same = comparison.sameness;
-  table.rows.push_back({"leave the primary's text first", std::string(name_of(same.word)),
-                        std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b), ""});
+  if (!split)
+    table.rows.push_back({"leave the primary's text first", std::string(name_of(comparison.answers.word)),
+                          std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b),
+                          ""});
   document.table(std::move(table));
-}
-
-/// "20 %, or 0.2 points"; "-" of a figure that is not asked.
-std::string worse_by(const comparison::Verdict& verdict) {
-  const std::string margin = verdict.worse_margin ? format("%.3g %%", 100 * *verdict.worse_margin) : "";
-  const std::string points = verdict.worse_points ? format("%.3g points", 100 * *verdict.worse_points) : "";
-  if (margin.empty() && points.empty()) return unknown_cell;
-  return margin + (margin.empty() || points.empty() ? "" : ", or ") + points;
 }
 
 /// Adds the sentence of each verdict.
 void add_reasons(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   document.folded("Why each verdict is what it is");
-  Table table{{"", "in JSON", "margin", "not worse by", "values"}, {}};
-  for (const auto& verdict : comparison.verdicts) {
-    table.rows.push_back({std::string(comparison::word_for(verdict.metric)), std::string(name_of(verdict.metric)),
-                          format("%.3g %%", 100 * verdict.margin),
-                          worse_by(verdict),
-                          std::to_string(verdict.count)});
-  }
-  document.table(std::move(table));
   for (const auto& verdict : comparison.verdicts)
-    document.item(std::string(name_of(verdict.metric)) + ": " + verdict.why);
-  if (comparison.mode == pairs::Mode::split) return;
+    document.item(std::string(name_of(verdict.figure)) + ": " + why(verdict, comparison));
   for (const auto& fault : comparison.faults) {
-    if (fault.pairs.pairs() > 0) document.item(std::string(name_of(fault.fault)) + ": " + why(fault, comparison));
+    if (fault.pairs.pairs > 0) document.item(std::string(name_of(fault.fault)) + ": " + why(fault, comparison));
   }
-  document.item("answers: " + why(comparison.sameness, comparison));
+  if (comparison.mode != pairs::Mode::split) document.item("answers: " + why(comparison.answers, comparison));
 }
 
 void add_notes(Document& document, const Report& report) {
   if (report.notes.empty()) return;
   document.heading("Notes");
   for (const auto& note : report.notes) document.item(note.sentence);
-}
-
-std::string exploration_text(const comparison::Exploration& one) {
-  return one.name + ' ' + comparison::percent(one.estimate) + (one.interval ? " (" + change(one.interval) + ')' : "");
 }
 
 std::string of_compared(const pairs::Same& same) {
@@ -187,14 +135,11 @@ void add_likeness(Document& document, const pairs::TextLikeness& likeness, const
 }
 
 /// Adds the figures that are shown beside the verdicts and carry none.
-void add_explorations(Document& document, const Report& report) {
+void add_divergence(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   const auto& divergence = comparison.divergence;
-  if (comparison.explorations.empty() && comparison.mode == pairs::Mode::split) return;
-  document.folded("Without verdict");
-  for (const auto& one : comparison.explorations) document.item(exploration_text(one));
   if (comparison.mode == pairs::Mode::split) return;
-  add_table(document, "pairs that met the objective", comparison.slo, comparison);
+  document.folded("Without verdict");
   document.item("same status " + of_compared(divergence.status) + ", finish reason " +
                 of_compared(divergence.finish_reason) + ", prompt tokens " + of_compared(divergence.prompt_tokens));
   add_likeness(document, divergence.text_a, comparison.a);
@@ -211,11 +156,8 @@ void add(Document& document, const Report& report) {
   add_notes(document, report);
   add_reasons(document, report);
   add_sides(document, report);
-  add_strata(document, report, report.by_prompt_size, "By prompt size");
-  add_strata(document, report, report.by_turn, "By turn");
   add_load_points(document, report);
-  add_cheapest(document, report);
-  add_explorations(document, report);
+  add_divergence(document, report);
 }
 
 std::string written(const Document& document, Style style, Detail detail) {
@@ -240,15 +182,17 @@ std::string written(const Document& document, Style style, Detail detail) {
   return {};
 }
 
-/// "+14.1 % worse", "none", or unknown_cell where the candidate has no such metric.
-std::string candidate_cell(const CandidatesReport& all, std::size_t candidate, statistics::Metric metric) {
-  const auto& row = all.rows[candidate];
-  const auto found = std::ranges::find(row.metrics, metric);
-  if (found == row.metrics.end()) return unknown_cell;
-  const auto& verdicts = all.reports[candidate].comparison.verdicts;
-  const auto verdict = std::ranges::find(verdicts, metric, &comparison::Verdict::metric);
-  const auto& decision = row.decisions[static_cast<std::size_t>(found - row.metrics.begin())];
-  return change(verdict->estimate) + ' ' + std::string(verdict->withheld ? "none" : name_of(decision.finding));
+/// "+14.1 % worse", "none", or unknown_cell where the candidate has no such figure.
+std::string candidate_cell(const comparison::Comparison& comparison, statistics::Figure figure) {
+  const auto* const verdict = comparison.verdict_of(figure);
+  if (verdict == nullptr) return unknown_cell;
+  return change(figure, verdict->estimate) + ' ' +
+         std::string(verdict->withheld() ? "none" : name_of(verdict->finding));
+}
+
+std::string candidate_cell(const comparison::Comparison& comparison, pairs::Fault fault) {
+  const auto* const verdict = comparison.fault_of(fault);
+  return verdict == nullptr || verdict->pairs.pairs == 0 ? unknown_cell : std::string(name_of(verdict->finding));
 }
 
 /// Adds a report's parts with its candidate's name before them.
@@ -271,57 +215,25 @@ std::string as_text(const Report& report, Style style, Detail detail) {
   return written(document_of(report), style, detail);
 }
 
-Document summary_of(const SwappedReport& report) {
-  Document document;
-  const auto& comparison = report.first.comparison;
-  document.heading("Swapped: " + comparison.b + " against " + comparison.a);
-  if (report.verdicts.empty()) {
-    document.paragraph("There are no verdicts, because a window has none.");
-  } else {
-    Table table{{"metric", "verdict", "configuration", "95 % interval", "GPU", "95 % interval", "margin"}, {}};
-    for (const auto& verdict : report.verdicts) {
-      table.rows.push_back({std::string(name_of(verdict.metric)), std::string(name_of(verdict.decision.finding)),
-                            comparison::percent(verdict.configuration), change(verdict.configuration_interval),
-                            comparison::percent(verdict.gpu), change(verdict.gpu_interval),
-                            format("%.3g %%", 100 * verdict.margin)});
-    }
-    document.table(std::move(table));
-  }
-  return document;
-}
-
-std::string as_text(const SwappedReport& report, Style style, Detail detail) {
-  auto document = summary_of(report);
-  document.heading("First window");
-  add(document, report.first);
-  document.heading("Second window");
-  add(document, report.second);
-  return written(document, style, detail);
-}
-
 Document summary_of(const CandidatesReport& all) {
-  using statistics::Metric;
+  using statistics::Figure;
   Document document;
   const auto& first = all.reports.front().comparison;
-  std::size_t figures = 0;
-  for (const auto& row : all.rows) figures += row.metrics.size();
   document.heading(std::to_string(all.reports.size()) + " candidates against " + first.a);
-  document.paragraph("The verdicts of this table hold for all candidates together: Holm's method over " +
-                     std::to_string(figures) +
-                     " figures, and for faults evidence for each candidate. Those of one candidate by itself (--b "
-                     "NAME) may say more.");
-  static constexpr std::array columns{Metric::tpot, Metric::ttft, Metric::slo, Metric::output_tokens_mean};
+  document.paragraph(
+      "The verdicts of this table hold for all candidates together: Holm's method over the figures of all, and for "
+      "faults evidence for each candidate. Those of one candidate by itself (--b NAME) may say more.");
+  static constexpr std::array columns{Figure::tpot, Figure::ttft, Figure::output_tokens};
+  static constexpr std::array faults{pairs::Fault::slo, pairs::Fault::failed};
   Table table{{"candidate", "gate"}, {}};
-  for (const auto metric : columns) table.header.emplace_back(comparison::word_for(metric));
-  table.header.insert(table.header.end(), {"failed", "answers"});
-  for (std::size_t i = 0; i < all.reports.size(); ++i) {
-    const auto& comparison = all.reports[i].comparison;
-    std::vector<std::string> row{comparison.b, std::string(name_of(all.rows[i].gate.word))};
-    for (const auto metric : columns) row.push_back(candidate_cell(all, i, metric));
-    const auto& failed = comparison.faults[static_cast<std::size_t>(pairs::Fault::failed)];
-    const auto comparisons = static_cast<unsigned>(all.reports.size());
-    row.emplace_back(failed.pairs.pairs() > 0 ? name_of(failed.judge(comparisons)) : unknown_cell);
-    row.emplace_back(comparison.mode == pairs::Mode::split ? unknown_cell : name_of(comparison.sameness.word));
+  for (const auto figure : columns) table.header.emplace_back(comparison::word_for(figure));
+  for (const auto fault : faults) table.header.emplace_back(comparison::word_for(fault));
+  table.header.emplace_back("answers");
+  for (const auto& [comparison, gate] : all.rows) {
+    std::vector<std::string> row{comparison.b, std::string(name_of(gate.word))};
+    for (const auto figure : columns) row.push_back(candidate_cell(comparison, figure));
+    for (const auto fault : faults) row.push_back(candidate_cell(comparison, fault));
+    row.emplace_back(comparison.mode == pairs::Mode::split ? unknown_cell : name_of(comparison.answers.word));
     table.rows.push_back(std::move(row));
   }
   document.table(std::move(table));

@@ -30,7 +30,7 @@ void write(JsonWriter& json, const sides::Capacity& capacity) {
   at("requests_per_minute", [](const sides::LoadPoint& point) { return point.requests_per_minute.value; });
   at("in_flight", [](const sides::LoadPoint& point) { return point.in_flight; });
   json.key("output_tokens_per_second_interval");
-  write(json, capacity.output_interval);
+  write(json, capacity.at ? capacity.at->output_tokens_per_second.interval : std::nullopt);
   json.close('}');
 }
 

@@ -19,8 +19,7 @@ std::string capacity_text(const std::optional<sides::Capacity>& found) {
   if (!found) return unknown_cell;
   const auto& capacity = *found;
   const auto at = [&] {
-    return with_interval(statistics::Measured{capacity.at->output_tokens_per_second.value, capacity.output_interval}) +
-           " output, " +
+    return with_interval(capacity.at->output_tokens_per_second) + " output, " +
            short_number(capacity.at->total_tokens_per_second.value) + " total tokens/s, " +
            short_number(capacity.at->requests_per_minute.value) + " rpm at " + short_number(capacity.at->in_flight);
   };
@@ -100,14 +99,6 @@ const Row rows[]{
     {"the same at capacity", [](const sides::Side& side) { return cost_text(side.cost_at_capacity); }},
 };
 
-std::string effect_text(const comparison::Stratum& stratum, statistics::Metric metric) {
-  for (const auto& effect : stratum.effects) {
-    if (effect.metric != metric || !effect.estimate) continue;
-    return comparison::percent(*effect.estimate) + (effect.interval ? " (" + change(effect.interval) + ')' : "");
-  }
-  return unknown_cell;
-}
-
 }  // namespace
 
 void add_sides(Document& document, const Report& report) {
@@ -141,27 +132,6 @@ void add_sides(Document& document, const Report& report) {
   document.table(std::move(table));
 }
 
-void add_strata(Document& document, const Report& report, std::span<const comparison::Stratum> strata,
-                std::string_view heading) {
-  if (strata.size() < 2) return;
-  document.folded(heading);
-  Table table{{"", "side", "requests", "cached", "TTFT p50, ms", "TPOT p50, ms", "TTFT changes", "TPOT changes"}, {}};
-  for (const auto& stratum : strata) {
-    bool first = true;
-    for (std::size_t i = 0; i < report.sides.size(); ++i) {
-      if (!report.shows(report.sides[i])) continue;
-      const auto& side = stratum.sides[i];
-      table.rows.push_back({first ? stratum.name : "", report.sides[i].label, std::to_string(side.requests),
-                            share(side.cached_share), short_number(side.ttft.p50, 1000),
-                            short_number(side.tpot.p50, 1000),
-                            first ? effect_text(stratum, statistics::Metric::ttft) : "",
-                            first ? effect_text(stratum, statistics::Metric::tpot) : ""});
-      first = false;
-    }
-  }
-  document.table(std::move(table));
-}
-
 void add_load_points(Document& document, const Report& report) {
   Table table{{"in flight", "side", "minutes", "output tokens/s", "tokens/s per user", "TTFT, ms"}, {}};
   for (const auto& side : report.sides) {
@@ -179,21 +149,6 @@ void add_load_points(Document& document, const Report& report) {
       "medians, and "
       "tokens/s per user are 1 / TPOT. The intervals are too narrow where load drifts slowly.");
   document.table(std::move(table));
-}
-
-void add_cheapest(Document& document, const Report& report) {
-  if (!report.cheapest) return;
-  const auto& asked = *report.cheapest;
-  const auto limits = "TTFT up to " + short_number(asked.most_ttft) + " s and at least " +
-                      short_number(asked.least_speed) + " tokens/s per user";
-  if (!asked.found) {
-    document.paragraph("No measured load has " + limits + '.');
-    return;
-  }
-  const auto& found = *asked.found;
-  document.paragraph("The cheapest measured load with " + limits + ": " + found.side + " at " +
-                     short_number(found.point.in_flight) + " in flight, " +
-                     short_number(found.cost_per_million_output_tokens) + " per million output tokens.");
 }
 
 }  // namespace weir::metrics::compare::report

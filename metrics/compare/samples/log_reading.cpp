@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -83,6 +85,15 @@ void id(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = id_of(*text);
 }
 
+/// The log writes 16 hex digits. Whatever else stands there is a name of the conversation as well.
+void read_group(Line& line, Value& value) {
+  const auto text = text_of(value);
+  if (!text || text->empty()) return;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), line.sample.group, 16);
+  if (error == std::errc() && end == text->data() + text->size() && text->size() <= 16) return;
+  line.sample.group = std::hash<std::string_view>()(*text) | 1;
+}
+
 template <bool Sample::*member>
 void flag(Line& line, Value& value) {
   line.sample.*member = flag_of(value).value_or(false);
@@ -133,6 +144,7 @@ constexpr Member members[]{
     {"finish_reason", name_of_peer<&Sample::finish_reason>},
     {"gap_bins", read_bins},
     {"greedy", flag<&Sample::greedy>},
+    {"group", read_group},
     {"id", id<&Sample::id>},
     {"in_flight_at_start", count<&Sample::in_flight_at_start>},
     {"in_flight_mean", time<&Sample::in_flight_mean>},

@@ -1,6 +1,8 @@
 #include "metrics/compare/samples/sample.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace weir::metrics::compare::samples {
 namespace {
@@ -85,6 +87,7 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   sample.primary_valid_tools = known(record.mirrored->primary_valid_tools);
   sample.status = static_cast<std::uint16_t>(record.status.value_or(0));
   sample.turn = record.facts.user_messages;
+  sample.group = record.facts.conversation;
   sample.prompt_tokens = known(answer.prompt_tokens);
   sample.cached_tokens = known(answer.cached_tokens);
   sample.output_tokens = known(answer.output_tokens);
@@ -107,6 +110,20 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   const auto bins = answer.gaps.bins();
   if (record.facts.stream) sample.gaps.assign(bins.begin(), bins.end());
   return sample;
+}
+
+std::int64_t first_moment(std::span<const Sample> samples) {
+  return samples.empty() ? 0 : std::ranges::min(samples, {}, &Sample::dispatched_us).dispatched_us;
+}
+
+std::int64_t last_moment(std::span<const Sample> samples) {
+  std::int64_t last = 0;
+  for (const Sample& sample : samples) {
+    // Thirty years are the most that is believed.
+    const double lasted = std::isfinite(sample.lasted) ? std::min(static_cast<double>(sample.lasted), 1e9) : 0.0;
+    last = std::max(last, sample.received_us + static_cast<std::int64_t>(lasted * 1e6));
+  }
+  return last;
 }
 
 }  // namespace weir::metrics::compare::samples

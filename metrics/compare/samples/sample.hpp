@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,7 +63,8 @@ struct Sample {
   /// -1 is unknown, 0 false, 1 true.
   std::int8_t same_text = -1, same_tools = -1, valid_tools = -1, primary_valid_tools = -1;
   std::uint16_t status = 0;
-  std::uint32_t turn = 0;  ///< 0 is unknown.
+  std::uint32_t turn = 0;   ///< 0 is unknown.
+  std::uint64_t group = 0;  ///< The conversation (`group` of the log). 0 is unknown.
   std::uint32_t prompt_tokens = unknown_count, cached_tokens = unknown_count, output_tokens = unknown_count;
   std::uint32_t reasoning_tokens = unknown_count;  ///< Some of the output tokens.
   std::uint32_t prompt_chars = unknown_count, output_chars = unknown_count, common_prefix_bytes = unknown_count;
@@ -75,5 +77,10 @@ struct Sample {
 
 /// Makes a sample of a record. It allocates for the gaps and for names that are new.
 Sample sample_of(const record::RequestRecord& record, Names& names);
+
+/// Returns the earliest dispatch, in microseconds since 1970; 0 without samples.
+std::int64_t first_moment(std::span<const Sample> samples);
+/// Returns the latest end; 0 without samples.
+std::int64_t last_moment(std::span<const Sample> samples);
 
 }  // namespace weir::metrics::compare::samples

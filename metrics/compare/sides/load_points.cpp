@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <random>
 
 #include "metrics/compare/statistics/distribution.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::sides {
 namespace {
@@ -77,27 +75,6 @@ Capacity capacity_of(std::span<const LoadPoint> points) {
       capacity.at = point;
     }
   }
-  return capacity;
-}
-
-Capacity capacity_of_minutes(std::span<const ReplicaMinute> minutes) {
-  constexpr std::size_t draws = 400;
-  constexpr std::uint64_t seed = 12;
-  Capacity capacity = capacity_of(load_points(minutes));
-  if (!capacity.at) return capacity;
-  std::mt19937_64 random(seed);
-  std::vector<double> rates;
-  std::vector<ReplicaMinute> drawn(minutes.size());
-  for (std::size_t i = 0; i < draws; ++i) {
-    for (ReplicaMinute& minute : drawn) minute = minutes[random() % minutes.size()];
-    const Capacity one = capacity_of(load_points(drawn));
-    rates.push_back(one.at ? one.at->output_tokens_per_second.value : 0);
-  }
-  std::ranges::sort(rates);
-  const auto at = [&](double q) { return statistics::quantile_of_sorted(std::span<const double>(rates), q); };
-  const statistics::Interval interval{at(0.025), at(0.975)};
-  if (interval.low <= 0) return {};
-  capacity.output_interval = interval;
   return capacity;
 }
 

@@ -36,19 +36,10 @@ struct Capacity {
   };
   State state = State::too_few;
   std::optional<LoadPoint> at;  ///< With found and not_reached: the point with the highest output rate.
-  /// At 95 %, of the output tokens/s at `at`; absent where the minutes cannot tell.
-  std::optional<statistics::Interval> output_interval;
 };
 inline constexpr double least_attainment = 0.99;
 
 /// Looks at the points with at least 100 judged requests, in order of load, up to the first that misses.
 Capacity capacity_of(std::span<const LoadPoint> points);
-
-/// Returns the same of minutes, with an interval: the minutes are drawn anew with replacement, each time as many, in a
-/// fixed order of random numbers, and the interval holds the middle 95 % of what the draws give. A draw without a
-/// capacity is one of 0. If the interval begins at 0, the minutes are too few to tell, and so the state is. Minutes are
-/// taken as independent, so where load drifts slowly the interval is too narrow. Takes 400 times the time of
-/// load_points().
-Capacity capacity_of_minutes(std::span<const ReplicaMinute> minutes);
 
 }  // namespace weir::metrics::compare::sides

@@ -8,7 +8,7 @@
 
 #include "metrics/compare/samples/objective.hpp"
 #include "metrics/compare/samples/sample.hpp"
-#include "metrics/compare/statistics/blocks.hpp"
+#include "metrics/compare/statistics/window.hpp"
 
 namespace weir::metrics::compare::sides {
 

@@ -181,7 +181,7 @@ Side describe(std::string name, Role role, Samples samples, const samples::Names
   side.prefill = prefill_of(sent);
   const auto minutes = minutes_of(sent, options.window, options.objective);
   side.points = load_points(minutes);
-  if (options.objective.slo) side.capacity = capacity_of_minutes(minutes);
+  if (options.objective.slo) side.capacity = capacity_of(side.points);
   add_cost(side, replicas, names, options);
   return side;
 }

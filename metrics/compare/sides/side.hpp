@@ -60,7 +60,7 @@ struct Side : Quantiles {
   std::optional<double> in_flight_mean;  ///< The mean that requests found on their replica.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
-  std::optional<Capacity> capacity;     ///< With an objective, and with an interval.
+  std::optional<Capacity> capacity;     ///< With an objective.
   std::optional<double> cost_per_hour;  ///< The sum over its replicas.
   std::optional<Cost> cost, cost_at_capacity;
   std::optional<double> cost_per_million_output_chars;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "metrics/compare/statistics/blocks.hpp"
+#include "metrics/compare/statistics/window.hpp"
 
 namespace weir::metrics::compare::statistics {
 

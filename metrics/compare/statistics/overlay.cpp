@@ -4,17 +4,18 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::statistics {
 namespace {
 
-std::vector<double> edges_of(const SideValues& values, unsigned bins) {
+std::vector<double> edges_of(std::span<const double> a, std::span<const double> b, unsigned bins) {
   std::vector<double> logs;
-  for (const auto* const side : {&values.a, &values.b}) {
-    for (const auto& point : *side) {
-      if (point.value > 0 && std::isfinite(point.value)) logs.push_back(std::log(point.value));
+  for (const auto side : {a, b}) {
+    for (const double value : side) {
+      if (value > 0 && std::isfinite(value)) logs.push_back(std::log(value));
     }
   }
   if (logs.empty() || bins == 0) return {};
@@ -31,14 +32,12 @@ std::vector<double> edges_of(const SideValues& values, unsigned bins) {
   return edges;
 }
 
-Overlay::Values counted(std::span<const Point> points, std::span<const double> edges) {
+Overlay::Values counted(std::vector<double> values, std::span<const double> edges) {
   Overlay::Values counted;
   counted.counts.resize(edges.empty() ? 0 : edges.size() - 1);
-  std::vector<double> values;
-  for (const auto& point : points) {
-    if (!std::isfinite(point.value)) continue;
-    values.push_back(point.value);
-    const auto above = static_cast<std::size_t>(std::ranges::upper_bound(edges, point.value) - edges.begin());
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  for (const double value : values) {
+    const auto above = static_cast<std::size_t>(std::ranges::upper_bound(edges, value) - edges.begin());
     if (above == 0) {
       ++counted.below;
     } else if (above == edges.size()) {
@@ -55,12 +54,12 @@ Overlay::Values counted(std::span<const Point> points, std::span<const double> e
 
 std::uint64_t Overlay::Values::count() const { return std::accumulate(counts.begin(), counts.end(), below + above); }
 
-Overlay overlay_of(Metric metric, const SideValues& values, unsigned bins) {
+Overlay overlay_of(Figure figure, std::vector<double> a, std::vector<double> b, unsigned bins) {
   Overlay overlay;
-  overlay.metric = metric;
-  overlay.edges = edges_of(values, bins);
-  overlay.a = counted(values.a, overlay.edges);
-  overlay.b = counted(values.b, overlay.edges);
+  overlay.figure = figure;
+  overlay.edges = edges_of(a, b, bins);
+  overlay.a = counted(std::move(a), overlay.edges);
+  overlay.b = counted(std::move(b), overlay.edges);
   return overlay;
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "metrics/compare/statistics/effects.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 
 namespace weir::metrics::compare::statistics {
@@ -18,13 +17,13 @@ struct Overlay {
 
     std::uint64_t count() const;
   };
-  Metric metric = Metric::ttft;
+  Figure figure = Figure::ttft;
   std::vector<double> edges;  ///< Bin i is from edges[i] up to edges[i + 1], which is outside.
   Values a, b;
 };
 
 /// Cuts the middle 99 % of both sides' values together into `bins` equal steps of the logarithm, because times spread
 /// over orders of magnitude. Without a positive value there are no edges.
-Overlay overlay_of(Metric metric, const SideValues& values, unsigned bins);
+Overlay overlay_of(Figure figure, std::vector<double> a, std::vector<double> b, unsigned bins);
 
 }  // namespace weir::metrics::compare::statistics

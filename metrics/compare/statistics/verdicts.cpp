@@ -4,65 +4,60 @@
 #include <cmath>
 #include <vector>
 
-#include "metrics/compare/statistics/student_t.hpp"
-
 namespace weir::metrics::compare::statistics {
 namespace {
 
 constexpr double level = 0.05;
 
-/// The margins as logarithms. They are equal as shares, so that what is shown as inside is inside.
-Interval margins_of(const Effect& effect) {
-  const double low = effect.margin < 1 ? std::log1p(-effect.margin) : -std::numeric_limits<double>::infinity();
-  return {low, std::log1p(effect.margin)};
-}
-
-/// Returns the one-sided chance of an effect that lies `beyond` a margin; that is negative inside.
-double chance_of(double beyond, const Effect& effect) {
-  if (effect.sequence) return p_value_beyond(beyond, *effect.sequence) / 2;
-  const Estimate& estimate = *effect.estimate;
-  if (estimate.standard_error > 0) return effect.looks * t_above(beyond / estimate.standard_error, estimate.degrees);
-  return beyond > 0 ? 0.0 : 1.0;
-}
-
-double mean_of(const Effect& effect) { return effect.sequence ? effect.sequence->mean : effect.estimate->mean; }
-
-Finding direction(Metric metric, double effect) {
+Finding direction(Figure figure, double effect) {
   const bool more = effect > 0;
-  if (metric == Metric::output_tokens) return more ? Finding::longer : Finding::shorter;
+  if (figure == Figure::output_tokens) return more ? Finding::longer : Finding::shorter;
   return more ? Finding::worse : Finding::better;
+}
+
+/// A one-sided limit at `level` is one end of a two-sided interval at twice that.
+bool is_below(const Sequence& sequence, double limit, double more) {
+  return sequence.mean + sequence.reach_after(more, 2 * level) < limit;
 }
 
 }  // namespace
 
-double shown(double effect) { return std::expm1(effect); }
+double shown(Figure figure, double effect) { return figure == Figure::stalls ? effect : std::expm1(effect); }
 
-Interval shown(const Interval& interval) { return {shown(interval.low), shown(interval.high)}; }
-
-std::optional<double> shown_if_known(double effect) {
-  return std::isfinite(effect) ? std::optional(shown(effect)) : std::nullopt;
-}
-
-Interval interval_of(const Effect& effect) {
-  return effect.sequence ? interval_of(*effect.sequence) : interval_of(*effect.estimate, effect.looks);
+Interval shown(Figure figure, const Interval& interval) {
+  return {shown(figure, interval.low), shown(figure, interval.high)};
 }
 
 bool is_below_worse_margin(const Effect& effect) {
-  if (!effect.known() || !effect.worse_margin) return false;
-  return chance_of(std::log1p(*effect.worse_margin) - mean_of(effect), effect) <= level;
+  if (!effect.sequence || !effect.worse_margin || effect.sequence->minutes < least_minutes_to_pass) return false;
+  if (effect.by_estimate) return effect.sequence->mean < *effect.worse_margin;
+  return is_below(*effect.sequence, *effect.worse_margin, 1);
 }
 
-bool is_below_worse_points(const Effect& effect) {
-  if (!effect.difference || !effect.worse_points) return false;
-  return effect.difference->upper(level / effect.looks) <= *effect.worse_points;
+std::optional<double> times_until_known(const Effect& effect, std::size_t figures, double minutes_to_claim) {
+  constexpr double most = 300, step = 1.05;
+  if (!effect.sequence) return std::nullopt;
+  const Sequence& sequence = *effect.sequence;
+  const double to_pass = least_minutes_to_pass / sequence.minutes;
+  const bool is_near = std::abs(sequence.mean) < effect.least_claim;
+  const double to_claim = is_near ? minutes_to_claim / sequence.minutes : 0;
+  const double beyond = std::max(sequence.mean - effect.margin.high, effect.margin.low - sequence.mean);
+  for (double more = 1; more < most; more *= step) {
+    const bool below = effect.worse_margin && (effect.by_estimate ? sequence.mean < *effect.worse_margin
+                                                                  : is_below(sequence, *effect.worse_margin, more));
+    const bool is_beyond = beyond > sequence.reach_after(more, level / static_cast<double>(figures));
+    // What is beyond its margin and may be a drift does not pass either.
+    const bool passes = below && more >= to_pass && !(is_near && is_beyond && sequence.mean > 0);
+    const bool claims = more >= to_claim && is_beyond;
+    if (passes || claims) return more;
+  }
+  return std::nullopt;
 }
 
 double p_value(const Effect& effect) {
-  if (!effect.known()) return std::numeric_limits<double>::quiet_NaN();
-  const Interval margins = margins_of(effect);
-  const double above = chance_of(mean_of(effect) - margins.high, effect);
-  const double below = chance_of(margins.low - mean_of(effect), effect);
-  return std::min(1.0, 2 * std::min(above, below));
+  if (!effect.sequence) return std::numeric_limits<double>::quiet_NaN();
+  const double mean = effect.sequence->mean;
+  return p_value_beyond(std::max(mean - effect.margin.high, effect.margin.low - mean), *effect.sequence);
 }
 
 std::vector<bool> holm(std::span<const double> p_values, double at_level) {
@@ -85,21 +80,25 @@ std::vector<Decision> decide(std::span<const Effect> family) {
   const std::vector<bool> rejected = holm(p_values, level);
   std::vector<Decision> decisions;
   for (std::size_t i = 0; i < family.size(); ++i) {
-    Decision decision;
+    const Effect& effect = family[i];
+    Decision& decision = decisions.emplace_back();
     decision.p = p_values[i];
-    if (family[i].known()) {
-      const Interval interval = interval_of(family[i]), margins = margins_of(family[i]);
-      if (rejected[i]) {
-        decision.finding = direction(family[i].metric, mean_of(family[i]));
-      } else if (interval.low >= margins.low && interval.high <= margins.high) {
-        decision.finding = Finding::equivalent;
-      } else if (is_below_worse_margin(family[i]) || is_below_worse_points(family[i])) {
-        decision.finding = Finding::not_worse;
-      } else {
-        decision.held_back = decision.p <= level;
-      }
+    if (!effect.sequence) continue;
+    const double mean = effect.sequence->mean;
+    const Interval interval = effect.by_estimate ? Interval{mean, mean} : interval_of(*effect.sequence);
+    decision.too_near = rejected[i] && std::abs(mean) < effect.least_claim;
+    if (rejected[i] && !decision.too_near) {
+      decision.finding = direction(effect.figure, mean);
+    } else if (decision.too_near && mean > 0) {
+      // More than the margin, and perhaps a drift: neither is known.
+    } else if (effect.sequence->minutes >= least_minutes_to_pass && interval.low >= effect.margin.low &&
+               interval.high <= effect.margin.high) {
+      decision.finding = Finding::equivalent;
+    } else if (is_below_worse_margin(effect)) {
+      decision.finding = Finding::not_worse;
+    } else {
+      decision.held_back = !rejected[i] && decision.p <= level;
     }
-    decisions.push_back(decision);
   }
   return decisions;
 }

@@ -1,4 +1,4 @@
-// From ten block values to a verdict: margins, p values, and Holm's correction over a family of metrics.
+// From figures to words: margins, and Holm's correction over the figures that are judged together.
 #pragma once
 
 #include <array>
@@ -9,51 +9,29 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/compare/statistics/blocks.hpp"
-#include "metrics/compare/statistics/confidence_sequence.hpp"
-#include "metrics/compare/statistics/difference_of_shares.hpp"
+#include "metrics/compare/statistics/sequence.hpp"
 
 namespace weir::metrics::compare::statistics {
 
-enum class Metric : std::uint8_t {
-  slo,  ///< Requests that missed the objective.
-  ttft,
+enum class Figure : std::uint8_t {
+  ttft,  ///< The mean, as of all times here: each value counts up to ten times the usual one.
   tpot,
-  output_tokens,       ///< Request by request.
-  output_tokens_mean,  ///< Of all requests together, as a GPU's time is.
-  ttft_tail,           ///< Requests above a's own p95.
-  tpot_tail,
-  longest_gap,    ///< The longest gap of an answer.
-  freezes,        ///< Answers that stood still.
-  ttft_minority,  ///< What a slower minority of the pairs adds to the mean.
-  tpot_minority,
+  ttft_geomean,  ///< The mean of logarithms, which few long waits move little: the usual request.
+  tpot_geomean,
+  e2e,            ///< Of answers that were not streamed.
+  output_tokens,  ///< The mean length of an answer.
+  stalls,         ///< Seconds without a token, a thousand requests.
 };
-inline constexpr std::size_t metric_count = 11;
-inline constexpr std::array<std::string_view, metric_count> metric_names{
-    "slo",       "ttft",        "tpot",    "output_tokens", "output_tokens_mean", "ttft_tail",
-    "tpot_tail", "longest_gap", "freezes", "ttft_minority", "tpot_minority"};
-constexpr std::string_view name_of(Metric metric) { return metric_names[static_cast<std::size_t>(metric)]; }
+inline constexpr std::size_t figure_count = 7;
+inline constexpr std::array<std::string_view, figure_count> figure_names{
+    "ttft", "tpot", "ttft_geomean", "tpot_geomean", "e2e", "output_tokens", "stalls"};
+constexpr std::string_view name_of(Figure figure) { return figure_names[static_cast<std::size_t>(figure)]; }
+/// These depend on the load.
+constexpr bool is_latency(Figure figure) { return figure != Figure::output_tokens; }
 
-constexpr bool is_minority(Metric metric) {
-  return metric == Metric::ttft_minority || metric == Metric::tpot_minority;
-}
-/// The tails of times and gaps are a family of their own.
-constexpr bool is_tail(Metric metric) {
-  return metric == Metric::ttft_tail || metric == Metric::tpot_tail || metric == Metric::longest_gap ||
-         metric == Metric::freezes || is_minority(metric);
-}
-/// These are shares of requests.
-constexpr bool is_share(Metric metric) {
-  return metric == Metric::slo || metric == Metric::ttft_tail || metric == Metric::tpot_tail ||
-         metric == Metric::freezes;
-}
-/// Each side's value is a share of requests or of pairs.
-constexpr bool has_shares(Metric metric) { return is_share(metric) || is_minority(metric); }
-/// Returns an effect as a share of a: 0.08 if b is 8 % above a.
-double shown(double effect);
-Interval shown(const Interval& interval);
-/// Returns the same of one that may be unknown: nothing for NaN.
-std::optional<double> shown_if_known(double effect);
+/// Returns an effect as a share of a: 0.08 if b is 8 % above a. That of stalls is their difference.
+double shown(Figure figure, double effect);
+Interval shown(Figure figure, const Interval& interval);
 
 /// `not_worse`: b may be worse than a, but by less than the margin for that (Margins).
 enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, not_worse, inconclusive };
@@ -61,52 +39,50 @@ inline constexpr std::array<std::string_view, 7> finding_names{"better",     "wo
                                                                "equivalent", "not_worse", "inconclusive"};
 constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
 
-/// So much worse b may be at most and still be `not_worse`: shares of a; of errors, and of misses as `miss_points`, a
-/// difference of shares. Misses are not worse if either of their margins holds. Freezes have `miss_points` as well.
+/// By so much b may be worse at most and still be `not_worse`: shares of a's figure, and shares of requests (`failed`,
+/// of empty answers as well, and `misses`). An answer's length may differ by `output_tokens` either way.
 struct Margins {
-  double ttft = 0.10, tpot = 0.05, misses = 0.20, miss_points = 0.002, errors = 0.002, mean_tokens = 0.05;
+  double ttft = 0.10, tpot = 0.08, e2e = 0.10, output_tokens = 0.10, misses = 0.002, failed = 0.002;
 };
 
-/// The effect on a metric. The estimate is of ln(b/a).
+/// The effect on a figure, on its scale: ln(b/a), and of stalls b - a.
 struct Effect {
-  Metric metric = Metric::ttft;
-  std::optional<Estimate> estimate{};
-  double margin = 0.02;                  ///< A share of a.
-  std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked; a share of a.
-  unsigned looks = 1;                    ///< The estimate is that of one of so many looks, each of which may decide.
-  std::optional<Sequence> sequence{};    ///< Counts in place of the estimate, at any number of looks.
-  /// The share of b's requests less that of a's, at the same looks, and the margin for `not_worse` of that difference.
-  /// b is not worse if either margin holds.
-  std::optional<DifferenceOfShares> difference{};
-  std::optional<double> worse_points{};
-
-  bool known() const { return estimate || sequence; }
+  Figure figure = Figure::ttft;
+  std::optional<Sequence> sequence{};
+  Interval margin{};                     ///< Inside, a difference does not matter.
+  std::optional<double> worse_margin{};  ///< For `not_worse`, if that is asked.
+  /// An effect that is nearer to 0 is neither `better` nor `worse`, however sure it is; nor `not_worse` then.
+  double least_claim = 0;
+  /// The estimate alone says whether b is `equivalent` or `not_worse`: no usual window has enough values to be sure.
+  bool by_estimate = false;
 };
-
-/// Returns the interval that holds the effect at all looks together, with 95 %. The effect is known.
-Interval interval_of(const Effect& effect);
-
-/// Returns whether the effect is below the margin for `not_worse`, and whether the difference is below its own:
-/// one-sided at 5 % over all looks; false without a margin, or where nothing is known.
-bool is_below_worse_margin(const Effect& effect);
-bool is_below_worse_points(const Effect& effect);
 
 struct Decision {
   Finding finding = Finding::inconclusive;
-  double p = std::numeric_limits<double>::quiet_NaN();  ///< NaN without an estimate.
+  double p = std::numeric_limits<double>::quiet_NaN();  ///< NaN without a sequence.
   bool held_back = false;                               ///< Holm alone forbids a better or worse.
+  bool too_near = false;                                ///< `least_claim` alone forbids it.
 };
 
-/// Returns twice the one-sided probability that an effect within the margins shows so far beyond the nearer one by
-/// chance, at any of the looks; at most 1.
+/// Returns the chance that an effect within its margin shows so far beyond it at any look; at most 1.
 double p_value(const Effect& effect);
 
+/// A window with fewer minutes is neither equivalent nor not worse.
+inline constexpr double least_minutes_to_pass = 10;
+/// True if b is worse by less than the margin for `not_worse`, with one-sided certainty of 95 % at all looks.
+bool is_below_worse_margin(const Effect& effect);
+/// Returns how many times as many minutes would show that b is not worse, or that it is beyond the margin among so many
+/// figures that are judged together, if they are like these; nothing if no reasonable number would. An effect below
+/// `least_claim` is taken to be beyond it after `minutes_to_claim`.
+std::optional<double> times_until_known(const Effect& effect, std::size_t figures, double minutes_to_claim);
+
 /// Decides about one family: Holm at 5 % over the effects that are known, then equivalence by the 95 % interval, then
-/// `not_worse` if b is by less than its margin worse, one-sided at 5 %. The latter is not corrected for the number of
-/// effects: who asks whether all are not worse is wrong with 5 % at most. The result has the order of the effects.
+/// `not_worse`. The latter is not corrected for the number of effects: who asks whether all are not worse is wrong with
+/// 5 % at most. The result has the order of the effects.
 std::vector<Decision> decide(std::span<const Effect> family);
 
-/// Returns for each p whether Holm's method rejects at `level`. NaN is not of the family.
+/// Returns for each p whether Holm's method rejects at `level` (Holm, "A simple sequentially rejective multiple test
+/// procedure", Scandinavian Journal of Statistics 6, 1979). NaN is not of the family.
 std::vector<bool> holm(std::span<const double> p_values, double level);
 
 }  // namespace weir::metrics::compare::statistics

@@ -53,7 +53,7 @@ enum class AnswerPlace : std::uint8_t {
   drafts,
   details,
   sequences,  ///< TGI's answers that were not the best of best_of.
-  ids,  ///< Token ids, or lists of them: output without a text.
+  ids,        ///< Token ids, or lists of them: output without a text.
   number,
 };
 

@@ -5,11 +5,17 @@ import { age, between, change, clock, known, latency, percent, short, words } fr
 
 const widest = 1;  // A change beyond this is drawn at the edge.
 
-/** Returns the half width of the scale on which all metrics of a comparison are drawn. */
+/** Stalls differ by seconds a thousand requests, all others by a share; so they have a scale of their own. */
+const is_seconds = (metric) => metric === "stalls";
+
+/** Returns the half width of the scale on which these metrics of a comparison are drawn. */
 export function reach(metrics) {
   const ends = metrics.flatMap((one) => [2 * one.margin, one.low, one.high, one.estimate]).filter(known).map(Math.abs);
-  return Math.min(widest, Math.max(0.05, ...ends) * 1.05);
+  return Math.min(metrics.some((one) => is_seconds(one.metric)) ? Infinity : widest, Math.max(0.05, ...ends) * 1.05);
 }
+
+/** Writes a change of a metric, with its sign. */
+export const change_text = (metric, value) => (!is_seconds(metric) || !known(value) ? change(value) : (value > 0 ? "+" : value < 0 ? "-" : "") + short(Math.abs(value)) + " s");
 
 /** Writes what may be said of a metric now. */
 export function standing(metric, elapsed_s) {
@@ -19,27 +25,26 @@ export function standing(metric, elapsed_s) {
   return (leans ? leans + "; " : "") + "no verdict yet" + when;
 }
 
-const shares = new Set(["slo", "ttft_tail", "tpot_tail", "freezes", "ttft_minority", "tpot_minority"]), times = new Set(["ttft", "tpot", "longest_gap"]);
-/** Writes a value of one side: a share of requests, a time, or a count. */
-export const value_text = (metric, value) => (shares.has(metric) ? percent(value) : times.has(metric) ? latency(value) : short(value));
-const says_what = { slo: "missed the objective", ttft_tail: "TTFT above a's p95", tpot_tail: "TPOT above a's p95", freezes: "stood still", ttft_minority: "a far longer TTFT, of pairs", tpot_minority: "a far longer TPOT, of pairs", output_tokens_mean: "output tokens, mean" };
-/** Shares of few requests change by far more than times do, so they have a scale of their own. */
-const is_rare = (metric) => (shares.has(metric) && !metric.endsWith("_minority")) || metric === "longest_gap";
+const times = new Set(["ttft", "tpot", "ttft_geomean", "tpot_geomean", "e2e"]);
+/** Writes a value of one side: a time, seconds a thousand requests, or a count. */
+export const value_text = (metric, value) => (times.has(metric) ? latency(value) : short(value) + (is_seconds(metric) && known(value) ? " s" : ""));
+const says_what = { ttft_geomean: "usual TTFT", tpot_geomean: "usual TPOT", output_tokens: "tokens an answer", stalls: "time without a token, a thousand requests" };
 
 function draw(place, one, half) {
+  const text = (value) => change_text(one.metric, value);
   const at = (value) => (50 * (1 + Math.max(-half, Math.min(half, value)) / half)).toFixed(2) + "%";
   const made = svg(null, "svg", { class: "forest " + (one.finding || ""), role: "img", height: 34 });
-  made.append(svg(null, "title", {}, `The scale goes from ${change(-half)} to ${change(half)}.`));
-  const between_text = known(one.low) && known(one.high) ? `${change(one.low)} to ${change(one.high)}` : "no interval yet";
-  made.setAttribute("aria-label", `${words(one.metric)}: ${change(one.estimate)}, ${between_text}, margin ${change(one.margin)}`);
+  made.append(svg(null, "title", {}, `The scale goes from ${text(-half)} to ${text(half)}.`));
+  const between_text = known(one.low) && known(one.high) ? `${text(one.low)} to ${text(one.high)}` : "no interval yet";
+  made.setAttribute("aria-label", `${words(one.metric)}: ${text(one.estimate)}, ${between_text}, margin ${text(one.margin)}`);
   svg(made, "rect", { class: "band", x: at(-one.margin), width: ((50 * 2 * Math.min(half, one.margin)) / half).toFixed(2) + "%", y: 1, height: 20 });
   svg(made, "line", { class: "zero", x1: "50%", x2: "50%", y1: 0, y2: 22 });
   if (known(one.low) && known(one.high)) {
     svg(made, "line", { class: "interval", x1: at(one.low), x2: at(one.high), y1: 11, y2: 11 });
     for (const end of [one.low, one.high]) svg(made, "line", { class: "end", x1: at(end), x2: at(end), y1: 6, y2: 16 });
   }
-  svg(made, "text", { class: "scale", x: 0, y: 33 }, change(-half).replace(".0", ""));
-  svg(made, "text", { class: "scale", x: "100%", y: 33, "text-anchor": "end" }, change(half).replace(".0", ""));
+  svg(made, "text", { class: "scale", x: 0, y: 33 }, text(-half).replace(".0", ""));
+  svg(made, "text", { class: "scale", x: "100%", y: 33, "text-anchor": "end" }, text(half).replace(".0", ""));
   if (known(one.estimate)) svg(made, "circle", { class: known(one.low) ? "point" : "point hollow", cx: at(one.estimate), cy: 11, r: 4.5 });
   place.replaceChildren(made);
 }
@@ -88,17 +93,17 @@ class Comparison {
     put(this.says, "");
     put(this.heads[1], found.a);
     put(this.heads[2], found.b);
-    const scales = [false, true].map((rare) => reach(metrics.filter((one) => is_rare(one.metric) === rare)));
+    const scales = [false, true].map((seconds) => reach(metrics.filter((one) => is_seconds(one.metric) === seconds)));
     put(this.heads[3], `Change of ${found.b}; shaded: the margin`);
     const elapsed = between(data.began, time);
     const kept = new Set();
-    for (const one of [...metrics].sort((a, b) => is_rare(a.metric) - is_rare(b.metric))) {
+    for (const one of [...metrics].sort((a, b) => is_seconds(a.metric) - is_seconds(b.metric))) {
       kept.add(one.metric);
-      const half = scales[Number(is_rare(one.metric))];
+      const half = scales[Number(is_seconds(one.metric))], text = (value) => change_text(one.metric, value);
       const row = this.#rows.get(one.metric) ?? this.#make(one.metric);
       put(row.a, value_text(one.metric, one.value_a));
       put(row.b, value_text(one.metric, one.value_b));
-      put(row.change, known(one.low) && known(one.high) ? `${change(one.estimate)} (${change(one.low)} to ${change(one.high)})` : change(one.estimate));
+      put(row.change, known(one.low) && known(one.high) ? `${text(one.estimate)} (${text(one.low)} to ${text(one.high)})` : text(one.estimate));
       put(row.says, standing(one, elapsed));
       put_class(row.says, "says finding-" + one.finding);
       const key = JSON.stringify([half, one.estimate, one.low, one.high, one.margin, one.finding]);

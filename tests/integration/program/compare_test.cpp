@@ -87,16 +87,14 @@ struct Line {
   }
 };
 
-/// A twin for an hour, a pair a second: b takes `slower` times as long a token as a, and as long to the first one. In
-/// `swapped` windows a is the shadow, and the shadow's GPU is 5 % slower.
-std::string twin_log(double slower, bool swapped = false, double gpu = 1, const std::string& config_b = "fp8") {
+/// A twin for an hour, a pair a second: b takes `slower` times as long a token as a, and as long to the first one.
+std::string twin_log(double slower, const std::string& config_b = "fp8", int seconds = 3600) {
   std::mt19937 random(7);
   std::normal_distribution<double> noise(0, 0.03);
   std::string text;
-  for (int second = 0; second < 3600; ++second) {
+  for (int second = 0; second < seconds; ++second) {
     const auto length = 80 + static_cast<int>(random() % 40);
     for (const bool shadow : {false, true}) {
-      const bool b = shadow != swapped;
       Line line;
       line.second = second;
       line.id = id_of(second, shadow ? 2 : 1);
@@ -104,9 +102,9 @@ std::string twin_log(double slower, bool swapped = false, double gpu = 1, const 
       line.role = shadow ? "shadow" : "primary";
       line.queue = shadow ? 0.004 : 0.001;  // A shadow is sent a little after its primary.
       line.replica = shadow ? "cand0" : "gpu0";
-      line.config = b ? config_b : "fp16";
+      line.config = shadow ? config_b : "fp16";
       line.ttft *= std::exp(noise(random));
-      line.tpot *= std::exp(noise(random)) * (b ? slower : 1) * (shadow ? gpu : 1);
+      line.tpot *= std::exp(noise(random)) * (shadow ? slower : 1);
       line.output = length;
       line.prompt = 300 + second % 1000;
       text += line.text();
@@ -135,12 +133,16 @@ class Compare : public ::testing::Test {
     return json::parse(done.output).as_object();
   }
 
-  static json::object verdict(const json::object& report, const char* metric) {
-    for (const auto& one : report.at("verdicts").as_array()) {
-      if (one.at("metric") == json::value(metric)) return one.as_object();
+  static json::object verdict(const json::object& report, const char* metric, const char* of = "verdicts",
+                              const char* key = "metric") {
+    for (const auto& one : report.at(of).as_array()) {
+      if (one.at(key) == json::value(metric)) return one.as_object();
     }
     ADD_FAILURE() << "no verdict on " << metric;
     return {};
+  }
+  static json::object fault(const json::object& report, const char* name) {
+    return verdict(report, name, "faults", "fault");
   }
 
  private:
@@ -161,7 +163,7 @@ TEST_F(Compare, FindsTheDifferenceOfATwin) {
   EXPECT_NEAR(tpot.at("estimate").to_number<double>(), 0.1, 0.01);
   for (const auto* same : {"ttft", "output_tokens"})
     EXPECT_EQ(verdict(said, same).at("verdict"), "equivalent") << same;
-  EXPECT_EQ(verdict(said, "slo").at("verdict"), "not_worse") << "none of 3000 missed on either side";
+  EXPECT_EQ(fault(said, "slo").at("verdict"), "not_worse") << "none of 3000 missed on either side";
   const auto& sides = said.at("sides").as_array();
   ASSERT_EQ(sides.size(), 2U);
   for (const auto& [index, cost] : {std::pair{0U, 1.2}, {1U, 0.6}})
@@ -196,7 +198,8 @@ TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
   const auto text = compare({file, "--for", "50m"});
   EXPECT_EQ(text.exit.code, 0);
   EXPECT_THAT(text.output, AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
-                                 ContainsRegex("\nTPOT +worse +20 ms +22 ms +[+]9.9 %"), HasSubstr("More with --details")));
+                                 ContainsRegex("\nTPOT +worse +20 ms +22 ms +[+]9.9 %"),
+                                 HasSubstr("More with --details")));
   EXPECT_THAT(text.output, Not(HasSubstr("What each side did\n")));
   EXPECT_THAT(compare({file, "--details"}).output, HasSubstr("What each side did\n"));
   EXPECT_EQ(text.output.find('\x1b'), std::string::npos);
@@ -213,13 +216,10 @@ TEST_F(Compare, WritesAPageBesideTheText) {
   EXPECT_THAT(html, ::testing::StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(html, ::testing::EndsWith("</html>\n"));
   const auto said = report({file, "--html", page});
-  EXPECT_THAT(html, HasSubstr(json::serialize(said.at("verdicts").at(1).at("why"))));
-  EXPECT_EQ(compare({file, "--html", page, "--fail-if", "worse"}).exit.code, 1);
-  EXPECT_EQ(read_file(page), html);
+  EXPECT_THAT(html, HasSubstr(json::serialize(said.at("verdicts").at(0).at("why"))));
   std::filesystem::remove(page);
-  EXPECT_EQ(compare({file, file, "--swapped", "--html", page}).exit.code, 0);
+  EXPECT_EQ(compare({file, "--html", page, "--gate"}).exit.code, 3);
   EXPECT_EQ(std::filesystem::status(page).permissions(), std::filesystem::perms(0600));
-  EXPECT_THAT(read_file(page), HasSubstr("\"title\":\"Second window\""));
 }
 
 TEST_F(Compare, ReadsSeveralLogsAndGzip) {
@@ -234,11 +234,14 @@ TEST_F(Compare, ReadsSeveralLogsAndGzip) {
   EXPECT_EQ(json::parse(piped.output), whole);
 }
 
-TEST_F(Compare, WithAFloorTheMarginIsNotBelowIt) {
-  const auto floor = log("floor.jsonl", twin_log(1.05, false, 1, "fp16"));
-  const auto said = report({log("twin.jsonl", twin_log(1.03)), "--floor", floor});
-  EXPECT_NEAR(verdict(said, "tpot").at("margin").to_number<double>(), 0.05, 0.01);
-  EXPECT_EQ(verdict(said, "tpot").at("verdict"), "equivalent");
+/// What equal GPUs drift apart by is then known, and any difference beyond the margin may be a verdict.
+TEST_F(Compare, AFloorOfEightHoursTellsTheNoise) {
+  const auto twin = log("twin.jsonl", twin_log(1.06)), floor = log("floor.jsonl", twin_log(1, "fp16", 30'600));
+  EXPECT_EQ(verdict(report({twin, "--for", "30m"}), "tpot").at("verdict"), "inconclusive");
+  EXPECT_EQ(verdict(report({twin, "--for", "30m", "--floor", floor}), "tpot").at("verdict"), "worse");
+  const auto refused = compare({twin, "--floor", log("short.jsonl", twin_log(1, "fp16"))});
+  EXPECT_EQ(refused.exit.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("has pairs in 50 minutes, and it takes eight hours"));
 }
 
 TEST_F(Compare, AFloorOfTwoConfigurationsIsNone) {
@@ -249,12 +252,10 @@ TEST_F(Compare, AFloorOfTwoConfigurationsIsNone) {
               HasSubstr("other.jsonl: a primary ran \"fp16\" and its shadow \"fp8\"; it takes the log of a twin"));
 }
 
-TEST_F(Compare, WithoutADeclaredWindowTheLastLookCounts) {
+TEST_F(Compare, WithoutADeclaredWindowAllThereIsCounts) {
   const auto said = report({log("twin.jsonl", twin_log(1.1))});
   EXPECT_EQ(said.at("state"), "running");
   EXPECT_EQ(said.at("pairs"), 3000);
-  EXPECT_EQ(said.at("look").at("number"), 3);
-  EXPECT_EQ(said.at("look").at("at_s"), 2400);
   EXPECT_EQ(verdict(said, "tpot").at("verdict"), "worse");
 }
 
@@ -263,28 +264,13 @@ TEST_F(Compare, TheGatesExitStatusSaysWhetherToGoOnAndWhy) {
   const auto worse = compare({slower, "--gate"});
   EXPECT_EQ(worse.exit.code, 3);
   EXPECT_THAT(worse.output, AllOf(HasSubstr("gate: worse\n"), HasSubstr("worse: tpot: TPOT of fp8 is")));
-  // An hour of no failures is too short for the margin of 0.2 points.
-  const auto unknown = compare({same, "--gate"});
-  EXPECT_EQ(unknown.exit.code, 4);
-  EXPECT_THAT(unknown.output, HasSubstr("not known: failed: "));
-  const auto pass = compare({same, "--gate", "--margins", "errors=5%,tpot=5%"});
+  const auto pass = compare({same, "--gate"});
   EXPECT_EQ(pass.exit.code, 0) << pass.output;
-  EXPECT_EQ(compare({same, "--gate", "--fail-if", "worse"}).exit.code, 2);
+  EXPECT_THAT(pass.output, HasSubstr("gate: pass\nMay be promoted"));
+  const auto unknown = compare({same, "--gate", "--for", "9m"});
+  EXPECT_EQ(unknown.exit.code, 4) << "it takes ten minutes";
+  EXPECT_THAT(unknown.output, HasSubstr("not known: failed: "));
   EXPECT_EQ(compare({"/nowhere/requests.jsonl", "--gate"}).exit.code, 1);
-  EXPECT_THAT(compare({slower, "--fail-if", "worse"}).output, HasSubstr("--fail-if worse: so is tpot"));
-}
-
-TEST_F(Compare, TellsTheConfigurationFromTheGpu) {
-  const auto first = log("first.jsonl", twin_log(1.1, false, 1.05)),
-             second = log("second.jsonl", twin_log(1.1, true, 1.05));
-  const auto said = report({first, second, "--swapped"});
-  const auto tpot = verdict(said, "tpot");
-  EXPECT_EQ(tpot.at("verdict"), "worse");
-  EXPECT_NEAR(tpot.at("estimate").to_number<double>(), 0.1, 0.01);
-  EXPECT_NEAR(tpot.at("gpu_estimate").to_number<double>(), 0.05, 0.01);
-  EXPECT_EQ(said.at("windows").as_array().size(), 2U);
-  EXPECT_EQ(compare({first, second, "--swapped", "--fail-if", "worse"}).exit.code, 1);
-  EXPECT_THAT(compare({first, second, "--swapped"}).output, HasSubstr("Swapped: fp8 against fp16"));
 }
 
 TEST_F(Compare, SaysWhatItCannotDo) {
@@ -300,7 +286,6 @@ TEST_F(Compare, SaysWhatItCannotDo) {
       {{file, "--from", "soon"}, 2, "--from \"soon\""},
       {{file, "--by", "moon"}, 2, "--by"},
       {{file, "--slo", "chat"}, 2, "--config FILE"},
-      {{file, "--swapped"}, 2, "two logs"},
       {{file, "--html", "/nowhere/report.html"}, 1, "--html /nowhere/report.html: cannot be written: No such file"},
       {{file, "--html", "/dev/full"}, 1, "--html /dev/full: cannot be written: No space left"},
       {{file, "--html", file}, 2, "is a log"},
@@ -343,8 +328,8 @@ TEST_F(Compare, AReplayIsSetBesideItsLog) {
     words.insert(words.end(), more.begin(), more.end());
     const auto text = compare(words);
     EXPECT_EQ(text.exit.code, 0);
-    EXPECT_THAT(text.output, AllOf(StartsWith("vllm-fp16 and candidate did not run at the same time: TPOT from 20"),
-                                   HasSubstr("Side by side: 1200 requests of vllm-fp16"),
+    EXPECT_THAT(text.output, AllOf(StartsWith("Run vllm-fp16 and candidate at the same time: they did not"),
+                                   HasSubstr("TPOT from 20"), HasSubstr("Side by side: 1200 requests of vllm-fp16"),
                                    HasSubstr("The sides do not overlap"), Not(HasSubstr("would do"))));
     const auto said = report(words);
     EXPECT_EQ(said.at("apart").at("b").at("from"), "2026-11-21T17:00:00Z");
@@ -370,7 +355,6 @@ TEST_F(Compare, ARowsRepetitionsAreAllCounted) {
   std::vector<std::string> words{cards, "--a", "H800, 8 at once", "--b", "H800, 32 at once", "--from", "24h"};
   const auto said = report(words);
   EXPECT_EQ(said.at("window").at("from"), "2026-11-21T07:00:00Z") << "where the requests begin";
-  EXPECT_NEAR(said.at("window").at("block_s").to_number<double>(), 180, 0.2);
   EXPECT_EQ(verdict(said, "tpot").at("verdict"), "worse");
   EXPECT_NEAR(verdict(said, "tpot").at("estimate").to_number<double>(), 0.2, 0.01);
   for (const auto& side : said.at("sides").as_array()) EXPECT_EQ(side.at("requests"), 900);
@@ -405,7 +389,7 @@ TEST_F(Compare, SeveralCandidatesAreOneTable) {
   std::string text;
   std::mt19937 random(3);
   std::normal_distribution<double> noise(0, 0.03);
-  for (int second = 0; second < 1800; ++second) {
+  for (int second = 0; second < 3600; ++second) {
     int series = 0;
     for (const auto& [config, shadow, slower] :
          {std::tuple("fp16", "", 1.0), {"fp16", "control", 1.0}, {"fp8", "first", 1.1}, {"int4", "second", 1.0}}) {
@@ -423,15 +407,16 @@ TEST_F(Compare, SeveralCandidatesAreOneTable) {
     }
   }
   const auto file = log("many.jsonl", text), page = log("report.html", "");
-  const auto done = compare({file, "--html", page, "--gate", "--for", "29m"});
+  const auto done = compare({file, "--html", page, "--gate", "--for", "45m"});
   EXPECT_EQ(done.exit.code, 3) << "one is worse";
-  EXPECT_THAT(done.output,
-              AllOf(HasSubstr("2 candidates against fp16 (control)\n"), ContainsRegex("\nfp8 +worse +.*worse"),
-                    ContainsRegex("\nint4 +unknown +.*equivalent"), HasSubstr("- fp8 is slower: TPOT")));
+  EXPECT_THAT(
+      done.output,
+      AllOf(HasSubstr("2 candidates against fp16 (control)\n"), ContainsRegex("\nfp8 +worse +.*worse"),
+            ContainsRegex("\nint4 +pass +.*\n +equivalent"), HasSubstr("- Do not promote fp8: it is slower: TTFT")));
   EXPECT_THAT(read_file(page), HasSubstr("\"title\":\"Candidate int4\""));
-  const auto said = report({file, "--for", "29m"});
+  const auto said = report({file, "--for", "45m"});
   EXPECT_EQ(said.at("candidates").as_array().size(), 2U);
-  EXPECT_EQ(compare({file, "--b", "int4", "--a", "fp16", "--gate", "--for", "29m", "--margins", "errors=5%"}).exit.code, 0);
+  EXPECT_EQ(compare({file, "--b", "int4", "--a", "fp16", "--gate", "--for", "45m"}).exit.code, 0);
 }
 
 /// The printed settings pass the real check, the printed options exist, and the printed comparisons run.
@@ -465,7 +450,7 @@ TEST_F(Compare, ARecipeIsWhatTheProgramTakes) {
       }
       const auto done = run_weir(words);
       const bool gate = std::ranges::find(words, "--gate") != words.end();
-      EXPECT_EQ(done.exit.code, gate ? 4 : 0) << "a split tells nothing of faults\n" << done.output;
+      EXPECT_EQ(done.exit.code, 0) << (gate ? "equal sides pass\n" : "") << done.output;
       EXPECT_THAT(done.output, HasSubstr("Verdicts: " + b + " against " + a));
     }
     EXPECT_GE(ran, 1) << name;

@@ -147,7 +147,7 @@ TEST_F(Rollout, ACandidateThatMissesTheObjectiveGoesBack) {
   expect_done({"rollout", "promote"});
   Load load(weir.port(), 4, post(chat, body_without_conversation), script.marker);
   wait_for("returned");
-  EXPECT_THAT(member(rollout(), "why"), HasSubstr("of the candidate's requests missed the objective 'fast'"));
+  EXPECT_THAT(member(rollout(), "why"), HasSubstr("of the candidate's conversations missed the objective 'fast'"));
   load.stop();
 }
 

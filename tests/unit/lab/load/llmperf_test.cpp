@@ -29,8 +29,9 @@ Result answered(double wrong, std::uint64_t tokens = 100) {
   boost::json::object event{{"choices", boost::json::array{boost::json::object{{"delta", boost::json::object{}}}}}};
   event["choices"].at(0).at("delta").as_object()["content"] = tasks::solve(task().prompt, wrong, random);
   feed(reader, "data: " + boost::json::serialize(event) + "\n\n", at(500));
-  feed(reader, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":300,\"completion_tokens\":" +
-                    std::to_string(tokens) + "}}\n\n",
+  feed(reader,
+       "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":300,\"completion_tokens\":" + std::to_string(tokens) +
+           "}}\n\n",
        at(2'000));
   r.stream = reader.stream();
   return r;

@@ -48,13 +48,13 @@ inline Result made_result(const Made& made) {
   }
   if (made.output_tokens > 0) {
     feed(reader,
-        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
-            ",\"completion_tokens\":" + std::to_string(made.output_tokens) +
-            (made.cached_tokens > 0
-                 ? ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(made.cached_tokens) + "}"
-                 : "") +
-            "}}\n\n",
-        moment(at));
+         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
+             ",\"completion_tokens\":" + std::to_string(made.output_tokens) +
+             (made.cached_tokens > 0
+                  ? ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(made.cached_tokens) + "}"
+                  : "") +
+             "}}\n\n",
+         moment(at));
   }
   feed(reader, "data: [DONE]\n\n", moment(at));
   reader.end(true, moment(at));

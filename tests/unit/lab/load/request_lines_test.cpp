@@ -41,14 +41,14 @@ Result answered_with(int tokens, bool usage = true) {
   r.in_flight_mean = 4.5;
   for (int i = 0; i < tokens; ++i) {
     feed(reader, "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"},\"finish_reason\":null}]}\n\n",
-                  at(1'102 + 20 * i));
+         at(1'102 + 20 * i));
   }
   const std::string last = std::to_string(tokens + 1);
   feed(reader, "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
-                at(1'102 + 20 * tokens));
+       at(1'102 + 20 * tokens));
   if (usage) {
     feed(reader, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":550,\"completion_tokens\":" + last + "}}\n\n",
-                  at(1'102 + 20 * tokens));
+         at(1'102 + 20 * tokens));
   }
   feed(reader, "data: [DONE]\n\n", at(1'102 + 20 * tokens));
   reader.end(true, at(1'104 + 20 * tokens));

@@ -54,9 +54,8 @@ TEST(StreamReader, WithoutUsageTokensAreEvents) {
 }
 
 TEST(StreamReader, EverythingThatIsATokenToWeirIsOneHere) {
-  for (const char* members :
-       {R"("reasoning":"hm")", R"("tool_calls":[{"index":0}])", R"("function_call":{"name":"f"})", R"("refusal":"No")",
-        R"("content":[{"type":"text","text":"a"}])"}) {
+  for (const char* members : {R"("reasoning":"hm")", R"("tool_calls":[{"index":0}])", R"("function_call":{"name":"f"})",
+                              R"("refusal":"No")", R"("content":[{"type":"text","text":"a"}])"}) {
     StreamReader reader(Api::chat);
     feed(reader, delta(R"("role":"assistant")") + delta(members) + stop, at(1));
     EXPECT_EQ(reader.stream().answer.token_events, 1u) << members;
@@ -78,7 +77,9 @@ TEST(StreamReader, KeepsTheTextWithoutReasoning) {
   feed(reader, delta(R"("reasoning":"hm")"), at(1));
   feed(reader, delta(R"("content":"a\n\u00e9")"), at(2));
   feed(reader, delta(R"("content":"b")"), at(3));
-  EXPECT_EQ(reader.stream().text, "a\n\xc3\xa9" "b");
+  EXPECT_EQ(reader.stream().text,
+            "a\n\xc3\xa9"
+            "b");
   EXPECT_EQ(reader.stream().answer.first_output, at(2)) << "a thought is no output";
   EXPECT_EQ(reader.stream().answer.output_chars, 6u);
   StreamReader forgetful(Api::chat);

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/comparison/why.hpp"
 
 namespace weir::metrics::compare {
 
-/// A number from 0 to 1 that depends on `k` and `salt` alone: splitmix64's finalizer. The reference values in
-/// known_answers_test.cpp were computed from the same numbers.
+/// A number from 0 to 1 that depends on `k` and `salt` alone: splitmix64's finalizer.
 inline double uniform(std::uint64_t k, std::uint64_t salt) {
   std::uint64_t z = k * 0x9E3779B97F4A7C15u + salt * 0xD1B54A32D192ED03u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -116,12 +116,15 @@ inline comparison::Comparison compare(TwinSamples& samples, const comparison::Op
   return compare(all, samples.names, options);
 }
 
-inline const comparison::Verdict& verdict_of(const comparison::Comparison& comparison, statistics::Metric metric) {
-  for (const comparison::Verdict& verdict : comparison.verdicts) {
-    if (verdict.metric == metric) return verdict;
-  }
+inline const comparison::Verdict& verdict_of(const comparison::Comparison& comparison, statistics::Figure figure) {
   static const comparison::Verdict none;
-  return none;
+  const auto* const found = comparison.verdict_of(figure);
+  return found == nullptr ? none : *found;
+}
+
+/// Returns why a figure's verdict is what it is.
+inline std::string why_of(const comparison::Comparison& comparison, statistics::Figure figure) {
+  return why(verdict_of(comparison, figure), comparison);
 }
 
 inline bool has_note(const comparison::Comparison& comparison, std::string_view code) {

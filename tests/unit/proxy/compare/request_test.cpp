@@ -35,11 +35,9 @@ TEST(CompareRequest, WithoutOptionsHasTheDefaults) {
   const auto request = read({});
   EXPECT_EQ(request.by, metrics::compare::sides::By::config);
   EXPECT_FALSE(request.from || request.to || request.length_us || request.slo || request.prompt_tokens);
-  EXPECT_EQ(request.min_block_s, 60);
   EXPECT_EQ(request.warm_up_s, 600);
-  EXPECT_TRUE(request.fail_if.empty());
-  EXPECT_EQ(request.margins.tpot, 0.05);
-  EXPECT_EQ(request.margins.errors, 0.002);
+  EXPECT_EQ(request.margins.tpot, 0.08);
+  EXPECT_EQ(request.margins.failed, 0.002);
 }
 
 TEST(CompareRequest, TimesAreMomentsOrBeforeTheLastRequest) {
@@ -64,40 +62,31 @@ TEST(CompareRequest, ThresholdsMakeAnObjective) {
   EXPECT_EQ(slo.ttft, config::Seconds(0.5));
 }
 
-TEST(CompareRequest, CostsPromptsAndTheGateAreRead) {
+TEST(CompareRequest, CostsAndPromptsAreRead) {
   CompareOptions options;
   options.costs = {"gpu0=0.8", "a=b=2"};
   options.prompt_tokens = "0-4096";
-  options.fail_if = {"worse", "too_few"};
   const auto request = read(options);
   EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
   EXPECT_EQ(request.costs.find("a=b")->second, 2);
   EXPECT_EQ(request.prompt_tokens->high, 4096U);
-  EXPECT_EQ(request.fail_if, (FailIf{"too_few", "worse"}));
 }
 
 TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
   CompareOptions options;
-  options.margins = {"tpot=3%", "ttft=0.2", "misses=x1.5", "errors=0.5%"};
+  options.margins = {"tpot=3%", "ttft=0.2", "e2e=x1.5", "misses=1%", "errors=0.5%"};
   const auto margins = read(options).margins;
   EXPECT_NEAR(margins.tpot, 0.03, 1e-12);
   EXPECT_NEAR(margins.ttft, 0.2, 1e-12);
-  EXPECT_NEAR(margins.misses, 0.5, 1e-12);
-  EXPECT_NEAR(margins.errors, 0.005, 1e-12);
-  EXPECT_EQ(margins.mean_tokens, 0.05);
-  EXPECT_EQ(margins.miss_points, 0.002);
-  for (const auto& [text, ratio, points] :
-       {std::tuple("misses=x1.4/0.5%", 0.4, 0.005), std::tuple("misses=40%/0.01", 0.4, 0.01),
-        std::tuple("misses=x1.1/100%", 0.1, 1.0)}) {
-    options.margins = {text};
-    EXPECT_NEAR(read(options).margins.misses, ratio, 1e-12) << text;
-    EXPECT_NEAR(read(options).margins.miss_points, points, 1e-12) << text;
-  }
+  EXPECT_NEAR(margins.e2e, 0.5, 1e-12);
+  EXPECT_NEAR(margins.misses, 0.01, 1e-12);
+  EXPECT_NEAR(margins.failed, 0.005, 1e-12);
+  EXPECT_EQ(margins.output_tokens, 0.1);
   for (const auto* const wrong :
-       {"misses=x1.2/", "misses=/0.2%", "misses=x1.2/x1.2", "misses=x1.2/0%", "misses=x1.2/101%", "misses=x1.2/-1%",
-        "misses=x1.2/0.2%/0.2%", "errors=0.2%/0.2%", "tpot=x1.2/0.2%", "tpot", "tpot=", "tpot=0", "tpot=-5%", "tpot=x1",
-        "tpot=x5%", "tpot=nan", "tpot=inf", "tpot=11", "tpot=1", "ttft=5", "misses=1.2",
-        "misses=x12", "itl=5%", "=5%", "errors=x1.2", "errors=101%", "errors=5"}) {
+       {"misses=x1.2", "misses=0%",   "misses=101%", "misses=-1%",     "misses=1.2",     "errors=0.2%/0.2%",
+        "errors=x1.2", "errors=101%", "errors=5",    "tpot=x1.2/0.2%", "tpot",           "tpot=",
+        "tpot=0",      "tpot=-5%",    "tpot=x1",     "tpot=x5%",       "tpot=nan",       "tpot=inf",
+        "tpot=11",     "tpot=1",      "ttft=5",      "itl=5%",         "mean_tokens=5%", "=5%"}) {
     options.margins = {wrong};
     EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--margins \"" + std::string(wrong)), HasSubstr("tpot=5%")));
   }
@@ -187,7 +176,6 @@ TEST(CompareRequest, WhatIsWrongIsToldWithTheWayOut) {
       {[](auto& options) { options.from = "yesterday"; }, "--from \"yesterday\"", "such as 2h"},
       {[](auto& options) { options.to = "2026-11-21"; }, "--to \"2026-11-21\"", "2026-11-21T07:00:00Z"},
       {[](auto& options) { options.length = "0s"; }, "--for \"0s\"", "30m"},
-      {[](auto& options) { options.min_block = "0s"; }, "--min-block \"0s\"", "60s"},
       {[](auto& options) { options.warm_up = "-1s"; }, "--warm-up \"-1s\"", "60s"},
       {[](auto& options) { options.slo = "chat"; }, "--slo \"chat\"", "--config FILE"},
       {[](auto& options) { options.slo = "tpto=1"; }, "--slo \"tpto=1\"", "ttft_client, ttft, tpot and e2e"},
@@ -198,18 +186,6 @@ TEST(CompareRequest, WhatIsWrongIsToldWithTheWayOut) {
       {[](auto& options) { options.prompt_tokens = "5-4"; }, "--prompt-tokens \"5-4\"", "0-4096"},
       {[](auto& options) { options.costs = {"0.8"}; }, "--cost \"0.8\"", "gpu0=0.80"},
       {[](auto& options) { options.costs = {"gpu0=inf"}; }, "--cost \"gpu0=inf\"", "gpu0=0.80"},
-      {[](auto& options) { options.fail_if = {"better"}; }, "--fail-if \"better\"",
-       "worse, longer, shorter, inconclusive and too_few"},
-      {[](auto& options) {
-         options.gate = true;
-         options.fail_if = {"worse"};
-       },
-       "--gate", "leave out --fail-if"},
-      {[](auto& options) {
-         options.swapped = true;
-         options.logs = {"one"};
-       },
-       "--swapped", "two logs"},
       {[](auto& options) { options.margin = 0; }, "--margin \"0\"", "0.02"},
       {[](auto& options) { options.from = "1h", options.to = "0s", options.length = "1h"; }, "--for", "leave one out"},
   };

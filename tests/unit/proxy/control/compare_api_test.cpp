@@ -48,8 +48,8 @@ TEST_F(CompareApi, ChoosesByTheQuery) {
   EXPECT_EQ(report("a=fp8&b=fp16").at("a"), "fp8");
   EXPECT_EQ(report("window=10m&warm_up=0s").at("pairs").to_number<int>(), 601);
   EXPECT_EQ(report("pool=chat").at("pairs"), report("").at("pairs"));
-  EXPECT_EQ(report("slo=fast").at("verdicts").as_array().at(0).at("metric"), "slo");
-  EXPECT_EQ(report("slo=ttft%3D0.5").at("verdicts").as_array().at(0).at("metric"), "slo");
+  EXPECT_EQ(report("slo=fast").at("faults").as_array().back().at("fault"), "slo");
+  EXPECT_EQ(report("slo=ttft%3D0.5").at("faults").as_array().back().at("fault"), "slo");
 }
 
 TEST_F(CompareApi, IsFinalOnlyForADeclaredWindow) {

@@ -77,10 +77,7 @@ TEST_F(GateApi, TheObjectiveIsTheFirstOneOfThePoolOrTheOneThatIsNamed) {
   });
   const auto misses = [&](std::string_view slo) {
     const auto judged = gate_of_shadow(*snapshot->shadows[0], *snapshot, history, slo)();
-    const auto& verdicts = judged.comparison.verdicts;
-    const auto found = std::ranges::find(verdicts, metrics::compare::statistics::Metric::slo,
-                                         &metrics::compare::comparison::Verdict::metric);
-    return found == verdicts.end() ? std::nullopt : found->value_b;
+    return judged.comparison.fault_of(metrics::compare::pairs::Fault::slo)->share_b();
   };
   EXPECT_EQ(misses(""), 0);
   EXPECT_EQ(misses("fast"), 0);

@@ -91,9 +91,9 @@ TEST(BurstGptTrace, ReadsSecondsLengthsAndTurns) {
   const auto row = [](const std::string& at, const std::string& session, const std::string& lasted) {
     return at + "," + session + "," + lasted + ",GPT-4,906,446,1352,Conversation log\n";
   };
-  const Entries turns = entries_of(columns + row("19440110.0", "a", "43") + row("19440120.0", "b", "2") +
-                                   row("19440121.5", "b", "2") + row("19440160.0", "a", "5") +
-                                   row("19440165.0", "", "") + row("19440166.0", "", ""));
+  const Entries turns =
+      entries_of(columns + row("19440110.0", "a", "43") + row("19440120.0", "b", "2") + row("19440121.5", "b", "2") +
+                 row("19440160.0", "a", "5") + row("19440165.0", "", "") + row("19440166.0", "", ""));
   ASSERT_EQ(turns.size(), 6u);
   EXPECT_FALSE(turns[1].parent);
   EXPECT_FALSE(turns[2].parent) << "the turn before ran still";

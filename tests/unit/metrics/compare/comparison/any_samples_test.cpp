@@ -6,7 +6,8 @@
 #include <limits>
 #include <random>
 
-#include "metrics/compare/comparison/swapped.hpp"
+#include "metrics/compare/comparison/conclusion.hpp"
+#include "metrics/compare/comparison/why.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
 namespace weir::metrics::compare::comparison {
@@ -42,8 +43,7 @@ class AnySamples {
       for (float* figure : {&sample.ttft, &sample.ttft_client, &sample.tpot, &sample.e2e, &sample.lasted}) {
         *figure = time();
       }
-      // A duration of ages would make every block too short.
-      if (sample.e2e > 1000) sample.e2e = 1;
+      sample.group = random_() % 3 ? random_() % 200 : 0;
     }
     return result;
   }
@@ -61,9 +61,7 @@ class AnySamples {
     if (random_() % 3 == 0) options.to_us = one_of<std::int64_t>({-second, 0, 1000 * second});
     if (random_() % 3 == 0) options.length_us = one_of<std::int64_t>({0, 1, 1000 * second});
     if (random_() % 2) options.slo = config::Slo{"s", "chat", config::Seconds(0.5), {}, config::Seconds(0.05), {}};
-    options.min_block_s = one_of({0.0, 0.0, 1.0, 60.0});
     options.warm_up.seconds = one_of({0.0, 0.0, 600.0});
-    options.resamples = 5;
     if (random_() % 3 == 0) options.histories = {history()};
     return options;
   }
@@ -72,8 +70,7 @@ class AnySamples {
   /// Ten hours of one configuration.
   History history() {
     History history;
-    for (const auto metric : metrics_of_minutes) {
-      auto& series = history.minutes[static_cast<std::size_t>(metric)];
+    for (auto& series : history.minutes) {
       series = {statistics::Minutes(600)};
       for (double& minute : series.front()) minute = static_cast<double>(random_() % 1000) * 1e-4;
     }
@@ -94,24 +91,35 @@ class AnySamples {
 };
 
 void check(const Verdict& verdict, const Comparison& comparison) {
-  EXPECT_EQ(verdict.interval.has_value(), verdict.effect || verdict.sequence);
+  EXPECT_EQ(verdict.interval.has_value(), verdict.effect.sequence.has_value());
   EXPECT_EQ(std::isnan(verdict.p), !verdict.interval);
+  EXPECT_EQ(verdict.estimate.has_value(), verdict.value_a && verdict.value_b);
   if (verdict.interval) {
     EXPECT_LE(verdict.interval->low, *verdict.estimate + 1e-9);
     EXPECT_GE(verdict.interval->high, *verdict.estimate - 1e-9);
   }
+  if (verdict.estimate) {
+    // The figure beside a percentage is the one that it is a percentage of.
+    const double expected = verdict.figure == statistics::Figure::stalls ? *verdict.value_b - *verdict.value_a
+                                                                         : *verdict.value_b / *verdict.value_a - 1;
+    EXPECT_NEAR(*verdict.estimate, expected, 1e-6 * (1 + std::abs(expected))) << name_of(verdict.figure);
+  }
   if (verdict.finding != statistics::Finding::inconclusive) {
     EXPECT_TRUE(verdict.interval);
-    EXPECT_NE(comparison.state, State::too_few);
-    EXPECT_FALSE(verdict.withheld);
+    EXPECT_FALSE(verdict.withheld());
   }
-  EXPECT_TRUE(verdict.withheld || comparison.state != State::too_few);
-  EXPECT_TRUE(verdict.withheld || comparison.state != State::final || comparison.declared);
-  EXPECT_TRUE(verdict.why.size() > 2 && verdict.why.back() == '.') << verdict.why;
-  const bool had_looks = verdict.looks > 1 && comparison.look && comparison.look->number > 0;
-  EXPECT_EQ(verdict.why.find(", look ") != std::string::npos, had_looks && verdict.estimate) << verdict.why;
-  if (verdict.needs_s) EXPECT_GT(*verdict.needs_s, comparison.window.seconds()) << verdict.why;
-  EXPECT_EQ(verdict.why.find("is too short") != std::string::npos, verdict.needs_s.has_value()) << verdict.why;
+  const std::string text = why(verdict, comparison);
+  EXPECT_TRUE(text.size() > 2 && text.back() == '.') << text;
+  if (verdict.needs_s) EXPECT_GE(*verdict.needs_s, 0.99 * comparison.window.seconds()) << text;
+}
+
+void check(const FaultVerdict& fault) {
+  EXPECT_LE(fault.pairs.both + fault.pairs.only_a + fault.pairs.only_b, fault.pairs.pairs);
+  EXPECT_LE(fault.difference.low, fault.difference.high);
+  const double difference = fault.share_b() - fault.share_a();
+  if (fault.finding == statistics::Finding::worse) EXPECT_GT(difference, 0);
+  if (fault.finding == statistics::Finding::better) EXPECT_LT(difference, 0);
+  if (fault.finding == statistics::Finding::not_worse) EXPECT_LE(difference, fault.margin);
 }
 
 TEST(AnySamples, GiveAComparisonThatAgreesWithItself) {
@@ -125,9 +133,13 @@ TEST(AnySamples, GiveAComparisonThatAgreesWithItself) {
     ++states[static_cast<std::size_t>(comparison.state)];
     ++modes[static_cast<std::size_t>(comparison.mode)];
     EXPECT_LE(comparison.requests_a + comparison.requests_b, 2 * samples.size());
-    EXPECT_LE(comparison.slo.count(), comparison.pairs);
     for (const Verdict& verdict : comparison.verdicts) check(verdict, comparison);
-    separate(comparison, comparison);
+    for (const FaultVerdict& fault : comparison.faults) check(fault);
+    const auto gate = gate_of(comparison);
+    EXPECT_EQ(gate.word == Gate::pass, gate.worse.empty() && gate.unknown.empty());
+    const auto line = conclusion_of(comparison, gate);
+    EXPECT_EQ(line.starts_with("May be promoted"), gate.word == Gate::pass) << line;
+    EXPECT_EQ(line.find("nan"), std::string::npos) << line;
   }
   EXPECT_THAT(states, testing::Each(testing::Gt(5)));
   EXPECT_THAT(modes, testing::Each(testing::Gt(20)));

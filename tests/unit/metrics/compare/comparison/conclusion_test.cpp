@@ -1,140 +1,225 @@
+// The first line of a report: one golden text of each kind.
 #include "metrics/compare/comparison/conclusion.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "metrics/compare/comparison/why.hpp"
+
 namespace weir::metrics::compare::comparison {
 namespace {
 
+using pairs::Fault;
+using statistics::Figure;
 using statistics::Finding;
-using statistics::Metric;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
-/// A comparison with a control, whose answers are the same.
+/// Twenty minutes with a control, in which TPOT and TTFT are not worse, no request failed, and answers are the same.
 Comparison compared() {
   Comparison made;
   made.state = State::running;
   made.mode = pairs::Mode::control;
   made.a = "fp16";
   made.b = "fp8";
-  made.window = {0, 600'000'000};
-  made.sameness.word = pairs::Alike::same;
-  for (std::size_t i = 0; i < made.faults.size(); ++i) made.faults[i].fault = static_cast<pairs::Fault>(i);
+  made.window = {0, 1'200'000'000};
+  made.minutes = 20;
+  made.answers.word = pairs::Alike::same;
+  made.sameness.compared = 500;
+  for (const auto& [figure, a, b] :
+       {std::tuple(Figure::ttft, 0.163, 0.164), std::tuple(Figure::tpot, 0.0272, 0.0272),
+        std::tuple(Figure::output_tokens, 104.0, 104.0), std::tuple(Figure::stalls, 2.0, 3.0)}) {
+    Verdict verdict;
+    verdict.figure = figure;
+    verdict.count = 900;
+    verdict.value_a = a;
+    verdict.value_b = b;
+    verdict.estimate = figure == Figure::stalls ? b - a : b / a - 1;
+    verdict.finding = Finding::not_worse;
+    made.verdicts.push_back(verdict);
+  }
+  FaultVerdict failed;
+  failed.pairs = {900, 0, 0, 0};
+  failed.finding = Finding::not_worse;
+  made.faults.push_back(failed);
   return made;
 }
 
-void add(Comparison& to, Metric metric, Finding finding, double a, double b) {
-  Verdict verdict;
-  verdict.metric = metric;
+Verdict& of(Comparison& comparison, Figure figure) {
+  return *std::ranges::find(comparison.verdicts, figure, &Verdict::figure);
+}
+
+void set(Comparison& comparison, Figure figure, Finding finding, double a, double b) {
+  Verdict& verdict = of(comparison, figure);
   verdict.finding = finding;
   verdict.value_a = a;
   verdict.value_b = b;
-  verdict.estimate = b / a - 1;
-  to.verdicts.push_back(verdict);
+  verdict.estimate = figure == Figure::stalls ? b - a : b / a - 1;
 }
 
 std::string line(const Comparison& of) { return conclusion_of(of, gate_of(of)); }
 
-/// Ten pairs of which `only_a` and `only_b` have the fault on one side alone, the others on none.
-void add_faults(Comparison& to, pairs::Fault fault, Finding finding, unsigned only_a, unsigned only_b) {
-  auto& one = to.faults[static_cast<std::size_t>(fault)];
-  one.finding = finding;
-  for (unsigned i = 0; i < 10; ++i) one.pairs.add(i < only_a, i >= 10 - only_b);
+TEST(Conclusion, OfNothingWorse) {
+  EXPECT_EQ(line(compared()),
+            "May be promoted: fp8 is not worse than fp16: TTFT from 163.0 to 164.0 ms (+0.6 %), TPOT from 27.20 to "
+            "27.20 "
+            "ms (0.0 %); answers are the same.");
+  auto faster = compared();
+  set(faster, Figure::tpot, Finding::better, 1.5, 1.2);
+  EXPECT_THAT(line(faster), StartsWith("May be promoted: fp8 is faster than fp16: TTFT from 163.0 to 164.0 ms (+0.6 "
+                                       "%), "
+                                       "TPOT from 1.500 to 1.200 s (-20.0 %)"));
+  faster.mode = pairs::Mode::mirrored;
+  faster.answers.word = pairs::Alike::unknown;
+  EXPECT_THAT(line(faster), StartsWith("May be promoted, if its answers are as good: fp8 is faster"));
+  EXPECT_THAT(line(faster), HasSubstr("; answers were not judged, which takes a control."));
+  faster.mode = pairs::Mode::split;
+  EXPECT_THAT(line(faster), StartsWith("May be promoted: "));
+  EXPECT_THAT(line(faster), Not(HasSubstr("answers")));
 }
 
-TEST(Conclusion, NamesWhatIsWorseFirstInAbsoluteFigures) {
+TEST(Conclusion, OfASlowerCandidateNamesWhatIsWorseFirst) {
   auto slower = compared();
-  add_faults(slower, pairs::Fault::failed, Finding::not_worse, 0, 0);
-  add(slower, Metric::slo, Finding::worse, 0.023, 0.043);
-  add(slower, Metric::ttft, Finding::not_worse, 0.163, 0.164);
-  add(slower, Metric::tpot, Finding::worse, 0.0272, 0.0315);
+  set(slower, Figure::tpot, Finding::worse, 0.0272, 0.0315);
   EXPECT_EQ(line(slower),
-            "fp8 is slower: TPOT from 27.2 to 31.5 ms (+15.8 %), SLO misses from 2.30 to 4.30 %, TTFT from 163 to 164 ms "
-            "(+0.6 %); "
-            "answers are the same. Do not promote.");
+            "Do not promote fp8: it is slower: TPOT from 27.20 to 31.50 ms (+15.8 %), TTFT from 163.0 to 164.0 ms "
+            "(+0.6 %); answers are the same.");
 }
 
 TEST(Conclusion, HasAWordForEachKindOfWorse) {
   struct Row {
-    Metric metric;
+    Fault fault;
     const char* word;
   };
-  for (const auto& [metric, word] :
-       {Row{Metric::ttft, "is slower"}, Row{Metric::slo, "misses the objective more often"},
-        Row{Metric::output_tokens_mean, "answers at greater length"}, Row{Metric::freezes, "stalls more often"},
-        Row{Metric::longest_gap, "stalls more often"},
-        Row{Metric::ttft_minority, "is slower for a minority of requests"},
-        Row{Metric::tpot_minority, "is slower for a minority of requests"}}) {
+  for (const auto& [fault, word] :
+       {Row{Fault::failed, "fails more often"}, Row{Fault::empty, "answers with nothing more often"},
+        Row{Fault::length, "runs into the limit of tokens more often"},
+        Row{Fault::tools, "calls tools wrongly more often"}, Row{Fault::slo, "misses the objective more often"}}) {
     auto one = compared();
-    add(one, metric, Finding::worse, 0.1, 0.2);
-    EXPECT_THAT(line(one), HasSubstr(std::string("fp8 ") + word + ": ")) << name_of(metric);
-    EXPECT_THAT(line(one), testing::EndsWith("Do not promote."));
+    one.faults[0].fault = fault;
+    one.faults[0].finding = Finding::worse;
+    one.faults[0].pairs = {1000, 10, 2, 90};
+    EXPECT_THAT(line(one), StartsWith("Do not promote fp8: it " + std::string(word) + ": " +
+                                      std::string(word_for(fault)) + " from 1.20 to 10.00 %, TTFT"));
   }
-  auto fails = compared();
-  add_faults(fails, pairs::Fault::failed, Finding::worse, 0, 9);
-  EXPECT_THAT(line(fails), testing::StartsWith("fp8 fails more often: failed requests from 0.00 to 90.00 %;"));
-  add(fails, Metric::tpot, Finding::worse, 0.1, 0.2);
-  EXPECT_THAT(line(fails), testing::StartsWith("fp8 is slower and fails more often: failed requests"));
+  auto stands = compared();
+  set(stands, Figure::stalls, Finding::worse, 2, 40);
+  EXPECT_THAT(line(stands), StartsWith("Do not promote fp8: it stands still longer: time without a token from 2 to 40 "
+                                       "s "
+                                       "a thousand requests, TTFT"));
+  stands.faults[0].finding = Finding::worse;
+  set(stands, Figure::ttft, Finding::worse, 0.1, 0.2);
+  EXPECT_THAT(line(stands), StartsWith("Do not promote fp8: it fails more often, is slower and stands still longer: "));
 }
 
-TEST(Conclusion, PromotesOnlyWhatPassesTheGate) {
-  auto good = compared();
-  add_faults(good, pairs::Fault::failed, Finding::not_worse, 0, 0);
-  add(good, Metric::tpot, Finding::better, 1.5, 1.2);
-  add(good, Metric::ttft, Finding::equivalent, 0.1, 0.1);
-  EXPECT_EQ(line(good),
-            "fp8 is faster: TPOT from 1.50 to 1.20 s (-20.0 %), TTFT from 100 to 100 ms (0.0 %); answers are the same. May be "
-            "promoted.");
-  good.sameness.word = pairs::Alike::differs;
-  EXPECT_THAT(line(good), HasSubstr("answers differ. Look at the answers before you promote."));
-  good.sameness.word = pairs::Alike::unknown;
-  good.mode = pairs::Mode::mirrored;
-  EXPECT_THAT(line(good), testing::EndsWith("; answers were not judged, which takes a control. May be promoted, if its "
-                                            "answers are as good."));
-}
-
-TEST(Conclusion, SaysThatNothingWasMirroredAndWhatToChange) {
-  auto none = compared();
-  none.mode = pairs::Mode::mirrored;
-  none.sameness.word = pairs::Alike::unknown;
-  none.needs_s = 1200;
-  none.dropped = {{"primary_waits", 600}, {"max_in_flight", 1200}};
-  EXPECT_THAT(line(none), testing::EndsWith("Nothing was mirrored: the shadow was spared 1800 requests: max_in_flight "
-                                            "1200, primary_waits 600. Raise max_in_flight of the [[shadow]], or give "
-                                            "it a smaller share with sample."));
-  EXPECT_THAT(line(none), Not(HasSubstr("Wait")));
+TEST(Conclusion, OfAChangeForTheWorse) {
+  auto changed = compared();
+  changed.changes = {{Figure::tpot, 1'764'000'000'000'000 + 20 * 60'000'000LL, 0.246, 0.25}};
+  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:20 (TPOT +24.6 % since then): "
+                                        "TTFT"));
+  changed.changes[0].after = 0.1;
+  EXPECT_THAT(line(changed),
+              StartsWith("Do not promote yet: fp8 became worse at 16:20 (TPOT +24.6 % since then); find out what "
+                         "happened, "
+                         "and compare again from there (--from): TTFT"));
+  changed.changes[0].by = -0.2;
+  EXPECT_THAT(line(changed), StartsWith("May be promoted"));
 }
 
 TEST(Conclusion, SaysHowLongToWait) {
   auto open = compared();
-  open.mode = pairs::Mode::mirrored;
-  open.sameness.word = pairs::Alike::unknown;
-  add(open, Metric::tpot, Finding::inconclusive, 0.02, 0.021);
-  EXPECT_THAT(line(open), testing::StartsWith("Not known yet whether fp8 is worse than fp16 in failed requests and TPOT: TPOT from 20 to 21 ms"));
-  EXPECT_THAT(line(open), HasSubstr("answers were not judged, which takes a control"));
-  EXPECT_THAT(line(open), HasSubstr("Take a longer window, or a wider margin."));
-  open.look = Look{1, 600, 1200};
-  EXPECT_THAT(line(open), HasSubstr("Wait 10 min more for the next look."));
-  open.needs_s = 1201;
-  EXPECT_THAT(line(open), HasSubstr("Wait 11 min more."));
-  open.unfilled = Unfilled{};
-  EXPECT_THAT(line(open), HasSubstr("Wait until the shadow is warm."));
-  open.mode = pairs::Mode::split;
-  EXPECT_THAT(line(open), Not(HasSubstr("answers")));
+  of(open, Figure::tpot).finding = Finding::inconclusive;
+  of(open, Figure::tpot).needs_s = 1861;
+  open.faults[0].finding = Finding::inconclusive;
+  open.faults[0].needs_s = 1500;
+  EXPECT_THAT(line(open), StartsWith("Wait 12 min more: not known yet whether fp8 is worse than fp16 in failed "
+                                     "requests "
+                                     "and TPOT: TTFT"));
+  // Who has seen four minutes waits for ten at least.
+  open.minutes = 4;
+  open.window.to_us = 240'000'000;
+  of(open, Figure::tpot).needs_s = open.faults[0].needs_s = 300;
+  EXPECT_THAT(line(open), StartsWith("Wait 6 min more: "));
+  open.minutes = 0;
+  EXPECT_THAT(line(open), StartsWith("Wait for requests of both sides: "));
 }
 
-/// A window of two states has no verdict that holds for both: what happened comes before how long to wait.
-TEST(Conclusion, BeginsWithAChangeForTheWorse) {
-  auto changed = compared();
-  add(changed, Metric::tpot, Finding::inconclusive, 0.02, 0.022);
-  changed.look = Look{1, 600, 1200};
-  changed.changes = {{Metric::tpot, 1'764'000'000'000'000 + 20 * 60'000'000LL, 0.246}};
-  EXPECT_THAT(line(changed), testing::StartsWith("fp8 became worse at 16:20 (TPOT +24.6 % beside fp16 since then): TPOT"));
-  EXPECT_THAT(line(changed), testing::EndsWith("Find out what happened then, and compare again from there (--from)."));
-  changed.changes[0].by = -0.2;
-  EXPECT_THAT(line(changed), testing::StartsWith("Not known yet"));
-  EXPECT_THAT(line(changed), HasSubstr("Wait 10 min more for the next look."));
+TEST(Conclusion, DoesNotLetAnybodyWaitForWhatWaitingDoesNotTell) {
+  auto open = compared();
+  set(open, Figure::stalls, Finding::inconclusive, 2, 40);
+  EXPECT_THAT(line(open), StartsWith("Look before you promote: fp8 is worse in time without a token than the margin "
+                                     "allows "
+                                     "or may be so, and waiting alone will not tell: TTFT"));
+  EXPECT_THAT(line(open), HasSubstr("time without a token from 2 to 40 s a thousand requests"));
+  of(open, Figure::stalls).needs_s = 1200 + 86'401;
+  EXPECT_THAT(line(open), StartsWith("Look before you promote")) << "a day is too long";
+}
+
+TEST(Conclusion, OfAnswersThatDiffer) {
+  auto other = compared();
+  other.answers = {pairs::Alike::differs, "their text"};
+  EXPECT_EQ(line(other),
+            "Look at the answers of fp8 before you promote: they differ from those of fp16: TTFT from 163.0 to 164.0 "
+            "ms "
+            "(+0.6 %), TPOT from 27.20 to 27.20 ms (0.0 %); answers differ: their text.");
+}
+
+TEST(Conclusion, SaysWhatToChangeWhereWaitingIsInVain) {
+  auto none = compared();
+  of(none, Figure::tpot).finding = Finding::inconclusive;
+  of(none, Figure::tpot).needs_s = 3000;
+  const auto with_bar = [&](Bar bar) {
+    auto one = none;
+    of(one, Figure::tpot).bar = bar;
+    return one;
+  };
+  EXPECT_THAT(line(with_bar(Bar::load_differs)), StartsWith("Mirror all requests of one replica (twin): the sides"));
+  EXPECT_THAT(line(with_bar(Bar::spared_load)), StartsWith("Find out why one side lacks answers: "));
+  auto split = with_bar(Bar::conversations);
+  split.conversations_a = 80;
+  split.conversations_b = 12;
+  EXPECT_THAT(line(split), StartsWith("Wait for more conversations: there are 80 of fp16 and 12 of fp8, and it takes "
+                                      "50 of "
+                                      "each: TTFT"));
+  auto cold = none;
+  cold.unfilled = Unfilled{"fp8", 160'000, 79'000};
+  EXPECT_THAT(line(cold), StartsWith("Wait until the shadow is warm: fp8 has prefilled 79000 of the 160000 tokens "
+                                     "that its "
+                                     "KV cache holds: TTFT"));
+  auto dropped = none;
+  dropped.dropped = {{"primary_waits", 600}, {"max_in_flight", 1200}};
+  EXPECT_THAT(line(dropped), StartsWith("Mirror some requests: nothing was mirrored, the shadow was spared 1800 "
+                                        "requests: "
+                                        "max_in_flight 1200, primary_waits 600. Raise max_in_flight of the "
+                                        "[[shadow]]"));
+  auto apart = none;
+  apart.apart = Apart{};
+  EXPECT_THAT(line(apart), StartsWith("Run fp16 and fp8 at the same time: they did not run together, so there is no verdict: "
+                                      "TTFT"));
+}
+
+TEST(Conclusion, WhereNothingStreamsNamesTheWholeAnswer) {
+  auto whole = compared();
+  for (const Figure figure : {Figure::ttft, Figure::tpot}) {
+    Verdict unknown;
+    unknown.figure = figure;
+    of(whole, figure) = unknown;
+  }
+  Verdict e2e;
+  e2e.figure = Figure::e2e;
+  e2e.count = 900;
+  e2e.value_a = 2;
+  e2e.value_b = 2.1;
+  e2e.estimate = 0.05;
+  e2e.finding = Finding::not_worse;
+  whole.verdicts.push_back(e2e);
+  EXPECT_EQ(line(whole),
+            "May be promoted: fp8 is not worse than fp16: E2E from 2.000 to 2.100 s (+5.0 %); answers "
+            "are the "
+            "same.");
 }
 
 }  // namespace

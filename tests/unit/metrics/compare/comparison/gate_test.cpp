@@ -3,169 +3,181 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace weir::metrics::compare::comparison {
 namespace {
 
+using pairs::Fault;
+using statistics::Figure;
 using statistics::Finding;
-using statistics::Metric;
 using testing::ElementsAre;
-using testing::IsEmpty;
 using testing::StartsWith;
 
-/// A comparison in which every figure has the same finding, and every fault is told of by pairs.
+/// A comparison of streams in which every figure and fault has this finding.
 Comparison all(Finding finding) {
   Comparison comparison;
   comparison.mode = pairs::Mode::mirrored;
-  for (std::size_t i = 0; i < statistics::metric_count; ++i) {
+  comparison.a = "fp16";
+  comparison.b = "fp8";
+  for (std::size_t i = 0; i < statistics::figure_count; ++i) {
     Verdict verdict;
-    verdict.metric = static_cast<Metric>(i);
+    verdict.figure = static_cast<Figure>(i);
+    verdict.count = verdict.figure == Figure::e2e ? 0 : 100;
+    verdict.value_a = verdict.value_b = 1;
+    verdict.estimate = 0;
     verdict.finding = finding;
-    verdict.why = "a sentence.";
     comparison.verdicts.push_back(verdict);
   }
-  for (std::size_t i = 0; i < pairs::fault_count; ++i) {
-    comparison.faults[i].fault = static_cast<pairs::Fault>(i);
-    comparison.faults[i].finding = finding;
-    comparison.faults[i].pairs.add(false, false);
+  for (std::size_t i = 0; i < pairs::judged_faults; ++i) {
+    FaultVerdict fault;
+    fault.fault = static_cast<Fault>(i);
+    fault.finding = finding;
+    fault.pairs.pairs = 10;
+    comparison.faults.push_back(fault);
   }
   return comparison;
 }
 
-Gate gate_with(Metric metric, Finding finding) {
-  Comparison comparison = all(Finding::not_worse);
-  comparison.verdicts[static_cast<std::size_t>(metric)].finding = finding;
-  return gate_of(comparison).word;
-}
+Verdict& in(Comparison& comparison, Figure figure) { return comparison.verdicts[static_cast<std::size_t>(figure)]; }
 
 TEST(Gate, PassesIfAllIsSafe) {
-  for (const auto finding : {Finding::better, Finding::equivalent, Finding::not_worse})
-    EXPECT_EQ(gate_of(all(finding)).word, Gate::pass);
+  for (const auto finding : {Finding::better, Finding::equivalent, Finding::not_worse}) {
+    Comparison comparison = all(finding);
+    for (auto& fault : comparison.faults) fault.finding = Finding::not_worse;
+    EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  }
   EXPECT_EQ(gate_of(all(Finding::worse)).word, Gate::worse);
   EXPECT_EQ(gate_of(all(Finding::inconclusive)).word, Gate::unknown);
+  EXPECT_EQ(gate_of({}).word, Gate::unknown) << "nothing is no reason to pass";
 }
 
-TEST(Gate, EachMetricHasItsPart) {
+TEST(Gate, EveryFigureIsAGuardrailAndNamedByItsWord) {
+  for (std::size_t i = 0; i < statistics::figure_count; ++i) {
+    const auto figure = static_cast<Figure>(i);
+    if (figure == Figure::e2e) continue;
+    for (const auto& [finding, word] :
+         {std::pair(Finding::worse, Gate::worse), std::pair(Finding::inconclusive, Gate::unknown)}) {
+      if (figure == Figure::output_tokens && finding == Finding::worse) continue;
+      Comparison comparison = all(Finding::not_worse);
+      in(comparison, figure).finding = finding;
+      const GateResult result = gate_of(comparison);
+      EXPECT_EQ(result.word, word) << name_of(figure);
+      const auto& sentences = word == Gate::worse ? result.worse : result.unknown;
+      EXPECT_THAT(sentences, ElementsAre(StartsWith(std::string(name_of(figure)) + ": ")));
+    }
+  }
+}
+
+TEST(Gate, EveryFaultIsAGuardrailIfARequestTellsOfIt) {
+  for (std::size_t i = 0; i < pairs::judged_faults; ++i) {
+    Comparison comparison = all(Finding::not_worse);
+    FaultVerdict& fault = comparison.faults[i];
+    const std::string name(name_of(fault.fault));
+    fault.finding = Finding::worse;
+    EXPECT_THAT(gate_of(comparison).worse, ElementsAre(StartsWith(name + ": of 10 pairs")));
+    fault.finding = Finding::inconclusive;
+    EXPECT_THAT(gate_of(comparison).unknown, ElementsAre(StartsWith(name + ": of 10 pairs")));
+    fault.finding = Finding::better;
+    EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+    fault.finding = Finding::inconclusive;
+    fault.pairs = {};
+    const bool failures = fault.fault == Fault::failed;
+    EXPECT_EQ(gate_of(comparison).word, failures ? Gate::unknown : Gate::pass) << name;
+  }
+}
+
+TEST(Gate, AsksForE2eWhereFewerThanHalfAreStreamed) {
   struct Case {
-    Metric metric;
-    Gate worse, unknown;
+    std::uint64_t streamed, whole;
+    bool ttft, e2e;
   };
-  for (const auto& c :
-       {Case{Metric::slo, Gate::worse, Gate::unknown}, Case{Metric::ttft, Gate::worse, Gate::unknown},
-        Case{Metric::tpot, Gate::worse, Gate::unknown}, Case{Metric::output_tokens_mean, Gate::worse, Gate::unknown},
-        Case{Metric::longest_gap, Gate::worse, Gate::pass}, Case{Metric::freezes, Gate::worse, Gate::pass},
-        Case{Metric::ttft_minority, Gate::worse, Gate::pass}, Case{Metric::tpot_minority, Gate::worse, Gate::pass},
-        Case{Metric::output_tokens, Gate::pass, Gate::pass}, Case{Metric::ttft_tail, Gate::pass, Gate::pass},
-        Case{Metric::tpot_tail, Gate::pass, Gate::pass}}) {
-    EXPECT_EQ(gate_with(c.metric, Finding::worse), c.worse) << name_of(c.metric);
-    EXPECT_EQ(gate_with(c.metric, Finding::inconclusive), c.unknown) << name_of(c.metric);
-    EXPECT_EQ(gate_with(c.metric, Finding::longer), c.unknown) << name_of(c.metric);
+  for (const auto& c : {Case{100, 0, true, false}, Case{100, 99, true, false}, Case{100, 100, true, false},
+                        Case{100, 101, true, true}, Case{0, 100, false, true}, Case{0, 0, true, false}}) {
+    Comparison comparison = all(Finding::not_worse);
+    in(comparison, Figure::ttft).count = c.streamed;
+    in(comparison, Figure::e2e).count = c.whole;
+    in(comparison, Figure::e2e).finding = Finding::inconclusive;
+    EXPECT_EQ(gate_of(comparison).word, c.e2e ? Gate::unknown : Gate::pass) << c.streamed << ' ' << c.whole;
+    in(comparison, Figure::e2e).finding = Finding::not_worse;
+    in(comparison, Figure::tpot_geomean).finding = Finding::inconclusive;
+    EXPECT_EQ(gate_of(comparison).word, c.ttft ? Gate::unknown : Gate::pass) << c.streamed << ' ' << c.whole;
+    in(comparison, Figure::e2e).finding = Finding::worse;
+    EXPECT_EQ(gate_of(comparison).word, Gate::worse) << "what is worse is worse wherever it is";
   }
 }
 
-TEST(Gate, EachFaultIsAGuardrailIfAPairTellsOfIt) {
-  for (std::size_t i = 0; i < pairs::fault_count; ++i) {
-    Comparison comparison = all(Finding::equivalent);
-    comparison.faults[i].finding = Finding::worse;
-    EXPECT_EQ(gate_of(comparison).word, Gate::worse) << i;
-    comparison.faults[i].finding = Finding::inconclusive;
-    EXPECT_EQ(gate_of(comparison).word, Gate::unknown) << i;
-    comparison.faults[i].pairs = {};
-    const bool failures = comparison.faults[i].fault == pairs::Fault::failed;
-    EXPECT_EQ(gate_of(comparison).word, failures ? Gate::unknown : Gate::pass) << i;
-    comparison.mode = pairs::Mode::split;
-    EXPECT_EQ(gate_of(comparison).word, Gate::unknown) << i << ": nobody has counted failures";
-    EXPECT_EQ(gate_of(comparison, SplitFaults::counted_elsewhere).word, Gate::pass) << i;
-  }
-}
-
-/// A floor with few misses, or a wide --margin, calls much worse candidates equivalent.
+/// An option such as --margin 0.3 calls much worse candidates equivalent.
 TEST(Gate, AWideMarginDoesNotHideWhatIsWorse) {
-  Comparison comparison = all(Finding::equivalent);
-  Verdict& tpot = comparison.verdicts[static_cast<std::size_t>(Metric::tpot)];
-  tpot.worse_margin = 0.05;
-  tpot.margin = 0.30;
+  Comparison comparison = all(Finding::not_worse);
+  Verdict& tpot = in(comparison, Figure::tpot);
+  tpot.finding = Finding::equivalent;
+  tpot.effect.worse_margin = std::log1p(0.05);
+  tpot.effect.margin = {std::log1p(-0.3), std::log1p(0.3)};
   EXPECT_EQ(gate_of(comparison).word, Gate::unknown) << "the interval is not known";
-  tpot.interval = {.low = 0.15, .high = 0.20};
-  const GateResult result = gate_of(comparison);
-  EXPECT_EQ(result.word, Gate::unknown);
-  EXPECT_THAT(result.unknown,
-              ElementsAre("tpot: a sentence. That margin is wider than the +5.0 % that it may be worse by."));
-  tpot.interval = {.low = -0.20, .high = 0.05};
+  tpot.effect.sequence = statistics::Sequence{0.2, 30, 0.001, 9, 0};
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
+  tpot.effect.sequence->mean = 0;
   EXPECT_EQ(gate_of(comparison).word, Gate::pass);
-  tpot.interval = {.low = 0.15, .high = 0.20};
-  tpot.margin = 0.05;
+  tpot.effect.sequence->mean = 0.2;
+  tpot.effect.margin.high = std::log1p(0.05);
   EXPECT_EQ(gate_of(comparison).word, Gate::pass) << "the finding decides";
 }
 
-/// Where few requests miss, points are known though the ratio is not.
-TEST(Gate, PointsThatAreMetPassAWideMarginOfMisses) {
-  Comparison comparison = all(Finding::equivalent);
-  Verdict& misses = comparison.verdicts[static_cast<std::size_t>(Metric::slo)];
-  misses.worse_margin = 0.20;
-  misses.margin = 2;
-  misses.interval = {.low = -0.5, .high = 1.5};
-  misses.worse_points = 0.002;
-  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
-  const auto difference = [](double only_b) {
-    return statistics::DifferenceOfShares({5, 10'000}, {only_b, 10'000}, true, {0.0, 0.0, 9});
-  };
-  misses.difference = difference(5);
-  EXPECT_EQ(gate_of(comparison).word, Gate::pass);
-  misses.difference = difference(20);
-  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
-}
-
 TEST(Gate, DoesNotPassIfAnswersDiffer) {
-  Comparison comparison = all(Finding::equivalent);
+  Comparison comparison = all(Finding::not_worse);
   for (const auto alike : {pairs::Alike::same, pairs::Alike::unknown}) {
-    comparison.sameness.word = alike;
+    comparison.answers.word = alike;
     EXPECT_EQ(gate_of(comparison).word, Gate::pass);
     EXPECT_EQ(gate_of(comparison).answers, "");
   }
-  comparison.sameness.word = pairs::Alike::differs;
+  comparison.answers = {pairs::Alike::differs, "their text"};
   const GateResult result = gate_of(comparison);
   EXPECT_EQ(result.word, Gate::unknown);
   EXPECT_EQ(result.but_for_answers, Gate::pass);
-  EXPECT_THAT(result.answers, StartsWith("answers: they differ"));
+  EXPECT_THAT(result.answers, StartsWith("answers: they differ (their text)"));
   EXPECT_THAT(result.unknown, ElementsAre(result.answers));
   for (const auto finding : {Finding::inconclusive, Finding::worse}) {
-    comparison.verdicts[0].finding = finding;
-    const GateResult other = gate_of(comparison);
-    EXPECT_EQ(other.word, finding == Finding::worse ? Gate::worse : Gate::unknown);
-    EXPECT_EQ(other.but_for_answers, other.word);
-    EXPECT_EQ(other.answers, result.answers);
+    in(comparison, Figure::tpot).finding = finding;
+    EXPECT_EQ(gate_of(comparison).word, finding == Finding::worse ? Gate::worse : Gate::unknown);
+    EXPECT_EQ(gate_of(comparison).but_for_answers, gate_of(comparison).word);
   }
 }
 
-TEST(Gate, DoesNotPassOnNothing) {
-  Comparison nothing;
-  EXPECT_EQ(gate_of(nothing).word, Gate::unknown);
-  nothing.mode = pairs::Mode::split;
-  EXPECT_EQ(gate_of(nothing).word, Gate::unknown);
+/// Answers of pairs that are longer differ, which is said once; of a split nothing says so.
+TEST(Gate, OtherLengthsAreSaidOnceAndNeverPass) {
+  Comparison comparison = all(Finding::not_worse);
+  in(comparison, Figure::output_tokens).finding = Finding::longer;
+  comparison.answers = {pairs::Alike::differs, "they are longer"};
+  EXPECT_EQ(gate_of(comparison).unknown.size(), 1u);
+  comparison.answers = {};
+  comparison.mode = pairs::Mode::split;
+  EXPECT_THAT(gate_of(comparison).unknown, ElementsAre(StartsWith("output_tokens: ")));
 }
 
-TEST(Gate, SaysWhichMetricAndWhy) {
-  Comparison comparison = all(Finding::not_worse);
-  comparison.verdicts[static_cast<std::size_t>(Metric::tpot)].finding = Finding::worse;
-  comparison.verdicts[static_cast<std::size_t>(Metric::ttft)].finding = Finding::inconclusive;
-  comparison.faults[0].finding = Finding::worse;
-  const GateResult result = gate_of(comparison);
-  EXPECT_THAT(result.worse, ElementsAre(StartsWith("failed: of 1 pairs"), "tpot: a sentence."));
-  EXPECT_THAT(result.unknown, ElementsAre("ttft: a sentence."));
+TEST(Gate, AChangeForTheWorseIsWorseIfItIsByAFifth) {
+  for (const auto& [by, after, word] : {std::tuple(0.3, 0.2, Gate::worse), std::tuple(0.3, 0.19, Gate::unknown),
+                                        std::tuple(0.03, 0.03, Gate::unknown), std::tuple(-0.3, 0.5, Gate::pass)}) {
+    Comparison comparison = all(Finding::not_worse);
+    comparison.changes = {{Figure::tpot, 60'000'000, by, after}};
+    const GateResult result = gate_of(comparison);
+    EXPECT_EQ(result.word, word) << by << ' ' << after;
+    if (word != Gate::pass)
+      EXPECT_THAT(word == Gate::worse ? result.worse : result.unknown,
+                  ElementsAre(StartsWith("changed: since 00:01:00 TPOT of fp8 beside fp16 is ")));
+  }
 }
 
 TEST(Gate, TheWordFollowsFromTheSentences) {
   std::mt19937_64 random(11);
-  for (int round = 0; round < 2000; ++round) {
-    Comparison comparison = all(Finding::equivalent);
-    for (auto& verdict : comparison.verdicts) {
-      if (random() % 6 == 0) verdict.finding = static_cast<Finding>(random() % statistics::finding_names.size());
-    }
-    for (auto& fault : comparison.faults) {
-      if (random() % 6 == 0) fault.finding = static_cast<Finding>(random() % statistics::finding_names.size());
-    }
+  for (int round = 0; round < 1000; ++round) {
+    Comparison comparison = all(Finding::not_worse);
+    const auto any = [&] { return static_cast<Finding>(random() % statistics::finding_names.size()); };
+    for (auto& verdict : comparison.verdicts)
+      if (random() % 6 == 0) verdict.finding = any();
+    for (auto& fault : comparison.faults)
+      if (random() % 6 == 0) fault.finding = any();
     const GateResult result = gate_of(comparison);
     EXPECT_EQ(result.word == Gate::worse, !result.worse.empty());
     EXPECT_EQ(result.word == Gate::pass, result.worse.empty() && result.unknown.empty());

@@ -100,21 +100,6 @@ TEST(Page, SaysWhatTextAndJsonSay) {
   }
 }
 
-TEST(Page, OfASwapHasBothWindows) {
-  report::SwappedReport swapped{twin_report(), twin_report("fp8", 1.2), {}};
-  swapped.verdicts = separate(swapped.first.comparison, swapped.second.comparison);
-  const auto sections = data_of(as_html(swapped));
-  ASSERT_EQ(sections.size(), 3U);
-  EXPECT_TRUE(sections[0].at("report").is_null());
-  EXPECT_EQ(sections[0].at("parts").at(0).at("heading"), "Swapped: fp8 against fp16");
-  EXPECT_EQ(sections[1].at("title"), "First window");
-  EXPECT_EQ(sections[2].at("title"), "Second window");
-  EXPECT_EQ(sections[1].at("report"), json::parse(as_json(swapped.first)));
-  EXPECT_EQ(sections[2].at("report"), json::parse(as_json(swapped.second)));
-  EXPECT_NE(sections[1].at("report"), sections[2].at("report"));
-  EXPECT_NE(sections[1].at("parts"), sections[2].at("parts"));
-}
-
 TEST(Page, ANameStaysText) {
   const auto scripts = count(as_html(twin_report()), "<script");
   for (const std::string name :
@@ -155,11 +140,12 @@ TEST(Page, ReadsMembersThatTheReportHas) {
   const auto report = json::parse(as_json(twin_report()));
   const std::string scripts =
       std::string(assets::charts_js) + std::string(assets::forest_js) + std::string(assets::report_js);
-  const std::regex member(R"(\b(report|verdict|side|shown|point)\.([a-z_]+))");
+  const std::regex member(R"(\b(report|window|verdict|side|shown|point)\.(?=([a-z_]+)))");
   const std::set<std::string> made_here{"shown"};
   const auto& side = report.at("sides").at(0).as_object();
   const std::pair<std::string, const json::object*> objects[]{
       {"report", &report.as_object()},
+      {"window", &report.at("window").as_object()},
       {"verdict", &report.at("verdicts").at(0).as_object()},
       {"shown", &report.at("charts").at("distributions").at(0).as_object()},
       {"point", &side.at("load_points").at(0).as_object()}};

@@ -37,9 +37,11 @@ class ReportOfATwin : public ::testing::Test {
       auto a = stream_at(2.0 * i, gpu0);
       a.config = fp16;
       a.id = {1, static_cast<std::uint64_t>(i + 1)};
+      a.group = static_cast<std::uint64_t>(i + 1);
       a.turn = 1 + static_cast<std::uint32_t>(i % 2);
       a.prompt_tokens = i % 2 == 0 ? 500 : 5000;
       a.output_chars = 400;
+      a.group = static_cast<std::uint64_t>(i + 1);
       auto b = a;
       b.role = Role::shadow;
       b.replica = cand0;
@@ -66,21 +68,6 @@ class ReportOfATwin : public ::testing::Test {
   ReportOptions options;
 };
 
-TEST_F(ReportOfATwin, PromisesNoWindowForWhatTheLoadForbids) {
-  add_pairs([this](samples::Sample& b, int i) {
-    if (i % 5 != 0) return;
-    b.outcome = Outcome::rejected;
-    b.served = false;
-    b.drop_reason = names.of("busy");
-  });
-  options.comparison.from_us = samples.front().received_us;
-  options.comparison.length_us = 300 * 1'000'000LL;
-  options.comparison.warm_up.seconds = 0;
-  const auto text = as_text(report(), Style::plain);
-  EXPECT_THAT(text, HasSubstr("for the length of answers, and none for latency"));
-  EXPECT_THAT(text, Not(HasSubstr("do.")));
-}
-
 TEST_F(ReportOfATwin, HasTheMembersThatOtherProgramsRead) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   options.comparison.to_us = samples.back().received_us + 1;
@@ -88,7 +75,7 @@ TEST_F(ReportOfATwin, HasTheMembersThatOtherProgramsRead) {
   EXPECT_EQ(said.at("v"), 1);
   EXPECT_EQ(said.at("state"), "final");
   EXPECT_EQ(said.at("pairs"), 900);
-  for (const auto* const member : {"from", "to", "blocks", "block_s"})
+  for (const auto* const member : {"from", "to", "minutes"})
     EXPECT_TRUE(said.at("window").as_object().contains(member));
   for (const auto* const member : {"name", "role", "requests", "outcomes", "rpm", "slo_attainment", "ttft_s", "itl_s",
                                    "tpot_s", "e2e_s", "output_tokens_per_second", "total_tokens_per_second",
@@ -123,21 +110,22 @@ TEST_F(ReportOfATwin, SaysWhichSideHasFaults) {
   });
   const auto said = parsed();
   const auto& faults = said.at("faults").as_array();
-  ASSERT_EQ(faults.size(), 4U);
+  ASSERT_EQ(faults.size(), 5U);
   EXPECT_EQ(faults[0].at("fault"), "failed");
   EXPECT_EQ(faults[0].at("verdict"), "worse");
   EXPECT_EQ(faults[0].at("only_b"), 12);
   EXPECT_EQ(faults[0].at("only_a"), 0);
   EXPECT_EQ(faults[0].at("pairs"), 1200) << "the shadow was cold at first";
-  EXPECT_NEAR(faults[0].at("evidence_more_in_b").to_number<double>(), 8191 / 13.0, 0.1);
+  EXPECT_GT(faults[0].at("evidence_more_in_b").to_number<double>(), 100);
+  EXPECT_EQ(faults[0].at("causes_b"), 12);
   EXPECT_EQ(faults[0].at("difference").as_array().size(), 2U);
   EXPECT_EQ(faults[1].at("verdict"), "inconclusive");
   EXPECT_EQ(faults[3].at("why"), "no pair of answers tells it.");
   const auto text = as_text(report(), Style::markdown);
   EXPECT_THAT(text, HasSubstr("failed: of 1200 pairs, 12 of fp8 alone, 0 of fp16 alone, 0 of both: +1.00 points ("));
-  EXPECT_THAT(text, HasSubstr("evidence 630 that fp8 has more; 80 is enough."));
+  EXPECT_THAT(text, HasSubstr(" that fp8 has more; 100 is enough."));
   EXPECT_THAT(text, HasSubstr("empty: of 1188 pairs, 4 of fp8 alone"));
-  EXPECT_THAT(text, HasSubstr("not clearly below the margin of 0.20 points."));
+  EXPECT_THAT(text, HasSubstr("not clearly below the margin of 0.20 points"));
   EXPECT_THAT(text, Not(HasSubstr("\n- tools: ")));
 }
 
@@ -219,54 +207,6 @@ TEST_F(ReportOfATwin, EveryNoteIsASentenceInTheText) {
   }
 }
 
-TEST_F(ReportOfATwin, SaysIfItDependsOnTheMix) {
-  add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 2 == 0 ? 1.2F : 0.8F; });
-  const auto made = report();
-  ASSERT_EQ(made.by_prompt_size.size(), 2U);
-  EXPECT_EQ(made.by_prompt_size[0].name, "prompt up to 1k tokens");
-  EXPECT_EQ(made.by_prompt_size[1].name, "4k to 16k");
-  EXPECT_EQ(made.by_prompt_size[0].sides[0].requests, 450U);
-  const auto& effect = made.by_prompt_size[0].effects.at(1);
-  EXPECT_EQ(effect.metric, statistics::Metric::tpot);
-  EXPECT_EQ(effect.count, 450U);
-  EXPECT_NEAR(*effect.estimate, 0.2, 0.005);
-  EXPECT_NEAR(*made.by_prompt_size[1].effects.at(1).estimate, -0.2, 0.005);
-  ASSERT_EQ(made.by_turn.size(), 2U);
-  EXPECT_EQ(made.by_turn[0].name, "first turn");
-  EXPECT_EQ(std::ranges::count(made.notes, "depends_on_the_mix", &comparison::Note::code), 2);
-}
-
-TEST_F(ReportOfATwin, ASmallStratumDoesNotDecideAboutTheMix) {
-  // Every twentieth pair has a long prompt, and is faster.
-  add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 20 == 0 ? 0.8F : 1.2F; });
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    samples[i].turn = 1;
-    if (i / 2 % 20 == 0) samples[i].prompt_tokens = 50'000;
-  }
-  const auto made = report();
-  EXPECT_EQ(std::ranges::count(made.notes, "depends_on_the_mix", &comparison::Note::code), 0);
-  ASSERT_EQ(made.by_prompt_size.size(), 3U);
-  EXPECT_LT(*made.by_prompt_size[2].effects.at(1).estimate, 0);
-}
-
-TEST_F(ReportOfATwin, TheCheapestLoadIsOneThatIsFastEnough) {
-  add_pairs([](samples::Sample& b, int) { b.tpot *= 3; });
-  // fp8 costs a tenth, but 1 / TPOT is 33 tokens/s, and 50 are asked for.
-  options.cost_per_hour = [](std::string_view replica, std::string_view) {
-    return std::optional(replica == "gpu0" ? 1.0 : 0.1);
-  };
-  const auto made = report();
-  ASSERT_TRUE(made.cheapest && made.cheapest->found);
-  EXPECT_EQ(made.cheapest->found->side, "fp16");
-  EXPECT_NEAR(made.cheapest->found->cost_per_million_output_tokens, 1.0 / 3600 / 50.5 * 1e6, 0.1);
-  EXPECT_THAT(as_text(made, Style::plain), HasSubstr("at least 50 tokens/s per user: fp16"));
-
-  options.comparison.slo->ttft_client = config::Seconds(0.001);
-  EXPECT_FALSE(report().cheapest->found);
-  options.comparison.slo->tpot.reset();
-  EXPECT_FALSE(report().cheapest);
-}
-
 TEST_F(ReportOfATwin, BothSidesAreJudgedFromTheDispatch) {
   // A shadow has no client, and the primary's client waited a second in weir's queue.
   add_pairs([](samples::Sample& b, int i) {
@@ -314,29 +254,31 @@ TEST_F(ReportOfATwin, WithoutRequestsSaysThatThereIsNothing) {
   EXPECT_THAT(as_text(report(), Style::plain), HasSubstr("Too few: "));
 }
 
-TEST_F(ReportOfATwin, OfOnePairHasAMomentAndNoBlocks) {
+TEST_F(ReportOfATwin, OfOnePairHasAMomentAndNoMinutes) {
   add_pairs([](samples::Sample&, int) {});
   samples.resize(2);
   options.comparison.warm_up.seconds = 0;
   const auto text = as_text(report(), Style::plain);
-  EXPECT_THAT(text, AllOf(HasSubstr("Too few: 1 pairs at "), Not(HasSubstr("blocks of"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("Too few: 1 pairs at 2026-11-21T00:00:00Z. There is no history"),
+                          HasSubstr("A window of 5 min would do.")));
 }
 
 TEST_F(ReportOfATwin, InBriefHasTheConclusionVerdictsAndNotes) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   options.comparison.to_us = samples.back().received_us + 1;
   const auto brief = as_text(report(), Style::plain, Detail::brief), full = as_text(report(), Style::plain);
-  EXPECT_THAT(brief, ::testing::StartsWith("fp8 is slower: TPOT from 10 to 11 ms (+10."));
-  for (const auto* const part : {"Verdicts: fp8 against fp16", "Answers: fp8 against fp16", "Notes", "gate: worse"}) {
+  EXPECT_THAT(brief, ::testing::StartsWith("Do not promote fp8: it is slower"));
+  for (const auto* const part :
+       {"Verdicts: fp8 against fp16", "Faults and answers: fp8 against fp16", "Notes", "gate: worse"}) {
     EXPECT_THAT(brief, HasSubstr(part));
     EXPECT_THAT(full, HasSubstr(part));
   }
   EXPECT_THAT(brief, ::testing::ContainsRegex("\nTPOT +worse +10 ms +11 ms +\\+10"));
-  for (const auto* const part : {"What each side did\n", "By turn\n", "Why each verdict is what it is\n"}) {
+  for (const auto* const part : {"What each side did\n", "Why each verdict is what it is\n"}) {
     EXPECT_THAT(brief, Not(HasSubstr(part)));
     EXPECT_THAT(full, HasSubstr(part));
   }
-  EXPECT_THAT(brief, HasSubstr("More with --details: Why each verdict is what it is; What each side did; By prompt size"));
+  EXPECT_THAT(brief, HasSubstr("More with --details: Why each verdict is what it is; What each side did; Latency"));
   EXPECT_THAT(full, Not(HasSubstr("--details")));
   EXPECT_LT(brief.size(), full.size() / 2);
 }
@@ -425,28 +367,23 @@ TEST_F(ReportOfATwin, CandidatesAreJudgedTogether) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   options.comparison.to_us = samples.back().received_us + 1;
   const auto one = report();
-  ASSERT_EQ(one.comparison.verdicts[2].metric, statistics::Metric::tpot);
   for (const std::size_t number : {1U, 2U, 7U}) {
     const auto all = together(std::vector<Report>(number, one));
     ASSERT_EQ(all.rows.size(), number);
-    // Holm's method over all figures of all candidates, by its definition.
+    // Holm's method over all figures of all candidates, by its definition; and none says more than it says alone.
     std::vector<double> p;
-    for (const auto& verdict : one.comparison.verdicts) {
-      if (!is_tail(verdict.metric)) p.insert(p.end(), number, statistics::p_value(effect_of(verdict)));
-    }
+    for (const auto& verdict : one.comparison.verdicts) p.insert(p.end(), number, statistics::p_value(verdict.effect));
     const auto rejected = statistics::holm(p, 0.05);
     for (const auto& row : all.rows) {
-      ASSERT_EQ(row.decisions.size() * number, p.size());
-      for (std::size_t i = 0; i < row.decisions.size(); ++i) {
-        const auto finding = row.decisions[i].finding;
-        const bool told = finding == statistics::Finding::worse || finding == statistics::Finding::better;
-        EXPECT_EQ(told, rejected[i * number]) << name_of(row.metrics[i]);
+      ASSERT_EQ(row.comparison.verdicts.size() * number, p.size());
+      for (std::size_t i = 0; i < row.comparison.verdicts.size(); ++i) {
+        const auto alone = one.comparison.verdicts[i].finding, among = row.comparison.verdicts[i].finding;
+        EXPECT_EQ(among == statistics::Finding::worse, alone == statistics::Finding::worse && rejected[i * number]);
       }
       EXPECT_EQ(row.gate.word, comparison::Gate::worse);
     }
     const auto text = as_text(all, Style::plain, Detail::brief);
     EXPECT_THAT(text, HasSubstr(std::to_string(number) + " candidates against fp16"));
-    EXPECT_THAT(text, HasSubstr(std::to_string(p.size()) + " figures"));
     const auto said = json::parse(as_json(all));
     EXPECT_EQ(said.at("candidates").as_array().size(), number);
     EXPECT_EQ(said.at("candidates").at(0).at("report"), json::parse(as_json(one)));
@@ -457,14 +394,14 @@ TEST_F(ReportOfATwin, CandidatesAreJudgedTogether) {
 /// A figure that holds by itself need not hold among many, and faults need evidence for each candidate.
 TEST_F(ReportOfATwin, AmongManyCandidatesLittleIsSure) {
   add_pairs([](samples::Sample& b, int i) {
-    if (i % 130 == 0) {
+    if (i % 110 == 0) {
       b.outcome = Outcome::timeout;
       b.served = false;
     }
   });
   options.comparison.slo.reset();
   const auto one = report();
-  EXPECT_EQ(one.comparison.faults[0].finding, statistics::Finding::worse) << "ten failures against none";
+  EXPECT_EQ(one.comparison.faults[0].finding, statistics::Finding::worse) << "eleven failures against none";
   EXPECT_EQ(together({one}).rows[0].gate.word, comparison::Gate::worse);
   EXPECT_EQ(together({one, one, one}).rows[0].gate.word, comparison::Gate::unknown);
 }

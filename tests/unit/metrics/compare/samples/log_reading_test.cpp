@@ -50,10 +50,9 @@ void expect_equal(const Sample& read, const Names& read_names, const Sample& mad
   EXPECT_EQ(read.valid_tools, made.valid_tools);
   EXPECT_EQ(read.primary_valid_tools, made.primary_valid_tools);
   EXPECT_EQ(read.status, made.status);
-  for (const auto member :
-       {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens,
-        &Sample::reasoning_tokens, &Sample::prompt_chars, &Sample::output_chars, &Sample::common_prefix_bytes,
-        &Sample::in_flight_at_start}) {
+  for (const auto member : {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens,
+                            &Sample::reasoning_tokens, &Sample::prompt_chars, &Sample::output_chars,
+                            &Sample::common_prefix_bytes, &Sample::in_flight_at_start}) {
     EXPECT_EQ(read.*member, made.*member);
   }
   expect_near(read.ttft, made.ttft, "ttft");

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <random>
 
 namespace weir::metrics::compare::sides {
 namespace {
@@ -70,52 +69,6 @@ TEST(Capacity, SaysWhatIsNotKnown) {
   const std::vector<ReplicaMinute> few{minute_with(1, 50, 99, 0)};
   EXPECT_EQ(capacity_of(load_points(few)).state, Capacity::State::too_few);
   EXPECT_EQ(capacity_of({}).state, Capacity::State::too_few);
-}
-
-/// Minutes of a replica that meets its objective up to 4 in flight and misses a tenth of it at 8.
-std::vector<ReplicaMinute> any_minutes(std::mt19937_64& random, int count) {
-  std::normal_distribution<double> noise(0, 0.1);
-  std::vector<ReplicaMinute> minutes;
-  for (int i = 0; i < count; ++i) {
-    const double in_flight = std::array{1.0, 2.0, 4.0, 8.0}[random() % 4];
-    const bool beyond = in_flight > 4;
-    minutes.push_back(minute_with(in_flight, 40 * in_flight * (1 + noise(random)), beyond ? 90 : 100, beyond ? 10 : 0));
-  }
-  return minutes;
-}
-
-/// The truth is 160 tokens/s. An interval of 95 % that is somewhat too narrow with few minutes holds it in 85 of 100.
-TEST(Capacity, HasAnIntervalThatHoldsTheTruth) {
-  std::mt19937_64 random(4);
-  int held = 0;
-  for (int run = 0; run < 100; ++run) {
-    const auto capacity = capacity_of_minutes(any_minutes(random, 60));
-    ASSERT_EQ(capacity.state, Capacity::State::found);
-    ASSERT_TRUE(capacity.output_interval);
-    const auto& [low, high] = *capacity.output_interval;
-    EXPECT_LE(low, capacity.at->output_tokens_per_second.value);
-    EXPECT_GE(high, capacity.at->output_tokens_per_second.value);
-    held += low <= 160 && high >= 160;
-  }
-  EXPECT_GE(held, 85);
-}
-
-TEST(Capacity, IsNotGivenWhereMinutesCannotTell) {
-  // A minute or two with 100 judged requests: a draw without them has no capacity.
-  const std::vector<ReplicaMinute> few{minute_with(1, 50, 100, 0), minute_with(2, 90, 20, 0), minute_with(4, 90, 20, 0)};
-  EXPECT_EQ(capacity_of(load_points(few)).state, Capacity::State::not_reached);
-  const auto capacity = capacity_of_minutes(few);
-  EXPECT_EQ(capacity.state, Capacity::State::too_few);
-  EXPECT_FALSE(capacity.at || capacity.output_interval);
-  const std::vector<ReplicaMinute> poor{minute_with(1, 50, 90, 10)};
-  EXPECT_EQ(capacity_of_minutes(poor).state, Capacity::State::none);
-  EXPECT_EQ(capacity_of_minutes({}).state, Capacity::State::too_few);
-}
-
-TEST(Capacity, TheSameMinutesHaveTheSameInterval) {
-  std::mt19937_64 random(5);
-  const auto minutes = any_minutes(random, 40);
-  EXPECT_EQ(capacity_of_minutes(minutes).output_interval->low, capacity_of_minutes(minutes).output_interval->low);
 }
 
 }  // namespace

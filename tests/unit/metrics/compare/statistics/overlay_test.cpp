@@ -15,21 +15,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<Point> points(std::initializer_list<double> values) {
-  std::vector<Point> made;
-  for (const double value : values) made.push_back({0, value});
-  return made;
-}
-
 TEST(Overlay, BinsAreEqualStepsOfTheLogarithmAndHoldTheirLowerEdge) {
-  SideValues values{points({1, 1, 1, 2, 5}), points({16, 16, 16, 8, 3}), true};
-  const auto edges = overlay_of(Metric::tpot, values, 4).edges;
+  std::vector<double> a{1, 1, 1, 2, 5}, b{16, 16, 16, 8, 3};
+  const auto edges = overlay_of(Figure::tpot, a, b, 4).edges;
   ASSERT_EQ(edges.size(), 5U);
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(edges[i], std::exp2(static_cast<double>(i)), 1e-9);
 
-  values.a[3].value = edges[1];
-  const auto overlay = overlay_of(Metric::tpot, values, 4);
-  EXPECT_EQ(overlay.metric, Metric::tpot);
+  a[3] = edges[1];
+  const auto overlay = overlay_of(Figure::tpot, a, b, 4);
+  EXPECT_EQ(overlay.figure, Figure::tpot);
   EXPECT_EQ(overlay.edges, edges);
   EXPECT_THAT(overlay.a.counts, ElementsAre(3, 1, 1, 0));
   EXPECT_EQ(overlay.a.median, 1);
@@ -38,25 +32,24 @@ TEST(Overlay, BinsAreEqualStepsOfTheLogarithmAndHoldTheirLowerEdge) {
 }
 
 TEST(Overlay, CountsEveryValueOnce) {
-  SideValues values;
+  std::vector<double> a, b;
   for (std::uint64_t i = 0; i < 4000; ++i) {
-    values.a.push_back({0, std::exp(6 * uniform(i, 1) - 3)});
-    values.b.push_back({0, 1.1 * std::exp(6 * uniform(i, 2) - 3)});
+    a.push_back(std::exp(6 * uniform(i, 1) - 3));
+    b.push_back(1.1 * std::exp(6 * uniform(i, 2) - 3));
   }
-  values.a.push_back({0, 0});
-  values.a.push_back({0, std::numeric_limits<double>::quiet_NaN()});
-  const auto overlay = overlay_of(Metric::ttft, values, 40);
+  a.push_back(0);
+  a.push_back(std::numeric_limits<double>::quiet_NaN());
+  const auto overlay = overlay_of(Figure::ttft, a, b, 40);
   EXPECT_TRUE(std::ranges::is_sorted(overlay.edges));
-  for (const auto& [side, points] : {std::pair(&overlay.a, &values.a), std::pair(&overlay.b, &values.b)}) {
+  for (const auto& [side, values] : {std::pair(&overlay.a, &a), std::pair(&overlay.b, &b)}) {
     std::vector<std::uint64_t> naive(40);
     std::uint64_t below = 0, above = 0, all = 0;
-    for (const auto& point : *points) {
-      if (std::isnan(point.value)) continue;
+    for (const double value : *values) {
+      if (std::isnan(value)) continue;
       ++all;
-      below += point.value < overlay.edges.front();
-      above += point.value >= overlay.edges.back();
-      for (std::size_t i = 0; i < 40; ++i)
-        naive[i] += point.value >= overlay.edges[i] && point.value < overlay.edges[i + 1];
+      below += value < overlay.edges.front();
+      above += value >= overlay.edges.back();
+      for (std::size_t i = 0; i < 40; ++i) naive[i] += value >= overlay.edges[i] && value < overlay.edges[i + 1];
     }
     EXPECT_EQ(side->counts, naive);
     EXPECT_EQ(side->below, below);
@@ -70,7 +63,7 @@ TEST(Overlay, CountsEveryValueOnce) {
 }
 
 TEST(Overlay, EqualValuesHaveBinsAroundThem) {
-  const auto overlay = overlay_of(Metric::ttft, {points({0.2, 0.2}), points({0.2}), false}, 4);
+  const auto overlay = overlay_of(Figure::ttft, {0.2, 0.2}, {0.2}, 4);
   ASSERT_EQ(overlay.edges.size(), 5U);
   EXPECT_NEAR(overlay.edges.back() / overlay.edges.front(), 1.02, 0.001);
   EXPECT_EQ(overlay.a.below + overlay.a.above, 0U);
@@ -78,7 +71,7 @@ TEST(Overlay, EqualValuesHaveBinsAroundThem) {
 }
 
 TEST(Overlay, WithoutAPositiveValueHasNoBins) {
-  const auto overlay = overlay_of(Metric::ttft, {points({0, -1}), {}, false}, 4);
+  const auto overlay = overlay_of(Figure::ttft, {0, -1}, {}, 4);
   EXPECT_THAT(overlay.edges, IsEmpty());
   EXPECT_EQ(overlay.a.below, 2U);
   EXPECT_EQ(overlay.a.count(), 2U);

@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "metrics/compare/statistics/bootstrap.hpp"
 #include "metrics/compare/statistics/distribution.hpp"
 
 namespace weir::metrics::compare::statistics {
@@ -70,25 +69,6 @@ TEST(Quantile, OfBinsIsThatOfTheirMiddles) {
     }
     for (const double q : {0.0, 0.5, 0.9, 0.95, 0.99, 1.0})
       EXPECT_DOUBLE_EQ(quantile_of_gaps(counts, q), quantile(std::span(middles), q)) << q;
-  }
-}
-
-TEST(Quantile, OfTheBootstrapIsTheSame) {
-  std::mt19937 dice(5);
-  for (int round = 0; round < 20; ++round) {
-    SideValues values;
-    std::vector<double> a, b;
-    for (std::int64_t at = 0; at < 200; ++at) {
-      values.a.push_back({at, drawn_value(dice)});
-      values.b.push_back({at, drawn_value(dice)});
-      a.push_back(values.a.back().value);
-      b.push_back(values.b.back().value);
-    }
-    for (const double q : {0.5, 0.9, 0.95, 0.99}) {
-      const auto found = BlockBootstrap(values, Window{0, 200}).ratio(q, 1);
-      ASSERT_TRUE(found);
-      EXPECT_DOUBLE_EQ(found->estimate, quantile(std::span(b), q) / quantile(std::span(a), q) - 1) << q;
-    }
   }
 }
 

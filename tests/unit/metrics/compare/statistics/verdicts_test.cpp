@@ -2,19 +2,23 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
+#include <vector>
 
 namespace weir::metrics::compare::statistics {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// An effect with 9 degrees of freedom, of which `reach` is half the 95 % interval. Both are logarithms.
-Effect effect(Metric metric, double mean, double reach, double margin = 0.02) {
-  return {metric, Estimate{mean, reach / 2.262157162798205, 9}, margin};
+/// An effect of which `reach` is half the 95 % interval, with a margin of 2 %. All are logarithms.
+Effect effect(Figure figure, double mean, double reach) {
+  static const double unit = Sequence{0, 30, 1, 9, 0}.reach(0.05);
+  Effect made;
+  made.figure = figure;
+  made.sequence = Sequence{mean, 30, reach / unit, 9, 0};
+  made.margin = {std::log1p(-0.02), std::log1p(0.02)};
+  return made;
 }
 
 TEST(Verdicts, HolmRejectsStepByStep) {
@@ -34,122 +38,138 @@ TEST(Verdicts, HolmRejectsStepByStep) {
   }
 }
 
-// scipy: 2 * min(t.sf((m - high) / se, 9), t.sf((low - m) / se, 9)), at most 1.
-TEST(Verdicts, PIsTwiceTheChanceBeyondTheNearerMargin) {
-  const double se = 0.002695675549220764;
-  EXPECT_NEAR(p_value({Metric::ttft, Estimate{0.024, se, 9}, 0.02}), 0.15387845168041905, 1e-10);
-  EXPECT_NEAR(p_value({Metric::slo, Estimate{std::log1p(-0.02) - (0.024 - std::log1p(0.02)), se, 9}, 0.02}),
-              0.15387845168041905, 1e-10);
-  EXPECT_EQ(p_value({Metric::slo, Estimate{std::log1p(0.02), se, 9}, 0.02}), 1);
-  EXPECT_EQ(p_value({Metric::slo, Estimate{0, se, 9}, 0.02}), 1);
-  EXPECT_TRUE(std::isnan(p_value({Metric::slo, std::nullopt, 0.02})));
-}
-
-TEST(Verdicts, OneMetricAlone) {
+TEST(Verdicts, OneFigureAlone) {
   struct Case {
     const char* name;
     Effect effect;
     Finding finding;
   };
   const double up = std::log(1.02), down = std::log(0.98);
+  Effect unknown;
+  unknown.margin = {down, up};
   for (const auto& c : std::vector<Case>{
-           {"slower", effect(Metric::ttft, up + 0.010, 0.0099), Finding::worse},
-           {"the interval touches the margin", effect(Metric::ttft, up + 0.010, 0.0101), Finding::inconclusive},
-           {"faster", effect(Metric::tpot, down - 0.010, 0.0099), Finding::better},
-           {"more misses", effect(Metric::slo, 0.5, 0.1, 0.2), Finding::worse},
-           {"fewer misses", effect(Metric::slo, -0.5, 0.1, 0.2), Finding::better},
-           {"more tokens in all", effect(Metric::output_tokens_mean, 0.1, 0.01, 0.05), Finding::worse},
-           {"fewer tokens in all", effect(Metric::output_tokens_mean, -0.1, 0.01, 0.05), Finding::better},
-           {"longer gaps", effect(Metric::longest_gap, 0.5, 0.1, 0.2), Finding::worse},
-           {"fewer freezes", effect(Metric::freezes, -1, 0.1, 0.2), Finding::better},
-           {"longer", effect(Metric::output_tokens, 0.05, 0.01), Finding::longer},
-           {"shorter", effect(Metric::output_tokens, -0.05, 0.01), Finding::shorter},
-           {"tail heavier", effect(Metric::ttft_tail, 0.5, 0.2, 0.2), Finding::worse},
-           {"tail lighter", effect(Metric::tpot_tail, -0.5, 0.2, 0.2), Finding::better},
-           {"inside", effect(Metric::ttft, 0.005, 0.0147), Finding::equivalent},
-           {"inside, but not by the logarithm's lower margin", effect(Metric::ttft, -0.005, 0.01521),
+           {"slower", effect(Figure::ttft, up + 0.010, 0.0099), Finding::worse},
+           {"the interval touches the margin", effect(Figure::ttft, up + 0.010, 0.0101), Finding::inconclusive},
+           {"faster", effect(Figure::tpot, down - 0.010, 0.0099), Finding::better},
+           {"longer", effect(Figure::output_tokens, 0.05, 0.01), Finding::longer},
+           {"shorter", effect(Figure::output_tokens, -0.05, 0.01), Finding::shorter},
+           {"more stalls", effect(Figure::stalls, 0.5, 0.2), Finding::worse},
+           {"inside", effect(Figure::ttft, 0.005, 0.0147), Finding::equivalent},
+           {"inside, but not by the logarithm's lower margin", effect(Figure::ttft, -0.005, 0.01521),
             Finding::inconclusive},
-           {"inside, by the logarithm's lower margin", effect(Metric::ttft, -0.005, 0.0152), Finding::equivalent},
-           {"over one margin", effect(Metric::slo, 0.005, 0.0151), Finding::inconclusive},
-           {"over both margins", effect(Metric::slo, 0, 0.5), Finding::inconclusive},
-           {"a wider margin", effect(Metric::ttft, 0.05, 0.01, 0.1), Finding::equivalent},
-           {"no spread at all, inside", effect(Metric::ttft, 0.01, 0), Finding::equivalent},
-           {"no spread at all, nothing differs", effect(Metric::slo, 0, 0), Finding::equivalent},
-           {"no spread at all, outside", effect(Metric::ttft, 0.03, 0), Finding::worse},
-           {"no spread at all, on the margin", effect(Metric::slo, std::log1p(0.02), 0), Finding::equivalent},
-           {"a margin above everything", effect(Metric::ttft, -3, 0.1, 1.5), Finding::equivalent},
-           {"no interval", Effect{Metric::ttft, std::nullopt, 0.02}, Finding::inconclusive},
+           {"inside, by the logarithm's lower margin", effect(Figure::ttft, -0.005, 0.0152), Finding::equivalent},
+           {"over both margins", effect(Figure::e2e, 0, 0.5), Finding::inconclusive},
+           {"no spread at all, inside", effect(Figure::ttft, 0.01, 0), Finding::equivalent},
+           {"no spread at all, outside", effect(Figure::ttft, 0.03, 0), Finding::worse},
+           {"no sequence", unknown, Finding::inconclusive},
        }) {
-    const std::vector<Decision> decisions = decide(std::vector{c.effect});
-    EXPECT_EQ(name_of(decisions[0].finding), name_of(c.finding)) << c.name;
-    EXPECT_FALSE(decisions[0].held_back) << c.name;
+    const Decision decision = decide(std::vector{c.effect})[0];
+    EXPECT_EQ(name_of(decision.finding), name_of(c.finding)) << c.name;
+    EXPECT_FALSE(decision.held_back || decision.too_near) << c.name;
+    EXPECT_EQ(std::isnan(decision.p), !c.effect.sequence) << c.name;
   }
 }
 
-TEST(Verdicts, PIsTheSequencesWhereThereIsOne) {
-  Effect effect;
-  effect.sequence = Sequence{0.05, 30, 0.001};
-  const double margin = std::log1p(effect.margin);
-  EXPECT_NEAR(p_value(effect), p_value_beyond(0.05 - margin, *effect.sequence), 1e-12);
-  EXPECT_LT(p_value(effect), 0.05);
-  effect.sequence->mean = 0;
-  EXPECT_EQ(p_value(effect), 1);
+TEST(Verdicts, PIsThatOfTheNearerMargin) {
+  const Effect above = effect(Figure::ttft, 0.05, 0.02), below = effect(Figure::ttft, -0.05, 0.02);
+  EXPECT_EQ(p_value(above), p_value_beyond(0.05 - std::log1p(0.02), *above.sequence));
+  EXPECT_EQ(p_value(below), p_value_beyond(0.05 + std::log1p(-0.02), *below.sequence));
+  EXPECT_EQ(p_value(effect(Figure::ttft, 0.01, 0.001)), 1);
 }
 
-/// Not worse by a wider margin, though not within the narrow one.
-TEST(Verdicts, NotWorseTakesItsOwnMargin) {
-  Effect effect;
-  effect.worse_margin = 0.10;
-  for (const bool by_sequence : {false, true}) {
-    if (by_sequence)
-      effect.sequence = Sequence{0.02, 30, 0.002};
-    else
-      effect.estimate = Estimate{0.02, 0.02, 9};
-    EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::not_worse);
-    effect.worse_margin = 0.03;
-    EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
-    effect.worse_margin = 0.10;
-  }
-  effect.worse_margin.reset();
-  EXPECT_EQ(decide(std::span(&effect, 1))[0].finding, Finding::inconclusive);
+/// With one-sided certainty: 2 % and the reach at 10 %, which is less than that at 5 %.
+TEST(Verdicts, NotWorseTakesItsOwnMarginAndIsOneSided) {
+  Effect one = effect(Figure::tpot, 0.02, 0.05);
+  const double limit = 0.02 + one.sequence->reach(0.10);
+  ASSERT_LT(limit, 0.02 + 0.05);
+  const auto finding = [&] { return decide(std::span(&one, 1))[0].finding; };
+  EXPECT_EQ(finding(), Finding::inconclusive) << "nobody asks";
+  one.worse_margin = limit + 1e-6;
+  EXPECT_EQ(finding(), Finding::not_worse);
+  one.worse_margin = limit - 1e-6;
+  EXPECT_EQ(finding(), Finding::inconclusive);
 }
 
-/// The ratio says little of few misses, and the difference much; of many it is the other way round.
-TEST(Verdicts, MissesAreNotWorseByTheirRatioOrByPoints) {
-  struct Case {
-    const char* what;
-    Estimate ratio;
-    double only_a, only_b;  // Of 10,000 pairs.
-    unsigned looks;
-    Finding finding;
-    bool by_ratio, by_points;
-  };
-  for (const auto& c :
-       {Case{"few misses", {0.0, 0.3, 9}, 20, 20, 1, Finding::not_worse, false, true},
-        Case{"many misses", {0.0, 0.09, 9}, 400, 400, 1, Finding::not_worse, true, false},
-        Case{"neither is sure", {0.0, 0.3, 9}, 100, 100, 1, Finding::inconclusive, false, false},
-        Case{"sure at one look alone", {0.0, 0.3, 9}, 50, 50, 5, Finding::inconclusive, false, false},
-        Case{"sure at five looks", {0.0, 0.3, 9}, 20, 20, 5, Finding::not_worse, false, true},
-        Case{"0.25 points more", {0.5, 0.3, 9}, 1, 26, 1, Finding::inconclusive, false, false},
-        Case{"eleven and one, 0.1 points", {1.1, 0.9, 9}, 1, 11, 1, Finding::not_worse, false, true},
-        Case{"surely more, by few points", {1.1, 0.1, 9}, 1, 11, 1, Finding::worse, false, true}}) {
-    Effect misses{.metric = Metric::slo, .estimate = c.ratio, .margin = 0.2, .worse_margin = 0.2};
-    misses.difference = DifferenceOfShares({c.only_a, 10'000}, {c.only_b, 10'000}, true, {0.0, 0.0, 9});
-    misses.looks = c.looks;
-    EXPECT_FALSE(is_below_worse_points(misses)) << "without a margin";
-    misses.worse_points = 0.002;
-    EXPECT_EQ(decide(std::span(&misses, 1))[0].finding, c.finding) << c.what;
-    EXPECT_EQ(is_below_worse_margin(misses), c.by_ratio) << c.what;
-    EXPECT_EQ(is_below_worse_points(misses), c.by_points) << c.what;
-    misses.difference.reset();
-    EXPECT_FALSE(is_below_worse_points(misses)) << "not known";
+TEST(Verdicts, BeforeTenMinutesNothingPasses) {
+  for (const double minutes : {9.0, 10.0}) {
+    Effect same = effect(Figure::tpot, 0, 0), near = effect(Figure::tpot, 0.03, 0.02), by_estimate = near;
+    near.worse_margin = by_estimate.worse_margin = 0.06;
+    by_estimate.by_estimate = true;
+    for (Effect* const one : {&same, &near, &by_estimate}) one->sequence->minutes = minutes;
+    const auto found = decide(std::vector{same, near, by_estimate});
+    EXPECT_EQ(found[0].finding, minutes < 10 ? Finding::inconclusive : Finding::equivalent);
+    EXPECT_EQ(found[1].finding, minutes < 10 ? Finding::inconclusive : Finding::not_worse);
+    EXPECT_EQ(found[2].finding, minutes < 10 ? Finding::inconclusive : Finding::not_worse);
   }
+}
+
+TEST(Verdicts, AnEffectNearerThanTheLeastClaimIsNeitherBetterNorWorse) {
+  for (const double mean : {0.07, -0.07}) {
+    Effect near = effect(Figure::ttft, mean, 0.01);
+    near.least_claim = 0.08;
+    const Decision decision = decide(std::vector{near})[0];
+    EXPECT_EQ(decision.finding, Finding::inconclusive);
+    EXPECT_TRUE(decision.too_near);
+    EXPECT_FALSE(decision.held_back);
+    near.least_claim = 0.06;
+    EXPECT_EQ(decide(std::vector{near})[0].finding, mean > 0 ? Finding::worse : Finding::better);
+    near.least_claim = 0.08;
+    near.worse_margin = 0.09;
+    EXPECT_EQ(decide(std::vector{near})[0].finding, mean > 0 ? Finding::inconclusive : Finding::not_worse)
+        << "what may be worse does not pass";
+  }
+}
+
+/// Stalls vary so much that hours would not tell; what is above the margin by chance is not worse for all that.
+TEST(Verdicts, ByEstimateTheIntervalDecidesAboutWorseAlone) {
+  Effect one = effect(Figure::stalls, 0.01, 0.5);
+  one.by_estimate = true;
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::equivalent);
+  one.sequence->mean = 0.05;
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::inconclusive);
+  one.worse_margin = 0.06;
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::not_worse);
+  one.sequence->mean = 0.7;
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::worse);
+}
+
+TEST(Verdicts, SayHowManyTimesAsLongAWindowWouldTell) {
+  Effect one = effect(Figure::tpot, 0.02, 0.1);
+  one.worse_margin = 0.08;
+  const auto times = times_until_known(one, 5, 40);
+  ASSERT_TRUE(times);
+  EXPECT_LT(0.02 + one.sequence->reach_after(*times, 0.1), 0.08);
+  EXPECT_GT(0.02 + one.sequence->reach_after(*times / 1.06, 0.1), 0.08) << "not much less would do";
+  // Beyond the margin it takes the level of the first of five figures.
+  one.sequence->mean = 0.1;
+  const auto to_claim = times_until_known(one, 5, 40);
+  ASSERT_TRUE(to_claim);
+  EXPECT_GT(0.1 - std::log1p(0.02), one.sequence->reach_after(*to_claim, 0.01));
+  EXPECT_LT(0.1 - std::log1p(0.02), one.sequence->reach_after(*to_claim / 1.06, 0.01));
+  // A claim that drift forbids takes the minutes that show there is none: 40 of 30.
+  one = effect(Figure::tpot, 0.07, 0.01);
+  one.least_claim = 0.08;
+  EXPECT_NEAR(*times_until_known(one, 5, 40), 40.0 / 30, 0.07);
+  one.worse_margin = 0.1;
+  EXPECT_NEAR(*times_until_known(one, 5, 40), 40.0 / 30, 0.07) << "nor does it pass before that";
+  one.least_claim = 0;
+  EXPECT_EQ(times_until_known(one, 5, 40), 1);
+  // Nothing passes before ten minutes.
+  one = effect(Figure::tpot, 0, 0.001);
+  one.worse_margin = 0.08;
+  one.sequence->minutes = 5;
+  EXPECT_NEAR(*times_until_known(one, 5, 40), 2, 0.1);
+  // On the margin no window would.
+  one.sequence->mean = 0.08;
+  one.margin = {-0.1, 0.1};
+  EXPECT_FALSE(times_until_known(one, 5, 40));
+  EXPECT_FALSE(times_until_known(Effect{}, 5, 40));
 }
 
 TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
-  // p is 0.04 or so: enough alone and as the last of a family, too little as the first of four.
-  const Effect weak = effect(Metric::ttft, 0.02 + 0.0104, 0.01), none = effect(Metric::tpot, 0, 0.5);
-  const Effect sure = effect(Metric::tpot, 0.2, 0.01);
+  // p is 0.04 or so: enough alone and as the last of a family, too little as the first of two.
+  const Effect weak = effect(Figure::ttft, 0.02 + 0.0104, 0.01), none = effect(Figure::tpot, 0, 0.5);
+  const Effect sure = effect(Figure::tpot, 0.2, 0.01);
   ASSERT_LT(p_value(weak), 0.05);
   ASSERT_GT(p_value(weak), 0.025);
   EXPECT_EQ(decide(std::vector{weak})[0].finding, Finding::worse);
@@ -160,53 +180,20 @@ TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
   const std::vector<Decision> last = decide(std::vector{weak, sure});
   EXPECT_EQ(last[0].finding, Finding::worse);
   EXPECT_EQ(last[1].finding, Finding::worse);
-  // A metric without an interval is not of the family.
-  EXPECT_EQ(decide(std::vector{weak, Effect{Metric::tpot, std::nullopt, 0.02}})[0].finding, Finding::worse);
+  EXPECT_EQ(decide(std::vector{weak, Effect{}})[0].finding, Finding::worse)
+      << "a figure without a sequence is not of the family";
 }
 
-TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
-  std::mt19937_64 random(3);
-  std::uniform_real_distribution<double> mean(-0.06, 0.06), reach(0, 0.05);
-  for (int i = 0; i < 500; ++i) {
-    std::vector<Effect> family;
-    for (const Metric metric : {Metric::slo, Metric::ttft, Metric::tpot, Metric::output_tokens}) {
-      family.push_back(effect(metric, mean(random), reach(random)));
-    }
-    const std::vector<Decision> decisions = decide(family);
-    for (std::size_t k = 0; k < family.size(); ++k) {
-      const Interval interval = interval_of(*family[k].estimate);
-      const double low = shown(interval.low), high = shown(interval.high);
-      const bool inside = low >= -0.02 && high <= 0.02, outside = low > 0.02 || high < -0.02;
-      if (decisions[k].finding == Finding::equivalent) {
-        EXPECT_TRUE(inside);
-      } else if (decisions[k].finding == Finding::inconclusive) {
-        EXPECT_FALSE(inside);
-        EXPECT_EQ(decisions[k].held_back, outside);
-      } else {
-        EXPECT_TRUE(outside);
-      }
-    }
-    // The smallest p of the family needs a quarter of the level.
-    double smallest = 1;
-    for (const Decision& decision : decisions) smallest = std::min(smallest, decision.p);
-    const bool any = std::any_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
-      return decision.finding != Finding::equivalent && decision.finding != Finding::inconclusive;
-    });
-    EXPECT_EQ(any, smallest <= 0.0125);
-  }
-}
-
-/// A chart has what is worse on the right, of every metric.
+/// A chart has what is worse on the right, of every figure.
 TEST(Verdicts, WorseIsAlwaysMore) {
-  for (std::size_t i = 0; i < metric_count; ++i) {
-    const auto metric = static_cast<Metric>(i);
+  for (std::size_t i = 0; i < figure_count; ++i) {
+    const auto figure = static_cast<Figure>(i);
     for (const double mean : {-0.5, 0.5}) {
-      const std::vector<Effect> family{effect(metric, mean, 0.02)};
-      const Finding finding = decide(family)[0].finding;
-      const bool more = finding == Finding::worse || finding == Finding::longer;
-      EXPECT_EQ(more, mean > 0) << name_of(metric);
-      EXPECT_EQ(finding == Finding::better || finding == Finding::shorter, mean < 0) << name_of(metric);
+      const Finding finding = decide(std::vector{effect(figure, mean, 0.02)})[0].finding;
+      EXPECT_EQ(finding == Finding::worse || finding == Finding::longer, mean > 0) << name_of(figure);
+      EXPECT_EQ(finding == Finding::better || finding == Finding::shorter, mean < 0) << name_of(figure);
     }
+    EXPECT_NEAR(shown(figure, 0.1), figure == Figure::stalls ? 0.1 : std::exp(0.1) - 1, 1e-15);
   }
 }
 

@@ -144,6 +144,7 @@ class RolloutsOfAFleet : public ::testing::Test {
   void end_request(const std::string& config, std::chrono::milliseconds ttft,
                    metrics::Outcome outcome = metrics::Outcome::ok) {
     metrics::record::RequestRecord record;
+    record.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
     record.pool = "chat";
     record.replica = record.config = config;
     record.facts.stream = true;

@@ -163,7 +163,7 @@ TEST_F(RolloutsOnAFullDisk, IsTheReasonWhyNoStepEndsAlsoWhereAnswersDiffer) {
   begin();
   ask(Wish::start);
   fleet.snapshot()->shadows[0]->state->began = now;
-  for (int i = 0; i < 40; ++i) end_pair("stop", "tool_calls");
+  for (int i = 0; i < 40; ++i) end_pair("stop", "tool_calls", std::chrono::seconds(30 * i));
   history.take(finished, now + std::chrono::milliseconds(1));
   for (int i = 0; i < 6; ++i) tick();
   finish_slow_answers();

@@ -140,7 +140,7 @@ TEST_F(RolloutsOfAFleet, WhereAnswersMayDifferAStepEndsWhoseGatePassesButForThem
   fleet.snapshot()->shadows[0]->state->began = now;
   for (int i = 0; i < 22 * 60 * 8; ++i) {
     now += std::chrono::milliseconds(125);
-    end_pair("stop", i < 40 ? "tool_calls" : "stop");
+    end_pair("stop", i % 240 == 0 ? "tool_calls" : "stop");
   }
   history.take(finished, now + std::chrono::milliseconds(1));
   tick();

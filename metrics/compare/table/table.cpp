@@ -1,0 +1,516 @@
+#include "metrics/compare/table/table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "metrics/compare/statistics/quantile.hpp"
+
+namespace weir::metrics::compare::table {
+namespace {
+
+using statistics::Figure;
+using statistics::minute_us;
+using statistics::RatioSums;
+
+constexpr double longest_of_usual = 10;
+
+std::int64_t minute_of(std::int64_t us) { return us / minute_us - (us % minute_us < 0); }
+
+Table::Answer answer_of(const samples::Sample& sample) {
+  return {sample.config, sample.replica, sample.shadow, sample.role};
+}
+
+bool holds(const sides::Selection& side, const Table::Answer& answer) {
+  samples::Sample sample;
+  std::tie(sample.config, sample.replica, sample.shadow, sample.role) = answer;
+  // A shadow that was dropped before a replica was chosen for it has neither replica nor configuration: only its
+  // [[shadow]] tells its side.
+  const bool without_replica = sample.role == Role::shadow && sample.replica == 0 &&
+                               (side.by == sides::By::replica || (side.by == sides::By::config && sample.config == 0));
+  return without_replica || side.holds(sample);
+}
+
+bool same_thresholds(const std::optional<config::Slo>& x, const std::optional<config::Slo>& y) {
+  if (!x || !y) return x.has_value() == y.has_value();
+  return x->ttft_client == y->ttft_client && x->ttft == y->ttft && x->tpot == y->tpot && x->e2e == y->e2e;
+}
+
+/// One request of a minute: of one side, or both answers of a pair.
+struct Request {
+  const samples::Sample* a = nullptr;
+  const samples::Sample* b = nullptr;
+};
+
+/// Returns a number of the conversation; a request without one is a conversation of its own.
+std::uint64_t conversation_of(const samples::Sample& sample) {
+  return sample.group != 0 ? sample.group : sample.id[0] ^ sample.id[1] ^ 1;
+}
+
+std::size_t fold_of(std::uint64_t conversation) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  return static_cast<std::size_t>((conversation * odd) >> 32) % Table::folds;
+}
+
+/// Makes the row of a minute of its requests.
+class Minute {
+ public:
+  Minute(std::int64_t minute, bool paired) : paired_(paired) { row_.minute = minute; }
+
+  void add(const Request& request) { requests_.push_back(request); }
+
+  /// `before` are the rows of the minutes before.
+  Row row(std::span<const Row> before) {
+    for (const auto quantity : pairs::quantities) add_up(quantity, before);
+    for (const Request& one : requests_) {
+      row_.requests_a += one.a != nullptr;
+      row_.requests_b += one.b != nullptr;
+      if (one.a) row_.stalled_a += static_cast<float>(stalled(*one.a));
+      if (one.b) row_.stalled_b += static_cast<float>(stalled(*one.b));
+    }
+    return row_;
+  }
+
+  /// Adds the requests of a split to the tenths of its conversations, as Row::of() weighs them.
+  void add_to(std::array<std::array<RatioSums, statistics::figure_count>, Table::folds>& folds) const {
+    for (const Request& one : requests_) {
+      const auto& sample = one.a ? *one.a : *one.b;
+      auto& fold = folds[fold_of(conversation_of(sample))];
+      const auto put = [&](Figure figure, double value, double count_a, double count_b) {
+        if (count_a <= 0 || count_b <= 0) return;
+        const double weight = (one.a ? count_b : count_a) / (count_a + count_b);
+        auto& sums = fold[static_cast<std::size_t>(figure)];
+        (one.a ? sums.a : sums.b) += weight * value;
+        (one.a ? sums.count_a : sums.count_b) += weight;
+      };
+      for (const auto quantity : pairs::quantities) {
+        const auto value = pairs::value_of(quantity, sample);
+        if (!value) continue;
+        const Sums& sums = row_.sums[static_cast<std::size_t>(quantity)];
+        const double usual = usual_[static_cast<std::size_t>(quantity)];
+        put(mean_of(quantity), capped(*value, usual), sums.count_a, sums.count_b);
+        if (const auto geomean = geomean_of(quantity))
+          put(*geomean, std::log(held(*value, usual)), sums.count_a, sums.count_b);
+      }
+      put(Figure::stalls, 1000 * stalled(sample), row_.requests_a, row_.requests_b);
+    }
+  }
+
+ private:
+  static Figure mean_of(pairs::Quantity quantity) {
+    static constexpr std::array figures{Figure::ttft, Figure::tpot, Figure::e2e, Figure::output_tokens};
+    return figures[static_cast<std::size_t>(quantity)];
+  }
+  static std::optional<Figure> geomean_of(pairs::Quantity quantity) {
+    if (quantity == pairs::Quantity::ttft) return Figure::ttft_geomean;
+    return quantity == pairs::Quantity::tpot ? std::optional(Figure::tpot_geomean) : std::nullopt;
+  }
+  static double capped(double value, double usual) { return std::min(value, longest_of_usual * usual); }
+  static double held(double value, double usual) { return std::max(capped(value, usual), usual / longest_of_usual); }
+
+  double stalled(const samples::Sample& sample) const {
+    const auto longest = [&](pairs::Quantity quantity) {
+      const double usual = usual_[static_cast<std::size_t>(quantity)];
+      return usual > 0 ? longest_of_usual * usual : std::numeric_limits<double>::infinity();
+    };
+    return pairs::stalled_s(sample, longest(pairs::Quantity::ttft), longest(pairs::Quantity::e2e));
+  }
+
+  void add_up(pairs::Quantity quantity, std::span<const Row> before) {
+    std::vector<float> a, b;
+    for (const Request& one : requests_) {
+      const auto of_a = one.a ? pairs::value_of(quantity, *one.a) : std::nullopt;
+      const auto of_b = one.b ? pairs::value_of(quantity, *one.b) : std::nullopt;
+      if (paired_ && (!of_a || !of_b)) continue;
+      if (of_a) a.push_back(static_cast<float>(*of_a));
+      if (of_b) b.push_back(static_cast<float>(*of_b));
+    }
+    const auto at = static_cast<std::size_t>(quantity);
+    Sums& sums = row_.sums[at];
+    sums.count_a = static_cast<std::uint32_t>(a.size());
+    sums.count_b = static_cast<std::uint32_t>(b.size());
+    sums.median = median_of(a, b);
+    const double usual = usual_[at] = usual_of(sums.median, at, before);
+    if (usual <= 0) return;
+    double sum_a = 0, sum_b = 0, logs_a = 0, logs_b = 0;
+    for (const float value : a) {
+      sum_a += capped(value, usual);
+      logs_a += std::log(held(value, usual));
+    }
+    for (const float value : b) {
+      sum_b += capped(value, usual);
+      logs_b += std::log(held(value, usual));
+    }
+    sums.a = static_cast<float>(sum_a);
+    sums.b = static_cast<float>(sum_b);
+    sums.log_a = static_cast<float>(logs_a);
+    sums.log_b = static_cast<float>(logs_b);
+  }
+
+  /// Returns the smaller of both medians: a side that stands still for a minute does not make that usual.
+  static float median_of(std::vector<float>& a, std::vector<float>& b) {
+    const auto of = [](std::vector<float>& values) {
+      return values.empty() ? std::numeric_limits<float>::infinity()
+                            : static_cast<float>(statistics::median(std::span(values)));
+    };
+    const float least = std::min(of(a), of(b));
+    return std::isfinite(least) ? least : 0.0F;
+  }
+
+  static double usual_of(float median, std::size_t quantity, std::span<const Row> before) {
+    constexpr std::size_t most = 10;
+    std::vector<float> medians;
+    if (median > 0) medians.push_back(median);
+    for (auto row = before.rbegin(); row != before.rend() && medians.size() < most; ++row)
+      if (row->sums[quantity].median > 0) medians.push_back(row->sums[quantity].median);
+    return medians.empty() ? 0 : statistics::median(std::span(medians));
+  }
+
+  const bool paired_;
+  Row row_;
+  std::vector<Request> requests_;
+  std::array<double, pairs::quantity_count> usual_{};
+};
+
+/// Adds the faults of pairs to the rows of their minutes.
+class FaultCount {
+ public:
+  void add(Row& row, const pairs::FaultsOfPair& faults, std::int64_t at_us) {
+    const std::int64_t half = at_us / (minute_us / 2);
+    if (half != half_ || &row != row_) settle();
+    half_ = half;
+    row_ = &row;
+    for (std::size_t i = 0; i < pairs::fault_count; ++i) {
+      if (!faults[i]) continue;
+      auto& sums = row.faults[i];
+      ++sums.pairs;
+      const auto [a, b] = *faults[i];
+      if (a && b) ++sums.both;
+      if (a && !b) ++sums.only_a;
+      if (b && !a) ++sums.only_b;
+      ahead_[i] += b - a;
+    }
+  }
+  void settle() {
+    for (std::size_t i = 0; i < pairs::fault_count && row_ != nullptr; ++i) {
+      row_->faults[i].halves_b += ahead_[i] > 0;
+      row_->faults[i].halves_a += ahead_[i] < 0;
+    }
+    ahead_.fill(0);
+  }
+
+ private:
+  Row* row_ = nullptr;
+  std::int64_t half_ = 0;
+  std::array<int, pairs::fault_count> ahead_{};
+};
+
+/// Makes the rows of pairs that are in order of time.
+void add_pairs(Table& table, std::span<const pairs::Pair> all, std::int64_t warm_us, const Making& making) {
+  FaultCount faults;
+  for (std::size_t i = 0; i < all.size();) {
+    const std::int64_t minute = minute_of(all[i].at_us);
+    Minute now(minute, true);
+    const std::size_t first = i;
+    for (; i < all.size() && minute_of(all[i].at_us) == minute; ++i)
+      if (all[i].at_us >= warm_us) now.add({all[i].a, all[i].b});
+    Row row = now.row(table.rows);
+    for (std::size_t j = first; j < i; ++j)
+      faults.add(row, pairs::faults_of(all[j], table.mode == pairs::Mode::control, making.names, table.slo),
+                 all[j].at_us);
+    faults.settle();
+    faults = {};
+    table.rows.push_back(row);
+  }
+}
+
+/// Makes the rows of a split, and counts its conversations.
+void add_split(Table& table, const pairs::Pairing& pairing, const Making& making) {
+  struct Conversation {
+    bool of_b = false;
+    std::array<bool, pairs::fault_count> told{}, had{};
+  };
+  // A conversation that moves to the other side is one of each.
+  std::unordered_map<std::uint64_t, Conversation> conversations;
+  const auto count = [&](const samples::Sample& sample, bool of_b) {
+    auto& one = conversations[conversation_of(sample) ^ (of_b ? 0x8000000000000000 : 0)];
+    one.of_b = of_b;
+    const auto faults = pairs::faults_of(sample, making.names, table.slo);
+    for (std::size_t i = 0; i < pairs::fault_count; ++i) {
+      if (!faults[i]) continue;
+      one.told[i] = true;
+      if (*faults[i]) one.had[i] = true;
+    }
+  };
+  auto a = pairing.only_a.begin(), b = pairing.only_b.begin();
+  while (a != pairing.only_a.end() || b != pairing.only_b.end()) {
+    const bool is_a = b == pairing.only_b.end() || (a != pairing.only_a.end() && a->at_us < b->at_us);
+    const std::int64_t minute = minute_of((is_a ? a : b)->at_us);
+    Minute now(minute, false);
+    for (; a != pairing.only_a.end() && minute_of(a->at_us) == minute; ++a) {
+      now.add({a->sample, nullptr});
+      count(*a->sample, false);
+    }
+    for (; b != pairing.only_b.end() && minute_of(b->at_us) == minute; ++b) {
+      now.add({nullptr, b->sample});
+      count(*b->sample, true);
+    }
+    table.rows.push_back(now.row(table.rows));
+    now.add_to(table.by_conversation);
+  }
+  for (const auto& [key, one] : conversations) {
+    ++(one.of_b ? table.conversations_b : table.conversations_a);
+    for (std::size_t i = 0; i < pairs::fault_count; ++i) {
+      auto& drawn = table.drawn[i];
+      if (one.told[i]) ++(one.of_b ? drawn.b : drawn.a);
+      if (one.had[i]) ++(one.of_b ? drawn.had_b : drawn.had_a);
+    }
+  }
+}
+
+void count_answers(Table& table, std::span<const pairs::Pair> pairs, const samples::Names& names) {
+  for (const pairs::Pair& pair : pairs) {
+    table.answers_a.insert(answer_of(*pair.a));
+    table.answers_b.insert(answer_of(*pair.b));
+    if (pair.primary != nullptr) table.pools.insert(pair.primary->pool);
+    const auto reason = pair.b->drop_reason != 0 ? pair.b->drop_reason : pair.a->drop_reason;
+    table.answered = table.answered || reason == 0;
+    if (!table.answered) ++table.dropped[std::string(names.text(reason))];
+  }
+  if (table.answered) table.dropped.clear();
+}
+
+template <class Items>
+void keep_within(Items& items, const statistics::Window& window) {
+  std::erase_if(items, [&](const auto& item) { return !window.holds(item.at_us); });
+}
+
+pairs::Pairing within(const pairs::Pairing& whole, const statistics::Window& window) {
+  pairs::Pairing part = whole;
+  keep_within(part.pairs, window);
+  keep_within(part.only_a, window);
+  keep_within(part.only_b, window);
+  return part;
+}
+
+/// Returns the moment before which a request without a shadow has none: a later one may still run.
+std::int64_t complete_us(const pairs::Pairing& pairing, std::int64_t last_us) {
+  std::vector<float> durations;
+  for (const pairs::Pair& pair : pairing.pairs)
+    for (const auto* one : {pair.a, pair.b})
+      if (std::isfinite(one->e2e)) durations.push_back(one->e2e);
+  const double p99_s = statistics::quantile(std::span(durations), 0.99);
+  return last_us - (std::isfinite(p99_s) ? static_cast<std::int64_t>(2e6 * p99_s) : 0);
+}
+
+}  // namespace
+
+statistics::Scale scale_of(Figure figure) {
+  const bool ratio =
+      figure == Figure::ttft || figure == Figure::tpot || figure == Figure::e2e || figure == Figure::output_tokens;
+  return ratio ? statistics::Scale::ratio : statistics::Scale::difference;
+}
+
+RatioSums Table::sums(Figure figure, std::size_t first, std::size_t last) const {
+  RatioSums all;
+  for (std::size_t i = first; i < last; ++i) all += rows[i].of(figure);
+  return all;
+}
+
+std::vector<double> Table::minutes(Figure figure) const {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  if (rows.empty()) return {};
+  // A log whose moments lie farther apart than 60 days holds a mistake, and would take memory for each minute.
+  constexpr std::int64_t most = std::int64_t{60} * 24 * 60;
+  const std::int64_t first = rows.front().minute;
+  if (rows.back().minute - first >= most) return {};
+  std::vector<double> values(static_cast<std::size_t>(rows.back().minute - first + 1), none);
+  for (const Row& row : rows)
+    if (const auto value = statistics::figure_of(row.of(figure), scale_of(figure)))
+      values[static_cast<std::size_t>(row.minute - first)] = *value;
+  return values;
+}
+
+FaultTotals Table::faults(pairs::Fault fault) const {
+  const auto at = static_cast<std::size_t>(fault);
+  FaultTotals all;
+  if (!paired()) {
+    const Drawn& one = drawn[at];
+    return {one.a + one.b, 0, one.had_a, one.had_b};
+  }
+  for (const Row& row : rows) {
+    const FaultSums& one = row.faults[at];
+    all.pairs += one.pairs;
+    all.both += one.both;
+    all.only_a += one.only_a;
+    all.only_b += one.only_b;
+  }
+  return all;
+}
+
+statistics::Events Table::causes(pairs::Fault fault) const {
+  if (!paired()) return cases(fault);
+  statistics::Events events;
+  for (const Row& row : rows) {
+    const FaultSums& one = row.faults[static_cast<std::size_t>(fault)];
+    events.a += one.halves_a;
+    events.b += one.halves_b;
+    events.units += one.pairs;
+  }
+  return events;
+}
+
+statistics::Events Table::cases(pairs::Fault fault) const {
+  const auto at = static_cast<std::size_t>(fault);
+  if (!paired()) {
+    const Drawn& one = drawn[at];
+    const auto a = static_cast<double>(one.a), b = static_cast<double>(one.b);
+    return {static_cast<double>(one.had_a), static_cast<double>(one.had_b), a + b,
+            a + b > 0 ? std::optional(b / (a + b)) : std::nullopt};
+  }
+  double a = 0, b = 0, pairs = 0, squares = 0;
+  std::array<double, statistics::tenths> tenths{};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const FaultSums& one = rows[i].faults[at];
+    const double ahead = static_cast<double>(one.only_b) - static_cast<double>(one.only_a);
+    a += one.only_a;
+    b += one.only_b;
+    pairs += one.pairs;
+    squares += ahead * ahead;
+    tenths[i * tenths.size() / rows.size()] += ahead;
+  }
+  if (a + b <= 0) return {0, 0, pairs, std::nullopt};
+  // A few minutes do not tell what is usual in them.
+  const bool few = static_cast<double>(rows.size()) < statistics::least_minutes_to_pass;
+  const auto dispersion = [&](double sum_of_squares, std::size_t parts) {
+    const auto n = static_cast<double>(parts);
+    return few ? sum_of_squares / (a + b) : (sum_of_squares - (b - a) * (b - a) / n) / (a + b) * n / (n - 1);
+  };
+  double squares_of_tenths = 0;
+  for (const double one : tenths) squares_of_tenths += one * one;
+  const double most =
+      std::max({1.0, dispersion(squares, rows.size()), few ? 1.0 : dispersion(squares_of_tenths, tenths.size())});
+  return {a / most, b / most, pairs / most, std::nullopt};
+}
+
+bool Table::suits(const sides::Selection& a, const sides::Selection& b, const pairs::Pairing& held) const {
+  if (!held.pairs.empty() && held.mode != mode) return false;
+  // Requests of both sides without a pair are a split, which is another comparison.
+  if (held.pairs.empty() && !held.only_a.empty() && !held.only_b.empty()) return false;
+  const auto all = [](const sides::Selection& side, const std::set<Answer>& answers) {
+    return std::ranges::all_of(answers, [&](const Answer& answer) { return holds(side, answer); });
+  };
+  if (!all(a, answers_a) || !all(b, answers_b)) return false;
+  // Another [[shadow]] on a side that both are of would have pairs of its own.
+  const auto known = [](const samples::Sample& sample, const std::set<Answer>& answers) {
+    return std::ranges::any_of(answers, [&](const Answer& answer) {
+      return std::get<2>(answer) == sample.shadow && std::get<Role>(answer) == sample.role;
+    });
+  };
+  return std::ranges::all_of(
+      held.pairs, [&](const pairs::Pair& pair) { return known(*pair.a, answers_a) && known(*pair.b, answers_b); });
+}
+
+bool Table::counts(const std::optional<config::Slo>& objective) const { return same_thresholds(slo, objective); }
+
+bool Table::is_of(samples::Names::Name shadow) const {
+  const auto is_it = [shadow](const Answer& answer) {
+    return std::get<Role>(answer) == Role::shadow && std::get<2>(answer) == shadow;
+  };
+  return std::ranges::any_of(answers_a, is_it) || std::ranges::any_of(answers_b, is_it);
+}
+
+void leave_to(const Table& table, pairs::Pairing& pairing) {
+  const auto is_past = [&](const auto& item) { return item.at_us < table.until_us; };
+  std::erase_if(pairing.pairs, is_past);
+  std::erase_if(pairing.only_a, is_past);
+  std::erase_if(pairing.only_b, is_past);
+  pairing.mode = table.mode;
+  if (!pairing.warm_us) pairing.warm_us = table.until_us;
+  if (table.from_us) pairing.warm_us = *table.from_us;
+}
+
+pairs::Pairing add(Table& table, const pairs::Pairing& pairing, const Making& making) {
+  if (table.rows.empty()) {
+    table.mode = pairing.mode;
+    table.slo = making.slo;
+  }
+  pairs::Pairing asked = within(pairing, making.asked);
+  const std::int64_t warm_us = pairing.warm_us.value_or(pairs::any_time.from_us);
+  std::erase_if(asked.pairs, [&](const pairs::Pair& pair) {
+    // A log whose moments are of before 1970 holds a mistake.
+    return pair.at_us < 0;
+  });
+  if (table.paired()) {
+    count_answers(table, asked.pairs, making.names);
+    table.sameness.add(asked.pairs, table.mode == pairs::Mode::control);
+    add_pairs(table, asked.pairs, warm_us, making);
+  } else {
+    add_split(table, asked, making);
+  }
+  if (table.rows.size() > Table::most_rows)
+    table.rows.erase(table.rows.begin(), table.rows.end() - static_cast<std::ptrdiff_t>(Table::most_rows));
+  pairs::Pairing counted = within(asked, {warm_us, pairs::any_time.to_us});
+  table.warming += asked.pairs.size() - counted.pairs.size();
+  table.pairs += counted.pairs.size();
+  table.requests_a += counted.pairs.size() + counted.only_a.size();
+  table.requests_b += counted.pairs.size() + counted.only_b.size();
+  for (const pairs::Pair& pair : counted.pairs) table.mirrored.add(pair);
+  const auto extend = [&](const auto& items) {
+    if (items.empty()) return;
+    table.from_us = std::min(table.from_us.value_or(items.front().at_us), items.front().at_us);
+    table.to_us = std::max(table.to_us, items.back().at_us + 1);
+  };
+  extend(counted.pairs);
+  if (!table.paired()) {
+    extend(counted.only_a);
+    extend(counted.only_b);
+  }
+  pairs::Load load =
+      pairs::load_of(counted, making.names, making.same_load, complete_us(counted, making.last_us), table.mirrored);
+  load.add_earlier(table.load);
+  // Where the loads differ, nobody knows what was to be mirrored.
+  const auto not_mirrored = load.unfinished.find("not_mirrored");
+  if (!load.same && not_mirrored != load.unfinished.end()) {
+    load.sampled -= std::min(load.sampled, not_mirrored->second);
+    load.unfinished.erase(not_mirrored);
+  }
+  table.load = std::move(load);
+  return counted;
+}
+
+std::shared_ptr<const Table> with_leaving(const std::shared_ptr<const Table>& earlier,
+                                          std::span<const samples::Sample> samples, const samples::Names& names,
+                                          const sides::Selection& a, const sides::Selection& b,
+                                          const pairs::WarmUp& warm_up, const std::optional<config::Slo>& slo,
+                                          std::int64_t until_us) {
+  // Whole minutes leave, and early: those that begin before samples are gone.
+  until_us = (minute_of(until_us - 1) + 1) * minute_us;
+  if (earlier && until_us <= earlier->until_us) return earlier;
+  pairs::Pairing pairing = pair_up(samples, a, b, warm_up);
+  if (pairing.mode == pairs::Mode::split || (earlier && !earlier->suits(a, b, pairing))) return earlier;
+  if (earlier) leave_to(*earlier, pairing);
+  if (pairing.pairs.empty() || pairing.pairs.front().at_us >= until_us) return earlier;
+  // A clock that was set, or a silence of months: what was before is no part of one window with what comes now.
+  constexpr std::int64_t longest_silence_us = 60 * std::int64_t{86'400'000'000};
+  if (earlier && pairing.pairs.front().at_us - earlier->until_us > longest_silence_us)
+    return with_leaving(nullptr, samples, names, a, b, warm_up, slo, until_us);
+  // The window ends with a pair: what follows the last one stays with the samples.
+  const std::int64_t end_us = pairing.pairs.back().at_us + 1;
+  until_us = std::min(until_us, end_us + minute_us - 1 - (end_us - 1) % minute_us);
+  auto table = earlier ? std::make_shared<Table>(*earlier) : std::make_shared<Table>();
+  table->warm_up_s = warm_up.seconds;
+  add(*table, pairing,
+      {.names = names,
+       .asked = {pairs::any_time.from_us, until_us},
+       .slo = slo,
+       .same_load = true,
+       .last_us = samples::last_moment(samples)});
+  table->until_us = until_us;
+  return table;
+}
+
+}  // namespace weir::metrics::compare::table

@@ -1,0 +1,118 @@
+// A comparison's minutes, and what is counted beside them. The table is made of samples; a running weir makes it bit by
+// bit, of requests that it is about to forget, and `weir compare` at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "metrics/compare/pairs/load.hpp"
+#include "metrics/compare/pairs/pairing.hpp"
+#include "metrics/compare/pairs/sameness.hpp"
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/drops.hpp"
+#include "metrics/compare/sides/selection.hpp"
+#include "metrics/compare/statistics/betting.hpp"
+#include "metrics/compare/table/row.hpp"
+
+namespace weir::metrics::compare::table {
+
+/// The conversations of a split that tell a fault, and those that have it: each counts once, for its side.
+struct Drawn {
+  std::uint64_t a = 0, b = 0, had_a = 0, had_b = 0;
+};
+
+/// A fault's pairs, by the sides that have it; of a split its conversations, of which each has one side.
+struct FaultTotals {
+  std::uint64_t pairs = 0, both = 0, only_a = 0, only_b = 0;
+};
+
+struct Table {
+  static constexpr std::size_t most_rows = std::size_t{7} * 24 * 60;
+  static constexpr std::size_t folds = statistics::tenths;
+
+  pairs::Mode mode = pairs::Mode::split;
+  double warm_up_s = 0;
+  std::optional<config::Slo> slo{};  ///< Whose misses are counted.
+  std::vector<Row> rows;             ///< In order of time; the last week of them. A minute without requests has none.
+  std::optional<std::int64_t> from_us{};  ///< The first pair of warm shadows, or the first request of a split.
+  std::int64_t to_us = 0;                 ///< The moment after the last pair.
+  std::uint64_t pairs = 0, requests_a = 0, requests_b = 0;  ///< Of the window.
+  std::uint64_t warming = 0;                                ///< Pairs of shadows that were not warm.
+  pairs::Load load{};
+  pairs::Sameness sameness{};
+  sides::Drops dropped;   ///< Why nothing was mirrored; empty once a pair has both answers.
+  bool answered = false;  ///< A pair has both answers.
+
+  /// Of a split: a tenth of its conversations each, by figure; how many there are; and their faults.
+  std::array<std::array<statistics::RatioSums, statistics::figure_count>, folds> by_conversation{};
+  std::uint64_t conversations_a = 0, conversations_b = 0;
+  std::array<Drawn, pairs::fault_count> drawn{};
+
+  /// Of a running weir. All pairs that were dispatched before `until_us`, a whole minute, are here, but for those that
+  /// ended too late or left in a burst of requests.
+  std::int64_t until_us = std::numeric_limits<std::int64_t>::min();
+  using Answer = std::tuple<samples::Names::Name, samples::Names::Name, samples::Names::Name, Role>;
+  std::set<Answer> answers_a, answers_b;  ///< The configuration, replica, [[shadow]] and role of each side.
+  std::set<samples::Names::Name> pools;   ///< Of the primaries.
+  pairs::MirroredSides mirrored{};
+
+  bool paired() const { return mode != pairs::Mode::split; }
+  /// Returns the figure's sums of the rows from `first` to `last` (outside).
+  statistics::RatioSums sums(statistics::Figure figure, std::size_t first, std::size_t last) const;
+  /// Returns the figure of each minute from the first row's to the last row's, on its scale; NaN where there is none.
+  std::vector<double> minutes(statistics::Figure figure) const;
+  /// Returns the pairs that tell a fault, or the conversations of a split.
+  FaultTotals faults(pairs::Fault fault) const;
+  /// Returns the events of a fault as the evidence of more counts them: a half minute of pairs is one event of the side
+  /// that has it more often, because what shares a cause comes together; a conversation of a split is one.
+  statistics::Events causes(pairs::Fault fault) const;
+  /// Returns them as the evidence of less counts them: by pairs or conversations. Where they come in clusters, that
+  /// minutes vary more than single pairs would, all counts are smaller by as much (the dispersion of quasi-likelihood:
+  /// McCullagh and Nelder, "Generalized Linear Models", 1989).
+  statistics::Events cases(pairs::Fault fault) const;
+  /// True if all that is here is of these sides, and so are the pairs of the samples that are held.
+  bool suits(const sides::Selection& a, const sides::Selection& b, const pairs::Pairing& held) const;
+  /// True if misses of this objective, or of none, are counted here.
+  bool counts(const std::optional<config::Slo>& objective) const;
+  /// True if a side is this [[shadow]].
+  bool is_of(samples::Names::Name shadow) const;
+};
+
+/// Returns the scale of a figure: all are ratios but stalls, and those of means of logarithms are differences of these.
+statistics::Scale scale_of(statistics::Figure figure);
+
+/// The way to make a table.
+struct Making {
+  const samples::Names& names;
+  statistics::Window asked = pairs::any_time;  ///< Requests outside do not count.
+  std::optional<config::Slo> slo{};
+  std::optional<bool> same_load{};  ///< As pairs::load_of() has it.
+  std::int64_t last_us = 0;         ///< The last moment that the samples know of.
+};
+
+/// Adds the requests of a pairing to a table, whose `mode` and `slo` are set if it has rows. The pairs are later than
+/// those that are here. Returns the pairs that count: of warm shadows, in the window that was asked for. Takes time
+/// n log n.
+pairs::Pairing add(Table& table, const pairs::Pairing& pairing, const Making& making);
+
+/// Returns `earlier` (null if there is none) with the pairs among the samples that were dispatched since, in minutes
+/// that began before `until_us`. `earlier` itself is returned if it does not suit them, and as long as no pair is
+/// there.
+std::shared_ptr<const Table> with_leaving(const std::shared_ptr<const Table>& earlier,
+                                          std::span<const samples::Sample> samples, const samples::Names& names,
+                                          const sides::Selection& a, const sides::Selection& b,
+                                          const pairs::WarmUp& warm_up, const std::optional<config::Slo>& slo,
+                                          std::int64_t until_us);
+
+/// Takes out of a pairing what a table has. Late pairs, of moments that are past, are in neither.
+void leave_to(const Table& table, pairs::Pairing& pairing);
+
+}  // namespace weir::metrics::compare::table
