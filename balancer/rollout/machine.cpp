@@ -144,7 +144,7 @@ std::optional<Reason> Machine::why_return(const Tick& tick, std::string& why) co
     return true;
   };
   if (is_live() && is_sure(standing_.failures, "failed")) {
-    // What shares a cause comes together: a crash is no rate of failures.
+    // Failures of one cause come together: a crash is no rate of failures.
     if (failures_began_ && tick.now - *failures_began_ <= one_cause && failures_before_ < least_events)
       why = "the candidate crashed: within " + seconds(metrics::seconds(tick.now - *failures_began_) + 1) + ' ' + why;
     return Reason::failures;

@@ -30,7 +30,7 @@ struct Stream {
   /// Returns the engine's count, or else what weir counts while a stream flows.
   std::uint64_t output_tokens() const { return answer.output_tokens.value_or(answer.counted_tokens); }
   /// Returns (last - first) / (n - n1). With the engine's count the last is that of a choice, else of a token event.
-  /// It is absent for one token.
+  /// A stream of one token has none.
   std::optional<double> tpot() const;
   /// True if an event without a token ended the answer.
   bool closed_empty() const { return last_token && answer.last_choice > last_token; }

@@ -70,7 +70,7 @@ class Comparing {
     FoundWindow found = window_of(pairing_, samples_, options_, earlier_);
     result_.window = found.window;
     result_.declared = found.declared;
-    result_.apart = std::move(found.apart);
+    result_.apart = found.apart;
     if (!earlier_ || !earlier_->from_us) return;
     result_.held = result_.window;
     result_.held->from_us = std::clamp(earlier_->until_us, result_.window.from_us, result_.window.to_us);
@@ -127,8 +127,8 @@ class Comparing {
 
   void describe_values() {
     if (options_.bins == 0) return;
-    for (const auto& [figure, quantity] : {std::pair(statistics::Figure::ttft, pairs::Quantity::ttft),
-                                           std::pair(statistics::Figure::tpot, pairs::Quantity::tpot)}) {
+    for (const auto figure : {statistics::Figure::ttft, statistics::Figure::tpot}) {
+      const auto quantity = figure == statistics::Figure::ttft ? pairs::Quantity::ttft : pairs::Quantity::tpot;
       std::vector<double> a, b;
       const auto take = [&](const samples::Sample& sample, std::vector<double>& values) {
         if (const auto value = pairs::value_of(quantity, sample)) values.push_back(*value);

@@ -156,7 +156,7 @@ Open open_of(const Comparison& comparison, const std::vector<std::string>& unkno
   return open;
 }
 
-/// What to do, and why: two halves of a sentence.
+/// An action and its reason: two halves of a sentence.
 struct Advice {
   std::string what, why;
 };

@@ -44,7 +44,7 @@ class Sorting {
     }
     for (const Verdict& verdict : comparison_.verdicts) {
       const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;
-      // Of pairs, that is a sentence about the answers.
+      // The sentence about answers tells that of pairs.
       if (differs && comparison_.mode != pairs::Mode::split) continue;
       add(name_of(verdict.figure), verdict.finding, is_guardrail(comparison_, verdict.figure) && !is_safe(verdict),
           why(verdict, comparison_));

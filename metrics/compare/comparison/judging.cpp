@@ -217,7 +217,7 @@ class Judging {
       verdict.finding = decisions[i].finding;
       verdict.bar = bar_of(verdict);
       if (verdict.bar != Bar::too_few) verdict.needs_s.reset();
-      // What is not known of the whole window needs no other reason.
+      // A figure that is not known of the whole window needs no other reason.
       if (verdict.finding == Finding::worse || verdict.finding == Finding::inconclusive) verdict.lately.reset();
       if (verdict.withheld() || verdict.lately) verdict.finding = Finding::inconclusive;
       if (verdict.bar == Bar::none && verdict.finding == Finding::inconclusive && !verdict.lately)
@@ -257,7 +257,7 @@ class Judging {
     return !table_.paired() && std::min(table_.conversations_a, table_.conversations_b) < least_conversations;
   }
 
-  /// What speaks against a side that was spared load holds, and nothing else.
+  /// A finding against the side that was spared load holds, and no other.
   bool misleads(Finding finding) const {
     const auto& load = table_.load;
     if (finding == Finding::inconclusive) return false;
@@ -311,7 +311,7 @@ class Judging {
       for (double more = 1; more < 300 && !verdict.needs_s; more *= 1.05)
         if (tells(more)) verdict.needs_s = window_of(more);
     }
-    comparison_.faults.push_back(std::move(verdict));
+    comparison_.faults.push_back(verdict);
   }
 
   /// Without a history two equal GPUs may drift apart, and the slower misses more: not twice as often.

@@ -19,7 +19,7 @@ struct FoundWindow {
 };
 
 /// Finds the window of pairs, or of a split. `earlier` has the minutes before those of the pairing; null without any.
-/// It takes time n.
+/// The cost is that of one look at each request.
 FoundWindow window_of(const pairs::Pairing& pairing, std::span<const samples::Sample> samples, const Options& options,
                       const table::Table* earlier);
 

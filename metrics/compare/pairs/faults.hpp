@@ -1,4 +1,4 @@
-// What an answer has or has not, whatever its times: faults, misses of an objective, and calls of tools.
+// Faults of answers, whatever their times; misses of an objective; and calls of tools.
 #pragma once
 
 #include <array>

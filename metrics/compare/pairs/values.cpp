@@ -50,7 +50,7 @@ std::optional<double> value_of(Quantity quantity, const samples::Sample& sample)
 }
 
 double stalled_s(const samples::Sample& sample, double longest_ttft_s, double longest_e2e_s) {
-  // Who waits for ten seconds waits no longer in his own eyes; and one hanging stream does not decide.
+  // A user who has waited for ten seconds has gone, and one hanging stream does not decide.
   constexpr double most_s = 10;
   const auto above = [](std::optional<double> value, double most) {
     return value && std::isfinite(most) ? std::max(0.0, *value - most) : 0.0;

@@ -46,7 +46,7 @@ std::optional<double> times_until_known(const Effect& effect, std::size_t figure
     const bool below = effect.worse_margin && (effect.by_estimate ? sequence.mean < *effect.worse_margin
                                                                   : is_below(sequence, *effect.worse_margin, more));
     const bool is_beyond = beyond > sequence.reach_after(more, level / static_cast<double>(figures));
-    // What is beyond its margin and may be a drift does not pass either.
+    // An effect that is beyond its margin and may be a drift does not pass either.
     const bool passes = below && more >= to_pass && !(is_near && is_beyond && sequence.mean > 0);
     const bool claims = more >= to_claim && is_beyond;
     if (passes || claims) return more;

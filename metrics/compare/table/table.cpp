@@ -39,7 +39,7 @@ bool same_thresholds(const std::optional<config::Slo>& x, const std::optional<co
   return x->ttft_client == y->ttft_client && x->ttft == y->ttft && x->tpot == y->tpot && x->e2e == y->e2e;
 }
 
-/// One request of a minute: of one side, or both answers of a pair.
+/// A request of a minute: of one side, or both answers of a pair.
 struct Request {
   const samples::Sample* a = nullptr;
   const samples::Sample* b = nullptr;
@@ -391,8 +391,11 @@ statistics::Events Table::cases(pairs::Fault fault) const {
   };
   double squares_of_tenths = 0;
   for (const double one : tenths) squares_of_tenths += one * one;
+  // Misses follow the speed of a GPU, which drifts for minutes. Other faults may begin late in a window, and would hide
+  // behind the difference of its tenths.
+  const bool drifts = fault == pairs::Fault::slo && !few;
   const double most =
-      std::max({1.0, dispersion(squares, rows.size()), few ? 1.0 : dispersion(squares_of_tenths, tenths.size())});
+      std::max({1.0, dispersion(squares, rows.size()), drifts ? dispersion(squares_of_tenths, tenths.size()) : 1.0});
   return {a / most, b / most, pairs / most, std::nullopt};
 }
 

@@ -204,6 +204,19 @@ TEST(Comparison, StallsThatBothHaveKeepNobodyFromPassing) {
   EXPECT_NEAR(stalls.effect.margin.high, 10 + 0.2 * *stalls.value_a, 1e-9);
 }
 
+TEST(Comparison, FailuresThatBeginLateAreFound) {
+  const auto late = said_of(
+      [last = -1](samples::Sample& b, double minute, auto&) mutable {
+        if (minute < 25 || static_cast<int>(minute) == last) return;
+        last = static_cast<int>(minute);
+        b.served = false;
+        b.outcome = Outcome::upstream_error;
+      },
+      36);
+  EXPECT_EQ(late.comparison.fault_of(Fault::failed)->pairs.only_b, 11U);
+  EXPECT_EQ(late.gate.word, Gate::worse) << "eleven failures, one a minute, behind 25 sound minutes";
+}
+
 TEST(Comparison, LongerOrShorterAnswersDiffer) {
   for (const float factor : {0.5F, 1.2F}) {
     const auto found = said_of([=](samples::Sample& b, double, auto&) {

@@ -190,14 +190,13 @@ TEST(Table, CasesThatComeInClustersAreFewer) {
   const auto alone = with_failures({{1, 1}, {5, 1}, {9, 1}, {14, 1}}).cases(Fault::failed);
   EXPECT_EQ(alone.b, 4);
   EXPECT_EQ(alone.units, 1200);
-  // Twelve at once: the minutes vary by (144 - 144 / 20) / 12 * 20 / 19 = 12 times what single pairs would, and so do
-  // the tenths.
+  // Twelve at once: the minutes vary by (144 - 144 / 20) / 12 * 20 / 19 = 12 times what single pairs would.
   const auto clustered = with_failures({{9, 12}}).cases(Fault::failed);
   EXPECT_NEAR(clustered.b, 1, 1e-9);
   EXPECT_NEAR(clustered.units, 100, 1e-9);
-  // Two neighbouring minutes of six: by minutes it is (72 - 7.2) / 12 * 20 / 19, and by tenths 12.
+  // Two neighbouring minutes of six: (72 - 7.2) / 12 * 20 / 19.
   const auto longer = with_failures({{8, 6}, {9, 6}}).cases(Fault::failed);
-  EXPECT_NEAR(longer.b, 1, 1e-9);
+  EXPECT_NEAR(longer.b, 12 / (64.8 / 12 * 20 / 19), 1e-9);
   EXPECT_EQ(with_failures({}).cases(Fault::failed).units, 1200);
 }
 
