@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "lab/load/traces/formats.hpp"
 #include "lab/text.hpp"
@@ -66,8 +69,9 @@ std::optional<std::uint64_t> tokens_in(std::string_view text) {
 bool is_csv(std::string_view first_line) { return columns_of(first_line) != nullptr; }
 
 Trace read_csv(std::istream& in, std::string first_line, std::size_t limit, LogFacts&) {
-  const Columns& names = *columns_of(first_line);
-  const auto all = fields_of(first_line);
+  const std::string head = std::move(first_line);
+  const Columns& names = *columns_of(head);
+  const auto all = fields_of(head);
   const std::size_t time = *column(all, names.time), prompt = *column(all, names.prompt),
                     output = *column(all, names.output), count = all.size();
   const auto session = column(all, names.session), lasted = column(all, names.lasted);
