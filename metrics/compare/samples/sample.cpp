@@ -112,17 +112,17 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   return sample;
 }
 
+std::int64_t microseconds_of(double seconds) {
+  return seconds > 0 ? static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e6) : 0;
+}
+
 std::int64_t first_moment(std::span<const Sample> samples) {
   return samples.empty() ? 0 : std::ranges::min(samples, {}, &Sample::dispatched_us).dispatched_us;
 }
 
 std::int64_t last_moment(std::span<const Sample> samples) {
   std::int64_t last = 0;
-  for (const Sample& sample : samples) {
-    // Thirty years are the most that is believed.
-    const double lasted = std::isfinite(sample.lasted) ? std::min(static_cast<double>(sample.lasted), 1e9) : 0.0;
-    last = std::max(last, sample.received_us + static_cast<std::int64_t>(lasted * 1e6));
-  }
+  for (const Sample& sample : samples) last = std::max(last, sample.received_us + microseconds_of(sample.lasted));
   return last;
 }
 

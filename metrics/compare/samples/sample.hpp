@@ -78,6 +78,9 @@ struct Sample {
 /// Makes a sample of a record. It allocates for the gaps and for names that are new.
 Sample sample_of(const record::RequestRecord& record, Names& names);
 
+/// Returns microseconds. A log may hold any number: thirty years are the most that is believed, and NaN is 0.
+std::int64_t microseconds_of(double seconds);
+
 /// Returns the earliest dispatch, in microseconds since 1970; 0 without samples.
 std::int64_t first_moment(std::span<const Sample> samples);
 /// Returns the latest end; 0 without samples.

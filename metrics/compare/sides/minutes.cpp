@@ -18,7 +18,7 @@ struct Stretch {
 };
 
 std::int64_t after(std::int64_t from_us, float seconds) {
-  return from_us + static_cast<std::int64_t>(std::clamp(static_cast<double>(seconds), 0.0, longest_s) * 1e6);
+  return from_us + samples::microseconds_of(std::min(static_cast<double>(seconds), longest_s));
 }
 
 /// Returns when the replica worked on a request; nothing if it never did, or if its end is not known.

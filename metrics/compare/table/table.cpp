@@ -302,8 +302,7 @@ std::int64_t complete_us(const pairs::Pairing& pairing, std::int64_t last_us) {
   for (const pairs::Pair& pair : pairing.pairs)
     for (const auto* one : {pair.a, pair.b})
       if (std::isfinite(one->e2e)) durations.push_back(one->e2e);
-  const double p99_s = statistics::quantile(std::span(durations), 0.99);
-  return last_us - (std::isfinite(p99_s) ? static_cast<std::int64_t>(2e6 * p99_s) : 0);
+  return last_us - samples::microseconds_of(2.0 * statistics::quantile(std::span(durations), 0.99));
 }
 
 }  // namespace
