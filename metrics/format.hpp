@@ -1,16 +1,21 @@
 // printf into a string, for tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 
 namespace weir::metrics {
 
-/// Returns at most 255 bytes.
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
+  char brief[128];
+  const int length = std::snprintf(brief, sizeof brief, pattern, values...);
+  if (length < 0) return {};
+  const auto size = static_cast<std::size_t>(length);
+  if (size < sizeof brief) return {brief, size};
+  std::string text(size, '\0');
+  std::snprintf(text.data(), size + 1, pattern, values...);
   return text;
 }
 

@@ -270,7 +270,7 @@ constinit const SeriesText pool_saturation_series{
 constinit const SeriesText comparison_effect_series{
     "weir_comparison_effect",
     "How a shadow differs from its control, or else its primary, as a share of the latter's figure: 0.08 is 8 % above; "
-    "of stalls in seconds a thousand requests. bound: estimate, low and high of its 95 % interval.",
+    "of stalls in seconds per 1000 requests. bound: estimate, low and high of its 95 % interval.",
     "shadow, metric, bound"};
 constinit const SeriesText comparison_state_series{
     "weir_comparison_state",

@@ -47,7 +47,7 @@ std::string comparison_text(Json comparison) {
     const auto finding = text_at(metric, "/finding");
     const auto name = text_at(metric, "/metric");
     text += "; " + words(name) + " " + words(finding);
-    const auto change = [&](const char* of) {  // That of stalls is in seconds a thousand requests.
+    const auto change = [&](const char* of) {  // That of stalls is in seconds per 1000 requests.
       const auto by = number_at(metric, of);
       return name == "stalls" && by ? metrics::format("%+.0f s", *by) : percent_change(by);
     };

@@ -39,9 +39,10 @@ std::string figure_text(const Verdict& verdict) {
   return verdict.figure == Figure::stalls ? text : text + " (" + percent(*verdict.estimate) + ')';
 }
 
-/// "TPOT from 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first.
+/// "TPOT from 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first, then what makes
+/// answers differ.
 std::vector<std::string> told_figures(const Comparison& comparison, const std::vector<std::string>& unknown) {
-  std::vector<std::string> worse, others;
+  std::vector<std::string> worse, differing, others;
   const auto is_open = [&](std::string_view name) {
     return std::ranges::any_of(unknown,
                                [&](const std::string& one) { return one.starts_with(std::string(name) + ':'); });
@@ -61,9 +62,12 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
         verdict.figure == Figure::stalls && is_open(name_of(verdict.figure)) && *verdict.value_b > *verdict.value_a;
     if (verdict.finding == Finding::worse)
       worse.push_back(figure_text(verdict));
-    else if (always || differs || stalls || verdict.finding == Finding::better)
+    else if (differs)
+      differing.push_back(figure_text(verdict));
+    else if (always || stalls || verdict.finding == Finding::better)
       others.push_back(figure_text(verdict));
   }
+  worse.insert(worse.end(), differing.begin(), differing.end());
   worse.insert(worse.end(), others.begin(), others.end());
   return worse;
 }
@@ -71,6 +75,14 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
 const Changed* change_for_the_worse(const Comparison& comparison) {
   const auto found = std::ranges::find_if(comparison.changes, [](const Changed& one) { return one.by > 0; });
   return found == comparison.changes.end() ? nullptr : &*found;
+}
+
+/// "A, B and C"
+std::string listed(const std::vector<std::string_view>& words, std::string_view last = " and ") {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 == words.size() ? last : ", ").append(words[i]);
+  return text;
 }
 
 /// Says what is worse, in one word where there is one.
@@ -93,28 +105,59 @@ std::string worse_word(const Comparison& comparison) {
                                           " since then)"
                                     : std::string();
   if (changed && changed->after >= sure_change) words.emplace_back(since);
+  return listed(words);
+}
+
+/// Figures and faults of which it is not known that b is not worse.
+struct Guardrails {
+  std::vector<std::string_view> likely;  ///< b is worse by its interval, which is not enough among all figures.
+  std::vector<std::string_view> unseen;  ///< Faults that b has not had alone.
+  std::vector<std::string_view> others;
+
+  std::vector<std::string_view> all() const {
+    auto words = likely;
+    words.insert(words.end(), others.begin(), others.end());
+    words.insert(words.end(), unseen.begin(), unseen.end());
+    return words;
+  }
+};
+
+/// Reads sentences that begin with a name and a colon.
+Guardrails open_guardrails(const Comparison& comparison, const std::vector<std::string>& unknown) {
+  Guardrails open;
+  const auto begins = [&](std::string_view name) {
+    return std::ranges::any_of(unknown, [&](std::string_view one) { return one.substr(0, one.find(':')) == name; });
+  };
+  for (const auto& fault : comparison.faults)
+    if (begins(name_of(fault.fault)))
+      (fault.pairs.pairs > 0 && fault.pairs.only_b == 0 ? open.unseen : open.others).push_back(word_for(fault.fault));
+  for (const auto& verdict : comparison.verdicts) {
+    if (!begins(name_of(verdict.figure))) continue;
+    const bool above = verdict.interval && verdict.interval->low > 0 && verdict.held_back && verdict.estimate > 0;
+    (above ? open.likely : open.others).push_back(word_for(verdict.figure));
+  }
+  return open;
+}
+
+std::string not_known_text(const Comparison& comparison, const Guardrails& open) {
+  const std::string &a = comparison.a, &b = comparison.b;
   std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    text.append(i == 0 ? "" : i + 1 == words.size() ? " and " : ", ").append(words[i]);
+  const auto add = [&](const std::string& part) { text.append(text.empty() ? "" : ", and ").append(part); };
+  if (!open.likely.empty())
+    add(b + " looks worse than " + a + " in " + listed(open.likely) + ", which is not sure yet");
+  if (!open.others.empty()) add("not known yet whether " + b + " is worse than " + a + " in " + listed(open.others));
+  if (!open.unseen.empty())
+    add("too few requests yet to rule out " + listed(open.unseen, " or ") + ", of which " + b + " alone had none");
   return text;
 }
 
-/// "SLO misses and failed requests". Each sentence begins with a name and a colon.
-std::string open_guardrails(const std::vector<std::string>& unknown) {
-  std::vector<std::string_view> words;
-  for (const std::string_view sentence : unknown) {
-    const auto name = sentence.substr(0, sentence.find(':'));
-    const auto fault = std::ranges::find(pairs::fault_names, name);
-    const auto figure = std::ranges::find(statistics::figure_names, name);
-    if (fault != pairs::fault_names.end())
-      words.push_back(word_for(static_cast<pairs::Fault>(fault - pairs::fault_names.begin())));
-    else if (figure != statistics::figure_names.end())
-      words.push_back(word_for(static_cast<Figure>(figure - statistics::figure_names.begin())));
-  }
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    text.append(i == 0 ? "" : i + 1 == words.size() ? " and " : ", ").append(words[i]);
-  return text;
+/// "at most 7.4 % slower": by the intervals of TTFT, of TPOT, or of E2E where nothing is streamed.
+std::string at_most_slower(const Comparison& comparison) {
+  double most = 0;
+  for (const auto figure : {Figure::ttft, Figure::tpot, Figure::e2e})
+    if (const auto* const verdict = comparison.verdict_of(figure); verdict != nullptr && verdict->interval)
+      most = std::max(most, verdict->interval->high);
+  return most > 0 ? format(", at most %.1f %% slower", 100 * most) : "";
 }
 
 std::string likeness(const Comparison& comparison) {
@@ -127,8 +170,8 @@ std::string likeness(const Comparison& comparison) {
     case pairs::Alike::unknown:
       break;
   }
-  if (comparison.mode != pairs::Mode::control) return "answers were not judged, which takes a control";
-  return comparison.sameness.compared == 0 ? "answers were not judged, which takes greedy requests"
+  if (comparison.mode != pairs::Mode::control) return "answers were not compared, which takes a control";
+  return comparison.sameness.compared == 0 ? "answers were not compared, as no request was greedy (temperature 0)"
                                            : "not known yet whether answers are the same";
 }
 
@@ -174,8 +217,7 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
                                       " since then); find out what happened, and compare again from there (--from)"};
   if (!comparison.answers.why.empty() && comparison.answers.word == pairs::Alike::differs)
     return {"Look at the answers of " + b + " before you promote", "they differ from those of " + a};
-  const std::string not_known =
-      "not known yet whether " + b + " is worse than " + a + " in " + open_guardrails(unknown);
+  const std::string not_known = not_known_text(comparison, open_guardrails(comparison, unknown));
   const auto bar = [&](Bar one) {
     return std::ranges::any_of(comparison.verdicts, [&](const Verdict& verdict) { return verdict.bar == one; });
   };
@@ -194,10 +236,14 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
   if (early && comparison.minutes <= 0) return {"Wait for requests of both sides", not_known};
   // Ten minutes are the least, in which nothing is known to be chance or not.
   const double ten_minutes_s = length_in_minutes_s(comparison) * statistics::least_minutes_to_pass / comparison.minutes;
-  if (early) return {wait_until(std::max(open.longest_s, ten_minutes_s)), not_known};
+  if (early)
+    return {wait_until(std::max(open.longest_s, ten_minutes_s)),
+            format("it is too early to tell, which takes %.0f minutes with requests of both sides at least",
+                   statistics::least_minutes_to_pass)};
   if (open.for_ever.empty()) return {wait_until(open.longest_s), not_known};
-  return {"Look before you promote", b + " is worse in " + open_guardrails(open.for_ever) +
-                                         " than the margin allows or may be so, and waiting alone will not tell"};
+  return {"Look before you promote", b + " is or may be worse than the limit in " +
+                                         listed(open_guardrails(comparison, open.for_ever).all()) +
+                                         ", and waiting alone will not tell"};
 }
 
 Advice advice_of(const Comparison& comparison, const GateResult& gate) {
@@ -208,7 +254,8 @@ Advice advice_of(const Comparison& comparison, const GateResult& gate) {
   if (gate.word == Gate::unknown) return of_unknown(comparison, gate.unknown);
   const bool judged = comparison.mode == pairs::Mode::split || comparison.answers.word == pairs::Alike::same;
   return {judged ? "May be promoted" : "May be promoted, if its answers are as good",
-          b + (any_time(comparison, Finding::better) ? " is faster than " : " is not worse than ") + a};
+          any_time(comparison, Finding::better) ? b + " is faster than " + a
+                                                : b + " is not worse than " + a + at_most_slower(comparison)};
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ double allowance(double minutes, double autocorrelation) {
   return drift_allowance * std::max(1.0, most_minutes / minutes) * (autocorrelation > strong ? 2 : 1);
 }
 
-/// Stalls up to these do not matter: seconds a thousand requests, and a share of a's.
+/// Stalls up to these do not matter: seconds per 1000 requests, and a share of a's.
 constexpr double least_stalls = 10, share_of_stalls = 0.2;
 
 /// Gives a figure its margins, on its scale.
@@ -351,7 +351,7 @@ class Judging {
     if (length && (length->finding == Finding::longer || length->finding == Finding::shorter))
       differ(length->finding == Finding::longer ? "they are longer" : "they are shorter");
     for (const auto& [fault, why] :
-         {std::pair(Fault::empty, "empty answers"), std::pair(Fault::length, "answers cut at their limit"),
+         {std::pair(Fault::empty, "empty answers"), std::pair(Fault::length, "truncated answers"),
           std::pair(Fault::tools, "calls of tools that are not valid"),
           std::pair(Fault::calls, "how often they call tools"),
           std::pair(Fault::other_calls, "what they call tools with")}) {

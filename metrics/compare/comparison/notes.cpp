@@ -46,9 +46,9 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
 
 std::string drift_sentence() {
   return format(
-      "Drift: TTFT or TPOT of one minute is much like that of the minute before, and there is no history of "
-      "one configuration. So a difference of less than %.0f %% is no verdict: two equal GPUs may drift apart by "
-      "as much. Eight hours of a control, of two replicas of one configuration, or --floor are a history.",
+      "Drift: TTFT or TPOT of one minute is much like that of the minute before. Two equal GPUs may drift apart by "
+      "%.0f %%, so a smaller difference is called neither better nor worse. Eight hours of a control, of two replicas "
+      "of one configuration, or --floor FILE tell how much these drift.",
       100 * drift_allowance);
 }
 
@@ -56,6 +56,15 @@ std::string apart_sentence(const Comparison& comparison) {
   return "The sides do not overlap: " + comparison.a + " ran " + stretch(comparison.apart->a) + ", " + comparison.b +
          ' ' + stretch(comparison.apart->b) +
          ". Latency depends on the load and on the hour, so the figures stand side by side and there is no verdict.";
+}
+
+/// "An answer misses the objective that exceeds ttft_client 0.6 s or tpot 0.045 s."
+std::string objective_sentence(const config::Slo& slo) {
+  std::string text;
+  for (const auto& [name, threshold] : {std::pair("ttft_client", slo.ttft_client), std::pair("ttft", slo.ttft),
+                                        std::pair("tpot", slo.tpot), std::pair("e2e", slo.e2e)})
+    if (threshold) text += (text.empty() ? "" : " or ") + std::string(name) + format(" %g s", threshold->count());
+  return "SLO misses: an answer misses the objective that exceeds " + text + '.';
 }
 
 /// Says of which time what is.
@@ -142,6 +151,9 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
   const auto add = [&](const char* code, std::string sentence) {
     if (!sentence.empty()) notes.push_back({code, std::move(sentence)});
   };
+  const auto* const shorter =
+      comparison.mode == pairs::Mode::split ? nullptr : comparison.verdict_of(statistics::Figure::output_tokens);
+  const bool too_near = std::ranges::any_of(comparison.verdicts, &Verdict::too_near);
   if (!comparison.dropped.empty())
     add("nothing_mirrored",
         "Nothing was mirrored, so that no pair has both answers. The shadow was spared " +
@@ -165,12 +177,16 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
     add("changed", "Change within the window: " + change_sentence(changed, comparison) +
                        " An average over the window hides that: look what happened then.");
   add("shared_hardware", shared_sentence(comparison, pairing, samples));
-  if (comparison.drifts) notes.push_back({"drift", drift_sentence()});
+  if (shorter != nullptr && shorter->finding == statistics::Finding::shorter)
+    add("spared_tokens",
+        comparison.b + format(" wrote %.0f %% fewer tokens than ", -100 * *shorter->estimate) + comparison.a +
+            " for the same requests. It had that much less to do, so its latency may look better than it is.");
+  if (table.slo) add("objective", objective_sentence(*table.slo));
+  if (comparison.drifts && too_near) notes.push_back({"drift", drift_sentence()});
   if (comparison.mode == pairs::Mode::control) {
     notes.push_back(
-        {"control",
-         "Both sides are shadows of the same primary, and are compared answer by answer; so what a shadow's place "
-         "changes is the same for both."});
+        {"control", comparison.a + " and " + comparison.b +
+                        " got copies of the same requests of the primary, and are compared answer by answer."});
   }
   if (comparison.mode == pairs::Mode::split && !comparison.apart) {
     notes.push_back(

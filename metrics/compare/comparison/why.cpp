@@ -21,15 +21,16 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
   if (!verdict.estimate) return figure + ": no request has it on both sides";
   const std::string values = " (" + values_text(verdict.figure, *verdict.value_a, *verdict.value_b) + ')';
   const std::string by = format("%.1f %%", 100 * std::abs(*verdict.estimate));
+  const std::string is = verdict.figure == Figure::stalls || verdict.figure == Figure::output_tokens ? " are " : " is ";
   if (verdict.figure == Figure::stalls)
-    return figure + " of " + b + " is " + effect_text(verdict.figure, *verdict.estimate) + " beside " + a + values;
-  if (by == "0.0 %") return figure + " of " + b + " is that of " + a + values;
-  return figure + " of " + b + " is " + by + (*verdict.estimate < 0 ? " below" : " above") + " that of " + a + values;
+    return figure + " of " + b + is + effect_text(verdict.figure, *verdict.estimate) + " beside " + a + values;
+  if (by == "0.0 %") return figure + " of " + b + is + "that of " + a + values;
+  return figure + " of " + b + is + by + (*verdict.estimate < 0 ? " below" : " above") + " that of " + a + values;
 }
 
-/// "2.0 %", or "10 s a thousand requests"
+/// "2.0 %", or "10 s per 1000 requests"
 std::string margin_text(Figure figure, double limit) {
-  if (figure == Figure::stalls) return format("%.3g s a thousand requests", limit);
+  if (figure == Figure::stalls) return format("%.3g s per 1000 requests", limit);
   return format("%.3g %%", 100 * std::expm1(limit));
 }
 
@@ -54,15 +55,22 @@ std::string conclusion(const Verdict& verdict) {
     return "beyond " + margin + format(", but two equal GPUs may drift apart by %.0f %%", 100 * drift_allowance);
   if (verdict.held_back)
     return "beyond " + margin +
-           format(" if it stood alone (p = %.3f), but not among the figures tested together (Holm)", verdict.p);
+           format(" if it were the only figure (p = %.3f), but not sure yet among all that are tested together (Holm)",
+                  verdict.p);
   if (most.empty()) return "neither inside nor clearly beyond " + margin;
   return "not clearly less than " + most + " worse";
 }
 
+/// True if b is worse since a moment within the window.
+bool changed_for_the_worse(const Comparison& comparison) {
+  return std::ranges::any_of(comparison.changes, [](const Changed& one) { return one.by > 0; });
+}
+
 std::string more_of(const std::optional<double>& needs_s, const Comparison& comparison) {
   if (!needs_s) return {};
-  return "; a window of " + length_text(*needs_s) + " would tell (" +
-         length_text(std::max(0.0, *needs_s - comparison.window.seconds())) + " more)";
+  if (changed_for_the_worse(comparison))
+    return {};  // The window holds two behaviours, and more of it tells of neither.
+  return "; " + length_text(std::max(60.0, *needs_s - comparison.window.seconds())) + " more would tell";
 }
 
 std::string obstacle(const Verdict& verdict, const Comparison& comparison) {
@@ -97,20 +105,24 @@ std::string points(double share) { return with_sign(100 * share, 2); }
 
 std::string_view word_for(Figure figure) {
   static constexpr std::array<std::string_view, statistics::figure_count> words{
-      "TTFT", "TPOT", "usual TTFT", "usual TPOT", "E2E", "tokens an answer", "time without a token"};
+      "TTFT", "TPOT", "geometric mean TTFT", "geometric mean TPOT", "E2E", "tokens per answer", "stalls"};
   return words[static_cast<std::size_t>(figure)];
 }
 
 std::string_view word_for(pairs::Fault fault) {
-  static constexpr std::array<std::string_view, pairs::fault_count> words{
-      "failed requests", "empty answers",  "answers cut at their limit",    "calls of tools that are not valid",
-      "SLO misses",      "calls of tools", "calls other than the primary's"};
+  static constexpr std::array<std::string_view, pairs::fault_count> words{"failed requests",
+                                                                          "empty answers",
+                                                                          "truncated answers",
+                                                                          "calls of tools that are not valid",
+                                                                          "SLO misses",
+                                                                          "calls of tools",
+                                                                          "calls other than the primary's"};
   return words[static_cast<std::size_t>(fault)];
 }
 
 std::string values_text(Figure figure, double a, double b) {
   if (figure == Figure::output_tokens) return format("%.0f to %.0f", a, b);
-  if (figure == Figure::stalls) return format("%.3g to %.3g s a thousand requests", a, b);
+  if (figure == Figure::stalls) return format("%.3g to %.3g s per 1000 requests", a, b);
   // From 0.9995 s on three digits of milliseconds would be 1e+03.
   const double most = std::max(a, b);
   return most < 0.0995   ? format("%.2f to %.2f ms", 1e3 * a, 1e3 * b)
@@ -119,7 +131,7 @@ std::string values_text(Figure figure, double a, double b) {
 }
 
 std::string effect_text(Figure figure, double estimate) {
-  return figure == Figure::stalls ? with_sign(estimate, 1) + " s a thousand requests" : percent(estimate);
+  return figure == Figure::stalls ? with_sign(estimate, 1) + " s per 1000 requests" : percent(estimate);
 }
 
 std::string shortfall(const Unfilled& unfilled) {
@@ -155,12 +167,11 @@ std::string why(const FaultVerdict& fault, const Comparison& comparison) {
                 : " pairs, " + count(pairs.only_b) + " of " + comparison.b + " alone, " + count(pairs.only_a) + " of " +
                       comparison.a + " alone, " + count(pairs.both) + " of both";
   text += ": " + points(fault.share_b() - fault.share_a()) + " points (" + points(fault.difference.low) + " to " +
-          points(fault.difference.high) + " at all looks together)";
+          points(fault.difference.high) + ", valid at any look)";
   const double more = std::max(fault.more_in_a, fault.more_in_b);
   if (fault.finding == Finding::worse || fault.finding == Finding::better)
-    return text + format(", evidence %.3g that ", more) +
-           (fault.finding == Finding::worse ? comparison.b : comparison.a) +
-           format(" has more; %.0f is enough.", evidence_needed);
+    return text + "; evidence against chance that " + (fault.finding == Finding::worse ? comparison.b : comparison.a) +
+           format(" has more: %.3g (%.0f is enough).", more, evidence_needed);
   const std::string margin = format(" the margin of %.2f points", 100 * fault.margin);
   if (fault.finding == Finding::not_worse) return text + ", below" + margin + '.';
   const bool one_cause = !split && fault.share_b() > fault.share_a() && fault.causes.b < 4 && pairs.only_b >= 8;
@@ -174,7 +185,9 @@ std::string why(const FaultVerdict& fault, const Comparison& comparison) {
 std::string why(const Answers& answers, const Comparison& comparison) {
   if (answers.word != pairs::Alike::differs) return why(comparison.sameness, comparison);
   std::string text = "they differ (" + answers.why + "), and no figure says whether they are as good.";
-  if (answers.why == "their text") return text + ' ' + why(comparison.sameness, comparison);
+  if (answers.why == "their text")
+    return text + ' ' + why(comparison.sameness, comparison) +
+           " In the request log, the shadows' lines with \"same_text\":false are those to read.";
   if (const auto* const length = comparison.verdict_of(Figure::output_tokens); answers.why.starts_with("they are"))
     text += ' ' + why(*length, comparison);
   for (const auto& fault : comparison.faults)
@@ -223,7 +236,7 @@ std::string why(const Verdict& verdict, const Comparison& comparison) {
   if (verdict.interval) {
     const auto& [low, high] = *verdict.interval;
     text += ", 95 % interval " + effect_text(verdict.figure, low) + " to " + effect_text(verdict.figure, high) +
-            format(" at all looks together, %.0f minutes", verdict.effect.sequence->minutes);
+            format(", valid at any look, %.0f minutes", verdict.effect.sequence->minutes);
   }
   if (verdict.withheld())
     return text + (verdict.estimate ? ", but no verdict: " : "; ") + obstacle(verdict, comparison) +

@@ -14,7 +14,7 @@ std::string_view word_for(pairs::Fault fault);
 
 /// "27.2 to 31.5 ms": both in the unit that suits the larger one.
 std::string values_text(statistics::Figure figure, double a, double b);
-/// "+14.1 %"; of stalls "+12 s a thousand requests".
+/// "+14.1 %"; of stalls "+12 s per 1000 requests".
 std::string effect_text(statistics::Figure figure, double estimate);
 
 /// Says what is known of a figure, and what is missing for a verdict.

@@ -20,7 +20,7 @@ std::string share(const std::optional<double>& value) { return value ? format("%
 
 std::string change(statistics::Figure figure, const std::optional<double>& value) {
   if (!value) return unknown_cell;
-  if (figure == statistics::Figure::stalls) return with_sign(*value, 1) + " s / 1000";
+  if (figure == statistics::Figure::stalls) return with_sign(*value, 1);
   return std::abs(*value) < 1 ? comparison::percent(*value) : with_sign(100 * *value, 0) + " %";
 }
 
@@ -40,7 +40,7 @@ std::string with_interval(const std::optional<statistics::Measured>& measured, d
 std::string figure(statistics::Figure figure, const std::optional<double>& value) {
   if (!value) return unknown_cell;
   if (figure == statistics::Figure::output_tokens) return short_number(*value);
-  if (figure == statistics::Figure::stalls) return short_number(*value) + " s / 1000";
+  if (figure == statistics::Figure::stalls) return short_number(*value);
   return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);
 }
 

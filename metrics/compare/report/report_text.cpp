@@ -52,9 +52,15 @@ std::string state_sentence(const comparison::Comparison& comparison) {
   } else if (window.to_us > window.from_us) {
     text += " at " + samples::format_rfc3339(window.from_us);  // The window of one pair is a microsecond long.
   }
-  text += '.' + basis_sentence(comparison);
-  if (!comparison.needs_s) return text;
-  return text + " A window of " + comparison::length_text(*comparison.needs_s) + " would do.";
+  return text + '.' + basis_sentence(comparison);
+}
+
+/// Says by how much b may be worse: "+8.0 %", or of the length of answers "+-10.0 %".
+std::string limit_of(const comparison::Verdict& verdict) {
+  const auto& effect = verdict.effect;
+  const double most = statistics::shown(verdict.figure, effect.worse_margin.value_or(effect.margin.high));
+  return (effect.worse_margin ? "" : "+-") +
+         change(verdict.figure, std::optional(most)).substr(effect.worse_margin ? 0 : 1);
 }
 
 void add_verdicts(Document& document, const Report& report) {
@@ -63,12 +69,14 @@ void add_verdicts(Document& document, const Report& report) {
   document.paragraph(conclusion_of(comparison, gate));
   document.heading("Verdicts: " + comparison.b + " against " + comparison.a, "verdicts");
   document.paragraph(state_sentence(comparison));
-  Table table{{"", "verdict", comparison.a, comparison.b, "change", "95 % interval"}, {}};
+  Table table{{"", "verdict", comparison.a, comparison.b, "change", "95 % interval", "limit"}, {}};
   for (const auto& verdict : comparison.verdicts) {
-    table.rows.push_back({std::string(comparison::word_for(verdict.figure)),
+    const bool stalls = verdict.figure == statistics::Figure::stalls;
+    table.rows.push_back({std::string(comparison::word_for(verdict.figure)) + (stalls ? ", s per 1000 requests" : ""),
                           std::string(verdict.withheld() ? "none" : name_of(verdict.finding)),
                           figure(verdict.figure, verdict.value_a), figure(verdict.figure, verdict.value_b),
-                          change(verdict.figure, verdict.estimate), change(verdict.figure, verdict.interval)});
+                          change(verdict.figure, verdict.estimate), change(verdict.figure, verdict.interval),
+                          limit_of(verdict)});
   }
   document.table(std::move(table));
   document.item("gate: " + std::string(name_of(gate.word)));
@@ -79,19 +87,23 @@ void add_answers(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   const bool split = comparison.mode == pairs::Mode::split;
   document.heading("Faults and answers: " + comparison.b + " against " + comparison.a);
-  Table table{
-      {"", "verdict", split ? "conversations" : "pairs", "only " + comparison.a, "only " + comparison.b, "both"}, {}};
+  Table table{{"", "verdict", split ? "conversations" : "pairs", "only " + comparison.a, "only " + comparison.b,
+               split ? "" : "both", "points", "95 % interval", "limit"},
+              {}};
+  const auto points = [](double share) { return with_sign(100 * share, 2); };
   for (const auto& fault : comparison.faults) {
     if (fault.pairs.pairs == 0) continue;
     table.rows.push_back({std::string(comparison::word_for(fault.fault)), std::string(name_of(fault.finding)),
                           std::to_string(fault.pairs.pairs), std::to_string(fault.pairs.only_a),
-                          std::to_string(fault.pairs.only_b), split ? "" : std::to_string(fault.pairs.both)});
+                          std::to_string(fault.pairs.only_b), split ? "" : std::to_string(fault.pairs.both),
+                          points(fault.share_b() - fault.share_a()),
+                          points(fault.difference.low) + " to " + points(fault.difference.high), points(fault.margin)});
   }
   const auto& same = comparison.sameness;
-  if (!split)
-    table.rows.push_back({"leave the primary's text first", std::string(name_of(comparison.answers.word)),
-                          std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b),
-                          ""});
+  if (!split && same.compared > 0)
+    table.rows.push_back({"first to leave the primary's text", std::string(name_of(comparison.answers.word)),
+                          std::to_string(same.compared), std::to_string(same.first_a), std::to_string(same.first_b), "",
+                          "", "", ""});
   document.table(std::move(table));
 }
 

@@ -5,7 +5,7 @@ import { age, between, change, clock, known, latency, percent, short, words } fr
 
 const widest = 1;  // A change beyond this is drawn at the edge.
 
-/** Stalls differ by seconds a thousand requests, all others by a share; so they have a scale of their own. */
+/** Stalls differ by seconds per 1000 requests, all others by a share; so they have a scale of their own. */
 const is_seconds = (metric) => metric === "stalls";
 
 /** Returns the half width of the scale on which these metrics of a comparison are drawn. */
@@ -26,9 +26,9 @@ export function standing(metric, elapsed_s) {
 }
 
 const times = new Set(["ttft", "tpot", "ttft_geomean", "tpot_geomean", "e2e"]);
-/** Writes a value of one side: a time, seconds a thousand requests, or a count. */
+/** Writes a value of one side: a time, seconds per 1000 requests, or a count. */
 export const value_text = (metric, value) => (times.has(metric) ? latency(value) : short(value) + (is_seconds(metric) && known(value) ? " s" : ""));
-const says_what = { ttft_geomean: "usual TTFT", tpot_geomean: "usual TPOT", output_tokens: "tokens an answer", stalls: "time without a token, a thousand requests" };
+const says_what = { ttft_geomean: "geometric mean TTFT", tpot_geomean: "geometric mean TPOT", output_tokens: "tokens per answer", stalls: "stalls, per 1000 requests" };
 
 function draw(place, one, half) {
   const text = (value) => change_text(one.metric, value);

@@ -35,4 +35,11 @@ TEST(Format, ASignedNumberReadsBackWithinHalfItsLastDigit) {
 }
 
 }  // namespace
+TEST(Format, CutsNothing) {
+  for (const std::size_t length : {0U, 126U, 127U, 128U, 129U, 255U, 256U, 4000U}) {
+    const std::string word(length, 'x');
+    EXPECT_EQ(format("%s.%d", word.c_str(), 7), word + ".7");
+  }
+}
+
 }  // namespace weir::metrics

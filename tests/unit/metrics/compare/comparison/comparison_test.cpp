@@ -90,8 +90,8 @@ TEST(Comparison, ASlowerCandidateIsWorseWithinMinutes) {
   const Change quarter = [](samples::Sample& b, double, auto&) { b.tpot *= 1.25F; };
   const auto found = said_of(quarter, 8);
   EXPECT_EQ(found.gate.word, Gate::worse);
-  EXPECT_THAT(found.line, StartsWith("Do not promote fp8: it is slower: TPOT from 19.99 to 24.98 ms (+24.9 %), usual "
-                                     "TPOT"));
+  EXPECT_THAT(found.line, StartsWith("Do not promote fp8: it is slower: TPOT from 19.99 to 24.98 ms (+24.9 %), "
+                                     "geometric mean TPOT"));
   EXPECT_EQ(said_of([](samples::Sample& b, double, auto&) { b.tpot *= 1.1F; }, 20).gate.word, Gate::worse);
 }
 
@@ -180,7 +180,7 @@ TEST(Comparison, UsersWhoWaitKeepItFromPassing) {
     if (minute >= 30 && minute < 31) b.ttft = static_cast<float>(60 * (31 - minute));
   });
   EXPECT_EQ(stood.gate.word, Gate::unknown);
-  EXPECT_THAT(stood.gate.unknown, ::testing::Contains(StartsWith("stalls: time without a token of fp8 is +")));
+  EXPECT_THAT(stood.gate.unknown, ::testing::Contains(StartsWith("stalls: stalls of fp8 are +")));
   const auto few = said_of([](samples::Sample& b, double, auto& random) {
     if (random() % 20 == 0) b.ttft *= 3;
   });

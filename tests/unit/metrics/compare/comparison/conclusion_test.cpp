@@ -39,6 +39,7 @@ Comparison compared() {
     verdict.value_b = b;
     verdict.estimate = figure == Figure::stalls ? b - a : b / a - 1;
     verdict.finding = Finding::not_worse;
+    verdict.effect.sequence = statistics::Sequence{.minutes = 20};
     made.verdicts.push_back(verdict);
   }
   FaultVerdict failed;
@@ -75,10 +76,17 @@ TEST(Conclusion, OfNothingWorse) {
   faster.mode = pairs::Mode::mirrored;
   faster.answers.word = pairs::Alike::unknown;
   EXPECT_THAT(line(faster), StartsWith("May be promoted, if its answers are as good: fp8 is faster"));
-  EXPECT_THAT(line(faster), HasSubstr("; answers were not judged, which takes a control."));
+  EXPECT_THAT(line(faster), HasSubstr("; answers were not compared, which takes a control."));
   faster.mode = pairs::Mode::split;
   EXPECT_THAT(line(faster), StartsWith("May be promoted: "));
   EXPECT_THAT(line(faster), Not(HasSubstr("answers")));
+}
+
+TEST(Conclusion, OfNothingWorseSaysHowMuchSlowerItMayBe) {
+  auto equal = compared();
+  of(equal, Figure::ttft).interval = {-0.03, 0.074};
+  of(equal, Figure::tpot).interval = {-0.02, 0.03};
+  EXPECT_THAT(line(equal), StartsWith("May be promoted: fp8 is not worse than fp16, at most 7.4 % slower: TTFT"));
 }
 
 TEST(Conclusion, OfASlowerCandidateNamesWhatIsWorseFirst) {
@@ -107,9 +115,8 @@ TEST(Conclusion, HasAWordForEachKindOfWorse) {
   }
   auto stands = compared();
   set(stands, Figure::stalls, Finding::worse, 2, 40);
-  EXPECT_THAT(line(stands), StartsWith("Do not promote fp8: it stands still longer: time without a token from 2 to 40 "
-                                       "s "
-                                       "a thousand requests, TTFT"));
+  EXPECT_THAT(line(stands),
+              StartsWith("Do not promote fp8: it stands still longer: stalls from 2 to 40 s per 1000 requests, TTFT"));
   stands.faults[0].finding = Finding::worse;
   set(stands, Figure::ttft, Finding::worse, 0.1, 0.2);
   EXPECT_THAT(line(stands), StartsWith("Do not promote fp8: it fails more often, is slower and stands still longer: "));
@@ -135,14 +142,22 @@ TEST(Conclusion, SaysHowLongToWait) {
   of(open, Figure::tpot).needs_s = 1861;
   open.faults[0].finding = Finding::inconclusive;
   open.faults[0].needs_s = 1500;
-  EXPECT_THAT(line(open), StartsWith("Wait 12 min more: not known yet whether fp8 is worse than fp16 in failed "
-                                     "requests "
-                                     "and TPOT: TTFT"));
+  EXPECT_THAT(line(open),
+              StartsWith("Wait 12 min more: not known yet whether fp8 is worse than fp16 in TPOT, and too few "
+                         "requests yet to rule out failed requests, of which fp8 alone had none: TTFT"));
+  open.faults[0].pairs = {1000, 10, 2, 3};
+  EXPECT_THAT(line(open), HasSubstr("whether fp8 is worse than fp16 in failed requests and TPOT: "));
+  open.faults[0].pairs = {1000, 0, 0, 0};
+  of(open, Figure::tpot).held_back = true;
+  of(open, Figure::tpot).interval = {0.01, 0.12};
+  of(open, Figure::tpot).estimate = 0.06;
+  EXPECT_THAT(line(open), StartsWith("Wait 12 min more: fp8 looks worse than fp16 in TPOT, which is not sure yet, and "
+                                     "too few requests"));
   // Who has seen four minutes waits for ten at least.
   open.minutes = 4;
   open.window.to_us = 240'000'000;
   of(open, Figure::tpot).needs_s = open.faults[0].needs_s = 300;
-  EXPECT_THAT(line(open), StartsWith("Wait 6 min more: "));
+  EXPECT_THAT(line(open), StartsWith("Wait 6 min more: it is too early to tell, which takes 10 minutes"));
   open.minutes = 0;
   EXPECT_THAT(line(open), StartsWith("Wait for requests of both sides: "));
 }
@@ -150,10 +165,9 @@ TEST(Conclusion, SaysHowLongToWait) {
 TEST(Conclusion, DoesNotLetAnybodyWaitForWhatWaitingDoesNotTell) {
   auto open = compared();
   set(open, Figure::stalls, Finding::inconclusive, 2, 40);
-  EXPECT_THAT(line(open), StartsWith("Look before you promote: fp8 is worse in time without a token than the margin "
-                                     "allows "
-                                     "or may be so, and waiting alone will not tell: TTFT"));
-  EXPECT_THAT(line(open), HasSubstr("time without a token from 2 to 40 s a thousand requests"));
+  EXPECT_THAT(line(open), StartsWith("Look before you promote: fp8 is or may be worse than the limit in stalls, "
+                                     "and waiting alone will not tell: TTFT"));
+  EXPECT_THAT(line(open), HasSubstr("stalls from 2 to 40 s per 1000 requests"));
   of(open, Figure::stalls).needs_s = 1200 + 86'401;
   EXPECT_THAT(line(open), StartsWith("Look before you promote")) << "a day is too long";
 }

@@ -122,8 +122,7 @@ TEST_F(SamenessTest, OtherEndsAndCallsDifferByTheirCauses) {
       EXPECT_EQ(compared().answers.word, Alike::unknown) << reason;
       answers(6, more ? "stop" : reason, more ? reason : "stop");
       EXPECT_EQ(compared().answers.word, Alike::differs) << reason;
-      EXPECT_EQ(compared().answers.why,
-                reason == "length" ? "answers cut at their limit" : "how often they call tools");
+      EXPECT_EQ(compared().answers.why, reason == "length" ? "truncated answers" : "how often they call tools");
     }
   }
 }

@@ -123,7 +123,7 @@ TEST_F(ReportOfATwin, SaysWhichSideHasFaults) {
   EXPECT_EQ(faults[3].at("why"), "no pair of answers tells it.");
   const auto text = as_text(report(), Style::markdown);
   EXPECT_THAT(text, HasSubstr("failed: of 1200 pairs, 12 of fp8 alone, 0 of fp16 alone, 0 of both: +1.00 points ("));
-  EXPECT_THAT(text, HasSubstr(" that fp8 has more; 100 is enough."));
+  EXPECT_THAT(text, HasSubstr("; evidence against chance that fp8 has more: "));
   EXPECT_THAT(text, HasSubstr("empty: of 1188 pairs, 4 of fp8 alone"));
   EXPECT_THAT(text, HasSubstr("not clearly below the margin of 0.20 points"));
   EXPECT_THAT(text, Not(HasSubstr("\n- tools: ")));
@@ -259,8 +259,7 @@ TEST_F(ReportOfATwin, OfOnePairHasAMomentAndNoMinutes) {
   samples.resize(2);
   options.comparison.warm_up.seconds = 0;
   const auto text = as_text(report(), Style::plain);
-  EXPECT_THAT(text, AllOf(HasSubstr("Too few: 1 pairs at 2026-11-21T00:00:00Z. There is no history"),
-                          HasSubstr("A window of 5 min would do.")));
+  EXPECT_THAT(text, HasSubstr("Too few: 1 pairs at 2026-11-21T00:00:00Z. There is no history"));
 }
 
 TEST_F(ReportOfATwin, InBriefHasTheConclusionVerdictsAndNotes) {
