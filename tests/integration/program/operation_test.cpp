@@ -195,7 +195,9 @@ TEST_F(Operation, UndrainTakesAnEjectedReplicaBack) {
   auto settings = with_admin(pool_of({&good, &broken}));
   settings.pools[0].more["policy"] = "\"round_robin\"";
   WeirUnderTest weir(settings);
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  // Evidence that is old counts for less, so a busy machine takes more than twelve.
+  for (int i = 0; i < 12 || (i < 200 && weir.output().find("replica 'r1' is ejected") == std::string::npos); ++i)
+    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
   weir.wait_until_said("replica 'r1' fails: status 500\n");
   weir.wait_until_said("replica 'r1' is ejected");
   mended = true;
