@@ -11,7 +11,8 @@ namespace {
 /// Returns the evidence of k events of the candidate beside c others, where each is the candidate's with probability p.
 double evidence_of(double k, double c, double p) {
   if (p <= 0 || p >= 1) return 1;
-  return std::exp(metrics::compare::statistics::log_evidence_of_more({c, k, k + c, p}));
+  return std::exp(
+      metrics::compare::statistics::log_evidence_of_more(metrics::compare::statistics::drawn_events(c, k, k + c, p)));
 }
 
 }  // namespace

@@ -85,6 +85,8 @@ struct Verdict {
   bool too_near = false;   ///< Without a history, two equal GPUs may differ by as much (drift_allowance).
   /// The effect in the last three tenths, where that alone keeps b from passing: beyond the margin for `not_worse`.
   std::optional<double> lately{};
+  /// ln(b/a) of the root mean square, which slow requests make, where that alone keeps b from passing.
+  std::optional<double> tail{};
   /// The length of a window that would tell whether b is not worse, if all goes on as it does; nothing if none would.
   std::optional<double> needs_s{};
 

@@ -125,6 +125,11 @@ class Judging {
       const auto last = statistics::figure_of((end += parts[8]) += parts[9], scale);
       if (last && verdict.effect.worse_margin && *last > *verdict.effect.worse_margin) verdict.lately = last;
     }
+    RatioSums squares;
+    for (const table::Row& row : table_.rows) squares += row.squares(figure);
+    if (const auto tail = statistics::figure_of(squares, statistics::Scale::ratio);
+        tail && verdict.effect.worse_margin && *tail / 2 > *verdict.effect.worse_margin)
+      verdict.tail = *tail / 2;
     if (rows.size() >= statistics::least_minutes) verdict.effect.sequence = sequence_of(figure, parts, rows.size());
     if (verdict.effect.sequence) {
       verdict.interval = statistics::shown(figure, interval_of(*verdict.effect.sequence));
@@ -218,9 +223,12 @@ class Judging {
       verdict.bar = bar_of(verdict);
       if (verdict.bar != Bar::too_few) verdict.needs_s.reset();
       // A figure that is not known of the whole window needs no other reason.
-      if (verdict.finding == Finding::worse || verdict.finding == Finding::inconclusive) verdict.lately.reset();
-      if (verdict.withheld() || verdict.lately) verdict.finding = Finding::inconclusive;
-      if (verdict.bar == Bar::none && verdict.finding == Finding::inconclusive && !verdict.lately)
+      if (verdict.finding == Finding::worse || verdict.finding == Finding::inconclusive) {
+        verdict.lately.reset();
+        verdict.tail.reset();
+      }
+      if (verdict.withheld() || verdict.lately || verdict.tail) verdict.finding = Finding::inconclusive;
+      if (verdict.bar == Bar::none && verdict.finding == Finding::inconclusive && !verdict.lately && !verdict.tail)
         verdict.needs_s = needs(verdict);
     }
   }
@@ -277,8 +285,12 @@ class Judging {
     const auto evidence = [](const statistics::Events& one, const statistics::Events& other) {
       return std::exp(std::clamp(std::min(log_evidence_of_more(one), log_evidence_of_more(other)), 0.0, 687.0));
     };
-    verdict.more_in_b = evidence(verdict.causes, cases);
-    verdict.more_in_a = evidence(verdict.causes.exchanged(), cases.exchanged());
+    // Where all conversations have had it none is left to have it first, and those that did came together. And of a few
+    // minutes nobody knows how much they vary.
+    const bool varies = table_.paired() && comparison_.minutes >= statistics::least_minutes_to_pass;
+    const auto& others = varies ? cases : verdict.causes;
+    verdict.more_in_b = evidence(verdict.causes, others);
+    verdict.more_in_a = evidence(verdict.causes.exchanged(), others.exchanged());
     if (verdict.pairs.pairs > 0) {
       verdict.difference = difference_of(cases);
       // Pairs that share a cause are fewer than they seem, so what the causes do not show is not shown.
@@ -390,12 +402,12 @@ double length_in_minutes_s(const Comparison& comparison) {
 }
 
 double FaultVerdict::share_a() const {
-  const double all = causes.share ? (1 - *causes.share) * causes.units : static_cast<double>(pairs.pairs);
+  const auto all = static_cast<double>(causes.share ? pairs.of_a : pairs.pairs);
   return all > 0 ? static_cast<double>(pairs.only_a + pairs.both) / all : 0;
 }
 
 double FaultVerdict::share_b() const {
-  const double all = causes.share ? *causes.share * causes.units : static_cast<double>(pairs.pairs);
+  const auto all = static_cast<double>(causes.share ? pairs.of_b : pairs.pairs);
   return all > 0 ? static_cast<double>(pairs.only_b + pairs.both) / all : 0;
 }
 

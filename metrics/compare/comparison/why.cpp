@@ -51,6 +51,9 @@ std::string conclusion(const Verdict& verdict) {
   if (verdict.lately)
     return "but it was " + effect_text(verdict.figure, statistics::shown(verdict.figure, *verdict.lately)) +
            " in the last three tenths of the window, more than " + most;
+  if (verdict.tail)
+    return "but slow requests are slower: the root mean square is " +
+           effect_text(verdict.figure, statistics::shown(verdict.figure, *verdict.tail)) + ", more than " + most;
   if (verdict.too_near)
     return "beyond " + margin + format(", but two equal GPUs may drift apart by %.0f %%", 100 * drift_allowance);
   if (verdict.held_back)
@@ -174,7 +177,7 @@ std::string why(const FaultVerdict& fault, const Comparison& comparison) {
            format(" has more: %.3g (%.0f is enough).", more, evidence_needed);
   const std::string margin = format(" the margin of %.2f points", 100 * fault.margin);
   if (fault.finding == Finding::not_worse) return text + ", below" + margin + '.';
-  const bool one_cause = !split && fault.share_b() > fault.share_a() && fault.causes.b < 4 && pairs.only_b >= 8;
+  const bool one_cause = fault.share_b() > fault.share_a() && fault.causes.b < 4 && pairs.only_b >= 8;
   return text + ", not clearly below" + margin +
          (one_cause
               ? "; they came at " + std::string(fault.causes.b > 1 ? "few times" : "one time") + ", as after a crash"

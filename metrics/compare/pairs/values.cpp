@@ -55,8 +55,11 @@ double stalled_s(const samples::Sample& sample, double longest_ttft_s, double lo
   const auto above = [](std::optional<double> value, double most) {
     return value && std::isfinite(most) ? std::max(0.0, *value - most) : 0.0;
   };
-  return std::min(most_s, above(value_of(Quantity::ttft, sample), longest_ttft_s) +
-                              above(value_of(Quantity::e2e, sample), longest_e2e_s) + frozen_s(sample));
+  auto first = value_of(Quantity::ttft, sample), whole = value_of(Quantity::e2e, sample);
+  // Who left without a token has waited as well.
+  if (sample.outcome == Outcome::client_abort && !std::isfinite(sample.ttft))
+    (sample.stream ? first : whole) = positive(sample.lasted);
+  return std::min(most_s, above(first, longest_ttft_s) + above(whole, longest_e2e_s) + frozen_s(sample));
 }
 
 }  // namespace weir::metrics::compare::pairs

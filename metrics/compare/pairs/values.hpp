@@ -23,8 +23,8 @@ inline constexpr std::array<Quantity, quantity_count> quantities{Quantity::ttft,
 std::optional<double> value_of(Quantity quantity, const samples::Sample& sample);
 
 /// Returns the seconds for which a request stood still, up to ten: what its wait for the first token, or for an answer
-/// that is not streamed, has above the longest usual one; and gaps between its tokens that are longer than 250 ms and
-/// than ten times the median of its own gaps. Gaps are right to 0.8 %.
+/// that is not streamed, has above the longest usual one, also if the client left before it came; and gaps between its
+/// tokens that are longer than 250 ms and than ten times the median of its own gaps. Gaps are right to 0.8 %.
 double stalled_s(const samples::Sample& sample, double longest_ttft_s, double longest_e2e_s);
 
 }  // namespace weir::metrics::compare::pairs

@@ -60,11 +60,7 @@ double lower_limit(const Events& events) {
 
 }  // namespace
 
-double Events::difference() const {
-  if (units <= 0) return 0;
-  const auto [of_b, of_a] = weights_of(*this);
-  return (of_b * b - of_a * a) / units;
-}
+Events drawn_events(double a, double b, double units, double share) { return {a, b, units, share, 1 - share}; }
 
 double log_evidence_of_more(const Events& events) { return log_more_than(events, 0); }
 

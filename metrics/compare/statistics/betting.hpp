@@ -20,13 +20,16 @@ namespace weir::metrics::compare::statistics {
 struct Events {
   double a = 0, b = 0;  ///< Units in which that side alone has it.
   double units = 0;
-  std::optional<double> share{};  ///< b's share of the units, between 0 and 1, where each unit is of one side.
+  /// Where each unit is of one side: the most that b's and a's shares of the units may be if they are equal. Both are
+  /// between 0 and 1, and 1 together or more.
+  std::optional<double> share{}, share_of_a{};
 
   /// Returns the same with the sides exchanged.
-  Events exchanged() const { return {b, a, units, share ? std::optional(1 - *share) : std::nullopt}; }
-  /// Returns b's rate less a's.
-  double difference() const;
+  Events exchanged() const { return {b, a, units, share_of_a, share}; }
 };
+
+/// Returns events of units of which b's have so great a share, and a's all others.
+Events drawn_events(double a, double b, double units, double share);
 
 /// Returns ln of the evidence that b has the event more often than a.
 double log_evidence_of_more(const Events& events);

@@ -24,13 +24,22 @@ Quantity quantity_of(Figure figure) {
   return Quantity::output_tokens;
 }
 
-}  // namespace
-
-RatioSums Row::of(Figure figure) const {
-  const auto [a, b, count_a, count_b] = unweighted(figure);
+RatioSums weighed(const RatioSums& sums) {
+  const auto [a, b, count_a, count_b] = sums;
   if (count_a <= 0 || count_b <= 0) return {};
   const double weight_a = count_b / (count_a + count_b), weight_b = count_a / (count_a + count_b);
   return {a * weight_a, b * weight_b, count_a * weight_a, count_b * weight_b};
+}
+
+}  // namespace
+
+RatioSums Row::of(Figure figure) const { return weighed(unweighted(figure)); }
+
+RatioSums Row::squares(Figure figure) const {
+  if (figure != Figure::ttft && figure != Figure::tpot && figure != Figure::e2e) return {};
+  const Sums& one = sums[static_cast<std::size_t>(quantity_of(figure))];
+  return weighed({static_cast<double>(one.square_a), static_cast<double>(one.square_b),
+                  static_cast<double>(one.count_a), static_cast<double>(one.count_b)});
 }
 
 RatioSums Row::unweighted(Figure figure) const {

@@ -15,13 +15,17 @@ namespace weir::metrics::compare::table {
 /// Sums of a quantity over a minute's requests: of pairs, of those of which both sides have it.
 struct Sums {
   std::uint32_t count_a = 0, count_b = 0;
-  float a = 0, b = 0;          ///< Values above ten times the usual one count as that.
-  float log_a = 0, log_b = 0;  ///< Of the values' logarithms, and none is below a tenth of the usual one.
-  /// The smaller of both sides' medians; 0 without values. The usual value is the median of it over ten rows.
-  float median = 0;
+  float a = 0, b = 0;                ///< Values above ten times the usual one count as that.
+  float log_a = 0, log_b = 0;        ///< Of the values' logarithms, and none is below a fiftieth of the usual one.
+  float square_a = 0, square_b = 0;  ///< Of the squares of the values, which tell of the slow ones.
+  /// The greater of a side's median and 0.3 of its 95th percentile, so that a tenth of the requests that take long by
+  /// their nature are usual as well; the smaller of both sides. The usual value is the median of it over ten rows.
+  /// 0 without values.
+  float usual = 0;
 };
 
-/// Pairs that tell a fault, by the sides that have it. A split has none of these: see Drawn.
+/// Pairs that tell a fault, by the sides that have it; of a split, the requests that tell it, and the conversations
+/// that have it for the first time. No count is above 65,535.
 struct FaultSums {
   std::uint32_t pairs = 0;
   std::uint16_t both = 0, only_a = 0, only_b = 0;
@@ -41,6 +45,8 @@ struct Row {
   statistics::RatioSums of(statistics::Figure figure) const;
   /// Returns them as they are, also where one side had no requests.
   statistics::RatioSums unweighted(statistics::Figure figure) const;
+  /// Returns the sums of the squares of a mean time's values, weighed as of() does; nothing of other figures.
+  statistics::RatioSums squares(statistics::Figure figure) const;
 };
 
 }  // namespace weir::metrics::compare::table

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +17,7 @@ using statistics::Figure;
 using statistics::minute_us;
 using statistics::RatioSums;
 
-constexpr double longest_of_usual = 10;
+constexpr double longest_of_usual = 10, shortest_of_usual = 0.02;
 
 std::int64_t minute_of(std::int64_t us) { return us / minute_us - (us % minute_us < 0); }
 
@@ -109,7 +110,7 @@ class Minute {
     return quantity == pairs::Quantity::tpot ? std::optional(Figure::tpot_geomean) : std::nullopt;
   }
   static double capped(double value, double usual) { return std::min(value, longest_of_usual * usual); }
-  static double held(double value, double usual) { return std::max(capped(value, usual), usual / longest_of_usual); }
+  static double held(double value, double usual) { return std::max(capped(value, usual), shortest_of_usual * usual); }
 
   double stalled(const samples::Sample& sample) const {
     const auto longest = [&](pairs::Quantity quantity) {
@@ -132,41 +133,47 @@ class Minute {
     Sums& sums = row_.sums[at];
     sums.count_a = static_cast<std::uint32_t>(a.size());
     sums.count_b = static_cast<std::uint32_t>(b.size());
-    sums.median = median_of(a, b);
-    const double usual = usual_[at] = usual_of(sums.median, at, before);
+    sums.usual = usual_in(a, b);
+    const double usual = usual_[at] = usual_of(sums.usual, at, before);
     if (usual <= 0) return;
-    double sum_a = 0, sum_b = 0, logs_a = 0, logs_b = 0;
-    for (const float value : a) {
-      sum_a += capped(value, usual);
-      logs_a += std::log(held(value, usual));
-    }
-    for (const float value : b) {
-      sum_b += capped(value, usual);
-      logs_b += std::log(held(value, usual));
-    }
-    sums.a = static_cast<float>(sum_a);
-    sums.b = static_cast<float>(sum_b);
-    sums.log_a = static_cast<float>(logs_a);
-    sums.log_b = static_cast<float>(logs_b);
-  }
-
-  /// Returns the smaller of both medians: a side that stands still for a minute does not make that usual.
-  static float median_of(std::vector<float>& a, std::vector<float>& b) {
-    const auto of = [](std::vector<float>& values) {
-      return values.empty() ? std::numeric_limits<float>::infinity()
-                            : static_cast<float>(statistics::median(std::span(values)));
+    const auto sum = [usual](const std::vector<float>& values, float& plain, float& logs, float& squares) {
+      double of_plain = 0, of_logs = 0, of_squares = 0;
+      for (const float value : values) {
+        const double one = capped(value, usual);
+        of_plain += one;
+        of_logs += std::log(held(value, usual));
+        of_squares += one * one;
+      }
+      plain = static_cast<float>(of_plain);
+      logs = static_cast<float>(of_logs);
+      squares = static_cast<float>(of_squares);
     };
-    const float least = std::min(of(a), of(b));
-    return std::isfinite(least) ? least : 0.0F;
+    sum(a, sums.a, sums.log_a, sums.square_a);
+    sum(b, sums.b, sums.log_b, sums.square_b);
   }
 
-  static double usual_of(float median, std::size_t quantity, std::span<const Row> before) {
+  /// Returns the smaller value of both sides: a side that stands still for a minute does not make that usual.
+  static float usual_in(std::vector<float>& a, std::vector<float>& b) {
+    const auto of = [](std::vector<float>& values) {
+      if (values.empty()) return std::numeric_limits<double>::infinity();
+      constexpr double of_slow = 0.3;
+      const double slow = statistics::quantile(std::span(values), 0.95);
+      return std::max(statistics::median(std::span(values)), of_slow * slow);
+    };
+    const double least = std::min(of(a), of(b));
+    constexpr double most = 1e6;  // A log may hold any number, and squares of it are added up.
+    return std::isfinite(least) ? static_cast<float>(std::min(least, most)) : 0.0F;
+  }
+
+  static double usual_of(float now, std::size_t quantity, std::span<const Row> before) {
     constexpr std::size_t most = 10;
-    std::vector<float> medians;
-    if (median > 0) medians.push_back(median);
-    for (auto row = before.rbegin(); row != before.rend() && medians.size() < most; ++row)
-      if (row->sums[quantity].median > 0) medians.push_back(row->sums[quantity].median);
-    return medians.empty() ? 0 : statistics::median(std::span(medians));
+    std::vector<float> known;
+    if (now > 0) known.push_back(now);
+    for (const Row& row : before.last(std::min(before.size(), 2 * most)) | std::views::reverse) {
+      if (known.size() == most) break;
+      if (row.sums[quantity].usual > 0) known.push_back(row.sums[quantity].usual);
+    }
+    return known.empty() ? 0 : statistics::median(std::span(known));
   }
 
   const bool paired_;
@@ -175,42 +182,56 @@ class Minute {
   std::array<double, pairs::quantity_count> usual_{};
 };
 
-/// Adds the faults of pairs to the rows of their minutes.
+void count_up(std::uint16_t& count) {
+  if (count < std::numeric_limits<std::uint16_t>::max()) ++count;
+}
+
+/// Adds the faults of pairs to the row of their minute.
 class FaultCount {
  public:
-  void add(Row& row, const pairs::FaultsOfPair& faults, std::int64_t at_us) {
-    const std::int64_t half = at_us / (minute_us / 2);
-    if (half != half_ || &row != row_) settle();
-    half_ = half;
-    row_ = &row;
+  explicit FaultCount(Row& row) : row_(row) {}
+
+  void add(const pairs::FaultsOfPair& faults, std::int64_t at_us) {
     for (std::size_t i = 0; i < pairs::fault_count; ++i) {
       if (!faults[i]) continue;
-      auto& sums = row.faults[i];
+      auto& sums = row_.faults[i];
       ++sums.pairs;
       const auto [a, b] = *faults[i];
-      if (a && b) ++sums.both;
-      if (a && !b) ++sums.only_a;
-      if (b && !a) ++sums.only_b;
-      ahead_[i] += b - a;
+      if (a && b) count_up(sums.both);
+      if (a && !b) count_up(sums.only_a);
+      if (b && !a) count_up(sums.only_b);
+      ahead_[half_of(at_us)][i] += b - a;
     }
   }
+  /// Adds a request of a split, and whether its conversation has the fault for the first time. `weight` makes the rates
+  /// of both sides comparable.
+  void add(std::size_t fault, bool of_b, bool first, std::int64_t at_us, double weight) {
+    auto& sums = row_.faults[fault];
+    ++sums.pairs;
+    if (!first) return;
+    count_up(of_b ? sums.only_b : sums.only_a);
+    ahead_[half_of(at_us)][fault] += of_b ? weight : -weight;
+  }
   void settle() {
-    for (std::size_t i = 0; i < pairs::fault_count && row_ != nullptr; ++i) {
-      row_->faults[i].halves_b += ahead_[i] > 0;
-      row_->faults[i].halves_a += ahead_[i] < 0;
+    for (const auto& half : ahead_) {
+      for (std::size_t i = 0; i < pairs::fault_count; ++i) {
+        row_.faults[i].halves_b += half[i] > 0;
+        row_.faults[i].halves_a += half[i] < 0;
+      }
     }
-    ahead_.fill(0);
   }
 
  private:
-  Row* row_ = nullptr;
-  std::int64_t half_ = 0;
-  std::array<int, pairs::fault_count> ahead_{};
+  static std::size_t half_of(std::int64_t at_us) {
+    return static_cast<std::size_t>(at_us / (minute_us / 2)) % 2;  // No moment is before 1970.
+  }
+
+  Row& row_;
+  std::array<std::array<double, pairs::fault_count>, 2> ahead_{};
 };
 
 /// Makes the rows of pairs that are in order of time.
 void add_pairs(Table& table, std::span<const pairs::Pair> all, std::int64_t warm_us, const Making& making) {
-  FaultCount faults;
   for (std::size_t i = 0; i < all.size();) {
     const std::int64_t minute = minute_of(all[i].at_us);
     Minute now(minute, true);
@@ -218,11 +239,10 @@ void add_pairs(Table& table, std::span<const pairs::Pair> all, std::int64_t warm
     for (; i < all.size() && minute_of(all[i].at_us) == minute; ++i)
       if (all[i].at_us >= warm_us) now.add({all[i].a, all[i].b});
     Row row = now.row(table.rows);
+    FaultCount faults(row);
     for (std::size_t j = first; j < i; ++j)
-      faults.add(row, pairs::faults_of(all[j], table.mode == pairs::Mode::control, making.names, table.slo),
-                 all[j].at_us);
+      faults.add(pairs::faults_of(all[j], table.mode == pairs::Mode::control, making.names, table.slo), all[j].at_us);
     faults.settle();
-    faults = {};
     table.rows.push_back(row);
   }
 }
@@ -230,17 +250,22 @@ void add_pairs(Table& table, std::span<const pairs::Pair> all, std::int64_t warm
 /// Makes the rows of a split, and counts its conversations.
 void add_split(Table& table, const pairs::Pairing& pairing, const Making& making) {
   struct Conversation {
-    bool of_b = false;
     std::array<bool, pairs::fault_count> told{}, had{};
   };
   // A conversation that moves to the other side is one of each.
-  std::unordered_map<std::uint64_t, Conversation> conversations;
-  const auto count = [&](const samples::Sample& sample, bool of_b) {
-    auto& one = conversations[conversation_of(sample) ^ (of_b ? 0x8000000000000000 : 0)];
-    one.of_b = of_b;
-    const auto faults = pairs::faults_of(sample, making.names, table.slo);
+  std::unordered_map<std::uint64_t, Conversation> of_a, of_b;
+  for (const auto& request : pairing.only_a) of_a.try_emplace(conversation_of(*request.sample));
+  for (const auto& request : pairing.only_b) of_b.try_emplace(conversation_of(*request.sample));
+  table.conversations_a = of_a.size();
+  table.conversations_b = of_b.size();
+  // A side with half as many conversations has a fault half as often.
+  const auto weight_a = static_cast<double>(of_b.size()), weight_b = static_cast<double>(of_a.size());
+  const auto count = [&](FaultCount& counted, const pairs::Single& request, bool is_b) {
+    auto& one = (is_b ? of_b : of_a)[conversation_of(*request.sample)];
+    const auto faults = pairs::faults_of(*request.sample, making.names, table.slo);
     for (std::size_t i = 0; i < pairs::fault_count; ++i) {
       if (!faults[i]) continue;
+      counted.add(i, is_b, *faults[i] && !one.had[i], request.at_us, is_b ? weight_b : weight_a);
       one.told[i] = true;
       if (*faults[i]) one.had[i] = true;
     }
@@ -250,23 +275,26 @@ void add_split(Table& table, const pairs::Pairing& pairing, const Making& making
     const bool is_a = b == pairing.only_b.end() || (a != pairing.only_a.end() && a->at_us < b->at_us);
     const std::int64_t minute = minute_of((is_a ? a : b)->at_us);
     Minute now(minute, false);
-    for (; a != pairing.only_a.end() && minute_of(a->at_us) == minute; ++a) {
-      now.add({a->sample, nullptr});
-      count(*a->sample, false);
-    }
-    for (; b != pairing.only_b.end() && minute_of(b->at_us) == minute; ++b) {
-      now.add({nullptr, b->sample});
-      count(*b->sample, true);
-    }
-    table.rows.push_back(now.row(table.rows));
+    const auto first_a = a, first_b = b;
+    for (; a != pairing.only_a.end() && minute_of(a->at_us) == minute; ++a) now.add({a->sample, nullptr});
+    for (; b != pairing.only_b.end() && minute_of(b->at_us) == minute; ++b) now.add({nullptr, b->sample});
+    Row row = now.row(table.rows);
+    FaultCount counted(row);
+    for (auto one = first_a; one != a; ++one) count(counted, *one, false);
+    for (auto one = first_b; one != b; ++one) count(counted, *one, true);
+    counted.settle();
+    table.rows.push_back(row);
     now.add_to(table.by_conversation);
   }
-  for (const auto& [key, one] : conversations) {
-    ++(one.of_b ? table.conversations_b : table.conversations_a);
-    for (std::size_t i = 0; i < pairs::fault_count; ++i) {
-      auto& drawn = table.drawn[i];
-      if (one.told[i]) ++(one.of_b ? drawn.b : drawn.a);
-      if (one.had[i]) ++(one.of_b ? drawn.had_b : drawn.had_a);
+  for (std::size_t i = 0; i < pairs::fault_count; ++i) {
+    auto& drawn = table.drawn[i];
+    for (const auto& [key, one] : of_a) {
+      drawn.a += one.told[i];
+      drawn.had_a += one.had[i];
+    }
+    for (const auto& [key, one] : of_b) {
+      drawn.b += one.told[i];
+      drawn.had_b += one.had[i];
     }
   }
 }
@@ -313,12 +341,6 @@ statistics::Scale scale_of(Figure figure) {
   return ratio ? statistics::Scale::ratio : statistics::Scale::difference;
 }
 
-RatioSums Table::sums(Figure figure, std::size_t first, std::size_t last) const {
-  RatioSums all;
-  for (std::size_t i = first; i < last; ++i) all += rows[i].of(figure);
-  return all;
-}
-
 std::vector<double> Table::minutes(Figure figure) const {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   if (rows.empty()) return {};
@@ -338,7 +360,7 @@ FaultTotals Table::faults(pairs::Fault fault) const {
   FaultTotals all;
   if (!paired()) {
     const Drawn& one = drawn[at];
-    return {one.a + one.b, 0, one.had_a, one.had_b};
+    return {one.a + one.b, 0, one.had_a, one.had_b, one.a, one.b};
   }
   for (const Row& row : rows) {
     const FaultSums& one = row.faults[at];
@@ -350,52 +372,84 @@ FaultTotals Table::faults(pairs::Fault fault) const {
   return all;
 }
 
+double Table::share_of_b(pairs::Fault fault) const {
+  const Drawn& one = drawn[static_cast<std::size_t>(fault)];
+  const auto a = static_cast<double>(one.a), b = static_cast<double>(one.b);
+  return a + b > 0 ? std::clamp(b / (a + b), 1e-3, 1 - 1e-3) : 0.5;
+}
+
 statistics::Events Table::causes(pairs::Fault fault) const {
-  if (!paired()) return cases(fault);
+  const bool ends_requests = fault == pairs::Fault::failed || fault == pairs::Fault::empty;
   statistics::Events events;
+  double outage_a = 0, outage_b = 0;  // Half minutes of an outage that is not over yet.
+  const auto add = [&](double& outage, double& count, const Row& row, std::uint32_t only, double halves) {
+    const FaultSums& one = row.faults[static_cast<std::size_t>(fault)];
+    const bool out = ends_requests && paired() && only > 0 && 10 * std::uint64_t{only} >= 9 * std::uint64_t{one.pairs};
+    if (out) {
+      outage += halves;
+      return;
+    }
+    count += std::min(outage, 1.0) + halves;
+    outage = 0;
+  };
+  // A conversation's first fault may lie anywhere in it, so that a cause of half a minute shows in two.
+  const double most = paired() ? 2 : 1;
   for (const Row& row : rows) {
     const FaultSums& one = row.faults[static_cast<std::size_t>(fault)];
-    events.a += one.halves_a;
-    events.b += one.halves_b;
+    add(outage_a, events.a, row, one.only_a, std::min<double>(one.halves_a, most));
+    add(outage_b, events.b, row, one.only_b, std::min<double>(one.halves_b, most));
     events.units += one.pairs;
+  }
+  events.a += outage_a;
+  events.b += outage_b;
+  if (!paired()) {
+    events.units = events.a + events.b;
+    const double share = share_of_b(fault);
+    events.share = std::max(0.5, share);
+    events.share_of_a = std::max(0.5, 1 - share);
   }
   return events;
 }
 
 statistics::Events Table::cases(pairs::Fault fault) const {
   const auto at = static_cast<std::size_t>(fault);
+  // What weighs as one unit of each side, where each is of one.
+  double weight_a = 1, weight_b = 1;
   if (!paired()) {
-    const Drawn& one = drawn[at];
-    const auto a = static_cast<double>(one.a), b = static_cast<double>(one.b);
-    return {static_cast<double>(one.had_a), static_cast<double>(one.had_b), a + b,
-            a + b > 0 ? std::optional(b / (a + b)) : std::nullopt};
+    weight_b = 1 / share_of_b(fault);
+    weight_a = 1 / (1 - share_of_b(fault));
   }
-  double a = 0, b = 0, pairs = 0, squares = 0;
+  double a = 0, b = 0, units = 0, squares = 0;
   std::array<double, statistics::tenths> tenths{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const FaultSums& one = rows[i].faults[at];
-    const double ahead = static_cast<double>(one.only_b) - static_cast<double>(one.only_a);
+    const double ahead = weight_b * one.only_b - weight_a * one.only_a;
     a += one.only_a;
     b += one.only_b;
-    pairs += one.pairs;
+    units += one.pairs;
     squares += ahead * ahead;
     tenths[i * tenths.size() / rows.size()] += ahead;
   }
-  if (a + b <= 0) return {0, 0, pairs, std::nullopt};
+  const auto events = [&](double most) {
+    if (paired()) return statistics::Events{a / most, b / most, units / most};
+    const Drawn& one = drawn[at];
+    return statistics::drawn_events(a / most, b / most, static_cast<double>(one.a + one.b) / most, share_of_b(fault));
+  };
+  const double alone = weight_a * weight_a * a + weight_b * weight_b * b, sum = weight_b * b - weight_a * a;
+  if (alone <= 0) return events(1);
   // A few minutes do not tell what is usual in them.
   const bool few = static_cast<double>(rows.size()) < statistics::least_minutes_to_pass;
   const auto dispersion = [&](double sum_of_squares, std::size_t parts) {
     const auto n = static_cast<double>(parts);
-    return few ? sum_of_squares / (a + b) : (sum_of_squares - (b - a) * (b - a) / n) / (a + b) * n / (n - 1);
+    return few ? sum_of_squares / alone : (sum_of_squares - sum * sum / n) / alone * n / (n - 1);
   };
   double squares_of_tenths = 0;
   for (const double one : tenths) squares_of_tenths += one * one;
   // Misses follow the speed of a GPU, which drifts for minutes. Other faults may begin late in a window, and would hide
   // behind the difference of its tenths.
   const bool drifts = fault == pairs::Fault::slo && !few;
-  const double most =
-      std::max({1.0, dispersion(squares, rows.size()), drifts ? dispersion(squares_of_tenths, tenths.size()) : 1.0});
-  return {a / most, b / most, pairs / most, std::nullopt};
+  return events(
+      std::max({1.0, dispersion(squares, rows.size()), drifts ? dispersion(squares_of_tenths, tenths.size()) : 1.0}));
 }
 
 bool Table::suits(const sides::Selection& a, const sides::Selection& b, const pairs::Pairing& held) const {
@@ -442,10 +496,11 @@ pairs::Pairing add(Table& table, const pairs::Pairing& pairing, const Making& ma
   }
   pairs::Pairing asked = within(pairing, making.asked);
   const std::int64_t warm_us = pairing.warm_us.value_or(pairs::any_time.from_us);
-  std::erase_if(asked.pairs, [&](const pairs::Pair& pair) {
-    // A log whose moments are of before 1970 holds a mistake.
-    return pair.at_us < 0;
-  });
+  // A log whose moments are of before 1970 holds a mistake.
+  const auto is_before = [](const auto& item) { return item.at_us < 0; };
+  std::erase_if(asked.pairs, is_before);
+  std::erase_if(asked.only_a, is_before);
+  std::erase_if(asked.only_b, is_before);
   if (table.paired()) {
     count_answers(table, asked.pairs, making.names);
     table.sameness.add(asked.pairs, table.mode == pairs::Mode::control);
@@ -453,8 +508,6 @@ pairs::Pairing add(Table& table, const pairs::Pairing& pairing, const Making& ma
   } else {
     add_split(table, asked, making);
   }
-  if (table.rows.size() > Table::most_rows)
-    table.rows.erase(table.rows.begin(), table.rows.end() - static_cast<std::ptrdiff_t>(Table::most_rows));
   pairs::Pairing counted = within(asked, {warm_us, pairs::any_time.to_us});
   table.warming += asked.pairs.size() - counted.pairs.size();
   table.pairs += counted.pairs.size();
@@ -512,6 +565,8 @@ std::shared_ptr<const Table> with_leaving(const std::shared_ptr<const Table>& ea
        .same_load = true,
        .last_us = samples::last_moment(samples)});
   table->until_us = until_us;
+  if (auto& rows = table->rows; rows.size() > Table::most_rows)
+    rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(Table::most_rows));
   return table;
 }
 

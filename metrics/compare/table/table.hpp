@@ -32,16 +32,18 @@ struct Drawn {
 /// A fault's pairs, by the sides that have it; of a split its conversations, of which each has one side.
 struct FaultTotals {
   std::uint64_t pairs = 0, both = 0, only_a = 0, only_b = 0;
+  std::uint64_t of_a = 0, of_b = 0;  ///< Of a split, the conversations of each side.
 };
 
 struct Table {
+  /// A running weir holds a week; a log is read whole.
   static constexpr std::size_t most_rows = std::size_t{7} * 24 * 60;
   static constexpr std::size_t folds = statistics::tenths;
 
   pairs::Mode mode = pairs::Mode::split;
   double warm_up_s = 0;
   std::optional<config::Slo> slo{};  ///< Whose misses are counted.
-  std::vector<Row> rows;             ///< In order of time; the last week of them. A minute without requests has none.
+  std::vector<Row> rows;             ///< In order of time. A minute without requests has none.
   std::optional<std::int64_t> from_us{};  ///< The first pair of warm shadows, or the first request of a split.
   std::int64_t to_us = 0;                 ///< The moment after the last pair.
   std::uint64_t pairs = 0, requests_a = 0, requests_b = 0;  ///< Of the window.
@@ -65,19 +67,22 @@ struct Table {
   pairs::MirroredSides mirrored{};
 
   bool paired() const { return mode != pairs::Mode::split; }
-  /// Returns the figure's sums of the rows from `first` to `last` (outside).
-  statistics::RatioSums sums(statistics::Figure figure, std::size_t first, std::size_t last) const;
   /// Returns the figure of each minute from the first row's to the last row's, on its scale; NaN where there is none.
   std::vector<double> minutes(statistics::Figure figure) const;
   /// Returns the pairs that tell a fault, or the conversations of a split.
   FaultTotals faults(pairs::Fault fault) const;
-  /// Returns the events of a fault as the evidence of more counts them: a half minute of pairs is one event of the side
-  /// that has it more often, because what shares a cause comes together; a conversation of a split is one.
+  /// Returns the events of a fault as the evidence of more counts them. What shares a cause comes together, so a half
+  /// minute is one event of the side that has it more often; of a split a minute. A conversation counts where it has it
+  /// first, and an event is neither side's with more than its share of the conversations, or a half if that is more: an
+  /// outage of the smaller side is no rarer. Minutes in a row in which nine of ten requests fail are one event once
+  /// they are over.
   statistics::Events causes(pairs::Fault fault) const;
   /// Returns them as the evidence of less counts them: by pairs or conversations. Where they come in clusters, that
-  /// minutes vary more than single pairs would, all counts are smaller by as much (the dispersion of quasi-likelihood:
+  /// minutes vary more than single ones would, all counts are smaller by as much (the dispersion of quasi-likelihood:
   /// McCullagh and Nelder, "Generalized Linear Models", 1989).
   statistics::Events cases(pairs::Fault fault) const;
+  /// Returns b's share of a split's conversations that tell a fault.
+  double share_of_b(pairs::Fault fault) const;
   /// True if all that is here is of these sides, and so are the pairs of the samples that are held.
   bool suits(const sides::Selection& a, const sides::Selection& b, const pairs::Pairing& held) const;
   /// True if misses of this objective, or of none, are counted here.

@@ -89,15 +89,15 @@ TEST(Objective, OfASplitTakesConversations) {
   for (const int conversations : {40, 400}) {
     TwinSamples samples;
     for (int i = 0; i < 3600; ++i) {
-      const auto group = static_cast<std::uint64_t>(1 + i % conversations);
+      const auto group = static_cast<std::uint64_t>(1 + i * conversations / 3600);
       const bool of_b = group % 2 == 0;
       samples::Sample& one = samples.primary(i * second, of_b ? "gpu1" : "gpu0", of_b ? "fp8" : "fp16");
       one.group = group;
       one.ttft_client = one.ttft = of_b && i > 1800 ? 1 : 0.1f;
     }
     const FaultVerdict slo = *compare(samples, with_objective(samples)).fault_of(Fault::slo);
-    EXPECT_EQ(slo.pairs.pairs, static_cast<std::uint64_t>(conversations));
-    EXPECT_EQ(slo.pairs.only_b, static_cast<std::uint64_t>(conversations / 2));
+    EXPECT_EQ(slo.pairs.pairs, static_cast<std::uint64_t>(conversations - 2)) << "the window is that of both";
+    EXPECT_EQ(slo.pairs.only_b, static_cast<std::uint64_t>(conversations / 4 - 1));
     EXPECT_EQ(slo.finding, conversations < 100 ? Finding::inconclusive : Finding::worse);
   }
 }

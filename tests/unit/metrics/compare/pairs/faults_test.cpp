@@ -135,6 +135,15 @@ TEST_F(FaultsTest, NeitherPairsThatFailTogetherNorALongOutageAreAVerdict) {
   EXPECT_NE(of(Fault::failed).finding, statistics::Finding::worse);
 }
 
+/// A candidate that answers nothing is found by the same ten half minutes.
+TEST_F(FaultsTest, WhoFailsAlwaysIsFoundAfterFiveMinutes) {
+  for (int i = 0; i < 6 * 60; ++i) fail(pair().b, Outcome::timeout);
+  const auto dead = of(Fault::failed);
+  EXPECT_EQ(dead.causes.b, 12);
+  EXPECT_EQ(dead.finding, statistics::Finding::worse);
+  EXPECT_GT(dead.difference.low, 0);
+}
+
 /// The interval and the evidence do not contradict each other.
 TEST_F(FaultsTest, TheDifferenceHoldsNothingUntilThereIsEvidence) {
   // One failure of b in each minute.

@@ -87,6 +87,21 @@ TEST(Stalls, AWaitIsOneByWhatItHasAboveTheLongestUsualOne) {
   EXPECT_EQ(stalled_s(sample, 1, 1.5), 2.5);
 }
 
+TEST(Stalls, WhoLeftWithoutATokenHasWaited) {
+  samples::Sample sample = answer();
+  sample.outcome = Outcome::client_abort;
+  sample.served = false;
+  sample.lasted = 7;
+  EXPECT_EQ(stalled_s(sample, 2, endless), sample.ttft > 2 ? sample.ttft - 2 : 0) << "he had a token";
+  sample.ttft = samples::unknown;
+  EXPECT_EQ(stalled_s(sample, 2, endless), 5);
+  EXPECT_EQ(stalled_s(sample, endless, 2), 0);
+  sample.stream = false;
+  EXPECT_EQ(stalled_s(sample, endless, 2), 5);
+  sample.outcome = Outcome::rejected;
+  EXPECT_EQ(stalled_s(sample, 2, 2), 0);
+}
+
 TEST(Stalls, OfOneRequestLastTenSecondsAtMost) {
   samples::Sample sample = with_gaps(20, {8000});
   sample.ttft = 4;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 #include <random>
 
 #include "tests/unit/metrics/compare/twin_samples.hpp"
@@ -43,6 +45,12 @@ void fail(samples::Sample& sample) {
 const Sums& ttft_of(const Row& row) { return row.sums[static_cast<std::size_t>(pairs::Quantity::ttft)]; }
 const FaultSums& failed_of(const Row& row) { return row.faults[static_cast<std::size_t>(Fault::failed)]; }
 
+statistics::RatioSums sums_of(const Table& table, Figure figure) {
+  statistics::RatioSums all;
+  for (const Row& row : table.rows) all += row.of(figure);
+  return all;
+}
+
 TEST(Table, HasARowForEachMinuteThatHasRequests) {
   TwinSamples samples;
   for (const auto& [at_s, a, b] : {std::tuple(61, 0.1, 0.2), std::tuple(119, 0.3, 0.3), std::tuple(240, 0.5, 0.4)})
@@ -57,7 +65,7 @@ TEST(Table, HasARowForEachMinuteThatHasRequests) {
   EXPECT_NEAR(first.a, 0.4, 1e-6);
   EXPECT_NEAR(first.b, 0.5, 1e-6);
   EXPECT_NEAR(first.log_a, std::log(0.1 * 0.3), 1e-5);
-  EXPECT_NEAR(first.median, 0.2, 1e-6) << "a's, the smaller one";
+  EXPECT_NEAR(first.usual, 0.2, 1e-6) << "a's, the smaller one";
   EXPECT_EQ(table.pairs, 3u);
   EXPECT_EQ(table.from_us, 61 * second);
   EXPECT_EQ(table.to_us, 240 * second + 1);
@@ -70,7 +78,7 @@ TEST(Table, HasARowForEachMinuteThatHasRequests) {
   EXPECT_NEAR(table.minutes(Figure::ttft_geomean)[0], 0.5 * std::log(0.2 * 0.3 / (0.1 * 0.3)), 1e-5);
 }
 
-TEST(Table, ValuesCountUpToTenTimesTheUsualOneAndTheirLogarithmsDownToATenth) {
+TEST(Table, ValuesCountUpToTenTimesTheUsualOneAndTheirLogarithmsDownToAFiftieth) {
   TwinSamples samples;
   for (int i = 0; i < 9; ++i) add_pair(samples, i * second);
   add_pair(samples, 9 * second, 0.001, 100);
@@ -78,8 +86,19 @@ TEST(Table, ValuesCountUpToTenTimesTheUsualOneAndTheirLogarithmsDownToATenth) {
   const Sums& sums = ttft_of(table.rows.at(0));
   EXPECT_NEAR(sums.a, 0.9 + 0.001, 1e-5);
   EXPECT_NEAR(sums.b, 0.9 + 1, 1e-5);
-  EXPECT_NEAR(sums.log_a, 9 * std::log(0.1) + std::log(0.01), 1e-4);
+  EXPECT_NEAR(sums.log_a, 9 * std::log(0.1) + std::log(0.002), 1e-4);
   EXPECT_NEAR(sums.log_b, 9 * std::log(0.1) + std::log(1.0), 1e-4);
+  EXPECT_NEAR(sums.square_a, 9 * 0.01 + 1e-6, 1e-5);
+  EXPECT_NEAR(sums.square_b, 9 * 0.01 + 1, 1e-5);
+}
+
+/// Prompts that a cache does not know take a hundred times as long, and are usual all the same.
+TEST(Table, WhatATenthOfTheRequestsTakesIsUsual) {
+  TwinSamples samples;
+  for (int i = 0; i < 50; ++i) add_pair(samples, i * second, i % 10 ? 0.03 : 3, i % 10 ? 0.03 : 3.6);
+  const Sums& sums = ttft_of(table_of(samples).rows.at(0));
+  EXPECT_NEAR(sums.usual, 0.9, 1e-6);
+  EXPECT_NEAR(sums.b - sums.a, 5 * 0.6, 1e-4);
 }
 
 /// A minute in which both stand still, among nine as usual, does not make that usual.
@@ -118,7 +137,7 @@ TEST(Table, ASideWithMoreRequestsAtNightDoesNotLookLikeTheNight) {
   const Table table = table_of(samples);
   ASSERT_EQ(table.mode, pairs::Mode::split);
   for (const Figure figure : {Figure::ttft, Figure::ttft_geomean, Figure::tpot, Figure::output_tokens}) {
-    const auto sums = table.sums(figure, 0, table.rows.size());
+    const auto sums = sums_of(table, figure);
     EXPECT_NEAR(*statistics::figure_of(sums, scale_of(figure)), 0, 1e-6) << name_of(figure);
     // 40 * 2 / 42 of each of ten minutes by day, and 5 * 50 / 55 by night.
     EXPECT_NEAR(sums.count_a, 10 * (40 * 2 / 42.0 + 5 * 50 / 55.0), 1e-9);
@@ -127,7 +146,7 @@ TEST(Table, ASideWithMoreRequestsAtNightDoesNotLookLikeTheNight) {
   // The tenths of conversations weigh as the minutes do.
   statistics::RatioSums folds;
   for (const auto& fold : table.by_conversation) folds += fold[static_cast<std::size_t>(Figure::ttft)];
-  const auto rows = table.sums(Figure::ttft, 0, table.rows.size());
+  const auto rows = sums_of(table, Figure::ttft);
   EXPECT_NEAR(folds.a, rows.a, 1e-5);
   EXPECT_NEAR(folds.b, rows.b, 1e-5);
   EXPECT_NEAR(folds.count_b, rows.count_b, 1e-9);
@@ -136,7 +155,7 @@ TEST(Table, ASideWithMoreRequestsAtNightDoesNotLookLikeTheNight) {
 TEST(Table, StallsAreSecondsAThousandRequests) {
   TwinSamples samples;
   for (int i = 0; i < 50; ++i) add_pair(samples, i * second, 0.1, i == 20 ? 3 : 0.1);
-  const auto sums = table_of(samples).sums(Figure::stalls, 0, 1);
+  const auto sums = sums_of(table_of(samples), Figure::stalls);
   EXPECT_EQ(sums.mean_a(), 0);
   EXPECT_NEAR(sums.mean_b(), 1000 * (3 - 1) / 50.0, 1e-3) << "what is above ten times the usual wait";
 }
@@ -186,6 +205,53 @@ Table with_failures(const std::map<int, int>& by_minute) {
   return table_of(samples);
 }
 
+/// Twenty minutes, in those from `from` to `to` (outside) of which all pairs of b fail.
+Table with_outage(int from, int to) {
+  std::map<int, int> by_minute;
+  for (int i = from; i < to; ++i) by_minute[i] = 60;
+  return with_failures(by_minute);
+}
+
+TEST(Table, AnOutageIsOneCauseOnceItIsOver) {
+  EXPECT_EQ(with_outage(5, 15).causes(Fault::failed).b, 1);
+  EXPECT_EQ(with_outage(15, 20).causes(Fault::failed).b, 10) << "it is not over";
+  EXPECT_EQ(with_failures({{5, 53}, {6, 60}}).causes(Fault::failed).b, 3) << "not nine of ten failed at first";
+  EXPECT_EQ(with_failures({{5, 60}, {9, 60}}).causes(Fault::failed).b, 2);
+}
+
+/// A split of 60 requests a minute and side for 20 minutes, each a conversation of its own.
+Table split_with(const std::function<bool(int at_s, bool of_b)>& fails, int of_a = 1) {
+  TwinSamples samples;
+  for (int i = 0; i < 20 * 60; ++i) {
+    for (int k = 0; k < of_a; ++k) {
+      auto& a = samples.primary(i * second);
+      if (fails(i, false)) fail(a);
+    }
+    auto& b = samples.primary(i * second, "gpu1", "fp8");
+    if (fails(i, true)) fail(b);
+  }
+  return table_of(samples);
+}
+
+TEST(Table, WhatSharesACauseInASplitIsOneEventToo) {
+  // b is out for five seconds, and for 40.
+  const auto outage = split_with([](int at_s, bool of_b) { return of_b && at_s >= 300 && at_s < 305; });
+  EXPECT_EQ(outage.causes(Fault::failed).b, 1);
+  EXPECT_EQ(outage.faults(Fault::failed).only_b, 5u);
+  EXPECT_NEAR(outage.cases(Fault::failed).b, 1, 0.01);
+  EXPECT_EQ(split_with([](int at_s, bool of_b) { return of_b && at_s >= 310 && at_s < 350; }).causes(Fault::failed).b,
+            1);
+  EXPECT_EQ(split_with([](int at_s, bool of_b) { return of_b && at_s >= 350 && at_s < 370; }).causes(Fault::failed).b,
+            2);
+  // Both sides fail as often, and a has three times the requests.
+  const auto both = split_with([](int at_s, bool) { return at_s % 30 < 5; }, 3);
+  EXPECT_EQ(both.causes(Fault::failed).a + both.causes(Fault::failed).b, 0);
+  EXPECT_NEAR(*both.causes(Fault::failed).share, 0.5, 1e-9);
+  EXPECT_NEAR(*both.causes(Fault::failed).share_of_a, 0.75, 1e-3);
+  EXPECT_NEAR(*both.cases(Fault::failed).share, 0.25, 1e-3);
+  EXPECT_EQ(both.faults(Fault::failed).of_a, 3600u);
+}
+
 TEST(Table, CasesThatComeInClustersAreFewer) {
   const auto alone = with_failures({{1, 1}, {5, 1}, {9, 1}, {14, 1}}).cases(Fault::failed);
   EXPECT_EQ(alone.b, 4);
@@ -221,18 +287,18 @@ TEST(Table, AConversationOfASplitCountsOnceForItsSide) {
   EXPECT_EQ(failed.b, 1);
   EXPECT_EQ(failed.units, 6);
   EXPECT_NEAR(*failed.share, 2 / 6.0, 1e-12);
-  EXPECT_EQ(table.causes(Fault::failed).b, 1);
+  EXPECT_EQ(table.causes(Fault::failed).b, 1) << "of fewer conversations";
+  EXPECT_EQ(table.causes(Fault::failed).a, 0);
   EXPECT_EQ(table.faults(Fault::failed).pairs, 6u);
 }
 
-TEST(Table, KeepsTheLastWeek) {
+TEST(Table, OfALogKeepsAllMinutes) {
   TwinSamples samples;
   const int all = static_cast<int>(Table::most_rows) + 100;
   for (int i = 0; i < all; ++i) add_pair(samples, i * minute);
   const Table table = table_of(samples);
-  EXPECT_EQ(table.rows.size(), Table::most_rows);
-  EXPECT_EQ(table.rows.front().minute, 100);
-  EXPECT_EQ(table.pairs, static_cast<std::uint64_t>(all)) << "pairs are counted on";
+  EXPECT_EQ(table.rows.size(), static_cast<std::size_t>(all));
+  EXPECT_EQ(table.pairs, static_cast<std::uint64_t>(all));
   EXPECT_EQ(table.from_us, 0);
 }
 
