@@ -52,6 +52,7 @@ struct Story {
   Lengths lengths = Lengths::alike;
   Greedy greedy = Greedy::no;
   bool heavy = false, streams = true;
+  bool cached = false;  ///< Seven of ten prompts are in each replica's cache.
   double slope = 0.034;  ///< So much longer a step takes for each request that runs, as a share.
   double drift_s = 60;   ///< The speed of each GPU has a deviation of 2 % that lasts so long; 0 is none.
   double history_h = 0;  ///< So many hours of the primary and its control came before.
@@ -64,7 +65,8 @@ struct Story {
   double from_min = 0, tpot = 1, ttft = 1, length = 1, hazard = 1;
   double failed = 0, empty = 0, run_on = 0, bad_tools = 0;
   Few frozen{}, slow_ttft{}, slow_tpot{};  ///< frozen.factor is in seconds.
-  bool uneven_ttft = false;                ///< Half of the requests have half the TTFT, and half twice.
+  double uneven_ttft = 1;                  ///< Half of the requests have TTFT times this, and half times `and_others`.
+  double and_others = 1;
   std::vector<Stop> stops{};
 };
 
@@ -293,6 +295,7 @@ class WindowMaker {
     answer.ttft =
         (0.028 + request.prompt * 7e-5 * (1 + 0.75 * story_.slope * running)) * pace * std::exp(0.33 * normal()) +
         exponential(0.018) * (1 + 7 * story_.slope * running) * pace;
+    if (story_.cached) answer.ttft *= request.prompt % 10 < 7 ? 0.15 : 4;
     answer.gap = answer.tpot * (1.5 + exponential(0.35));
     if (chance(story_.misses)) answer.ttft = between(0.8, 2);
     if (chance(story_.hangs)) {
@@ -332,7 +335,7 @@ class WindowMaker {
     answer.tpot *= story_.tpot;
     answer.ttft *= story_.ttft;
     answer.gap *= story_.tpot;
-    if (story_.uneven_ttft) answer.ttft *= chance(0.5) ? 0.5 : 2;
+    if (story_.uneven_ttft != 1) answer.ttft *= chance(0.5) ? story_.uneven_ttft : story_.and_others;
     if (chance(story_.slow_ttft.share)) answer.ttft *= story_.slow_ttft.factor;
     if (chance(story_.slow_tpot.share)) {
       answer.tpot *= story_.slow_tpot.factor;

@@ -437,17 +437,20 @@ statistics::Events Table::cases(pairs::Fault fault) const {
   };
   const double alone = weight_a * weight_a * a + weight_b * weight_b * b, sum = weight_b * b - weight_a * a;
   if (alone <= 0) return events(1);
-  // A few minutes do not tell what is usual in them.
-  const bool few = static_cast<double>(rows.size()) < statistics::least_minutes_to_pass;
+  // A few minutes do not tell how much they vary: as many cases as share a cause are one.
+  if (static_cast<double>(rows.size()) < statistics::least_minutes_to_pass) {
+    const auto one = causes(fault);
+    return events(std::max(1.0, (a + b) / std::max(1.0, one.a + one.b)));
+  }
   const auto dispersion = [&](double sum_of_squares, std::size_t parts) {
     const auto n = static_cast<double>(parts);
-    return few ? sum_of_squares / alone : (sum_of_squares - sum * sum / n) / alone * n / (n - 1);
+    return (sum_of_squares - sum * sum / n) / alone * n / (n - 1);
   };
   double squares_of_tenths = 0;
   for (const double one : tenths) squares_of_tenths += one * one;
   // Misses follow the speed of a GPU, which drifts for minutes. Other faults may begin late in a window, and would hide
   // behind the difference of its tenths.
-  const bool drifts = fault == pairs::Fault::slo && !few;
+  const bool drifts = fault == pairs::Fault::slo;
   return events(
       std::max({1.0, dispersion(squares, rows.size()), drifts ? dispersion(squares_of_tenths, tenths.size()) : 1.0}));
 }

@@ -139,7 +139,7 @@ TEST_F(FaultsTest, NeitherPairsThatFailTogetherNorALongOutageAreAVerdict) {
 TEST_F(FaultsTest, WhoFailsAlwaysIsFoundAfterFiveMinutes) {
   for (int i = 0; i < 6 * 60; ++i) fail(pair().b, Outcome::timeout);
   const auto dead = of(Fault::failed);
-  EXPECT_EQ(dead.causes.b, 12);
+  EXPECT_GE(dead.causes.b, 12);
   EXPECT_EQ(dead.finding, statistics::Finding::worse);
   EXPECT_GT(dead.difference.low, 0);
 }

@@ -282,11 +282,12 @@ TEST(Table, AConversationOfASplitCountsOnceForItsSide) {
   const Table table = table_of(samples);
   EXPECT_EQ(table.conversations_a, 4u);
   EXPECT_EQ(table.conversations_b, 2u);
-  const auto failed = table.cases(Fault::failed);
-  EXPECT_EQ(failed.a, 1);
-  EXPECT_EQ(failed.b, 1);
-  EXPECT_EQ(failed.units, 6);
-  EXPECT_NEAR(*failed.share, 2 / 6.0, 1e-12);
+  const auto failed = table.faults(Fault::failed);
+  EXPECT_EQ(failed.only_a, 1u);
+  EXPECT_EQ(failed.only_b, 1u);
+  EXPECT_EQ(failed.of_a, 4u);
+  EXPECT_EQ(failed.of_b, 2u);
+  EXPECT_NEAR(*table.cases(Fault::failed).share, 2 / 6.0, 1e-12);
   EXPECT_EQ(table.causes(Fault::failed).b, 1) << "of fewer conversations";
   EXPECT_EQ(table.causes(Fault::failed).a, 0);
   EXPECT_EQ(table.faults(Fault::failed).pairs, 6u);
