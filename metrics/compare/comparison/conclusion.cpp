@@ -72,9 +72,12 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
   return worse;
 }
 
+/// Returns the change that decides: one that is a verdict before one that is to be looked at.
 const Changed* change_for_the_worse(const Comparison& comparison) {
-  const auto found = std::ranges::find_if(comparison.changes, [](const Changed& one) { return one.by > 0; });
-  return found == comparison.changes.end() ? nullptr : &*found;
+  const Changed* found = nullptr;
+  for (const Changed& one : comparison.changes)
+    if (one.by > 0 && (found == nullptr || (found->after < sure_change && one.after >= sure_change))) found = &one;
+  return found;
 }
 
 /// "A, B and C"

@@ -136,6 +136,15 @@ TEST(Conclusion, OfAChangeForTheWorse) {
   EXPECT_THAT(line(changed), StartsWith("May be promoted"));
 }
 
+TEST(Conclusion, OfTwoChangesForTheWorseNamesTheOneThatDecides) {
+  auto changed = compared();
+  const auto at = [](int minute) { return 1'764'000'000'000'000 + minute * 60'000'000LL; };
+  changed.changes = {{Figure::ttft, at(0), 0.06, 0.06}, {Figure::tpot, at(20), 0.24, 0.25}};
+  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:20 (TPOT +24.0 % since then): "));
+  changed.changes[0].after = 0.3;
+  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:00 (TTFT +6.0 % since then): "));
+}
+
 TEST(Conclusion, SaysHowLongToWait) {
   auto open = compared();
   of(open, Figure::tpot).finding = Finding::inconclusive;
