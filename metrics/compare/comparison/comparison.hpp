@@ -72,6 +72,7 @@ enum class Bar : std::uint8_t {
 struct Verdict {
   statistics::Figure figure = statistics::Figure::ttft;
   std::uint64_t count = 0;  ///< Pairs that have the figure; in a split, requests of the side with fewer.
+  std::size_t minutes = 0;  ///< In which both sides have the figure.
   /// The figure, in seconds, tokens, or of stalls in seconds per 1000 requests. `estimate` follows from the two.
   std::optional<double> value_a{}, value_b{};
   std::optional<double> estimate{};                ///< b relative to a, as a share of a; of stalls b - a.

@@ -108,6 +108,7 @@ class Judging {
     verdict.figure = verdict.effect.figure = figure;
     verdict.p = none;
     verdict.count = count_of(figure);
+    verdict.minutes = rows.size();
     const auto scale = table::scale_of(figure);
     const auto all = statistics::figure_of(whole, scale);
     if (all) {

@@ -81,8 +81,9 @@ std::string obstacle(const Verdict& verdict, const Comparison& comparison) {
       return verdict.figure == Figure::output_tokens ? "no answer was counted in tokens on both sides"
                                                      : "it takes answers that are streamed on both sides";
     case Bar::too_few:
-      return format("it takes %zu minutes with requests of both sides, and there are %.0f", statistics::least_minutes,
-                    comparison.minutes);
+      if (verdict.minutes >= statistics::least_minutes) return "too few requests of a side have it";
+      return format("it takes %zu minutes in which both sides have it, and there %s %zu", statistics::least_minutes,
+                    verdict.minutes == 1 ? "is" : "are", verdict.minutes);
     case Bar::cold:
       return "no pair counts before the shadow is warm, and " + shortfall(*comparison.unfilled);
     case Bar::apart:

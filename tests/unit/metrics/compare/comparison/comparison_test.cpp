@@ -251,6 +251,52 @@ TEST(Comparison, WhereNothingStreamsTheWholeAnswerCounts) {
   EXPECT_EQ(verdict_of(slow.comparison, Figure::ttft).bar, Bar::no_values);
 }
 
+/// Makes whole answers of streams: E2E stands for their TPOT.
+void make_whole(samples::Sample& sample) {
+  sample.stream = false;
+  sample.e2e = 100 * sample.tpot;
+  sample.ttft = sample.tpot = samples::unknown;
+}
+
+TEST(Comparison, AFigureThatFewMinutesHaveSaysHowMany) {
+  TwinSamples samples = hour(none, 12);
+  for (auto& sample : samples.each())
+    if (sample.dispatched_us >= 180 * second) make_whole(sample);
+  const auto found = compare(samples, open_options_of(samples));
+  EXPECT_THAT(why_of(found, Figure::ttft),
+              HasSubstr("it takes 5 minutes in which both sides have it, and there are 3"));
+}
+
+TEST(Comparison, WhereNothingStreamsADriftIsSeenToo) {
+  TwinSamples samples = hour([](samples::Sample& b, double minute,
+                                auto&) { b.tpot *= static_cast<float>(1.05 + 0.02 * std::sin(minute / 6)); },
+                             50);
+  for (auto& sample : samples.each()) make_whole(sample);
+  const auto found = compare(samples, open_options_of(samples));
+  EXPECT_TRUE(found.drifts);
+  EXPECT_NE(verdict_of(found, Figure::e2e).finding, Finding::worse);
+}
+
+/// Nobody knows how far the others drift.
+TEST(Comparison, AHistoryCountsForTheFiguresThatItHas) {
+  TwinSamples samples = hour([](samples::Sample& b, double, auto&) { b.tpot *= 1.05F; }, 30);
+  for (auto& sample : samples.each()) make_whole(sample);
+  Options options = open_options_of(samples);
+  options.slo.emplace().e2e = config::Seconds(2.05);
+  History history;
+  history.paired = true;
+  for (const auto figure : {Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean}) {
+    auto& series = history.minutes[static_cast<std::size_t>(figure)];
+    series = {statistics::Minutes(600)};
+    for (std::size_t i = 0; i < 600; ++i) series.front()[i] = 0.002 * (static_cast<double>(i % 7) - 3);
+  }
+  options.histories = {history};
+  const auto found = compare(samples, options);
+  ASSERT_TRUE(found.history);
+  EXPECT_NEAR(verdict_of(found, Figure::e2e).effect.least_claim, std::log1p(drift_allowance), 1e-12);
+  EXPECT_EQ(verdict_of(found, Figure::e2e).finding, Finding::inconclusive);
+}
+
 TEST(Comparison, FaultsThatBothHaveKeepNobodyFromPassing) {
   TwinSamples samples = hour(none, 30);
   std::mt19937_64 random(5);
