@@ -188,7 +188,7 @@ struct Comparison {
   std::optional<Apart> apart{};          ///< Then figures stand side by side, and none has a verdict.
   std::vector<Changed> changes;          ///< At most one of each figure.
   std::optional<HistoryUsed> history{};
-  bool drifts = false;  ///< TTFT or TPOT of one minute is much like that of the minute before.
+  bool drifts = false;  ///< A time of one minute is much like that of the minute before.
   std::vector<Verdict> verdicts;
   std::vector<FaultVerdict> faults;  ///< `slo` only with an objective.
   pairs::Sameness sameness{};

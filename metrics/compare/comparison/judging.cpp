@@ -18,7 +18,7 @@ using statistics::RatioSums;
 using table::Table;
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
-constexpr std::array<Figure, 4> times{Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean};
+constexpr std::array times{Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean, Figure::e2e};
 
 /// Returns the rows in which both sides have the figure.
 std::vector<std::size_t> rows_with(const Table& table, Figure figure) {

@@ -46,7 +46,8 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
 
 std::string drift_sentence() {
   return format(
-      "Drift: TTFT or TPOT of one minute is much like that of the minute before. Two equal GPUs may drift apart by "
+      "Drift: TTFT, TPOT or E2E of one minute is much like that of the minute before. Two equal GPUs may drift apart "
+      "by "
       "%.0f %%, so a smaller difference is called neither better nor worse. Eight hours of a control, of two replicas "
       "of one configuration, or --floor FILE tell how much these drift.",
       100 * drift_allowance);
