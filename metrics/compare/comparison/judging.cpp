@@ -86,7 +86,7 @@ class Judging {
 
   void run(bool ended) {
     for (std::size_t i = 0; i < statistics::figure_count; ++i) add(static_cast<Figure>(i));
-    autocorrelation_ = history_ == nullptr ? autocorrelation() : 0;
+    autocorrelation_ = has_history_of_all() ? 0 : autocorrelation();
     comparison_.drifts = autocorrelation_ > most_autocorrelation;
     find_changes();
     decide_figures();
@@ -171,6 +171,16 @@ class Judging {
     return sequence;
   }
 
+  /// True if the history tells how far two equal sides drift apart in this figure.
+  bool has_history(Figure figure) const { return history_ != nullptr && history_->variance(figure); }
+
+  /// The same of all times that are compared.
+  bool has_history_of_all() const {
+    return std::ranges::all_of(comparison_.verdicts, [&](const Verdict& one) {
+      return std::ranges::find(times, one.figure) == times.end() || one.minutes == 0 || has_history(one.figure);
+    });
+  }
+
   /// Returns the greatest autocorrelation of a time's minutes: the figures of one GPU drift together, so one tells of
   /// all. A few minutes tell nothing.
   double autocorrelation() const {
@@ -205,7 +215,8 @@ class Judging {
     for (Verdict& verdict : comparison_.verdicts) {
       const bool is_time = is_latency(verdict.figure) && verdict.figure != Figure::stalls;
       const auto& sequence = verdict.effect.sequence;
-      if (sequence && is_time && history_ == nullptr && (comparison_.drifts || sequence->minutes < drift_minutes))
+      if (sequence && is_time && !has_history(verdict.figure) &&
+          (comparison_.drifts || sequence->minutes < drift_minutes))
         verdict.effect.least_claim = std::log1p(allowance(sequence->minutes, autocorrelation_));
       family.push_back(verdict.effect);
     }
@@ -319,7 +330,7 @@ class Judging {
   bool may_be_drift(const FaultVerdict& verdict) const {
     if (verdict.finding != Finding::worse && verdict.finding != Finding::better) return false;
     const double a = verdict.share_a(), b = verdict.share_b();
-    return history_ == nullptr && (comparison_.drifts || comparison_.minutes < drift_minutes) &&
+    return !has_history_of_all() && (comparison_.drifts || comparison_.minutes < drift_minutes) &&
            std::max(a, b) < 2 * std::min(a, b);
   }
 
