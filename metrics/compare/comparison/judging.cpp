@@ -238,13 +238,7 @@ class Judging {
   }
 
   std::optional<double> needs(const Verdict& verdict) const {
-    statistics::Effect effect = verdict.effect;
-    // A length may differ in neither direction, so the nearer limit counts.
-    if (verdict.figure == Figure::output_tokens) {
-      effect.sequence->mean = std::abs(effect.sequence->mean);
-      effect.worse_margin = effect.margin.high;
-    }
-    const auto known = statistics::times_until_known(effect, statistics::figure_count, drift_minutes);
+    const auto known = statistics::times_until_known(verdict.effect, statistics::figure_count, drift_minutes);
     return known ? std::optional(window_of(*known)) : std::nullopt;
   }
 
