@@ -97,6 +97,40 @@ class Comparing {
     result_.sameness = table_.sameness;
     for (const table::Row& row : table_.rows) result_.minutes += row.requests_a > 0 && row.requests_b > 0;
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
+    for (const auto quantity : pairs::quantities) count_answers(quantity);
+  }
+
+  /// True if the answer is whole and should have the quantity, and has not.
+  static bool lacks(pairs::Quantity quantity, const samples::Sample& sample) {
+    constexpr std::uint32_t least_tokens_of_tpot = 16;
+    if (!sample.served || pairs::value_of(quantity, sample)) return false;
+    const bool tokens_came = sample.stream && sample.outcome != Outcome::ok_empty;
+    switch (quantity) {
+      case pairs::Quantity::ttft:
+        return tokens_came;
+      case pairs::Quantity::tpot:
+        return tokens_came && sample.output_tokens >= least_tokens_of_tpot;  // Unknown is more.
+      case pairs::Quantity::e2e:
+        return !sample.stream;
+      case pairs::Quantity::output_tokens:
+        break;
+    }
+    return true;
+  }
+
+  void count_answers(pairs::Quantity quantity) {
+    Had& had = result_.had[static_cast<std::size_t>(quantity)];
+    const auto has = [&](const samples::Sample& sample) { return pairs::value_of(quantity, sample).has_value(); };
+    for (const pairs::Pair& pair : pairing_.pairs) {
+      const bool a = has(*pair.a), b = has(*pair.b);
+      had.a += a;
+      had.b += b;
+      had.only_a += a && lacks(quantity, *pair.b);
+      had.only_b += b && lacks(quantity, *pair.a);
+    }
+    if (pairing_.mode != pairs::Mode::split) return;
+    for (const pairs::Single& one : pairing_.only_a) had.a += has(*one.sample);
+    for (const pairs::Single& one : pairing_.only_b) had.b += has(*one.sample);
   }
 
   /// Returns how many samples of the sides' shadows are gone, and in no table from which the figures come.
@@ -164,6 +198,17 @@ Comparison compare(std::span<const samples::Sample> samples, const samples::Name
 const Verdict* Comparison::verdict_of(statistics::Figure figure) const {
   const auto found = std::ranges::find(verdicts, figure, &Verdict::figure);
   return found == verdicts.end() ? nullptr : &*found;
+}
+
+const Had& Comparison::had_of(statistics::Figure figure) const {
+  return had[static_cast<std::size_t>(quantity_of(figure))];
+}
+
+pairs::Quantity quantity_of(statistics::Figure figure) {
+  using enum statistics::Figure;
+  if (figure == e2e) return pairs::Quantity::e2e;
+  if (figure == ttft || figure == ttft_geomean) return pairs::Quantity::ttft;
+  return figure == tpot || figure == tpot_geomean ? pairs::Quantity::tpot : pairs::Quantity::output_tokens;
 }
 
 const FaultVerdict* Comparison::fault_of(pairs::Fault fault) const {

@@ -137,12 +137,8 @@ class Judging {
 
   std::uint64_t count_of(Figure figure) const {
     std::uint64_t a = 0, b = 0;
-    const auto quantity = figure == Figure::e2e                                      ? pairs::Quantity::e2e
-                          : figure == Figure::ttft || figure == Figure::ttft_geomean ? pairs::Quantity::ttft
-                          : figure == Figure::tpot || figure == Figure::tpot_geomean ? pairs::Quantity::tpot
-                                                                                     : pairs::Quantity::output_tokens;
     for (const table::Row& row : table_.rows) {
-      const auto& sums = row.sums[static_cast<std::size_t>(quantity)];
+      const auto& sums = row.sums[static_cast<std::size_t>(quantity_of(figure))];
       a += figure == Figure::stalls ? row.requests_a : sums.count_a;
       b += figure == Figure::stalls ? row.requests_b : sums.count_b;
     }
@@ -199,6 +195,7 @@ class Judging {
     for (const auto& [figure, by] :
          {std::pair(Figure::ttft, Figure::ttft_geomean), std::pair(Figure::tpot, Figure::tpot_geomean),
           std::pair(Figure::e2e, Figure::e2e)}) {
+      if (is_of_tokens(figure) && comparison_.counts_tokens_differently()) continue;
       const auto change = statistics::change_in(table_.minutes(by), std::log1p(options_.margin));
       if (!change) continue;
       const auto since = table_.rows.front().minute + static_cast<std::int64_t>(change->at);
@@ -250,6 +247,9 @@ class Judging {
       if (!table_.load.same) return Bar::load_differs;
       if (lacks_conversations()) return Bar::conversations;
     }
+    if (is_of_tokens(verdict.figure) && comparison_.counts_tokens_differently()) return Bar::other_tokens;
+    const Had& had = comparison_.had_of(verdict.figure);
+    if (verdict.figure != Figure::stalls && (had.a_lacks() || had.b_lacks())) return Bar::lacking;
     if (!verdict.effect.sequence) return Bar::too_few;
     if (!is_latency(verdict.figure)) return Bar::none;
     // Where nothing is sure, the estimate's own direction may mislead as well.

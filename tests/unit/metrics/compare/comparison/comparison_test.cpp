@@ -297,6 +297,65 @@ TEST(Comparison, AHistoryCountsForTheFiguresThatItHas) {
   EXPECT_EQ(verdict_of(found, Figure::e2e).finding, Finding::inconclusive);
 }
 
+TEST(Comparison, WhereAnswersAreShortTpotKeepsNobodyFromPassing) {
+  TwinSamples samples = hour(none, 40);
+  for (auto& sample : samples.each()) sample.output_tokens = 10;
+  const auto found = said(samples, open_options_of(samples));
+  EXPECT_EQ(found.gate.word, Gate::pass) << found.line;
+  EXPECT_THAT(why_of(found.comparison, Figure::tpot),
+              HasSubstr("it takes answers of 16 tokens or more that are streamed on both sides"));
+}
+
+TEST(Comparison, WhatOneSideAloneHasIsToldAndDoesNotPass) {
+  const auto found = said_of(
+      [](samples::Sample& b, double, auto&) {
+        b.output_tokens = samples::unknown_count;
+        b.tpot = samples::unknown;
+      },
+      40);
+  EXPECT_EQ(found.gate.word, Gate::unknown);
+  EXPECT_THAT(why_of(found.comparison, Figure::tpot),
+              HasSubstr("of the answers of fp16 (control) 6000 have it, of those of fp8 0"));
+  EXPECT_THAT(found.line, StartsWith("Look before you promote: no request has TPOT, geometric mean TPOT and tokens per "
+                                     "answer on both sides, and waiting alone will not tell"));
+}
+
+/// Fewer tokens, which are longer, in the same time.
+TEST(Comparison, OtherTokensAreNoVerdict) {
+  for (const double factor : {0.7, 1.3}) {
+    const auto found = said_of([=](samples::Sample& b, double minute, auto&) {
+      b.prompt_tokens = static_cast<std::uint32_t>(factor * b.prompt_tokens);
+      b.output_tokens = static_cast<std::uint32_t>(factor * b.output_tokens);
+      b.tpot *= static_cast<float>((minute < 30 ? 1 : 1.04) / factor);
+    });
+    for (const auto figure : {Figure::tpot, Figure::tpot_geomean, Figure::output_tokens})
+      EXPECT_EQ(verdict_of(found.comparison, figure).bar, Bar::other_tokens);
+    EXPECT_EQ(found.gate.word, Gate::unknown) << found.line;
+    EXPECT_NE(found.comparison.answers.word, pairs::Alike::differs);
+    EXPECT_THAT(found.line, StartsWith("Compare E2E and characters: the sides count tokens differently"));
+  }
+}
+
+TEST(Comparison, WhatOneSideLacksMayBeItsSlowAnswers) {
+  const auto lacking = said_of([](samples::Sample& b, double, auto& random) {
+    if (random() % 10 < 3) b.ttft = samples::unknown;
+  });
+  EXPECT_EQ(verdict_of(lacking.comparison, Figure::ttft).bar, Bar::lacking);
+  EXPECT_EQ(lacking.gate.word, Gate::unknown);
+  EXPECT_THAT(sentence_of(lacking.comparison, "figure_missing"), StartsWith("TTFT is missing: fp8 lacks it in "));
+  EXPECT_THAT(lacking.line, StartsWith("Find out why one side lacks figures: "));
+  // Answers that come at once have no TPOT, nor have those that are short, or broke.
+  TwinSamples samples = hour(none, 40);
+  std::mt19937_64 random(7);
+  for (auto& sample : samples.each()) {
+    if (random() % 20 == 0) sample.tpot = samples::unknown;
+    if (sample.role == Role::shadow && random() % 10 == 0) sample.output_tokens = 12;
+  }
+  const auto even = said(samples, open_options_of(samples));
+  EXPECT_EQ(even.gate.word, Gate::pass) << even.line;
+  EXPECT_FALSE(has_note(even.comparison, "figure_missing"));
+}
+
 TEST(Comparison, FaultsThatBothHaveKeepNobodyFromPassing) {
   TwinSamples samples = hour(none, 30);
   std::mt19937_64 random(5);
