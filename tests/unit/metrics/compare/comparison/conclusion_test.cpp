@@ -207,6 +207,14 @@ TEST(Conclusion, SaysWhatToChangeWhereWaitingIsInVain) {
   EXPECT_THAT(line(split), StartsWith("Wait for more conversations: there are 80 of fp16 and 12 of fp8, and it takes "
                                       "50 of "
                                       "each: TTFT"));
+  split.conversations_a = split.conversations_b = 1;
+  EXPECT_THAT(line(split), StartsWith("Let more clients ask, or mirror their requests (twin): a split draws whole "
+                                      "conversations: there are 1 of fp16 and 1 of fp8, and it takes 50 of each: "));
+  split.minutes = 5;
+  EXPECT_THAT(line(split), StartsWith("Wait for more conversations: "));
+  auto broken = none;
+  broken.faults[0].pairs = {900, 900, 0, 0};
+  EXPECT_THAT(line(broken), StartsWith("Find out why requests fail: neither side answered: "));
   auto cold = none;
   cold.unfilled = Unfilled{"fp8", 160'000, 79'000};
   EXPECT_THAT(line(cold), StartsWith("Wait until the shadow is warm: fp8 has prefilled 79000 of the 160000 tokens "
