@@ -62,8 +62,21 @@ class Comparing {
   void describe_sides() {
     result_.mode = pairing_.mode;
     name_sides(result_, pairing_, names_, options_);
+    find_configurations();
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
       if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
+  }
+
+  void find_configurations() {
+    const auto &a = options_.a, &b = options_.b;
+    result_.one_configuration = a.by == sides::By::config && b.by == a.by && a.name == b.name;
+    result_.only_configuration = result_.one_configuration && std::ranges::all_of(samples_, [&](const auto& sample) {
+                                   return sample.config == 0 || sample.config == a.name;
+                                 });
+    if (!result_.only_configuration) return;
+    for (const samples::Sample& sample : samples_)
+      if (sample.config == 0 && sample.role == Role::shadow && sample.drop_reason != 0)
+        ++result_.other_drops[std::string(names_.text(sample.drop_reason))];
   }
 
   void find_window() {

@@ -195,6 +195,9 @@ struct Comparison {
   pairs::Mode mode = pairs::Mode::split;
   ComparedSide side_a, side_b;
   std::string a, b;                              ///< The names of the sides; two sides have two names.
+  bool one_configuration = false;                ///< Both sides are of one `config`: nothing is to be promoted.
+  bool only_configuration = false;               ///< And no other is among the samples.
+  sides::Drops other_drops;                      ///< Then, what shadows without a `config` were spared.
   std::uint64_t pairs = 0;                       ///< 0 in a split.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.

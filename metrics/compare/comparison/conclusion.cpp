@@ -275,10 +275,20 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
   return {"Look before you promote", why + "waiting alone will not tell"};
 }
 
+Advice of_one_configuration(const Comparison& comparison, const GateResult& gate) {
+  std::string why = comparison.b + " is the same configuration as " + comparison.a;
+  if (comparison.only_configuration) why += ", and no other is in the logs";
+  if (gate.word == Gate::worse) why += "; it " + worse_word(comparison);
+  if (!comparison.other_drops.empty())
+    why += "; other shadows were spared " + sides::counts_text(comparison.other_drops);
+  return {"Nothing to promote", why};
+}
+
 Advice advice_of(const Comparison& comparison, const GateResult& gate) {
   const std::string &a = comparison.a, &b = comparison.b;
   if (comparison.apart)
     return {"Run " + a + " and " + b + " at the same time", "they did not run together, so there is no verdict"};
+  if (comparison.one_configuration) return of_one_configuration(comparison, gate);
   if (gate.word == Gate::worse) return {"Do not promote " + b, "it " + worse_word(comparison)};
   if (gate.word == Gate::unknown) return of_unknown(comparison, gate.unknown);
   const bool judged = comparison.mode == pairs::Mode::split || comparison.answers.word == pairs::Alike::same;

@@ -56,6 +56,8 @@ class Sorting {
       if (changed.by > 0)
         add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
             change_sentence(changed, comparison_));
+    if (comparison_.one_configuration)
+      result_.unknown.push_back("configuration: both sides are of one, so nothing is to be promoted.");
     if (!result_.worse.empty())
       result_.but_for_answers = Gate::worse;
     else if (result_.unknown.empty() && !comparison_.verdicts.empty())

@@ -356,6 +356,34 @@ TEST(Comparison, WhatOneSideLacksMayBeItsSlowAnswers) {
   EXPECT_FALSE(has_note(even.comparison, "figure_missing"));
 }
 
+/// Every copy for the candidate was dropped, so what is left is the control.
+TEST(Comparison, OfOneConfigurationNothingIsToBePromoted) {
+  for (const bool dropped : {true, false}) {
+    TwinSamples samples = hour(none, 40);
+    std::vector<samples::Sample> kept;
+    for (auto sample : samples.all()) {
+      const bool of_candidate = sample.config == samples.names.of("fp8");
+      sample.ttft = 0.1F;
+      if (of_candidate && dropped) {
+        samples.drop(sample, "no_replica");
+        sample.config = 0;
+      }
+      if (!of_candidate || dropped) kept.push_back(sample);
+    }
+    Options options = open_options_of(samples);
+    options.b = options.a;
+    const auto found = compare(kept, samples.names, options);
+    const auto gate = gate_of(found);
+    EXPECT_EQ(verdict_of(found, Figure::tpot).finding, Finding::equivalent) << "it is compared";
+    EXPECT_EQ(gate.word, Gate::unknown);
+    EXPECT_THAT(
+        conclusion_of(found, gate),
+        StartsWith("Nothing to promote: fp16 (control) is the same configuration as fp16, and no other is in "
+                   "the logs" +
+                   std::string(dropped ? "; other shadows were spared 6000 requests: no_replica 6000: " : ": ")));
+  }
+}
+
 TEST(Comparison, FaultsThatBothHaveKeepNobodyFromPassing) {
   TwinSamples samples = hour(none, 30);
   std::mt19937_64 random(5);
