@@ -34,7 +34,7 @@ class Comparing {
     result_.lost = lost();
     fill_table();
     const auto history = history_for(options_.histories, pools(), table_.paired(), samples_, names_, options_.warm_up);
-    if (history) {
+    if (history && tells_of_times(*history)) {
       const double hours = std::max(history->hours(statistics::Figure::ttft), history->hours(statistics::Figure::tpot));
       result_.history = {hours, history->source};
     }
@@ -87,6 +87,18 @@ class Comparing {
     if (!earlier_ || !earlier_->from_us) return;
     result_.held = result_.window;
     result_.held->from_us = std::clamp(earlier_->until_us, result_.window.from_us, result_.window.to_us);
+  }
+
+  /// True unless the sides have times, of which the history has none.
+  bool tells_of_times(const History& history) const {
+    bool any = false;
+    for (const auto figure : {statistics::Figure::ttft, statistics::Figure::tpot, statistics::Figure::e2e}) {
+      if (std::ranges::none_of(table_.rows, [&](const table::Row& row) { return row.of(figure).count_a > 0; }))
+        continue;
+      if (history.variance(figure)) return true;
+      any = true;
+    }
+    return !any;
   }
 
   /// Faults and likeness need no warm shadow, so they are of all pairs that were asked for; the rest is of the window.
