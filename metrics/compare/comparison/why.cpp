@@ -52,7 +52,8 @@ std::string conclusion(const Verdict& verdict) {
     return "but it was " + effect_text(verdict.figure, statistics::shown(verdict.figure, *verdict.lately)) +
            " in the last three tenths of the window, more than " + most;
   if (verdict.too_near)
-    return "beyond " + margin + format(", but two equal GPUs may drift apart by %.0f %%", 100 * drift_allowance);
+    return "beyond " + margin +
+           format(", but two equal GPUs may drift apart by %.0f %%", 100 * std::expm1(effect.least_claim));
   if (verdict.held_back)
     return "beyond " + margin +
            format(" if it were the only figure (p = %.3f), but not sure yet among all that are tested together (Holm)",
@@ -97,7 +98,9 @@ std::string obstacle(const Verdict& verdict, const Comparison& comparison) {
     case Bar::lacking:
       return "one side lacks it in answers in which the other has it";
     case Bar::too_few:
-      if (verdict.minutes >= statistics::least_minutes) return "too few requests of a side have it";
+      if (verdict.minutes >= statistics::least_minutes)
+        return std::string("too few ") + (comparison.mode == pairs::Mode::split ? "conversations" : "requests") +
+               " of a side have it";
       return format("it takes %zu minutes in which both sides have it, and there %s %zu", statistics::least_minutes,
                     verdict.minutes == 1 ? "is" : "are", verdict.minutes);
     case Bar::cold:

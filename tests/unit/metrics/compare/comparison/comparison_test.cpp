@@ -153,6 +153,7 @@ TEST(Comparison, ASteadyDifferenceIsNoLateChange) {
   const Verdict& tpot = verdict_of(early.comparison, Figure::tpot);
   EXPECT_EQ(tpot.finding, Finding::inconclusive);
   EXPECT_TRUE(tpot.too_near);
+  EXPECT_THAT(why_of(early.comparison, Figure::tpot), HasSubstr("two equal GPUs may drift apart by 16 %"));
   EXPECT_FALSE(tpot.lately);
   EXPECT_TRUE(tpot.needs_s);
   EXPECT_THAT(early.line, StartsWith("Wait "));
