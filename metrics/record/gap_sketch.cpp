@@ -31,6 +31,7 @@ std::uint16_t GapSketch::bin_of(Nanoseconds gap) {
 
 Nanoseconds GapSketch::middle_of(std::uint16_t bin) {
   if (bin == 0) return Nanoseconds{0};  // Bin 0 holds events of one read, whose gap is zero.
+  bin = std::min(bin, bin_of(Nanoseconds{longest}));  // A log may name any bin.
   const double low = lower_edge(bin);
   const double high = lower_edge(static_cast<std::uint16_t>(bin + 1));
   return Nanoseconds{std::llround(std::sqrt(low * high))};

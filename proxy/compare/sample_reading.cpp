@@ -162,7 +162,6 @@ bool Selecting::add(Sample sample) {
   ++read_.requests;
   if (!wanted(sample)) return true;
   if (read_.samples.size() == most_samples) return false;
-  if (!sample.served || !sample.gaps_are_itl) sample.gaps = {};
   read_.samples.push_back(std::move(sample));
   return true;
 }

@@ -56,8 +56,8 @@ struct ReadSamples {
 };
 
 /// Takes samples one by one and holds those that are asked for. The filter is about primaries, and a shadow's request
-/// is kept where its primary is; times have an hour to spare, because the comparison cuts its window itself. What
-/// tables cannot use is not held. What shadows were sent is for others to note.
+/// is kept where its primary is; times have an hour to spare, because the comparison cuts its window itself. Samples
+/// are held as the log has them, which is as a running weir has them. What shadows were sent is for others to note.
 class Selecting {
  public:
   /// The arguments outlive the object.

@@ -40,9 +40,11 @@ mc::sides::Selection side_of(const fleet::ShadowRuntime& shadow, mc::samples::Na
   return {mc::sides::By::shadow, names.of(shadow.settings.name), metrics::Role::shadow};
 }
 
-/// Latencies under different loads, or with a side that was spared requests, are no figures to look at.
+/// Latencies under different loads, or with a side that was spared requests, and figures of unlike tokens are no
+/// figures to look at.
 bool forbidden(const mc::comparison::Verdict& verdict) {
-  return verdict.bar == mc::comparison::Bar::load_differs || verdict.bar == mc::comparison::Bar::spared_load;
+  using enum mc::comparison::Bar;
+  return verdict.bar == load_differs || verdict.bar == spared_load || verdict.bar == other_tokens;
 }
 
 Effects effects_of(const mc::comparison::Comparison& comparison) {

@@ -34,7 +34,7 @@ class Comparing {
     result_.lost = lost();
     fill_table();
     const auto history = history_for(options_.histories, pools(), table_.paired(), samples_, names_, options_.warm_up);
-    if (history) {
+    if (history && tells_of_times(*history)) {
       const double hours = std::max(history->hours(statistics::Figure::ttft), history->hours(statistics::Figure::tpot));
       result_.history = {hours, history->source};
     }
@@ -62,8 +62,21 @@ class Comparing {
   void describe_sides() {
     result_.mode = pairing_.mode;
     name_sides(result_, pairing_, names_, options_);
+    find_configurations();
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
       if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
+  }
+
+  void find_configurations() {
+    const auto &a = options_.a, &b = options_.b;
+    result_.one_configuration = a.by == sides::By::config && b.by == a.by && a.name == b.name;
+    result_.only_configuration = result_.one_configuration && std::ranges::all_of(samples_, [&](const auto& sample) {
+                                   return sample.config == 0 || sample.config == a.name;
+                                 });
+    if (!result_.only_configuration) return;
+    for (const samples::Sample& sample : samples_)
+      if (sample.config == 0 && sample.role == Role::shadow && sample.drop_reason != 0)
+        ++result_.other_drops[std::string(names_.text(sample.drop_reason))];
   }
 
   void find_window() {
@@ -74,6 +87,18 @@ class Comparing {
     if (!earlier_ || !earlier_->from_us) return;
     result_.held = result_.window;
     result_.held->from_us = std::clamp(earlier_->until_us, result_.window.from_us, result_.window.to_us);
+  }
+
+  /// True unless the sides have times, of which the history has none.
+  bool tells_of_times(const History& history) const {
+    bool any = false;
+    for (const auto figure : {statistics::Figure::ttft, statistics::Figure::tpot, statistics::Figure::e2e}) {
+      if (std::ranges::none_of(table_.rows, [&](const table::Row& row) { return row.of(figure).count_a > 0; }))
+        continue;
+      if (history.variance(figure)) return true;
+      any = true;
+    }
+    return !any;
   }
 
   /// Faults and likeness need no warm shadow, so they are of all pairs that were asked for; the rest is of the window.
@@ -97,6 +122,40 @@ class Comparing {
     result_.sameness = table_.sameness;
     for (const table::Row& row : table_.rows) result_.minutes += row.requests_a > 0 && row.requests_b > 0;
     result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
+    for (const auto quantity : pairs::quantities) count_answers(quantity);
+  }
+
+  /// True if the answer is whole and should have the quantity, and has not.
+  static bool lacks(pairs::Quantity quantity, const samples::Sample& sample) {
+    constexpr std::uint32_t least_tokens_of_tpot = 16;
+    if (!sample.served || pairs::value_of(quantity, sample)) return false;
+    const bool tokens_came = sample.stream && sample.outcome != Outcome::ok_empty;
+    switch (quantity) {
+      case pairs::Quantity::ttft:
+        return tokens_came;
+      case pairs::Quantity::tpot:
+        return tokens_came && sample.output_tokens >= least_tokens_of_tpot;  // Unknown is more.
+      case pairs::Quantity::e2e:
+        return !sample.stream;
+      case pairs::Quantity::output_tokens:
+        break;
+    }
+    return true;
+  }
+
+  void count_answers(pairs::Quantity quantity) {
+    Had& had = result_.had[static_cast<std::size_t>(quantity)];
+    const auto has = [&](const samples::Sample& sample) { return pairs::value_of(quantity, sample).has_value(); };
+    for (const pairs::Pair& pair : pairing_.pairs) {
+      const bool a = has(*pair.a), b = has(*pair.b);
+      had.a += a;
+      had.b += b;
+      had.only_a += a && lacks(quantity, *pair.b);
+      had.only_b += b && lacks(quantity, *pair.a);
+    }
+    if (pairing_.mode != pairs::Mode::split) return;
+    for (const pairs::Single& one : pairing_.only_a) had.a += has(*one.sample);
+    for (const pairs::Single& one : pairing_.only_b) had.b += has(*one.sample);
   }
 
   /// Returns how many samples of the sides' shadows are gone, and in no table from which the figures come.
@@ -164,6 +223,17 @@ Comparison compare(std::span<const samples::Sample> samples, const samples::Name
 const Verdict* Comparison::verdict_of(statistics::Figure figure) const {
   const auto found = std::ranges::find(verdicts, figure, &Verdict::figure);
   return found == verdicts.end() ? nullptr : &*found;
+}
+
+const Had& Comparison::had_of(statistics::Figure figure) const {
+  return had[static_cast<std::size_t>(quantity_of(figure))];
+}
+
+pairs::Quantity quantity_of(statistics::Figure figure) {
+  using enum statistics::Figure;
+  if (figure == e2e) return pairs::Quantity::e2e;
+  if (figure == ttft || figure == ttft_geomean) return pairs::Quantity::ttft;
+  return figure == tpot || figure == tpot_geomean ? pairs::Quantity::tpot : pairs::Quantity::output_tokens;
 }
 
 const FaultVerdict* Comparison::fault_of(pairs::Fault fault) const {

@@ -16,6 +16,7 @@
 #include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/pairs/pairing.hpp"
 #include "metrics/compare/pairs/sameness.hpp"
+#include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/drops.hpp"
 #include "metrics/compare/sides/selection.hpp"
@@ -67,11 +68,14 @@ enum class Bar : std::uint8_t {
   load_differs,   ///< The sides had unlike loads.
   spared_load,    ///< The side that looks better was spared requests.
   conversations,  ///< A side of a split has too few conversations.
+  other_tokens,   ///< The sides count tokens differently.
+  lacking,        ///< One side lacks the figure in answers in which the other has it.
 };
 
 struct Verdict {
   statistics::Figure figure = statistics::Figure::ttft;
   std::uint64_t count = 0;  ///< Pairs that have the figure; in a split, requests of the side with fewer.
+  std::size_t minutes = 0;  ///< In which both sides have the figure.
   /// The figure, in seconds, tokens, or of stalls in seconds per 1000 requests. `estimate` follows from the two.
   std::optional<double> value_a{}, value_b{};
   std::optional<double> estimate{};                ///< b relative to a, as a share of a; of stalls b - a.
@@ -145,6 +149,25 @@ struct Changed {
 /// A change for the worse after which b is so much above a is a verdict; a smaller one is to be looked at.
 inline constexpr double sure_change = 0.2;
 
+/// Answers that have a quantity.
+struct Had {
+  std::uint64_t a = 0, b = 0;
+  std::uint64_t only_a = 0, only_b = 0;  ///< Pairs in which the other side's answer is whole, and lacks it.
+
+  bool a_lacks() const { return lacks(only_b, only_a, b); }
+  bool b_lacks() const { return lacks(only_a, only_b, a); }
+
+ private:
+  /// What both sides lack by chance, as where all tokens come at once, does not count.
+  static bool lacks(std::uint64_t lacking, std::uint64_t other, std::uint64_t all) {
+    constexpr std::uint64_t fewest = 5;
+    return lacking >= other + fewest && 100 * (lacking - other) > all;
+  }
+};
+
+/// Two sides whose prompts differ by more in tokens have other tokenizers or templates.
+inline constexpr double other_tokenizer = 0.01;
+
 /// Whether the answers are the same, and what tells it where they differ.
 struct Answers {
   pairs::Alike word = pairs::Alike::unknown;
@@ -174,6 +197,9 @@ struct Comparison {
   pairs::Mode mode = pairs::Mode::split;
   ComparedSide side_a, side_b;
   std::string a, b;                              ///< The names of the sides; two sides have two names.
+  bool one_configuration = false;                ///< Both sides are of one `config`: nothing is to be promoted.
+  bool only_configuration = false;               ///< And no other is among the samples.
+  sides::Drops other_drops;                      ///< Then, what shadows without a `config` were spared.
   std::uint64_t pairs = 0;                       ///< 0 in a split.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
@@ -189,13 +215,14 @@ struct Comparison {
   std::optional<Apart> apart{};          ///< Then figures stand side by side, and none has a verdict.
   std::vector<Changed> changes;          ///< At most one of each figure.
   std::optional<HistoryUsed> history{};
-  bool drifts = false;  ///< TTFT or TPOT of one minute is much like that of the minute before.
+  bool drifts = false;  ///< A time of one minute is much like that of the minute before.
   std::vector<Verdict> verdicts;
   std::vector<FaultVerdict> faults;  ///< `slo` only with an objective.
   pairs::Sameness sameness{};
   Answers answers{};
   std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that are held.
   pairs::Divergence divergence{};                  ///< 0 in a split.
+  std::array<Had, pairs::quantity_count> had{};    ///< Of the answers that are held.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
   /// Why nothing was mirrored: each pair lacks an answer that was never asked for. Empty if any pair has both.
@@ -208,11 +235,21 @@ struct Comparison {
   /// Returns the part of the window whose samples are held: all of it, as a rule.
   const statistics::Window& described() const { return held ? *held : window; }
   const Verdict* verdict_of(statistics::Figure figure) const;
+  const Had& had_of(statistics::Figure figure) const;
+  bool counts_tokens_differently() const { return divergence.prompt_tokens_differ > other_tokenizer; }
   const FaultVerdict* fault_of(pairs::Fault fault) const;
 };
 
 /// Compares in time n log n, with memory for some figures a sample. The order of the samples does not matter.
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
+
+/// Returns the quantity that a figure is of. Stalls are of none, and stand beside that which all answers have.
+pairs::Quantity quantity_of(statistics::Figure figure);
+/// True of a figure that depends on what a token is.
+constexpr bool is_of_tokens(statistics::Figure figure) {
+  using enum statistics::Figure;
+  return figure == tpot || figure == tpot_geomean || figure == output_tokens;
+}
 
 /// Returns what the shadow's side is called where `name` is the primary's as well: "fp16 (control)", by the name of its
 /// [[shadow]], or "fp16 (shadow)" without one.

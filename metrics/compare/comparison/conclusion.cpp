@@ -72,9 +72,12 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
   return worse;
 }
 
+/// Returns the change that decides: one that is a verdict before one that is to be looked at.
 const Changed* change_for_the_worse(const Comparison& comparison) {
-  const auto found = std::ranges::find_if(comparison.changes, [](const Changed& one) { return one.by > 0; });
-  return found == comparison.changes.end() ? nullptr : &*found;
+  const Changed* found = nullptr;
+  for (const Changed& one : comparison.changes)
+    if (one.by > 0 && (found == nullptr || (found->after < sure_change && one.after >= sure_change))) found = &one;
+  return found;
 }
 
 /// "A, B and C"
@@ -112,8 +115,10 @@ std::string worse_word(const Comparison& comparison) {
 struct Guardrails {
   std::vector<std::string_view> likely;  ///< b is worse by its interval, which is not enough among all figures.
   std::vector<std::string_view> unseen;  ///< Faults that b has not had alone.
+  std::vector<std::string_view> nowhere;  ///< Figures that no request has on both sides.
   std::vector<std::string_view> others;
 
+  /// Returns those of which something is known.
   std::vector<std::string_view> all() const {
     auto words = likely;
     words.insert(words.end(), others.begin(), others.end());
@@ -134,7 +139,10 @@ Guardrails open_guardrails(const Comparison& comparison, const std::vector<std::
   for (const auto& verdict : comparison.verdicts) {
     if (!begins(name_of(verdict.figure))) continue;
     const bool above = verdict.interval && verdict.interval->low > 0 && verdict.held_back && verdict.estimate > 0;
-    (above ? open.likely : open.others).push_back(word_for(verdict.figure));
+    (above                           ? open.likely
+     : verdict.bar == Bar::no_values ? open.nowhere
+                                     : open.others)
+        .push_back(word_for(verdict.figure));
   }
   return open;
 }
@@ -146,6 +154,7 @@ std::string not_known_text(const Comparison& comparison, const Guardrails& open)
   if (!open.likely.empty())
     add(b + " looks worse than " + a + " in " + listed(open.likely) + ", which is not sure yet");
   if (!open.others.empty()) add("not known yet whether " + b + " is worse than " + a + " in " + listed(open.others));
+  if (!open.nowhere.empty()) add("no request has " + listed(open.nowhere) + " on both sides");
   if (!open.unseen.empty())
     add("too few requests yet to rule out " + listed(open.unseen, " or ") + ", of which " + b + " alone had none");
   return text;
@@ -204,6 +213,17 @@ struct Advice {
   std::string what, why;
 };
 
+Advice of_conversations(const Comparison& comparison) {
+  const std::uint64_t fewer = std::min(comparison.conversations_a, comparison.conversations_b);
+  const std::string number = "there are " + std::to_string(comparison.conversations_a) + " of " + comparison.a +
+                             " and " + std::to_string(comparison.conversations_b) + " of " + comparison.b +
+                             ", and it takes " + std::to_string(least_conversations) + " of each";
+  // Clients that stay bring no others.
+  if (fewer > 1 || comparison.minutes < statistics::least_minutes_to_pass)
+    return {"Wait for more conversations", number};
+  return {"Let more clients ask, or mirror their requests (twin)", "a split draws whole conversations: " + number};
+}
+
 Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& unknown) {
   const std::string &a = comparison.a, &b = comparison.b;
   if (!comparison.dropped.empty())
@@ -217,15 +237,21 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
                                       " since then); find out what happened, and compare again from there (--from)"};
   if (!comparison.answers.why.empty() && comparison.answers.word == pairs::Alike::differs)
     return {"Look at the answers of " + b + " before you promote", "they differ from those of " + a};
+  if (const auto* const failed = comparison.fault_of(pairs::Fault::failed);
+      failed != nullptr && failed->pairs.pairs > 0 && std::min(failed->share_a(), failed->share_b()) > 0.999)
+    return {"Find out why requests fail", "neither side answered"};
   const std::string not_known = not_known_text(comparison, open_guardrails(comparison, unknown));
   const auto bar = [&](Bar one) {
     return std::ranges::any_of(comparison.verdicts, [&](const Verdict& verdict) { return verdict.bar == one; });
   };
   if (bar(Bar::load_differs)) return {"Mirror all requests of one replica (twin)", "the sides had unlike loads"};
-  if (bar(Bar::conversations))
-    return {"Wait for more conversations", "there are " + std::to_string(comparison.conversations_a) + " of " + a +
-                                               " and " + std::to_string(comparison.conversations_b) + " of " + b +
-                                               ", and it takes " + std::to_string(least_conversations) + " of each"};
+  if (bar(Bar::conversations)) return of_conversations(comparison);
+  if (bar(Bar::other_tokens))
+    return {"Compare E2E and characters",
+            "the sides count tokens differently, so TPOT and tokens per answer tell "
+            "nothing (see the notes)"};
+  if (bar(Bar::lacking))
+    return {"Find out why one side lacks figures", "its answers lack what those of the other have (see the notes)"};
   if (bar(Bar::spared_load)) return {"Find out why one side lacks answers", "it was spared their load (see the notes)"};
   const double window_s = comparison.window.seconds();
   const auto wait_until = [&](double until_s) {
@@ -241,15 +267,28 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
             format("it is too early to tell, which takes %.0f minutes with requests of both sides at least",
                    statistics::least_minutes_to_pass)};
   if (open.for_ever.empty()) return {wait_until(open.longest_s), not_known};
-  return {"Look before you promote", b + " is or may be worse than the limit in " +
-                                         listed(open_guardrails(comparison, open.for_ever).all()) +
-                                         ", and waiting alone will not tell"};
+  const Guardrails never = open_guardrails(comparison, open.for_ever);
+  std::string why;
+  if (const auto known = never.all(); !known.empty())
+    why = b + " is or may be worse than the limit in " + listed(known) + ", and ";
+  if (!never.nowhere.empty()) why += "no request has " + listed(never.nowhere) + " on both sides, and ";
+  return {"Look before you promote", why + "waiting alone will not tell"};
+}
+
+Advice of_one_configuration(const Comparison& comparison, const GateResult& gate) {
+  std::string why = comparison.b + " is the same configuration as " + comparison.a;
+  if (comparison.only_configuration) why += ", and no other is in the logs";
+  if (gate.word == Gate::worse) why += "; it " + worse_word(comparison);
+  if (!comparison.other_drops.empty())
+    why += "; other shadows were spared " + sides::counts_text(comparison.other_drops);
+  return {"Nothing to promote", why};
 }
 
 Advice advice_of(const Comparison& comparison, const GateResult& gate) {
   const std::string &a = comparison.a, &b = comparison.b;
   if (comparison.apart)
     return {"Run " + a + " and " + b + " at the same time", "they did not run together, so there is no verdict"};
+  if (comparison.one_configuration) return of_one_configuration(comparison, gate);
   if (gate.word == Gate::worse) return {"Do not promote " + b, "it " + worse_word(comparison)};
   if (gate.word == Gate::unknown) return of_unknown(comparison, gate.unknown);
   const bool judged = comparison.mode == pairs::Mode::split || comparison.answers.word == pairs::Alike::same;

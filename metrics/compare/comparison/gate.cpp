@@ -19,17 +19,20 @@ bool is_safe(const Verdict& verdict) {
            is_below_worse_margin(verdict.effect)));
 }
 
-std::uint64_t count_of(const Comparison& comparison, Figure figure) {
+/// Returns how many answers of a side have the figure, of the side with more of them.
+std::uint64_t answers_with(const Comparison& comparison, Figure figure) {
   const auto* const verdict = comparison.verdict_of(figure);
-  return verdict == nullptr ? 0 : verdict->count;
+  const auto& had = comparison.had_of(figure);
+  return std::max({verdict == nullptr ? 0 : verdict->count, had.a, had.b});
 }
 
-/// True if b has to be known not to be worse in this figure.
+/// True if b has to be known not to be worse in this figure. A handful of streams among thousands of other answers
+/// does not tell for days, and does not count.
 bool is_guardrail(const Comparison& comparison, Figure figure) {
-  const auto streamed = count_of(comparison, Figure::ttft), whole = count_of(comparison, Figure::e2e);
+  if (figure == Figure::output_tokens || figure == Figure::stalls) return true;
+  const auto streamed = answers_with(comparison, Figure::ttft), whole = answers_with(comparison, Figure::e2e);
   if (figure == Figure::e2e) return whole > streamed;
-  const bool of_streams = figure != Figure::output_tokens && figure != Figure::stalls;
-  return !of_streams || streamed > 0 || whole == 0;
+  return 100 * std::min(streamed, answers_with(comparison, figure)) >= streamed + whole;
 }
 
 class Sorting {
@@ -53,6 +56,8 @@ class Sorting {
       if (changed.by > 0)
         add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
             change_sentence(changed, comparison_));
+    if (comparison_.one_configuration)
+      result_.unknown.push_back("configuration: both sides are of one, so nothing is to be promoted.");
     if (!result_.worse.empty())
       result_.but_for_answers = Gate::worse;
     else if (result_.unknown.empty() && !comparison_.verdicts.empty())

@@ -30,9 +30,10 @@ struct GateResult {
 };
 
 /// All figures and faults are guardrails but these: E2E where half of the requests or more were streamed, TTFT and TPOT
-/// where none was, and a kind of fault that no request tells of. The length of answers has to be known within its
-/// margin; if it is beyond, the answers differ. A figure that became worse within the window is a guardrail that is not
-/// known, or worse if it is by a fifth above a's since then. The result depends on the comparison alone.
+/// where fewer than one answer in a hundred has them on either side, and a kind of fault that no request tells of. The
+/// length of answers has to be known within its margin; if it is beyond, the answers differ. A figure that became worse
+/// within the window is a guardrail that is not known, or worse if it is by a fifth above a's since then. One
+/// configuration beside itself never passes. The result depends on the comparison alone.
 GateResult gate_of(const Comparison& comparison);
 
 }  // namespace weir::metrics::compare::comparison

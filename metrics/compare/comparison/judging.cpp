@@ -18,7 +18,7 @@ using statistics::RatioSums;
 using table::Table;
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
-constexpr std::array<Figure, 4> times{Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean};
+constexpr std::array times{Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean, Figure::e2e};
 
 /// Returns the rows in which both sides have the figure.
 std::vector<std::size_t> rows_with(const Table& table, Figure figure) {
@@ -86,7 +86,7 @@ class Judging {
 
   void run(bool ended) {
     for (std::size_t i = 0; i < statistics::figure_count; ++i) add(static_cast<Figure>(i));
-    autocorrelation_ = history_ == nullptr ? autocorrelation() : 0;
+    autocorrelation_ = has_history_of_all() ? 0 : autocorrelation();
     comparison_.drifts = autocorrelation_ > most_autocorrelation;
     find_changes();
     decide_figures();
@@ -108,6 +108,7 @@ class Judging {
     verdict.figure = verdict.effect.figure = figure;
     verdict.p = none;
     verdict.count = count_of(figure);
+    verdict.minutes = rows.size();
     const auto scale = table::scale_of(figure);
     const auto all = statistics::figure_of(whole, scale);
     if (all) {
@@ -141,12 +142,8 @@ class Judging {
 
   std::uint64_t count_of(Figure figure) const {
     std::uint64_t a = 0, b = 0;
-    const auto quantity = figure == Figure::e2e                                      ? pairs::Quantity::e2e
-                          : figure == Figure::ttft || figure == Figure::ttft_geomean ? pairs::Quantity::ttft
-                          : figure == Figure::tpot || figure == Figure::tpot_geomean ? pairs::Quantity::tpot
-                                                                                     : pairs::Quantity::output_tokens;
     for (const table::Row& row : table_.rows) {
-      const auto& sums = row.sums[static_cast<std::size_t>(quantity)];
+      const auto& sums = row.sums[static_cast<std::size_t>(quantity_of(figure))];
       a += figure == Figure::stalls ? row.requests_a : sums.count_a;
       b += figure == Figure::stalls ? row.requests_b : sums.count_b;
     }
@@ -175,6 +172,16 @@ class Judging {
     return sequence;
   }
 
+  /// True if the history tells how far two equal sides drift apart in this figure.
+  bool has_history(Figure figure) const { return history_ != nullptr && history_->variance(figure); }
+
+  /// The same of all times that are compared.
+  bool has_history_of_all() const {
+    return std::ranges::all_of(comparison_.verdicts, [&](const Verdict& one) {
+      return std::ranges::find(times, one.figure) == times.end() || one.minutes == 0 || has_history(one.figure);
+    });
+  }
+
   /// Returns the greatest autocorrelation of a time's minutes: the figures of one GPU drift together, so one tells of
   /// all. A few minutes tell nothing.
   double autocorrelation() const {
@@ -193,6 +200,7 @@ class Judging {
     for (const auto& [figure, by] :
          {std::pair(Figure::ttft, Figure::ttft_geomean), std::pair(Figure::tpot, Figure::tpot_geomean),
           std::pair(Figure::e2e, Figure::e2e)}) {
+      if (is_of_tokens(figure) && comparison_.counts_tokens_differently()) continue;
       const auto change = statistics::change_in(table_.minutes(by), std::log1p(options_.margin));
       if (!change) continue;
       const auto since = table_.rows.front().minute + static_cast<std::int64_t>(change->at);
@@ -209,7 +217,8 @@ class Judging {
     for (Verdict& verdict : comparison_.verdicts) {
       const bool is_time = is_latency(verdict.figure) && verdict.figure != Figure::stalls;
       const auto& sequence = verdict.effect.sequence;
-      if (sequence && is_time && history_ == nullptr && (comparison_.drifts || sequence->minutes < drift_minutes))
+      if (sequence && is_time && !has_history(verdict.figure) &&
+          (comparison_.drifts || sequence->minutes < drift_minutes))
         verdict.effect.least_claim = std::log1p(allowance(sequence->minutes, autocorrelation_));
       family.push_back(verdict.effect);
     }
@@ -234,13 +243,7 @@ class Judging {
   }
 
   std::optional<double> needs(const Verdict& verdict) const {
-    statistics::Effect effect = verdict.effect;
-    // A length may differ in neither direction, so the nearer limit counts.
-    if (verdict.figure == Figure::output_tokens) {
-      effect.sequence->mean = std::abs(effect.sequence->mean);
-      effect.worse_margin = effect.margin.high;
-    }
-    const auto known = statistics::times_until_known(effect, statistics::figure_count, drift_minutes);
+    const auto known = statistics::times_until_known(verdict.effect, statistics::figure_count, drift_minutes);
     return known ? std::optional(window_of(*known)) : std::nullopt;
   }
 
@@ -252,6 +255,9 @@ class Judging {
       if (!table_.load.same) return Bar::load_differs;
       if (lacks_conversations()) return Bar::conversations;
     }
+    if (is_of_tokens(verdict.figure) && comparison_.counts_tokens_differently()) return Bar::other_tokens;
+    const Had& had = comparison_.had_of(verdict.figure);
+    if (verdict.figure != Figure::stalls && (had.a_lacks() || had.b_lacks())) return Bar::lacking;
     if (!verdict.effect.sequence) return Bar::too_few;
     if (!is_latency(verdict.figure)) return Bar::none;
     // Where nothing is sure, the estimate's own direction may mislead as well.
@@ -330,7 +336,7 @@ class Judging {
   bool may_be_drift(const FaultVerdict& verdict) const {
     if (verdict.finding != Finding::worse && verdict.finding != Finding::better) return false;
     const double a = verdict.share_a(), b = verdict.share_b();
-    return history_ == nullptr && (comparison_.drifts || comparison_.minutes < drift_minutes) &&
+    return !has_history_of_all() && (comparison_.drifts || comparison_.minutes < drift_minutes) &&
            std::max(a, b) < 2 * std::min(a, b);
   }
 

@@ -12,8 +12,6 @@
 namespace weir::metrics::compare::comparison {
 namespace {
 
-constexpr double other_tokenizer = 0.01;
-
 std::string load_sentence(const Comparison& comparison, const pairs::Load& load) {
   std::string text =
       "Load differs: " + comparison.a + " and " + comparison.b + " did not have the same requests at the same time";
@@ -44,9 +42,23 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
          " here, and not in its favour.";
 }
 
+/// "TTFT is missing: fp8 lacks it in 270 of 900 pairs in which fp16 has it"
+std::string missing_sentence(const Comparison& comparison, statistics::Figure figure) {
+  const Had& had = comparison.had_of(figure);
+  if (!had.a_lacks() && !had.b_lacks()) return {};
+  const std::string &side = had.b_lacks() ? comparison.b : comparison.a,
+                    &other = had.b_lacks() ? comparison.a : comparison.b;
+  return std::string(word_for(figure)) + " is missing: " + side +
+         format(" lacks it in %llu of %llu whole answers in which ",
+                static_cast<unsigned long long>(had.b_lacks() ? had.only_a : had.only_b),
+                static_cast<unsigned long long>(had.b_lacks() ? had.a : had.b)) +
+         other + " has it. The others may be the fast ones, so there is no verdict on it.";
+}
+
 std::string drift_sentence() {
   return format(
-      "Drift: TTFT or TPOT of one minute is much like that of the minute before. Two equal GPUs may drift apart by "
+      "Drift: TTFT, TPOT or E2E of one minute is much like that of the minute before. Two equal GPUs may drift apart "
+      "by "
       "%.0f %%, so a smaller difference is called neither better nor worse. Eight hours of a control, of two replicas "
       "of one configuration, or --floor FILE tell how much these drift.",
       100 * drift_allowance);
@@ -166,13 +178,16 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
   if (!load.same && !comparison.apart) notes.push_back({"load_differs", load_sentence(comparison, load)});
   if (load.same && (load.helped_a() || load.helped_b()))
     notes.push_back({"spared_load", spared_sentence(comparison, load)});
-  if (const double differ = comparison.divergence.prompt_tokens_differ; differ > other_tokenizer) {
+  if (comparison.counts_tokens_differently()) {
     notes.push_back(
         {"different_tokenizer",
          format("Different tokenizer or template: the same prompts differ by %.1f %% in tokens, so TPOT and output "
-                "length count unlike tokens. Compare characters.",
-                100 * differ)});
+                "length count unlike tokens, and have no verdict. Compare E2E and characters (--details).",
+                100 * comparison.divergence.prompt_tokens_differ)});
   }
+  for (const auto figure :
+       {statistics::Figure::ttft, statistics::Figure::tpot, statistics::Figure::e2e, statistics::Figure::output_tokens})
+    add("figure_missing", missing_sentence(comparison, figure));
   for (const Changed& changed : comparison.changes)
     add("changed", "Change within the window: " + change_sentence(changed, comparison) +
                        " An average over the window hides that: look what happened then.");

@@ -55,7 +55,8 @@ std::string conclusion(const Verdict& verdict) {
     return "but slow requests are slower: the root mean square is " +
            effect_text(verdict.figure, statistics::shown(verdict.figure, *verdict.tail)) + ", more than " + most;
   if (verdict.too_near)
-    return "beyond " + margin + format(", but two equal GPUs may drift apart by %.0f %%", 100 * drift_allowance);
+    return "beyond " + margin +
+           format(", but two equal GPUs may drift apart by %.0f %%", 100 * std::expm1(effect.least_claim));
   if (verdict.held_back)
     return "beyond " + margin +
            format(" if it were the only figure (p = %.3f), but not sure yet among all that are tested together (Holm)",
@@ -76,16 +77,35 @@ std::string more_of(const std::optional<double>& needs_s, const Comparison& comp
   return "; " + length_text(std::max(60.0, *needs_s - comparison.window.seconds())) + " more would tell";
 }
 
+/// Says why no request has a figure on both sides.
+std::string no_values(Figure figure, const Comparison& comparison) {
+  const auto& had = comparison.had_of(figure);
+  if (figure == Figure::stalls) return "it takes requests of both sides";
+  if ((had.a > 0) != (had.b > 0))
+    return "of the answers of " + comparison.a + ' ' + count(had.a) + " have it, of those of " + comparison.b + ' ' +
+           count(had.b);
+  if (figure == Figure::output_tokens) return "no answer was counted in tokens on both sides";
+  if (figure == Figure::e2e) return "it takes whole answers that are not streamed on both sides";
+  return std::string("it takes answers ") + (is_of_tokens(figure) ? "of 16 tokens or more " : "") +
+         "that are streamed on both sides";
+}
+
 std::string obstacle(const Verdict& verdict, const Comparison& comparison) {
   switch (verdict.bar) {
     case Bar::none:
       return {};
     case Bar::no_values:
-      return verdict.figure == Figure::output_tokens ? "no answer was counted in tokens on both sides"
-                                                     : "it takes answers that are streamed on both sides";
+      return no_values(verdict.figure, comparison);
+    case Bar::other_tokens:
+      return "the sides count tokens differently";
+    case Bar::lacking:
+      return "one side lacks it in answers in which the other has it";
     case Bar::too_few:
-      return format("it takes %zu minutes with requests of both sides, and there are %.0f", statistics::least_minutes,
-                    comparison.minutes);
+      if (verdict.minutes >= statistics::least_minutes)
+        return std::string("too few ") + (comparison.mode == pairs::Mode::split ? "conversations" : "requests") +
+               " of a side have it";
+      return format("it takes %zu minutes in which both sides have it, and there %s %zu", statistics::least_minutes,
+                    verdict.minutes == 1 ? "is" : "are", verdict.minutes);
     case Bar::cold:
       return "no pair counts before the shadow is warm, and " + shortfall(*comparison.unfilled);
     case Bar::apart:

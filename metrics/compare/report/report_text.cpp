@@ -258,7 +258,7 @@ std::string as_text(const CandidatesReport& all, Style style, Detail detail) {
     add_each(document, all);
     return written(document, style, detail);
   }
-  for (const auto& report : all.reports) document.item(conclusion_of(report.comparison, gate_of(report.comparison)));
+  for (const auto& [comparison, gate] : all.rows) document.item(conclusion_of(comparison, gate));
   document.paragraph("More of one candidate with --b NAME, and of all with --details.");
   return written(document, style, detail);
 }

@@ -34,12 +34,10 @@ std::optional<std::string_view> text_of(Value& value) {
   return text;
 }
 
-/// Thirty years are the most that is believed.
 std::optional<double> seconds_of(Value& value) {
-  constexpr double most = 1e9;
   double number = 0;
   if (!wire::is(value, simdjson::ondemand::json_type::number) || value.get_double().get(number)) return std::nullopt;
-  return number >= 0 && number <= most ? std::optional(number) : std::nullopt;
+  return number >= 0 && number <= longest_s ? std::optional(number) : std::nullopt;
 }
 
 std::optional<bool> flag_of(Value& value) {
@@ -259,7 +257,7 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
   if (!whole) return LineKind::broken;
   if (!line.version_1 || !line.has_outcome || !line.has_api || !line.time_us) return LineKind::foreign;
   sample.received_us = *line.time_us;
-  sample.dispatched_us = sample.received_us + static_cast<std::int64_t>(line.queue * 1e6);
+  sample.dispatched_us = sample.received_us + microseconds_of(line.queue);
   if (line.tokens_only_counted) sample.output_tokens = unknown_count;
   sample.served = line.served ? *line.served : served_by_outcome(line);
   sample.gaps.shrink_to_fit();

@@ -64,7 +64,7 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   Sample sample;
   sample.received_us = microseconds(record.time);
   sample.dispatched_us = sample.received_us;
-  if (figures.queue) sample.dispatched_us += static_cast<std::int64_t>(*figures.queue * 1e6);
+  sample.dispatched_us += microseconds_of(figures.queue.value_or(0));
   sample.id = id_of(record.id);
   sample.pair = id_of(record.mirrored->pair);
   sample.pool = names.of(record.pool);
@@ -113,7 +113,7 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
 }
 
 std::int64_t microseconds_of(double seconds) {
-  return seconds > 0 ? static_cast<std::int64_t>(std::min(seconds, 1e9) * 1e6) : 0;
+  return seconds > 0 ? static_cast<std::int64_t>(std::min(seconds, longest_s) * 1e6) : 0;
 }
 
 std::int64_t first_moment(std::span<const Sample> samples) {

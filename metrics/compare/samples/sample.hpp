@@ -78,7 +78,9 @@ struct Sample {
 /// Makes a sample of a record. It allocates for the gaps and for names that are new.
 Sample sample_of(const record::RequestRecord& record, Names& names);
 
-/// Returns microseconds. A log may hold any number: thirty years are the most that is believed, and NaN is 0.
+/// A log may hold any number. No request lasts longer than a week, and what does is a mistake.
+inline constexpr double longest_s = 7 * 86400;
+/// Returns microseconds, up to those of longest_s; NaN is 0.
 std::int64_t microseconds_of(double seconds);
 
 /// Returns the earliest dispatch, in microseconds since 1970; 0 without samples.

@@ -20,6 +20,15 @@ bool is_below(const Sequence& sequence, double limit, double more) {
   return sequence.mean + sequence.reach_after(more, 2 * level) < limit;
 }
 
+/// True if `equivalent` would be the word after so many times the minutes, or `not_worse` where that is asked.
+bool would_pass(const Effect& effect, double more) {
+  const Sequence& sequence = *effect.sequence;
+  if (effect.worse_margin && !effect.by_estimate) return is_below(sequence, *effect.worse_margin, more);
+  if (effect.worse_margin) return sequence.mean < *effect.worse_margin;
+  const double reach = effect.by_estimate ? 0 : sequence.reach_after(more, level);
+  return sequence.mean - reach >= effect.margin.low && sequence.mean + reach <= effect.margin.high;
+}
+
 }  // namespace
 
 double shown(Figure figure, double effect) { return figure == Figure::stalls ? effect : std::expm1(effect); }
@@ -43,11 +52,9 @@ std::optional<double> times_until_known(const Effect& effect, std::size_t figure
   const double to_claim = is_near ? minutes_to_claim / sequence.minutes : 0;
   const double beyond = std::max(sequence.mean - effect.margin.high, effect.margin.low - sequence.mean);
   for (double more = 1; more < most; more *= step) {
-    const bool below = effect.worse_margin && (effect.by_estimate ? sequence.mean < *effect.worse_margin
-                                                                  : is_below(sequence, *effect.worse_margin, more));
     const bool is_beyond = beyond > sequence.reach_after(more, level / static_cast<double>(figures));
     // An effect that is beyond its margin and may be a drift does not pass either.
-    const bool passes = below && more >= to_pass && !(is_near && is_beyond && sequence.mean > 0);
+    const bool passes = would_pass(effect, more) && more >= to_pass && !(is_near && is_beyond && sequence.mean > 0);
     const bool claims = more >= to_claim && is_beyond;
     if (passes || claims) return more;
   }

@@ -71,9 +71,9 @@ double p_value(const Effect& effect);
 inline constexpr double least_minutes_to_pass = 10;
 /// True if b is worse by less than the margin for `not_worse`, with one-sided certainty of 95 % at all looks.
 bool is_below_worse_margin(const Effect& effect);
-/// Returns how many times as many minutes would show that b is not worse, or that it is beyond the margin among so many
-/// figures that are judged together, if they are like these; nothing if no reasonable number would. An effect below
-/// `least_claim` is taken to be beyond it after `minutes_to_claim`.
+/// Returns how many times as many minutes would show that b is not worse (equivalent, where that is not asked), or that
+/// it is beyond the margin among so many figures that are judged together, if they are like these; nothing if no
+/// reasonable number would. An effect below `least_claim` is taken to be beyond it after `minutes_to_claim`.
 std::optional<double> times_until_known(const Effect& effect, std::size_t figures, double minutes_to_claim);
 
 /// Decides about one family: Holm at 5 % over the effects that are known, then equivalence by the 95 % interval, then

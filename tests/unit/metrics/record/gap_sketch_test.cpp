@@ -36,6 +36,13 @@ TEST(GapSketch, MiddleOfABinLiesInItAndWithinEightThousandthsOfEverythingThere) 
   }
 }
 
+/// A log may name any bin.
+TEST(GapSketch, NoMiddleIsAboveThatOfTheLongestGap) {
+  const Nanoseconds longest = GapSketch::middle_of(GapSketch::bin_of(Nanoseconds::max()));
+  for (const int bin : {3400, 3500, 65535})
+    EXPECT_EQ(GapSketch::middle_of(static_cast<std::uint16_t>(bin)), longest) << bin;
+}
+
 TEST(GapSketch, TakesTheLongestDurationThereIs) { EXPECT_LE(GapSketch::bin_of(Nanoseconds::max()), 64 * 57); }
 
 TEST(GapSketch, KeepsItsBinsSortedCountedAndSummed) {

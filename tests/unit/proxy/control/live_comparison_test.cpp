@@ -107,6 +107,12 @@ class LiveWithoutRequestsYet : public Live {
  protected:
   LiveWithoutRequestsYet() : Live(0) {}
 };
+TEST_F(LiveWithoutRequestsYet, FiguresOfUnlikeTokensAreNone) {
+  change = [](auto& primary, auto& shadow) { shadow.answer.prompt_tokens = *primary.answer.prompt_tokens * 13 / 10; };
+  for (int i = 0; i < requests; ++i) add(i);
+  ASSERT_TRUE(look());
+  EXPECT_THAT(metrics_of(), UnorderedElementsAre("ttft", "ttft_geomean", "stalls"));
+}
 
 TEST_F(LiveWithoutRequestsYet, SaysWhatIsWrongWithAnswersAndWhetherTheyAreTheSame) {
   const auto gauges = [&] { return live.gauges(*snapshot).at(0); };

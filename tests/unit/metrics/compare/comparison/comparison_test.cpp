@@ -153,6 +153,7 @@ TEST(Comparison, ASteadyDifferenceIsNoLateChange) {
   const Verdict& tpot = verdict_of(early.comparison, Figure::tpot);
   EXPECT_EQ(tpot.finding, Finding::inconclusive);
   EXPECT_TRUE(tpot.too_near);
+  EXPECT_THAT(why_of(early.comparison, Figure::tpot), HasSubstr("two equal GPUs may drift apart by 16 %"));
   EXPECT_FALSE(tpot.lately);
   EXPECT_TRUE(tpot.needs_s);
   EXPECT_THAT(early.line, StartsWith("Wait "));
@@ -249,6 +250,139 @@ TEST(Comparison, WhereNothingStreamsTheWholeAnswerCounts) {
   EXPECT_THAT(same.line, HasSubstr("E2E from"));
   EXPECT_EQ(slow.gate.word, Gate::worse);
   EXPECT_EQ(verdict_of(slow.comparison, Figure::ttft).bar, Bar::no_values);
+}
+
+/// Makes whole answers of streams: E2E stands for their TPOT.
+void make_whole(samples::Sample& sample) {
+  sample.stream = false;
+  sample.e2e = 100 * sample.tpot;
+  sample.ttft = sample.tpot = samples::unknown;
+}
+
+TEST(Comparison, AFigureThatFewMinutesHaveSaysHowMany) {
+  TwinSamples samples = hour(none, 12);
+  for (auto& sample : samples.each())
+    if (sample.dispatched_us >= 180 * second) make_whole(sample);
+  const auto found = compare(samples, open_options_of(samples));
+  EXPECT_THAT(why_of(found, Figure::ttft),
+              HasSubstr("it takes 5 minutes in which both sides have it, and there are 3"));
+}
+
+TEST(Comparison, WhereNothingStreamsADriftIsSeenToo) {
+  TwinSamples samples = hour([](samples::Sample& b, double minute,
+                                auto&) { b.tpot *= static_cast<float>(1.05 + 0.02 * std::sin(minute / 6)); },
+                             50);
+  for (auto& sample : samples.each()) make_whole(sample);
+  const auto found = compare(samples, open_options_of(samples));
+  EXPECT_TRUE(found.drifts);
+  EXPECT_NE(verdict_of(found, Figure::e2e).finding, Finding::worse);
+}
+
+/// Nobody knows how far the others drift.
+TEST(Comparison, AHistoryCountsForTheFiguresThatItHas) {
+  TwinSamples samples = hour([](samples::Sample& b, double, auto&) { b.tpot *= 1.05F; }, 30);
+  for (auto& sample : samples.each()) make_whole(sample);
+  Options options = open_options_of(samples);
+  options.slo.emplace().e2e = config::Seconds(2.05);
+  History history;
+  history.paired = true;
+  for (const auto figure : {Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean}) {
+    auto& series = history.minutes[static_cast<std::size_t>(figure)];
+    series = {statistics::Minutes(600)};
+    for (std::size_t i = 0; i < 600; ++i) series.front()[i] = 0.002 * (static_cast<double>(i % 7) - 3);
+  }
+  options.histories = {history};
+  const auto found = compare(samples, options);
+  EXPECT_FALSE(found.history) << "none of a time that is compared";
+  EXPECT_NEAR(verdict_of(found, Figure::e2e).effect.least_claim, std::log1p(drift_allowance), 1e-12);
+  EXPECT_EQ(verdict_of(found, Figure::e2e).finding, Finding::inconclusive);
+}
+
+TEST(Comparison, WhereAnswersAreShortTpotKeepsNobodyFromPassing) {
+  TwinSamples samples = hour(none, 40);
+  for (auto& sample : samples.each()) sample.output_tokens = 10;
+  const auto found = said(samples, open_options_of(samples));
+  EXPECT_EQ(found.gate.word, Gate::pass) << found.line;
+  EXPECT_THAT(why_of(found.comparison, Figure::tpot),
+              HasSubstr("it takes answers of 16 tokens or more that are streamed on both sides"));
+}
+
+TEST(Comparison, WhatOneSideAloneHasIsToldAndDoesNotPass) {
+  const auto found = said_of(
+      [](samples::Sample& b, double, auto&) {
+        b.output_tokens = samples::unknown_count;
+        b.tpot = samples::unknown;
+      },
+      40);
+  EXPECT_EQ(found.gate.word, Gate::unknown);
+  EXPECT_THAT(why_of(found.comparison, Figure::tpot),
+              HasSubstr("of the answers of fp16 (control) 6000 have it, of those of fp8 0"));
+  EXPECT_THAT(found.line, StartsWith("Look before you promote: no request has TPOT, geometric mean TPOT and tokens per "
+                                     "answer on both sides, and waiting alone will not tell"));
+}
+
+/// Fewer tokens, which are longer, in the same time.
+TEST(Comparison, OtherTokensAreNoVerdict) {
+  for (const double factor : {0.7, 1.3}) {
+    const auto found = said_of([=](samples::Sample& b, double minute, auto&) {
+      b.prompt_tokens = static_cast<std::uint32_t>(factor * b.prompt_tokens);
+      b.output_tokens = static_cast<std::uint32_t>(factor * b.output_tokens);
+      b.tpot *= static_cast<float>((minute < 30 ? 1 : 1.04) / factor);
+    });
+    for (const auto figure : {Figure::tpot, Figure::tpot_geomean, Figure::output_tokens})
+      EXPECT_EQ(verdict_of(found.comparison, figure).bar, Bar::other_tokens);
+    EXPECT_EQ(found.gate.word, Gate::unknown) << found.line;
+    EXPECT_NE(found.comparison.answers.word, pairs::Alike::differs);
+    EXPECT_THAT(found.line, StartsWith("Compare E2E and characters: the sides count tokens differently"));
+  }
+}
+
+TEST(Comparison, WhatOneSideLacksMayBeItsSlowAnswers) {
+  const auto lacking = said_of([](samples::Sample& b, double, auto& random) {
+    if (random() % 10 < 3) b.ttft = samples::unknown;
+  });
+  EXPECT_EQ(verdict_of(lacking.comparison, Figure::ttft).bar, Bar::lacking);
+  EXPECT_EQ(lacking.gate.word, Gate::unknown);
+  EXPECT_THAT(sentence_of(lacking.comparison, "figure_missing"), StartsWith("TTFT is missing: fp8 lacks it in "));
+  EXPECT_THAT(lacking.line, StartsWith("Find out why one side lacks figures: "));
+  // Answers that come at once have no TPOT, nor have those that are short, or broke.
+  TwinSamples samples = hour(none, 40);
+  std::mt19937_64 random(7);
+  for (auto& sample : samples.each()) {
+    if (random() % 20 == 0) sample.tpot = samples::unknown;
+    if (sample.role == Role::shadow && random() % 10 == 0) sample.output_tokens = 12;
+  }
+  const auto even = said(samples, open_options_of(samples));
+  EXPECT_EQ(even.gate.word, Gate::pass) << even.line;
+  EXPECT_FALSE(has_note(even.comparison, "figure_missing"));
+}
+
+/// Every copy for the candidate was dropped, so what is left is the control.
+TEST(Comparison, OfOneConfigurationNothingIsToBePromoted) {
+  for (const bool dropped : {true, false}) {
+    TwinSamples samples = hour(none, 40);
+    std::vector<samples::Sample> kept;
+    for (auto sample : samples.all()) {
+      const bool of_candidate = sample.config == samples.names.of("fp8");
+      sample.ttft = 0.1F;
+      if (of_candidate && dropped) {
+        samples.drop(sample, "no_replica");
+        sample.config = 0;
+      }
+      if (!of_candidate || dropped) kept.push_back(sample);
+    }
+    Options options = open_options_of(samples);
+    options.b = options.a;
+    const auto found = compare(kept, samples.names, options);
+    const auto gate = gate_of(found);
+    EXPECT_EQ(verdict_of(found, Figure::tpot).finding, Finding::equivalent) << "it is compared";
+    EXPECT_EQ(gate.word, Gate::unknown);
+    EXPECT_THAT(
+        conclusion_of(found, gate),
+        StartsWith("Nothing to promote: fp16 (control) is the same configuration as fp16, and no other is in "
+                   "the logs" +
+                   std::string(dropped ? "; other shadows were spared 6000 requests: no_replica 6000: " : ": ")));
+  }
 }
 
 TEST(Comparison, FaultsThatBothHaveKeepNobodyFromPassing) {

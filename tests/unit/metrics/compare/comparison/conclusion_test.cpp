@@ -136,6 +136,15 @@ TEST(Conclusion, OfAChangeForTheWorse) {
   EXPECT_THAT(line(changed), StartsWith("May be promoted"));
 }
 
+TEST(Conclusion, OfTwoChangesForTheWorseNamesTheOneThatDecides) {
+  auto changed = compared();
+  const auto at = [](int minute) { return 1'764'000'000'000'000 + minute * 60'000'000LL; };
+  changed.changes = {{Figure::ttft, at(0), 0.06, 0.06}, {Figure::tpot, at(20), 0.24, 0.25}};
+  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:20 (TPOT +24.0 % since then): "));
+  changed.changes[0].after = 0.3;
+  EXPECT_THAT(line(changed), StartsWith("Do not promote fp8: it became slower at 16:00 (TTFT +6.0 % since then): "));
+}
+
 TEST(Conclusion, SaysHowLongToWait) {
   auto open = compared();
   of(open, Figure::tpot).finding = Finding::inconclusive;
@@ -198,6 +207,14 @@ TEST(Conclusion, SaysWhatToChangeWhereWaitingIsInVain) {
   EXPECT_THAT(line(split), StartsWith("Wait for more conversations: there are 80 of fp16 and 12 of fp8, and it takes "
                                       "50 of "
                                       "each: TTFT"));
+  split.conversations_a = split.conversations_b = 1;
+  EXPECT_THAT(line(split), StartsWith("Let more clients ask, or mirror their requests (twin): a split draws whole "
+                                      "conversations: there are 1 of fp16 and 1 of fp8, and it takes 50 of each: "));
+  split.minutes = 5;
+  EXPECT_THAT(line(split), StartsWith("Wait for more conversations: "));
+  auto broken = none;
+  broken.faults[0].pairs = {900, 900, 0, 0};
+  EXPECT_THAT(line(broken), StartsWith("Find out why requests fail: neither side answered: "));
   auto cold = none;
   cold.unfilled = Unfilled{"fp8", 160'000, 79'000};
   EXPECT_THAT(line(cold), StartsWith("Wait until the shadow is warm: fp8 has prefilled 79000 of the 160000 tokens "

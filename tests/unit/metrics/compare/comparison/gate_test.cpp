@@ -108,6 +108,29 @@ TEST(Gate, AsksForE2eWhereFewerThanHalfAreStreamed) {
   }
 }
 
+TEST(Gate, DoesNotAskForWhatFewAnswersHave) {
+  const std::array of_streams{Figure::ttft, Figure::tpot, Figure::ttft_geomean, Figure::tpot_geomean};
+  for (const auto& [streamed, word] :
+       {std::pair(3U, Gate::pass), std::pair(90U, Gate::pass), std::pair(91U, Gate::unknown)}) {
+    Comparison comparison = all(Finding::not_worse);
+    in(comparison, Figure::e2e).count = 9000;
+    for (const auto figure : of_streams) {
+      in(comparison, figure).count = streamed;
+      in(comparison, figure).finding = Finding::inconclusive;
+    }
+    EXPECT_EQ(gate_of(comparison).word, word) << streamed;
+  }
+  // Streams of which none has sixteen tokens, on either side or on one.
+  Comparison comparison = all(Finding::not_worse);
+  for (const auto figure : {Figure::tpot, Figure::tpot_geomean}) {
+    in(comparison, figure).count = 0;
+    in(comparison, figure).finding = Finding::inconclusive;
+  }
+  EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  comparison.had[static_cast<std::size_t>(pairs::Quantity::tpot)].a = 50;
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
+}
+
 /// An option such as --margin 0.3 calls much worse candidates equivalent.
 TEST(Gate, AWideMarginDoesNotHideWhatIsWorse) {
   Comparison comparison = all(Finding::not_worse);

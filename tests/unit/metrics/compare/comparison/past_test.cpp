@@ -133,6 +133,7 @@ TwinSamples samples_of(const Traffic& traffic, std::uint64_t seed) {
       samples::Sample& shadow = samples.shadow(primary, replica, config, name);
       shadow.dispatched_us += 1000;
       vary(shadow, factor);
+      shadow.prompt_tokens = primary.prompt_tokens;
       shadow.same_text = share(random) < 0.9;
       shadow.same_tools = 1;
       shadow.common_prefix_bytes = shadow.same_text ? 0 : static_cast<std::uint32_t>(64 * (random() % 4));

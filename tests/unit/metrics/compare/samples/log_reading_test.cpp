@@ -189,6 +189,18 @@ TEST(LogReading, MembersMayStandInAnyOrderAndUnknownOnesAreSkipped) {
 
 constexpr auto least = R"("v":1,"time":"2026-11-21T07:00:00Z","api":"other","outcome":"ok")";
 
+/// It would move the window by years, and no minute would be known.
+TEST(LogReading, WhatLastsLongerThanAWeekIsAMistake) {
+  Names names;
+  Sample sample;
+  ASSERT_EQ(read('{' + std::string(least) + R"(,"queue_s":1e9,"lasted_s":604801,"e2e_s":604800})", names, sample),
+            LineKind::request);
+  EXPECT_EQ(sample.dispatched_us, sample.received_us);
+  EXPECT_TRUE(std::isnan(sample.lasted));
+  EXPECT_EQ(sample.e2e, 604800);
+  EXPECT_EQ(microseconds_of(1e9), std::int64_t{604800} * 1'000'000);
+}
+
 TEST(LogReading, AValueOfTheWrongTypeIsUnknown) {
   Names names;
   Sample sample;

@@ -154,6 +154,15 @@ TEST(Verdicts, SayHowManyTimesAsLongAWindowWouldTell) {
   EXPECT_NEAR(*times_until_known(one, 5, 40), 40.0 / 30, 0.07) << "nor does it pass before that";
   one.least_claim = 0;
   EXPECT_EQ(times_until_known(one, 5, 40), 1);
+  // A length has two limits, so it takes the interval of both sides.
+  one = effect(Figure::output_tokens, -0.02, 0.2);
+  one.margin = {std::log1p(-0.1), std::log1p(0.1)};
+  const auto to_pass = times_until_known(one, 5, 40);
+  ASSERT_TRUE(to_pass);
+  one.sequence->standard_error *= one.sequence->reach_after(*to_pass, 0.05) / one.sequence->reach(0.05);
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::equivalent);
+  one.sequence->standard_error *= 1.06;
+  EXPECT_EQ(decide(std::vector{one})[0].finding, Finding::inconclusive) << "not much less would do";
   // Nothing passes before ten minutes.
   one = effect(Figure::tpot, 0, 0.001);
   one.worse_margin = 0.08;
