@@ -72,9 +72,7 @@ void Candidates::note_lacking(const WaitingRequest& request) {
   if (by_list && std::ranges::any_of(found_, lists))
     for (ReplicaView& view : found_) view.lacks_model = replica_of(view).models.lacks(request.model);
 
-  const auto has_refused = [&](const ReplicaView& view) {
-    return view.tried && refuses(view, any_status);
-  };
+  const auto has_refused = [&](const ReplicaView& view) { return view.tried && refuses(view, any_status); };
   if (std::ranges::none_of(found_, has_refused)) return;
   const auto answers = [&](const ReplicaView& view) {
     return !view.tried && replica_of(view).evidence.answers(request.caller, pool_.latest);

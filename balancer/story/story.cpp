@@ -93,8 +93,8 @@ PlacementRequest Story::placement() const {
 
 Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
   // Copies of the request may have cost two replicas while this one waited, or was at work elsewhere.
-  const bool is_known = identity_ != 0 && !was_on_trial_ &&
-                        shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison;
+  const bool is_known =
+      identity_ != 0 && !was_on_trial_ && shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison;
   const bool ended_two = made_ >= most_lost && replicas_gone(now) >= most_lost;
   if (is_known || ended_two) {
     lost_by_two_ = true;

@@ -52,7 +52,7 @@ struct Story {
   Lengths lengths = Lengths::alike;
   Greedy greedy = Greedy::no;
   bool heavy = false, streams = true;
-  bool cached = false;  ///< Seven of ten prompts are in each replica's cache.
+  bool cached = false;   ///< Seven of ten prompts are in each replica's cache.
   double slope = 0.034;  ///< So much longer a step takes for each request that runs, as a share.
   double drift_s = 60;   ///< The speed of each GPU has a deviation of 2 % that lasts so long; 0 is none.
   double history_h = 0;  ///< So many hours of the primary and its control came before.

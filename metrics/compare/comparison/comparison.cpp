@@ -61,6 +61,7 @@ class Comparing {
 
   void describe_sides() {
     result_.mode = pairing_.mode;
+    result_.repeated = pairing_.repeated;
     name_sides(result_, pairing_, names_, options_);
     find_configurations();
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})

@@ -201,6 +201,7 @@ struct Comparison {
   bool only_configuration = false;               ///< And no other is among the samples.
   sides::Drops other_drops;                      ///< Then, what shadows without a `config` were spared.
   std::uint64_t pairs = 0;                       ///< 0 in a split.
+  std::uint64_t repeated = 0;                    ///< Answers that are left out: that of another shadow counts.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
@@ -236,6 +237,8 @@ struct Comparison {
   const statistics::Window& described() const { return held ? *held : window; }
   const Verdict* verdict_of(statistics::Figure figure) const;
   const Had& had_of(statistics::Figure figure) const;
+  /// True if more than 1 % of a side's answers are left out.
+  bool has_several_answers() const { return pairs > 0 && 100 * repeated > pairs; }
   bool counts_tokens_differently() const { return divergence.prompt_tokens_differ > other_tokenizer; }
   const FaultVerdict* fault_of(pairs::Fault fault) const;
 };

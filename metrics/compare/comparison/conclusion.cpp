@@ -113,8 +113,8 @@ std::string worse_word(const Comparison& comparison) {
 
 /// Figures and faults of which it is not known that b is not worse.
 struct Guardrails {
-  std::vector<std::string_view> likely;  ///< b is worse by its interval, which is not enough among all figures.
-  std::vector<std::string_view> unseen;  ///< Faults that b has not had alone.
+  std::vector<std::string_view> likely;   ///< b is worse by its interval, which is not enough among all figures.
+  std::vector<std::string_view> unseen;   ///< Faults that b has not had alone.
   std::vector<std::string_view> nowhere;  ///< Figures that no request has on both sides.
   std::vector<std::string_view> others;
 
@@ -240,6 +240,9 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
   if (const auto* const failed = comparison.fault_of(pairs::Fault::failed);
       failed != nullptr && failed->pairs.pairs > 0 && std::min(failed->share_a(), failed->share_b()) > 0.999)
     return {"Find out why requests fail", "neither side answered"};
+  if (comparison.has_several_answers())
+    return {"Name one shadow or replica (--a, --b)",
+            "one side has several answers to a request, and only the first counts"};
   const std::string not_known = not_known_text(comparison, open_guardrails(comparison, unknown));
   const auto bar = [&](Bar one) {
     return std::ranges::any_of(comparison.verdicts, [&](const Verdict& verdict) { return verdict.bar == one; });

@@ -56,6 +56,9 @@ class Sorting {
       if (changed.by > 0)
         add("changed", changed.after >= sure_change ? Finding::worse : Finding::inconclusive, true,
             change_sentence(changed, comparison_));
+    if (comparison_.has_several_answers())
+      result_.unknown.push_back("shadows: one side has several answers to " + std::to_string(comparison_.repeated) +
+                                " requests, and the first of each counts; name one shadow or replica.");
     if (comparison_.one_configuration)
       result_.unknown.push_back("configuration: both sides are of one, so nothing is to be promoted.");
     if (!result_.worse.empty())

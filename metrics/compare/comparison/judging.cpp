@@ -262,7 +262,7 @@ class Judging {
     if (!is_latency(verdict.figure)) return Bar::none;
     // Where nothing is sure, the estimate's own direction may mislead as well.
     const Finding shown = verdict.finding != Finding::inconclusive ? verdict.finding
-                          : *verdict.estimate > 0.001               ? Finding::worse
+                          : *verdict.estimate > 0.001              ? Finding::worse
                                                                    : Finding::better;
     return misleads(shown) ? Bar::spared_load : Bar::none;
   }

@@ -42,8 +42,8 @@ struct Table {
 
   pairs::Mode mode = pairs::Mode::split;
   double warm_up_s = 0;
-  std::optional<config::Slo> slo{};  ///< Whose misses are counted.
-  std::vector<Row> rows;             ///< In order of time. A minute without requests has none.
+  std::optional<config::Slo> slo{};       ///< Whose misses are counted.
+  std::vector<Row> rows;                  ///< In order of time. A minute without requests has none.
   std::optional<std::int64_t> from_us{};  ///< The first pair of warm shadows, or the first request of a split.
   std::int64_t to_us = 0;                 ///< The moment after the last pair.
   std::uint64_t pairs = 0, requests_a = 0, requests_b = 0;  ///< Of the window.

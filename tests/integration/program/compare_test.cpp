@@ -197,9 +197,9 @@ TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
   const auto file = log("twin.jsonl", twin_log(1.1));
   const auto text = compare({file, "--for", "50m"});
   EXPECT_EQ(text.exit.code, 0);
-  EXPECT_THAT(text.output, AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
-                                 ContainsRegex("\nTPOT +worse +20 ms +22 ms +[+]9.9 %"),
-                                 HasSubstr("More with --details")));
+  EXPECT_THAT(text.output,
+              AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
+                    ContainsRegex("\nTPOT +worse +20 ms +22 ms +[+]9.9 %"), HasSubstr("More with --details")));
   EXPECT_THAT(text.output, Not(HasSubstr("What each side did\n")));
   EXPECT_THAT(compare({file, "--details"}).output, HasSubstr("What each side did\n"));
   EXPECT_EQ(text.output.find('\x1b'), std::string::npos);

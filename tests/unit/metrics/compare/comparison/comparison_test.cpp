@@ -162,7 +162,7 @@ TEST(Comparison, ASteadyDifferenceIsNoLateChange) {
 
 /// The mean of an hour is inside every margin, and the users of the last minutes wait.
 TEST(Comparison, TheLastTenthsKeepItFromPassing) {
-  const auto late = said_of([](samples::Sample& b, double minute, auto&) { 
+  const auto late = said_of([](samples::Sample& b, double minute, auto&) {
     // The last two tenths alone are below the margin.
     b.tpot *= minute < 42 ? 1 : minute < 48 ? 1.12F : 1.075F;
   });

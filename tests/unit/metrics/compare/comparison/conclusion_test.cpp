@@ -228,8 +228,9 @@ TEST(Conclusion, SaysWhatToChangeWhereWaitingIsInVain) {
                                         "[[shadow]]"));
   auto apart = none;
   apart.apart = Apart{};
-  EXPECT_THAT(line(apart), StartsWith("Run fp16 and fp8 at the same time: they did not run together, so there is no verdict: "
-                                      "TTFT"));
+  EXPECT_THAT(line(apart),
+              StartsWith("Run fp16 and fp8 at the same time: they did not run together, so there is no verdict: "
+                         "TTFT"));
 }
 
 TEST(Conclusion, WhereNothingStreamsNamesTheWholeAnswer) {

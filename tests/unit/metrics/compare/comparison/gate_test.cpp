@@ -88,6 +88,16 @@ TEST(Gate, EveryFaultIsAGuardrailIfARequestTellsOfIt) {
   }
 }
 
+TEST(Gate, DoesNotPassWhereAnswersOfAnotherShadowAreLeftOut) {
+  Comparison comparison = all(Finding::not_worse);
+  comparison.pairs = 1000;
+  comparison.repeated = 10;
+  EXPECT_EQ(gate_of(comparison).word, Gate::pass);
+  comparison.repeated = 11;
+  EXPECT_EQ(gate_of(comparison).word, Gate::unknown);
+  EXPECT_THAT(gate_of(comparison).unknown, ElementsAre(StartsWith("shadows: one side has several answers")));
+}
+
 TEST(Gate, AsksForE2eWhereFewerThanHalfAreStreamed) {
   struct Case {
     std::uint64_t streamed, whole;

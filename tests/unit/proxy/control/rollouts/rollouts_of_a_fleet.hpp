@@ -149,6 +149,7 @@ class RolloutsOfAFleet : public ::testing::Test {
     record.replica = record.config = config;
     record.facts.stream = true;
     record.outcome = outcome;
+    record.time = first_pair + std::chrono::duration_cast<std::chrono::microseconds>(now - began);
     record.received = now;
     record.sent = now;
     record.answer.first_token = now + ttft;
