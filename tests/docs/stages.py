@@ -340,9 +340,10 @@ steps = ["shadow 20m", "1% 10m", "25% 10m", "100%"]
         place.engine("cand0", "127.0.0.1:8011", *quick)
         for folder in ("/run/weir", "/var/lib/weir"):
             pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        for settings, log, rate in ((REPLICAS, "first.jsonl", "100"), (REPLICAS + self.twin.replace("fp8", "fp16"), "floor.jsonl", "500")):
+        for settings, log, rate, lasts in ((REPLICAS, "first.jsonl", "100", "2"),
+                                           (REPLICAS + self.twin.replace("fp8", "fp16"), "floor.jsonl", "500", "4")):
             place.again(settings)
-            place.load("--rate", rate, "--duration", "2", "--seed", str(len(log)))
+            place.load("--rate", rate, "--duration", lasts, "--seed", str(len(log)))
             place.stop_weir()
             (place.folder / "requests.jsonl").rename(place.folder / log)
         stretch(place.folder / "floor.jsonl", 16000)  # A floor takes eight hours.
