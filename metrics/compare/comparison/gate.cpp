@@ -60,7 +60,7 @@ class Sorting {
       result_.unknown.push_back("shadows: one side has several answers to " + std::to_string(comparison_.repeated) +
                                 " requests, and the first of each counts; name one shadow or replica.");
     if (comparison_.one_configuration)
-      result_.unknown.push_back("configuration: both sides are of one, so nothing is to be promoted.");
+      result_.unknown.emplace_back("configuration: both sides are of one, so nothing is to be promoted.");
     if (!result_.worse.empty())
       result_.but_for_answers = Gate::worse;
     else if (result_.unknown.empty() && !comparison_.verdicts.empty())

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -169,10 +168,9 @@ class Minute {
     constexpr std::size_t most = 10;
     std::vector<float> known;
     if (now > 0) known.push_back(now);
-    for (const Row& row : before.last(std::min(before.size(), 2 * most)) | std::views::reverse) {
-      if (known.size() == most) break;
-      if (row.sums[quantity].usual > 0) known.push_back(row.sums[quantity].usual);
-    }
+    const auto last = before.last(std::min(before.size(), 2 * most));
+    for (auto row = last.rbegin(); row != last.rend() && known.size() < most; ++row)
+      if (row->sums[quantity].usual > 0) known.push_back(row->sums[quantity].usual);
     return known.empty() ? 0 : statistics::median(std::span(known));
   }
 
