@@ -55,6 +55,10 @@ std::vector<std::string> told_figures(const Comparison& comparison, const std::v
   const bool any_stream = comparison.verdict_of(Figure::ttft) && comparison.verdict_of(Figure::ttft)->count > 0;
   for (const auto& verdict : comparison.verdicts) {
     if (!verdict.value_a || !verdict.value_b) continue;
+    // A geometric mean tells nothing more where the mean tells the same.
+    if ((verdict.figure == Figure::ttft_geomean && is(comparison, Figure::ttft, verdict.finding)) ||
+        (verdict.figure == Figure::tpot_geomean && is(comparison, Figure::tpot, verdict.finding)))
+      continue;
     const bool always = verdict.figure == Figure::ttft || verdict.figure == Figure::tpot ||
                         (verdict.figure == Figure::e2e && !any_stream);
     const bool differs = verdict.finding == Finding::longer || verdict.finding == Finding::shorter;

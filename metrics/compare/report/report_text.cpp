@@ -72,7 +72,7 @@ void add_verdicts(Document& document, const Report& report) {
   Table table{{"", "verdict", comparison.a, comparison.b, "change", "95 % interval", "limit"}, {}};
   for (const auto& verdict : comparison.verdicts) {
     const bool stalls = verdict.figure == statistics::Figure::stalls;
-    table.rows.push_back({std::string(comparison::word_for(verdict.figure)) + (stalls ? ", s per 1000 requests" : ""),
+    table.rows.push_back({std::string(comparison::word_for(verdict.figure)) + (stalls ? ", s/1000 requests" : ""),
                           std::string(verdict.withheld() ? "none" : name_of(verdict.finding)),
                           figure(verdict.figure, verdict.value_a), figure(verdict.figure, verdict.value_b),
                           change(verdict.figure, verdict.estimate), change(verdict.figure, verdict.interval),

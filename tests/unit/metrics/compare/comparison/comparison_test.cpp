@@ -90,8 +90,7 @@ TEST(Comparison, ASlowerCandidateIsWorseWithinMinutes) {
   const Change quarter = [](samples::Sample& b, double, auto&) { b.tpot *= 1.25F; };
   const auto found = said_of(quarter, 8);
   EXPECT_EQ(found.gate.word, Gate::worse);
-  EXPECT_THAT(found.line, StartsWith("Do not promote fp8: it is slower: TPOT from 19.99 to 24.98 ms (+24.9 %), "
-                                     "geometric mean TPOT"));
+  EXPECT_THAT(found.line, StartsWith("Do not promote fp8: it is slower: TPOT from 19.99 to 24.98 ms (+24.9 %), TTFT"));
   EXPECT_EQ(said_of([](samples::Sample& b, double, auto&) { b.tpot *= 1.1F; }, 20).gate.word, Gate::worse);
 }
 

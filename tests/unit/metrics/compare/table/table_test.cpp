@@ -96,7 +96,7 @@ TEST(Table, ValuesCountUpToTenTimesTheUsualOneAndTheirLogarithmsDownToAFiftieth)
 TEST(Table, WhatATenthOfTheRequestsTakesIsUsual) {
   TwinSamples samples;
   for (int i = 0; i < 50; ++i) add_pair(samples, i * second, i % 10 ? 0.03 : 3, i % 10 ? 0.03 : 3.6);
-  const Sums& sums = ttft_of(table_of(samples).rows.at(0));
+  const Sums sums = ttft_of(table_of(samples).rows.at(0));
   EXPECT_NEAR(sums.usual, 0.9, 1e-6);
   EXPECT_NEAR(sums.b - sums.a, 5 * 0.6, 1e-4);
 }
