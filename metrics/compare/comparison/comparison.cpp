@@ -115,6 +115,7 @@ class Comparing {
     result_.requests_a = table_.requests_a;
     result_.requests_b = table_.requests_b;
     result_.conversations_a = table_.conversations_a;
+    result_.crowd = table_.crowd;
     result_.conversations_b = table_.conversations_b;
     result_.warming = table_.warming;
     result_.dropped = table_.dropped;

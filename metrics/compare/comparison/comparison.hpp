@@ -187,6 +187,8 @@ struct ComparedSide {
 
 /// A split takes so many conversations on each side for a verdict on times.
 inline constexpr std::uint64_t least_conversations = 50;
+/// A side of a split whose replicas have so many times the requests of the other's is slower for that reason alone.
+inline constexpr double crowded = 1.5;
 /// Without a history two equal GPUs may differ by so much for longer than a window shows. A smaller difference is no
 /// verdict until drift_minutes tell that they do not drift.
 inline constexpr double drift_allowance = 0.08;
@@ -204,6 +206,7 @@ struct Comparison {
   std::uint64_t repeated = 0;                    ///< Answers that are left out: that of another shadow counts.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t conversations_a = 0, conversations_b = 0;  ///< Of a split.
+  double crowd = 1;  ///< Of a split: the requests of a replica of b, beside those of one of a.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
   /// Samples of the sides' shadows that are gone and in no table (Options::lost); 0 with a window that was asked for.
   std::uint64_t lost = 0;

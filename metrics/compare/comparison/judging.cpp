@@ -228,7 +228,8 @@ class Judging {
       verdict.p = decisions[i].p;
       verdict.held_back = decisions[i].held_back;
       verdict.too_near = decisions[i].too_near;
-      verdict.finding = decisions[i].finding;
+      verdict.finding = is_latency(verdict.figure) ? without_the_crowd(decisions[i].finding) : decisions[i].finding;
+      const bool by_load = verdict.finding != decisions[i].finding && verdict.finding == Finding::inconclusive;
       verdict.bar = bar_of(verdict);
       if (verdict.bar != Bar::too_few) verdict.needs_s.reset();
       // A figure that is not known of the whole window needs no other reason.
@@ -237,7 +238,8 @@ class Judging {
         verdict.tail.reset();
       }
       if (verdict.withheld() || verdict.lately || verdict.tail) verdict.finding = Finding::inconclusive;
-      if (verdict.bar == Bar::none && verdict.finding == Finding::inconclusive && !verdict.lately && !verdict.tail)
+      if (verdict.bar == Bar::none && verdict.finding == Finding::inconclusive && !verdict.lately && !verdict.tail &&
+          !by_load)
         verdict.needs_s = needs(verdict);
     }
   }
@@ -265,6 +267,13 @@ class Judging {
                           : *verdict.estimate > 0.001              ? Finding::worse
                                                                    : Finding::better;
     return misleads(shown) ? Bar::spared_load : Bar::none;
+  }
+
+  /// Returns a finding of a split without what its load explains: the replicas of one side had more requests.
+  Finding without_the_crowd(Finding finding) const {
+    if (table_.paired()) return finding;
+    if (finding == Finding::worse && table_.crowd > crowded) return Finding::inconclusive;
+    return finding == Finding::better && table_.crowd < 1 / crowded ? Finding::not_worse : finding;
   }
 
   bool lacks_conversations() const {
@@ -317,6 +326,7 @@ class Judging {
                       : not_worse                            ? Finding::not_worse
                                                              : Finding::inconclusive;
     if (comparison_.apart) verdict.finding = Finding::inconclusive;
+    if (fault == Fault::slo) verdict.finding = without_the_crowd(verdict.finding);
     if (fault == Fault::slo && (misleads(verdict.finding) || may_be_drift(verdict) || lacks_conversations()))
       verdict.finding = Finding::inconclusive;
     if (verdict.finding == Finding::inconclusive && verdict.pairs.pairs > 0 && comparison_.minutes > 0) {

@@ -210,6 +210,12 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
              " had different requests, so their means are compared, minute by minute, and conversations are "
              "the unit. That holds if their replicas have equal weight in one pool."});
   }
+  if (comparison.crowd > crowded || comparison.crowd < 1 / crowded)
+    notes.push_back(
+        {"unequal_load",
+         format("A replica of %s had %.2g times the requests of one of %s. That alone makes the busier side slower, so "
+                "no time or SLO miss counts against it. Give all replicas equal weight.",
+                comparison.b.c_str(), comparison.crowd, comparison.a.c_str())});
   if (comparison.warming > 0 && comparison.dropped.empty()) {
     std::string text = format("Pairs that are left out because the shadow was not warm yet: %llu.",
                               static_cast<unsigned long long>(comparison.warming));

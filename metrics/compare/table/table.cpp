@@ -254,6 +254,12 @@ void add_split(Table& table, const pairs::Pairing& pairing, const Making& making
   std::unordered_map<std::uint64_t, Conversation> of_a, of_b;
   for (const auto& request : pairing.only_a) of_a.try_emplace(conversation_of(*request.sample));
   for (const auto& request : pairing.only_b) of_b.try_emplace(conversation_of(*request.sample));
+  const auto of_each = [](const std::vector<pairs::Single>& requests) {
+    std::set<samples::Names::Name> replicas;
+    for (const auto& request : requests) replicas.insert(request.sample->replica);
+    return static_cast<double>(requests.size()) / static_cast<double>(std::max<std::size_t>(1, replicas.size()));
+  };
+  if (!pairing.only_a.empty()) table.crowd = of_each(pairing.only_b) / of_each(pairing.only_a);
   table.conversations_a = of_a.size();
   table.conversations_b = of_b.size();
   // A side with half as many conversations has a fault half as often.

@@ -56,6 +56,7 @@ struct Table {
   /// Of a split: a tenth of its conversations each, by figure; how many there are; and their faults.
   std::array<std::array<statistics::RatioSums, statistics::figure_count>, folds> by_conversation{};
   std::uint64_t conversations_a = 0, conversations_b = 0;
+  double crowd = 1;  ///< The requests of a replica of b, beside those of a replica of a.
   std::array<Drawn, pairs::fault_count> drawn{};
 
   /// Of a running weir. All pairs that were dispatched before `until_us`, a whole minute, are here, but for those that

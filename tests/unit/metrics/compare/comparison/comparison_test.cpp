@@ -509,6 +509,30 @@ TEST(Split, ItsErrorIsThatOfConversations) {
   EXPECT_NE(verdict_of(of_few, Figure::ttft).finding, Finding::worse);
 }
 
+/// b has a quarter of the requests: one replica beside one, or beside three.
+TEST(Split, ABusierReplicaIsSlowerForThatReasonAlone) {
+  for (const bool beside_three : {false, true}) {
+    TwinSamples samples = split(6000, 1, 40);
+    std::uint64_t next = 0;
+    for (auto& sample : samples.each()) {
+      if (sample.config == samples.names.of("fp8"))
+        sample.ttft *= 0.6F;
+      else if (beside_three)
+        sample.replica = samples.names.of("of_three" + std::to_string(next++ % 3));
+    }
+    Options options = open_options_of(samples);
+    const auto found = compare(samples, options);
+    EXPECT_EQ(verdict_of(found, Figure::ttft_geomean).finding, beside_three ? Finding::better : Finding::not_worse);
+    EXPECT_EQ(has_note(found, "unequal_load"), !beside_three);
+    EXPECT_NEAR(found.crowd, beside_three ? 1 : 1 / 3.0, 0.05);
+    std::swap(options.a, options.b);
+    const auto exchanged = compare(samples, options);
+    const Verdict& verdict = verdict_of(exchanged, Figure::ttft_geomean);
+    EXPECT_EQ(verdict.finding, beside_three ? Finding::worse : Finding::inconclusive);
+    EXPECT_FALSE(verdict.needs_s) << "waiting does not tell";
+  }
+}
+
 TEST(Split, AConversationFailsOnce) {
   TwinSamples samples = split(2000, 4, 40);
   // Two conversations of b in which every turn fails.
