@@ -3,9 +3,6 @@
 
 namespace weir::metrics::compare::statistics {
 
-/// Returns the probability that t lies above `t`. `t` may be infinite.
-double t_above(double t, double degrees);
-
 /// Returns the t that is exceeded with probability (1 - confidence) / 2: 2.262 for 95 % and 9 degrees of freedom.
 double t_two_sided(double confidence, double degrees);
 
