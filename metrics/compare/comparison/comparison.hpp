@@ -158,7 +158,7 @@ struct Had {
   bool b_lacks() const { return lacks(only_a, only_b, a); }
 
  private:
-  /// What both sides lack by chance, as where all tokens come at once, does not count.
+  /// Figures that both sides lack by chance, as where all tokens come at once, do not count.
   static bool lacks(std::uint64_t lacking, std::uint64_t other, std::uint64_t all) {
     constexpr std::uint64_t fewest = 5;
     return lacking >= other + fewest && 100 * (lacking - other) > all;

@@ -56,7 +56,7 @@ double stalled_s(const samples::Sample& sample, double longest_ttft_s, double lo
     return value && std::isfinite(most) ? std::max(0.0, *value - most) : 0.0;
   };
   auto first = value_of(Quantity::ttft, sample), whole = value_of(Quantity::e2e, sample);
-  // Who left without a token has waited as well.
+  // A client that left without a token has waited as well.
   if (sample.outcome == Outcome::client_abort && !std::isfinite(sample.ttft))
     (sample.stream ? first : whole) = positive(sample.lasted);
   return std::min(most_s, above(first, longest_ttft_s) + above(whole, longest_e2e_s) + frozen_s(sample));

@@ -292,14 +292,8 @@ void add_split(Table& table, const pairs::Pairing& pairing, const Making& making
   }
   for (std::size_t i = 0; i < pairs::fault_count; ++i) {
     auto& drawn = table.drawn[i];
-    for (const auto& [key, one] : of_a) {
-      drawn.a += one.told[i];
-      drawn.had_a += one.had[i];
-    }
-    for (const auto& [key, one] : of_b) {
-      drawn.b += one.told[i];
-      drawn.had_b += one.had[i];
-    }
+    for (const auto& [key, one] : of_a) drawn.a += one.told[i];
+    for (const auto& [key, one] : of_b) drawn.b += one.told[i];
   }
 }
 
@@ -362,16 +356,17 @@ std::vector<double> Table::minutes(Figure figure) const {
 FaultTotals Table::faults(pairs::Fault fault) const {
   const auto at = static_cast<std::size_t>(fault);
   FaultTotals all;
-  if (!paired()) {
-    const Drawn& one = drawn[at];
-    return {one.a + one.b, 0, one.had_a, one.had_b, one.a, one.b};
-  }
   for (const Row& row : rows) {
     const FaultSums& one = row.faults[at];
     all.pairs += one.pairs;
     all.both += one.both;
     all.only_a += one.only_a;
     all.only_b += one.only_b;
+  }
+  if (!paired()) {
+    all.of_a = drawn[at].a;
+    all.of_b = drawn[at].b;
+    all.pairs = all.of_a + all.of_b;
   }
   return all;
 }
@@ -417,7 +412,7 @@ statistics::Events Table::causes(pairs::Fault fault) const {
 
 statistics::Events Table::cases(pairs::Fault fault) const {
   const auto at = static_cast<std::size_t>(fault);
-  // What weighs as one unit of each side, where each is of one.
+  // Weights that make both sides of a split count alike.
   double weight_a = 1, weight_b = 1;
   if (!paired()) {
     weight_b = 1 / share_of_b(fault);

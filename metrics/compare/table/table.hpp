@@ -24,9 +24,9 @@
 
 namespace weir::metrics::compare::table {
 
-/// The conversations of a split that tell a fault, and those that have it: each counts once, for its side.
+/// The conversations of a split that tell a fault, each for its side. The rows have those that have it.
 struct Drawn {
-  std::uint64_t a = 0, b = 0, had_a = 0, had_b = 0;
+  std::uint64_t a = 0, b = 0;
 };
 
 /// A fault's pairs, by the sides that have it; of a split its conversations, of which each has one side.

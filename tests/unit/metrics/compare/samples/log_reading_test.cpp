@@ -189,7 +189,7 @@ TEST(LogReading, MembersMayStandInAnyOrderAndUnknownOnesAreSkipped) {
 
 constexpr auto least = R"("v":1,"time":"2026-11-21T07:00:00Z","api":"other","outcome":"ok")";
 
-/// It would move the window by years, and no minute would be known.
+/// Such a duration would move the window by years, and no minute would be known.
 TEST(LogReading, WhatLastsLongerThanAWeekIsAMistake) {
   Names names;
   Sample sample;

@@ -82,7 +82,7 @@ TEST(Betting, EqualSidesAreSeldomFoundUnlikeAtAnyLook) {
   EXPECT_LE(ever(1000, drawn, [](const Events& events) { return log_evidence_of_more(events.exchanged()); }), 26);
 }
 
-/// What comes in clusters may be either side's with a half, though b has a tenth of the requests.
+/// Clusters may be either side's with a half, though b has a tenth of the requests.
 TEST(Betting, ASharedBoundHoldsForEachShareBelowIt) {
   for (const double share_of_b : {0.1, 0.3, 0.5}) {
     const auto drawn = [=](Events& events, auto share) {

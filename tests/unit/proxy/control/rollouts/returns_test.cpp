@@ -137,7 +137,7 @@ TEST_F(RolloutsOfAFleet, TheGateOfALiveStepCountsEmptyAnswers) {
     end(config, 10, metrics::Outcome::ok_empty);
   }
   EXPECT_EQ(gate().word, metrics::compare::comparison::Gate::unknown) << "both sides have some";
-  // What comes in one minute has one cause.
+  // Faults of one minute have one cause.
   end("new", 30, metrics::Outcome::ok_empty);
   end("old", 30, metrics::Outcome::ok);
   EXPECT_EQ(gate().word, metrics::compare::comparison::Gate::unknown);
