@@ -41,56 +41,12 @@ std::string did_you_mean(std::string_view word, const Words& known) {
   return list;
 }
 
-/// Returns the required option that is missing.
-const CLI::Option* missing_option(const CLI::App& app) {
-  for (const auto* option : app.get_options()) {
-    if (option->get_required() && option->count() == 0 && !option->get_lnames().empty()) return option;
-  }
-  return nullptr;
-}
-
-/// Tells where an unknown word stands: in front of the command, or behind it.
-struct WrongWord {
-  const CLI::App* app;
-  const CLI::App* command;  ///< The command that was given, if any.
-  std::string word, next;   ///< `next` is the unknown word behind it, if any.
-};
-
-WrongWord first_of(const Words& words, const CLI::App* app, const CLI::App* command) {
-  return {app, command, words.front(), words.size() > 1 ? words[1] : ""};
-}
-
-/// Returns the words, with its command in front, of an option that was given without one; "" if no command has it.
-std::string with_its_command(const WrongWord& wrong, const std::string& name) {
-  for (const auto* command : wrong.app->get_subcommands([](const CLI::App*) { return true; })) {
-    const auto* option = command->get_option_no_throw(name);
-    if (option == nullptr) continue;
-    const bool takes_next = option->get_items_expected_max() > 0 && wrong.word == name && !wrong.next.empty();
-    return command->get_name() + ' ' + one_line(wrong.word) + (takes_next ? ' ' + one_line(wrong.next) : "");
-  }
-  return {};
-}
-
-std::string sentence(const WrongWord& wrong, const std::string& path) {
-  const auto& [app, command, word, next] = wrong;
-  const auto told = path + ": \"" + one_line(word) + "\" ";
-  if (!word.starts_with('-')) {
-    const auto commands = commands_of(*app);
-    if (!commands.empty()) return told + "is no command; " + did_you_mean(word, commands);
-    if (const auto* option = missing_option(*app)) {
-      return told + "belongs to no option; did you mean --" + option->get_lnames().front() + ' ' + one_line(word) + '?';
-    }
-    return told + "belongs to no option; " + did_you_mean(word, options_of(*app));
-  }
-  const auto name = word.substr(0, word.find('='));
-  if (command && command != app && command->get_option_no_throw(name)) {
-    return told + "stands behind its command: " + path + ' ' + command->get_name() + ' ' + one_line(word);
-  }
-  if (!command) {
-    if (const auto meant = with_its_command(wrong, name); !meant.empty())
-      return told + "stands behind a command; did you mean " + path + ' ' + meant + '?';
-  }
-  return told + "is no option; " + did_you_mean(name, options_of(*app));
+std::string sentence(const CLI::App& app, const std::string& path, const std::string& word) {
+  const auto told = path + ": \"" + one_line(word) + "\" is no ";
+  if (word.starts_with('-')) return told + "option; " + did_you_mean(word.substr(0, word.find('=')), options_of(app));
+  const auto commands = commands_of(app);
+  return told + (commands.empty() ? "option; " + did_you_mean(word, options_of(app))
+                                  : "command; " + did_you_mean(word, commands));
 }
 
 /// Returns the command whose words were read last, with those that lead to it.
@@ -149,19 +105,14 @@ void add_checks(CLI::App& app) {
 }  // namespace
 
 std::string wrong_word(const CLI::App& app) {
-  const auto given = app.get_subcommands();
-  const CLI::App* command = given.empty() ? nullptr : given.front();
-  if (const auto words = app.remaining(); !words.empty()) {
-    return sentence(first_of(words, &app, command), app.get_name());
-  }
-  for (std::string path = app.get_name(); command;) {
-    path += ' ' + command->get_name();
-    if (const auto words = command->remaining(); !words.empty())
-      return sentence(first_of(words, command, command), path);
+  std::string path = app.get_name();
+  for (const auto* command = &app;;) {
+    if (const auto words = command->remaining(); !words.empty()) return sentence(*command, path, words.front());
     const auto inner = command->get_subcommands();
-    command = inner.empty() ? nullptr : inner.front();
+    if (inner.empty()) return {};
+    command = inner.front();
+    path += ' ' + command->get_name();
   }
-  return {};
 }
 
 int after_output(int status) {

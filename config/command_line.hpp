@@ -15,7 +15,7 @@ inline constexpr int wrong_usage = 2;
 /// Returns nothing if the command line is right. Without words it prints help, as for `help`; `help COMMAND`, `version`
 /// and `-V` are read as people mean them; to ask for the help of an unknown command is wrong usage. Otherwise help,
 /// version or an error has been printed, and the result is the exit status. Callbacks of subcommands run within the
-/// call. No option takes "" for a value, and one that is unsigned takes only decimal digits, without a zero before them.
+/// call. No option takes "" for a value. An unsigned option takes decimal digits alone, without a zero before them.
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv);
 
 /// Returns the exit status of a program that ends with `status`: 1 in place of 0 where standard output did not take all

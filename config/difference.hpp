@@ -14,7 +14,7 @@ namespace weir::config {
 
 struct ListedKey {
   std::string key;                      ///< Within the sections it has the table's name in front: "limits.drain".
-  std::string value;                    ///< For people: "300 s", "none". A secret's value is "hidden" or "none".
+  std::string value;                    ///< As in the file, without quotes: "5m", "none". A secret is "hidden" or "none".
   std::optional<std::string> secret{};  ///< Compared and never shown. A listing from elsewhere lacks it.
   bool operator==(const ListedKey&) const = default;
 };
@@ -29,9 +29,10 @@ struct Listed {
 
 using Listing = std::vector<Listed>;
 
-Listing listing_of(const Settings& settings);
+/// The readers of the file list their keys: see config/table_reader.hpp.
+Listing listing_of(Settings settings);
 
-/// Returns a clause for each change, such as "pool chat: replica gpu2 added" and "limits.first_token 300 s -> 120 s";
+/// Returns a clause for each change, such as "pool chat: replica gpu2 added" and "limits.first_token 5m -> 2m";
 /// an empty list where the two are equal.
 std::vector<std::string> difference(const Listing& before, const Listing& after);
 std::vector<std::string> difference(const Settings& before, const Settings& after);

@@ -1,4 +1,4 @@
-// Reads [health] and [pool.health], which have the same keys.
+// Reads [health] and [engine], and what a pool has in place of them.
 #pragma once
 
 #include "config/settings.hpp"
@@ -8,5 +8,8 @@ namespace weir::config {
 
 /// Keys that the table does not set are as in `otherwise`.
 Health read_health(TableReader table, Health otherwise);
+
+/// Likewise. An engine's page is read as often as it is probed, and has as much time.
+EngineReading read_engine(TableReader table, const Health& health, EngineReading otherwise);
 
 }  // namespace weir::config

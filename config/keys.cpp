@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "config/key_shape.hpp"
-#include "config/nesting.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
@@ -44,7 +43,14 @@ Parsed<Hash> read_hash(const toml::node& node) {
   return bytes;
 }
 
-constexpr Reads<Hash> hash{read_hash, "64 hex digits"};
+/// Whoever has a hash can try out whether a key that he guesses is the right one, so none is shown whole.
+std::string begin_of(const Hash& bytes) {
+  std::string hex;
+  for (std::size_t i = 0; i < 4; ++i) hex += {"0123456789abcdef"[bytes[i] >> 4], "0123456789abcdef"[bytes[i] & 15]};
+  return hex + "...";
+}
+
+constexpr Reads<Hash> hash{read_hash, "64 hex digits", begin_of};
 
 /// Reads the name of a key. The log has it, so it is neither the key nor its hash.
 Parsed<std::string> read_key_name(const toml::node& node) {
@@ -60,16 +66,13 @@ class KeyReading {
  public:
   explicit KeyReading(Report& report) : report_(report) {}
 
-  ClientKey key(const toml::table& source) {
-    ClientKey key;
+  /// What the table does not set is as in `otherwise`.
+  ClientKey key(const toml::table& source, ClientKey key = {}) {
     TableReader table("[[key]]", source, report_);
-    if (const auto* node =
-            table.require("name", key.name, key_name, "the log names the client by it: name = \"alice\"",
-                          "What log and pages call the client. Unique in the file. It must not look like a key or "
-                          "its hash."))
-      table.refuse_taken("name", *node, key.name, names_,
-                         "names are unique in the file; while a client changes its key it has two, such as alice and "
-                         "alice-2");
+    table.read_name(key.name, key_name, names_, "the log names the client by it: name = \"alice\"",
+                    "What log and pages call the client. Unique in the file. It must not look like a key or its hash.",
+                    "names are unique in the file; while a client changes its key it has two, such as alice and "
+                    "alice-2");
     if (const auto* node = table.read_secret(
             "sha256", key.sha256, hash,
             About("SHA-256 of the key's bytes, as `weir key new` prints it: all that weir knows of a key.", true))) {
@@ -94,7 +97,7 @@ class KeyReading {
  private:
   static void read_models(TableReader& table, ClientKey& key) {
     const auto* list = table.read_list(
-        "models", no_list, Text{longest_key_model},
+        "models", key.models, Text{longest_key_model},
         [&](const toml::node& node, std::string model) {
           if (std::ranges::find(key.models, model) != key.models.end())
             table.blame("models", node, "is in this list twice; remove one");
@@ -129,8 +132,6 @@ Reference keys_reference() {
 }
 
 KeysResult load_keys(std::string_view toml, const std::string& file) {
-  if (auto deep = too_deep(toml))
-    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
   try {
     const auto root = toml::parse(toml, std::string_view(file));
     Report report(file);
@@ -144,9 +145,17 @@ KeysResult load_keys(std::string_view toml, const std::string& file) {
     if (!report.empty()) return report.take();
     return keys;
   } catch (const toml::parse_error& error) {
-    const auto at = error.source().begin;
-    return std::vector{
-        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
+    return std::vector{syntax_error(file, error)};
+  }
+}
+
+void list_keys(const SharedList<ClientKey>& keys, Report& report) {
+  const std::string file = "server.api_keys";
+  report.listing()->push_back({file, "", {}});
+  KeyReading reading(report);
+  for (const auto& key : keys) {
+    report.listing()->push_back({"key " + key.name, file, {}});
+    reading.key(no_table, key);
   }
 }
 

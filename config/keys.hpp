@@ -11,6 +11,7 @@
 
 #include "config/load.hpp"
 #include "config/settings.hpp"
+#include "config/table_reader.hpp"
 
 namespace weir::config {
 
@@ -19,6 +20,9 @@ using KeysResult = std::variant<std::vector<ClientKey>, std::vector<SettingsErro
 /// Reads keys from text; errors give `file` as the name and come all at once, but for a syntax error. No two keys have
 /// the same name or the same hash, and there is at least one: else nobody could enter.
 KeysResult load_keys(std::string_view toml, const std::string& file);
+
+/// Adds keys to the report's listing. Their table is always there, so that a key that comes or goes is told by its name.
+void list_keys(const SharedList<ClientKey>& keys, Report& report);
 
 /// The model that a key may use has fewer bytes than this. weir cuts a longer name in a request, and two cut names
 /// could be equal.

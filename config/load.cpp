@@ -2,10 +2,9 @@
 
 #include <toml++/toml.h>
 
-#include "config/engine.hpp"
 #include "config/environment.hpp"
 #include "config/health.hpp"
-#include "config/nesting.hpp"
+#include "config/keys.hpp"
 #include "config/pools.hpp"
 #include "config/rollouts.hpp"
 #include "config/sections.hpp"
@@ -23,20 +22,21 @@ Settings read_settings(const toml::table& root, Report& report) {
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
   ReplicaReading replicas(listeners, settings, report);
-  const Defaults defaults{
-      read_health({"[health]",
-                   file.table("health",
-                              "How weir finds out whether a replica can take requests: "
-                              "[guide](../guides/troubleshoot.md). A pool may set keys for "
-                              "itself in `[pool.health]`."),
-                   report},
-                  {}),
-      read_engine(file.table("engine",
-                             "Pages of the engines that weir reads: metrics, version, models and limits. A "
-                             "pool may set keys for itself in "
-                             "`[pool.engine]`."),
-                  report, settings.engine_names),
-      !settings.server.api_keys.empty()};
+  Defaults defaults;
+  defaults.clients_have_keys = !settings.server.api_keys.empty();
+  defaults.health = read_health({"[health]",
+                                 file.table("health",
+                                            "How weir finds out whether a replica can take requests: "
+                                            "[guide](../guides/troubleshoot.md). A pool may set keys for itself in "
+                                            "`[pool.health]`."),
+                                 report},
+                                {});
+  defaults.engine = read_engine({"[engine]",
+                                 file.table("engine",
+                                            "Pages of the engines that weir reads: metrics, version, models and "
+                                            "limits. A pool may set keys for itself in `[pool.engine]`."),
+                                 report},
+                                defaults.health, {});
   settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {
@@ -62,6 +62,21 @@ Reference settings_reference() {
   return reference;
 }
 
+Listing listing_of(Settings settings) {
+  Listing listing(1);
+  Report report(listing);
+  TableReader file("", no_table, report);
+  read_sections(file, settings, report);
+  list_keys(settings.server.keys, report);
+  const std::vector<Listener> none;
+  ReplicaReading replicas(none, settings, report);
+  list_pools(settings.pools, replicas, report);
+  list_shadows(settings.shadows, replicas, report);
+  list_slos(settings.slos, report);
+  list_rollouts(settings, report);
+  return listing;
+}
+
 std::string SettingsError::text() const {
   if (line == 0) return file + ": " + message;
   return file + ':' + std::to_string(line) + ':' + std::to_string(column) + ": " + message;
@@ -75,8 +90,6 @@ LoadResult load_file(const std::string& path) {
 }
 
 LoadResult load_text(std::string_view toml, const std::string& file) {
-  if (auto deep = too_deep(toml))
-    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
   try {
     toml::table root = toml::parse(toml, std::string_view(file));
     Report report(file);
@@ -85,9 +98,7 @@ LoadResult load_text(std::string_view toml, const std::string& file) {
     if (!report.empty()) return report.take();
     return settings;
   } catch (const toml::parse_error& error) {
-    const auto at = error.source().begin;
-    return std::vector{
-        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
+    return std::vector{syntax_error(file, error)};
   }
 }
 

@@ -1,5 +1,4 @@
-// The words for a pool's policy and its isolation, and for a rollout's answers, in the settings file, in what is listed
-// of it, and in weir's log.
+// The words for a pool's policy and for a rollout's answers, in the settings file and in weir's log.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +17,8 @@ inline constexpr std::array<std::pair<std::string_view, Policy>, 5> policy_words
      {"least_requests", Policy::least_requests},
      {"power_of_two", Policy::power_of_two}}};
 
-inline constexpr std::array<std::pair<std::string_view, PrefixIsolation>, 2> prefix_isolation_words{
-    {{"none", PrefixIsolation::none}, {"key", PrefixIsolation::key}}};
-
 inline constexpr std::array<std::pair<std::string_view, OtherAnswers>, 3> other_answers_words{
     {{"look", OtherAnswers::look}, {"same", OtherAnswers::same}, {"any", OtherAnswers::any}}};
-
-constexpr std::string_view name_of(OtherAnswers answers) {
-  return std::ranges::find(other_answers_words, answers, &std::pair<std::string_view, OtherAnswers>::second)->first;
-}
-
-constexpr std::string_view name_of(PrefixIsolation isolation) {
-  return isolation == PrefixIsolation::key ? "key" : "none";
-}
 
 constexpr std::string_view name_of(Policy policy) {
   return std::ranges::find(policy_words, policy, &std::pair<std::string_view, Policy>::second)->first;

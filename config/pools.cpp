@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "config/engine.hpp"
 #include "config/health.hpp"
 #include "config/policy_words.hpp"
 #include "config/values.hpp"
@@ -15,12 +14,9 @@ namespace weir::config {
 namespace {
 
 void read_queue(TableReader& table, Queue& queue) {
-  constexpr std::int64_t mib = 1024 * 1024;
   table.read("queue", queue.requests, Whole<std::size_t>{0, 100'000},
-             "The most requests that wait for a replica; each holds its body and 3 kB. Beyond it: 429, for the "
-             "newest request of the client that has most waiting. `0`: nobody waits.");
-  table.read("queue_bytes", queue.bytes, Size{mib, 1024 * 1024 * mib},
-             "The most bytes of all waiting bodies together.");
+             "The most requests that wait for a replica; each holds its body and 3 kB. Beyond it, and beyond 256 "
+             "MiB of bodies: 429, for the newest request of the client that has most waiting. `0`: nobody waits.");
   table.read("queue_time", queue.time, time,
              "The longest that a request waits. weir refuses it at once if it would surely wait longer.");
   table.read("queue_time_down", queue.time_down, time,
@@ -37,11 +33,11 @@ class PoolReading {
   PoolReading(ReplicaReading& replicas, const Defaults& defaults, Report& report)
       : replicas_(replicas), defaults_(defaults), report_(report) {}
 
-  Pool pool(const toml::table& source);
+  /// What the table does not set is as in `otherwise`.
+  Pool pool(const toml::table& source, Pool otherwise);
 
  private:
   void read_models(TableReader& table, const toml::table& source, Pool& pool);
-  void read_prefix(TableReader& table, Pool& pool) const;
 
   ReplicaReading& replicas_;
   const Defaults& defaults_;
@@ -51,20 +47,20 @@ class PoolReading {
   const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
 };
 
-Pool PoolReading::pool(const toml::table& source) {
-  Pool pool;
+Pool PoolReading::pool(const toml::table& source, Pool pool) {
   TableReader table("[[pool]]", source, report_);
-  if (const auto* node = table.require("name", pool.name, name, "metrics and log need it, such as name = \"chat\"",
-                                       "The pool in metrics and log. Unique in the file.")) {
-    table.refuse_taken("name", *node, pool.name, names_, "names are unique in the file");
-  }
+  table.read_name(pool.name, name, names_, "metrics and log need it, such as name = \"chat\"",
+                  "The pool in metrics and log. Unique in the file.");
   read_models(table, source, pool);
   table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words},
              "How a replica is chosen. `\"least_queued_tokens\"` minimises [predicted "
              "seconds](../explain/balancing.md), learned from the replicas' answers.");
-  table.refuse_gone("decode_weight",
-                    "remove it: least_queued_tokens weighs seconds, which it learns from the replicas' answers");
-  read_prefix(table, pool);
+  table.read("prefix_aware", pool.prefix_aware, flag,
+             "With `least_queued_tokens`, prompt tokens that a replica has computed before cost nothing there, so "
+             "conversations and shared system prompts go where their prefix is cached. With `server.api_keys` a client "
+             "profits from its own key's prompts alone, and so learns nothing of others'. `false` for engines without "
+             "a prefix cache.");
+  pool.prefix_isolation = defaults_.clients_have_keys ? PrefixIsolation::key : PrefixIsolation::none;
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000},
              "The most requests that the pool has with its replicas at a time. Others wait.");
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000},
@@ -88,9 +84,10 @@ Pool PoolReading::pool(const toml::table& source) {
       "`prompt_cache_key`), or `\"key\"`. A session moves on while its replica is ejected, "
       "down, full or overloaded: [guide](../guides/affinity.md).");
   pool.health = read_health(
-      {"[pool.health]", table.table("health", "What the pool has in place of `[health]`."), report_}, defaults_.health);
-  pool.engine = read_pool_engine(
-      {"[pool.engine]", table.table("engine", "What the pool has in place of `[engine]`."), report_}, defaults_.engine);
+      {"[pool.health]", table.table("health", "What the pool has in place of `[health]`."), report_}, pool.health);
+  pool.engine =
+      read_engine({"[pool.engine]", table.table("engine", "What the pool has in place of `[engine]`."), report_},
+                  pool.health, pool.engine);
 
   Places urls;
   for (const auto* one :
@@ -104,23 +101,6 @@ Pool PoolReading::pool(const toml::table& source) {
   }
   table.refuse_the_rest();
   return pool;
-}
-
-void PoolReading::read_prefix(TableReader& table, Pool& pool) const {
-  table.read("prefix_aware", pool.prefix_aware, flag,
-             "With `least_queued_tokens`, prompt tokens that a replica has computed before cost nothing there, so "
-             "conversations and shared system prompts go where their prefix is cached. `false` for engines without a "
-             "prefix cache.");
-  pool.prefix_isolation = defaults_.clients_have_keys ? PrefixIsolation::key : PrefixIsolation::none;
-  const auto* const node =
-      table.read("prefix_isolation", pool.prefix_isolation,
-                 OneOf<PrefixIsolation, prefix_isolation_words.size()>{prefix_isolation_words},
-                 "Whose prompts count for that. `\"key\"`: those of the client's own key alone, so that no client "
-                 "learns another's prompts from how fast its answer begins. With `server.api_keys` the default is "
-                 "`\"key\"`.");
-  if (node == nullptr || pool.prefix_isolation != PrefixIsolation::key || defaults_.clients_have_keys) return;
-  table.blame("prefix_isolation", *node,
-              "clients have no keys by which to keep them apart; set server.api_keys, or \"none\"");
 }
 
 void PoolReading::read_models(TableReader& table, const toml::table& source, Pool& pool) {
@@ -157,8 +137,21 @@ std::vector<Pool> read_pools(TableReader& file, ReplicaReading& replicas, const 
       "Replicas that can answer the same requests; at least one pool. A request goes to the first pool of the file "
       "that has its model, so a pool that takes any model comes last, and no model is in two pools.",
       true);
-  for (const auto* source : file.tables("pool", about)) pools.push_back(reading.pool(*source));
+  Pool usual;
+  usual.health = defaults.health;
+  usual.engine = defaults.engine;
+  for (const auto* source : file.tables("pool", about)) pools.push_back(reading.pool(*source, usual));
   return pools;
+}
+
+void list_pools(const std::vector<Pool>& pools, ReplicaReading& replicas, Report& report) {
+  const Defaults none;
+  PoolReading reading(replicas, none, report);
+  for (const auto& pool : pools) {
+    report.listing()->push_back({"pool " + pool.name, "", {}});
+    reading.pool(no_table, pool);
+    for (const auto& replica : pool.replicas) replicas.list(replica, "pool " + pool.name);
+  }
 }
 
 }  // namespace weir::config

@@ -21,4 +21,7 @@ struct Defaults {
 /// and [engine] do not set is as in `defaults`.
 std::vector<Pool> read_pools(TableReader& file, ReplicaReading& replicas, const Defaults& defaults, Report& report);
 
+/// Adds pools and their replicas to the report's listing.
+void list_pools(const std::vector<Pool>& pools, ReplicaReading& replicas, Report& report);
+
 }  // namespace weir::config

@@ -4,20 +4,16 @@
 #include <string>
 
 #include "config/address.hpp"
-#include "config/injection.hpp"
 #include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
 
-Replica ReplicaReading::replica(const std::string& title, const toml::table& source, Places& urls) {
-  Replica replica;
+Replica ReplicaReading::replica(const std::string& title, const toml::table& source, Places& urls, Replica replica) {
   TableReader table(title, source, report_);
-  if (const auto* node = table.require("name", replica.name, name, "metrics and log need it, such as name = \"gpu0\"",
-                                       "The replica in metrics, log and `x-weir-replica`. Unique in the file.")) {
+  if (table.read_name(replica.name, name, names_, "metrics and log need it, such as name = \"gpu0\"",
+                      "The replica in metrics, log and `x-weir-replica`. Unique in the file."))
     titles_.emplace(replica.name, title);
-    table.refuse_taken("name", *node, replica.name, names_, "names are unique in the file");
-  }
   if (const auto* node = table.require("url", replica.url, replica_url,
                                        "say where it listens, such as url = \"http://127.0.0.1:8001\"",
                                        "`http://HOST[:PORT][/PREFIX]`, the same with `https://`, or `unix:/PATH`. "
@@ -66,19 +62,14 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
   table.read("max_queued_tokens", replica.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000},
              "The most estimated prompt tokens that wait in the replica for their first token. Others go elsewhere, "
              "or wait. A longer request is sent when nothing else waits there.");
-  table.read("inject_usage", replica.inject_usage, flag,
-             "Overrides `inject_usage` of `[measure]`, for engines that do not understand the question.");
-  const auto* continuous = table.read("inject_continuous_usage", replica.inject_continuous_usage, flag,
-                                      "Overrides `inject_continuous_usage` of `[measure]`. Needs `inject_usage` for "
-                                      "this replica.");
-  if (continuous && *replica.inject_continuous_usage && !injects_usage(measure_, replica)) {
-    table.blame("inject_continuous_usage", *continuous,
-                std::string("asks for usage on every chunk, but inject_usage = false ") +
-                    (replica.inject_usage ? "of this replica" : "of [measure]") +
-                    " says not to ask for usage; set inject_usage = true here, or leave this out");
-  }
   table.refuse_the_rest();
   return replica;
+}
+
+void ReplicaReading::list(const Replica& replica, const std::string& within) {
+  Places none;
+  report_.listing()->push_back({"replica " + replica.name, within, {}});
+  this->replica("[[replica]]", no_table, none, replica);
 }
 
 void ReplicaReading::read_expand(TableReader& table, Replica& replica) {

@@ -17,10 +17,13 @@ namespace weir::config {
 class ReplicaReading {
  public:
   ReplicaReading(const std::vector<Listener>& listeners, const Settings& settings, Report& report)
-      : listeners_(listeners), server_(settings.server), measure_(settings.measure), report_(report) {}
+      : listeners_(listeners), server_(settings.server), report_(report) {}
 
-  /// Errors name the table by `title`. `urls` has those of the same pool or shadow.
-  Replica replica(const std::string& title, const toml::table& source, Places& urls);
+  /// Errors name the table by `title`. `urls` has those of the same pool or shadow. What the table does not set is as in
+  /// `otherwise`.
+  Replica replica(const std::string& title, const toml::table& source, Places& urls, Replica otherwise = {});
+  /// Adds a replica to the report's listing.
+  void list(const Replica& replica, const std::string& within);
   /// Refuses a replica that has the name that another one's addresses may get.
   void refuse_names_of_expanded();
 
@@ -30,7 +33,6 @@ class ReplicaReading {
 
   const std::vector<Listener>& listeners_;
   const Server& server_;
-  const Measure& measure_;
   Report& report_;
   Places names_, expanded_;
   std::map<std::string, std::string, std::less<>> titles_;  ///< Maps a name to the title of its table.

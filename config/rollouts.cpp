@@ -4,11 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
-#include "config/nearest.hpp"
 #include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 #include "config/values.hpp"
@@ -74,16 +72,14 @@ class RolloutReading {
  public:
   RolloutReading(const Settings& settings, Report& report) : settings_(settings), report_(report) {}
 
-  Rollout rollout(const toml::table& source) {
-    Rollout rollout;
+  /// What the table does not set is as in `otherwise`.
+  Rollout rollout(const toml::table& source, Rollout rollout = {}) {
     TableReader table("[[rollout]]", source, report_);
-    if (const auto* node =
-            table.require("name", rollout.name, name, "commands and metrics need it, such as name = \"fp8\"",
-                          "The rollout in commands, metrics and log. Unique in the file."))
-      table.refuse_taken("name", *node, rollout.name, names_, "names are unique in the file");
+    table.read_name(rollout.name, name, names_, "commands and metrics need it, such as name = \"fp8\"",
+                    "The rollout in commands, metrics and log. Unique in the file.");
     const auto* const pool = table.require("pool", rollout.pool, name, "say whose requests the candidate gets",
                                            "The pool whose requests are split. A pool has one rollout at a time.");
-    if (pool != nullptr && check_name(table, "pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
+    if (pool != nullptr && table.names_one_of("pool", *pool, rollout.pool, settings_.pools, "pool of the file"))
       table.refuse_taken("pool", *pool, rollout.pool, pools_, "a pool has one rollout at a time");
     const auto* const candidate =
         table.require("candidate", rollout.candidate, Text{256}, "say which config the new replicas of the pool have",
@@ -93,12 +89,10 @@ class RolloutReading {
         "shadow", rollout.shadow, name,
         "The `[[shadow]]` that mirrors to the candidate in the first step. The rollout switches it on and off.");
     if (shadow != nullptr &&
-        check_name(table, "shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
+        table.names_one_of("shadow", *shadow, rollout.shadow, settings_.shadows, "shadow of the file"))
       check_shadow(table, *shadow, rollout);
     read_slo(table, rollout);
     read_steps(table, rollout);
-    table.read("unknown_limit", rollout.unknown_limit, time,
-               "Time after which a step pauses whose gate stays unknown.");
     const auto* const answers =
         table.read("answers", rollout.answers, OneOf<OtherAnswers, other_answers_words.size()>{other_answers_words},
                    "What happens when the shadow step shows that the candidate answers otherwise: `\"look\"` pauses, "
@@ -111,32 +105,6 @@ class RolloutReading {
   }
 
  private:
-  /// Returns whether `name` is one of these. Blames it if it is not, unless they have errors of their own.
-  template <class Named>
-  bool check_name(TableReader& table, std::string_view key, const toml::node& node, const std::string& name,
-                  const std::vector<Named>& all, const std::string& what) {
-    std::vector<std::string_view> names;
-    for (const auto& one : all)
-      if (!one.name.empty()) names.push_back(one.name);
-    return check_word(table, key, node, name, names, what);
-  }
-
-  static bool check_word(TableReader& table, std::string_view key, const toml::node& node, const std::string& word,
-                         std::span<const std::string_view> words, const std::string& what) {
-    if (std::ranges::find(words, word) != words.end()) return true;
-    std::string problem = "is no " + what + "; ";
-    if (const auto meant = nearest(word, words); !meant.empty()) {
-      problem += "did you mean \"" + std::string(meant) + "\"?";
-    } else if (words.empty()) {
-      problem += "there is none";
-    } else {
-      problem += "there are";
-      for (const auto one : words) problem += (one == words.front() ? " \"" : ", \"") + std::string(one) + '"';
-    }
-    table.blame(key, node, problem);
-    return false;
-  }
-
   const Pool* pool_of(const Rollout& rollout) const {
     const auto pool = std::ranges::find(settings_.pools, rollout.pool, &Pool::name);
     return rollout.pool.empty() || pool == settings_.pools.end() ? nullptr : &*pool;
@@ -149,7 +117,7 @@ class RolloutReading {
     for (const auto& one : pool->replicas)
       if (std::ranges::find(configs, one.config) == configs.end()) configs.push_back(one.config);
     const auto what = "config of the pool \"" + rollout.pool + '"';
-    if (!check_word(table, "candidate", node, rollout.candidate, configs, what) || configs.size() > 1) return;
+    if (!table.is_one_of("candidate", node, rollout.candidate, configs, what) || configs.size() > 1) return;
     table.blame("candidate", node,
                 "is the config of all replicas of the pool, so that no stable side is left; give the replicas of the "
                 "version in use another config, or remove this rollout if it is done");
@@ -197,7 +165,7 @@ class RolloutReading {
     if (const auto* const node =
             table.read("slo", rollout.slo, name,
                        "The `[[slo]]` whose misses count. Without it: the pool's first one, if there is any.")) {
-      if (!check_name(table, "slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
+      if (!table.names_one_of("slo", *node, rollout.slo, settings_.slos, "objective of the file")) return;
       const auto& slo = *std::ranges::find(settings_.slos, rollout.slo, &Slo::name);
       if (slo.pool != rollout.pool && !rollout.pool.empty())
         table.blame("slo", *node,
@@ -214,7 +182,7 @@ class RolloutReading {
     const auto usual = usual_steps(has_shadow);
     std::vector<const toml::node*> nodes;
     const auto* const list = table.read_list(
-        "steps", usual, step,
+        "steps", rollout.steps.empty() ? usual : rollout.steps, step,
         [&](const toml::node& node, Rollout::Step one) {
           nodes.push_back(&node);
           rollout.steps.push_back(one);
@@ -266,6 +234,14 @@ std::vector<Rollout> read_rollouts(TableReader& file, const Settings& settings, 
                                         "the rollout is started."))
     rollouts.push_back(reading.rollout(*source));
   return rollouts;
+}
+
+void list_rollouts(const Settings& settings, Report& report) {
+  RolloutReading reading(settings, report);
+  for (const auto& rollout : settings.rollouts) {
+    report.listing()->push_back({"rollout " + rollout.name, "", {}});
+    reading.rollout(no_table, rollout);
+  }
 }
 
 std::string percent(double share) {

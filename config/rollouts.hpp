@@ -14,6 +14,9 @@ namespace weir::config {
 /// in the file, a pool has one rollout, and both the candidate and the stable side have a replica.
 std::vector<Rollout> read_rollouts(TableReader& file, const Settings& settings, Report& report);
 
+/// Adds the rollouts of these settings to the report's listing.
+void list_rollouts(const Settings& settings, Report& report);
+
 /// Returns a share as the settings write it: "5%".
 std::string percent(double share);
 /// Returns a step as the settings write it: "shadow 20m", "5% 10m", "100%".

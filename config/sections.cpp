@@ -70,8 +70,6 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   if (server.paths.size() > 1 && std::find(server.paths.begin(), server.paths.end(), "*") != server.paths.end()) {
     table.blame("paths", *paths, "\"*\" means every path and stands alone; write [\"*\"], or leave it out");
   }
-  table.read("replica_header", server.replica_header, flag,
-             "Answers name their replica in the header `x-weir-replica`.");
   const auto* const open = table.read("open", server.open, flag,
                                       "Says that everyone who reaches `listen` may use replicas that have an "
                                       "`api_key`. weir asks for it where it listens beyond loopback and clients need "
@@ -115,9 +113,6 @@ void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Liste
   read_listener(table, "[metrics]", metrics.listen, listeners,
                 "Serves `/metrics`, `/-/healthy`, `/-/ready` and `/api/gate`. `\"\"`: off. There is no token: choose "
                 "an address that strangers do not reach. 64 connections at a time; a request has to come within 5 s.");
-  table.read("ready_needs_replica", metrics.ready_needs_replica, flag,
-             "`/-/ready` is 503 also while no replica of any pool is up or starting. By default it is about weir "
-             "alone, because requests for lost replicas wait in weir.");
   table.refuse_the_rest();
 }
 
@@ -173,15 +168,15 @@ void read_log(TableReader table, Log& log) {
 }
 
 void read_limits(TableReader table, Limits& limits) {
-  table.read("request_head", limits.request_head, Size{kib, mib},
-             "The most bytes of request line and headers together.");
   const auto* body = table.read("request_body", limits.request_body, Size{kib, gib},
                                 "The most bytes of a request's body. weir holds the body in memory until a replica "
                                 "has it.");
   const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib},
                                   "The most memory for all that grows with clients and replicas, such as bodies and "
                                   "what slow clients have not taken. When it is spent, the slowest body under way "
-                                  "gets 503 with `Retry-After`. At least `request_body`.");
+                                  "gets 503 with `Retry-After`. At least `request_body`. One client address (of IPv6 "
+                                  "its /64) and one key may have a quarter of it, but always one `request_body`; "
+                                  "beyond it: 503.");
   if (limits.buffer_memory < limits.request_body && memory)
     table.blame("buffer_memory", *memory,
                 "is less than request_body, so that the largest body could not be read; raise this, or lower that");
@@ -189,43 +184,19 @@ void read_limits(TableReader table, Limits& limits) {
     table.blame("request_body", *body,
                 "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
                 "raise that");
-  table.read("buffer_share", limits.buffer_share, Number{0, 1},
-             "The share of `buffer_memory` for one client address (of IPv6 its /64) and for one key, but always one "
-             "`request_body`. Beyond it: 503. Clients on loopback and on sockets have no address. `1`: no share.");
-  table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib},
-             "The most bytes of a stream that weir holds for a client that reads slowly. Then weir stops reading "
-             "from the replica.");
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000},
              "The most client connections. Each needs a file descriptor, and a second one while its request is with "
              "a replica.");
   table.read("connections_per_address", limits.connections_per_address, Whole<std::size_t>{0, 1'000'000},
              "The most client connections of one address (of IPv6 its /64). Beyond it: 503. `0`: any number. Behind "
              "`trusted_proxies` it limits each client's requests under way.");
-  table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000},
-             "The most idle connections that weir keeps for reuse, for each replica on each thread. `0`: a new "
-             "connection for every request.");
-  table.read("head_time", limits.head_time, time,
-             "The longest time from the first byte of a request's head to its last. Guards against clients that send "
-             "a header a minute.");
-  table.read("body_time", limits.body_time, time, "The longest time that a request's body makes no progress.");
-  table.read("handshake_time", limits.handshake_time, time,
-             "The longest TLS handshake of a client. A replica's handshake is within `connect`.");
-  table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000},
-             "The most TLS handshakes of clients under way on each thread; each takes 50 KiB. At the limit weir "
-             "closes the oldest one that waits for its client.");
   table.read("handshake_cpu", limits.handshake_cpu, Number{0, 1024},
              "CPUs that the TLS handshakes of one client address may take: `0.25` is some 700 a second. `0`: any. "
              "Raise it behind a TCP load balancer that hides its clients' addresses.");
-  table.read("body_rate", limits.body_rate, Size{0, gib},
-             "Bytes a second that a request's body must keep up. A slower client gets 408. `0`: any speed.");
-  table.read("answer_rate", limits.answer_rate, Size{0, gib},
-             "Bytes a second that a client must take of its answer, on average over `client_stall`, while weir holds "
-             "bytes for it. A slower client is cut. `0`: any speed.");
-  table.read("client_idle", limits.client_idle, time,
-             "The longest time that a client's connection stays open without a request.");
   table.read("client_stall", limits.client_stall, time,
              "The longest time that a client takes nothing of its answer. Such a client holds memory and a place on "
-             "the GPU.");
+             "the GPU. A request's body may make no progress for half as long.");
+  limits.body_time = limits.client_stall / 2;
   table.read("connect", limits.connect, time,
              "The longest time until a replica accepts a connection, its TLS handshake included.");
   table.read("first_token", limits.first_token, time,
@@ -239,9 +210,6 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("upstream_idle", limits.upstream_idle, time,
              "How long an unused connection to a replica is kept. Keep it below the engine's own limit (5 s for the "
              "uvicorn of vLLM and SGLang), or requests meet connections that the replica is just closing.");
-  table.read("accept_hold", limits.accept_hold, time_or_zero,
-             "How long the head of a stream waits for the first event that says more than that an answer begins. "
-             "Until then the request can still be retried elsewhere. `0`: sent at once.");
   table.read("drain_delay", limits.drain_delay, time_or_zero,
              "After TERM, how long weir still takes new connections, so that a load balancer in front sees it leave "
              "first.");
@@ -339,7 +307,7 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
                          "How weir finds the addresses of replicas whose `url` has a host's name: "
                          "[guide](../guides/kubernetes.md)."),
                  settings.discovery);
-  refuse_overlaps(listeners, report);
+  if (report.reads_file()) refuse_overlaps(listeners, report);
   return listeners;
 }
 

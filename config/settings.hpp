@@ -88,8 +88,7 @@ struct Server {
   /// An empty list means the inference routes that weir knows, for which "default" stands too. {"*"} means everything.
   /// Any other list means exactly these.
   std::vector<std::string> paths;
-  bool replica_header = true;  ///< Answers name the replica in `x-weir-replica`.
-  bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
+  bool open = false;  ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   std::optional<ServerTls> tls{};
   std::string api_keys{};  ///< The path of the file of `keys`; "" means that clients need no key.
   SharedList<ClientKey> keys{};
@@ -102,7 +101,6 @@ struct Server {
 struct MetricsListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9090};  ///< If it is absent, the page is off
                                                                            ///< (`listen = ""`).
-  bool ready_needs_replica = false;  ///< `/-/ready` is 503 while no replica is up, too.
   bool operator==(const MetricsListener&) const = default;
 };
 
@@ -128,31 +126,36 @@ struct Log {
   bool operator==(const Log&) const = default;
 };
 
-/// Sizes are in bytes, times in seconds. docs/reference/settings.md says what each limit guards against.
-struct Limits {
+/// Limits that no key of the file changes. Code such as tests may.
+struct FixedLimits {
   std::size_t request_head = 64 * 1024;
+  std::size_t read_ahead = 1024 * 1024;        ///< Reading stops when so many bytes are held for a slow client.
+  double buffer_share = 0.25;                  ///< The share of buffer_memory for one address, and for one key.
+  std::size_t idle_upstream_connections = 32;  ///< Each loop keeps so many open for each replica.
+  Seconds head_time{10};                       ///< A request head may take so long, once begun.
+  Seconds body_time{60};                       ///< A body may make no progress for so long: half of client_stall.
+  std::size_t body_rate = 1024;                ///< Bytes per second that a request body must keep up; 0 means any.
+  std::size_t answer_rate = 256;               ///< Bytes per second that a client must take of an answer; 0: any.
+  Seconds handshake_time{10};                  ///< A TLS handshake may take so long.
+  std::size_t handshakes = 1024;               ///< Each loop has so many TLS handshakes under way at a time.
+  Seconds client_idle{75};                     ///< A kept-alive client connection may have no request for so long.
+  Seconds accept_hold{10};                     ///< A stream's head waits this long for its first event; 0: not at all.
+  bool operator==(const FixedLimits&) const = default;
+};
+
+/// Sizes are in bytes, times in seconds. docs/reference/settings.md says what each limit guards against.
+struct Limits : FixedLimits {
   std::size_t request_body = 16 * 1024 * 1024;
-  std::size_t read_ahead = 1024 * 1024;     ///< Reading stops when so many bytes are held for a slow client.
   std::size_t connections = 10'000;         ///< The most client connections of all listeners together.
   std::size_t connections_per_address = 0;  ///< The most connections of one client address; 0 means any number.
   std::size_t buffer_memory = 512 * 1024 * 1024;  ///< The most memory for everything that grows with peers.
-  double buffer_share = 0.25;                     ///< The largest share of it for one address, and for one key.
-  std::size_t idle_upstream_connections = 32;     ///< Each loop keeps so many open for each replica.
-  Seconds head_time{10};                          ///< A request head may take so long, once begun.
-  Seconds body_time{60};                          ///< A request body may make no progress for so long.
-  std::size_t body_rate = 1024;                   ///< Bytes per second that a request body must keep up; 0 means any.
-  std::size_t answer_rate = 256;                  ///< Bytes per second that a client must take of an answer; 0: any.
-  Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
-  std::size_t handshakes = 1024;                  ///< Each loop has so many TLS handshakes under way at a time.
   double handshake_cpu = 0.25;                    ///< The handshakes of one address may take so many CPUs; 0: any.
-  Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
   Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
   Seconds connect{2};
   Seconds first_token{300};  ///< From the send to the first token of a streamed answer.
   Seconds between_tokens{120};
   Seconds whole_answer{1800};  ///< A request that is not streamed may take so long.
   Seconds upstream_idle{4};    ///< Below the engines' own keep-alive (uvicorn closes after 5 s).
-  Seconds accept_hold{10};     ///< A streamed answer's head waits this long for its first event; 0 = sent at once.
   Seconds drain_delay{5};      ///< After TERM the listeners stay open this long.
   Seconds drain{300};          ///< After that, streams may finish this long.
   double retry_budget = 0.2;  ///< At most this share of the requests in flight may be retries under way (at least 3). 0
@@ -185,8 +188,6 @@ struct Replica {
   std::optional<std::uint64_t> kv_tokens;       ///< The replica's KV cache holds so many tokens.
   std::optional<std::uint64_t> max_context;     ///< The most tokens of a request, prompt and output together.
   std::optional<std::uint32_t> max_in_flight;   ///< The replica takes so many requests at a time.
-  std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
-  std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
   /// The key that is sent in place of a client's credential; "" means none. No log, error or page shows the key.
   std::string api_key;
   std::optional<std::uint64_t> max_queued_tokens{};  ///< The most prompt tokens that wait in the replica.
@@ -200,8 +201,8 @@ struct Health {
   std::string path = "/health";  ///< The path that the probe asks for; "" = the probe only connects.
   Seconds interval{5};           ///< Between two probes, a fifth more or less.
   Seconds timeout{5};            ///< A probe may take so long.
-  unsigned down_after = 3;       ///< Failed probes in a row. A refused connection counts at once.
-  unsigned up_after = 1;         ///< Passed probes in a row.
+  unsigned down_after = 3;       ///< Failed probes in a row. A refused connection counts at once. No key sets it.
+  unsigned up_after = 1;         ///< Passed probes in a row. No key sets it.
   bool eject = true;             ///< Requests that fail take a replica out for a time.
   bool operator==(const Health&) const = default;
 };
@@ -229,46 +230,18 @@ inline constexpr std::array<std::string_view, 4> session_members{"user", "sessio
 /// The requests that wait for a replica.
 struct Queue {
   std::size_t requests = 256;             ///< The most that wait; 0 means none.
-  std::size_t bytes = 256 * 1024 * 1024;  ///< The most bytes of their bodies together.
+  std::size_t bytes = 256 * 1024 * 1024;  ///< The most bytes of their bodies together. No key sets it.
   Seconds time{30};                       ///< The longest wait,
   Seconds time_down{60};                  ///< and the longest while no replica is up.
   FairBy fair_by{};
   bool operator==(const Queue&) const = default;
 };
 
-/// The names under which engines show their figures, on their metrics pages. Of each list, the first that is on the
-/// page counts. The defaults are those of vLLM, Aphrodite, SGLang, TGI and llama.cpp.
-struct EngineNames {
-  std::vector<std::string> running{"vllm:num_requests_running", "aphrodite:num_requests_running",
-                                   "sglang:num_running_reqs", "tgi_batch_current_size", "llamacpp:requests_processing"};
-  std::vector<std::string> waiting{"vllm:num_requests_waiting", "aphrodite:num_requests_waiting",
-                                   "sglang:num_queue_reqs", "tgi_queue_size", "llamacpp:requests_deferred"};
-  std::vector<std::string> kv_usage{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
-                                    "aphrodite:kv_cache_usage_perc", "aphrodite:gpu_cache_usage_perc",
-                                    "sglang:token_usage", "llamacpp:kv_cache_usage_ratio"};
-  std::vector<std::string> kv_used_tokens{"tgi_batch_current_max_tokens"};
-  std::vector<std::string> kv_tokens{"sglang:max_total_num_tokens", "tgi_batch_max_total_tokens"};
-  std::vector<std::string> prefix_queries{"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
-                                          "vllm:gpu_prefix_cache_queries_total",
-                                          "aphrodite:prefix_cache_queries_total", "sglang:prompt_tokens_total"};
-  std::vector<std::string> prefix_hits{"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits",
-                                       "vllm:gpu_prefix_cache_hits_total", "aphrodite:prefix_cache_hits_total",
-                                       "sglang:cached_tokens_total", "llamacpp:prompt_tokens_cached_total"};
-  /// With the hits they are the queries, where the engine counts no queries.
-  std::vector<std::string> prefix_misses{"llamacpp:prompt_tokens_total"};
-  /// Counters that move while the engine works. Those on the page are added up.
-  std::vector<std::string> counters{"vllm:prompt_tokens_total",      "vllm:generation_tokens_total",
-                                    "aphrodite:prompt_tokens_total", "aphrodite:generation_tokens_total",
-                                    "sglang:prompt_tokens_total",    "sglang:generation_tokens_total",
-                                    "tgi_batch_inference_success",   "llamacpp:n_decode_total"};
-  bool operator==(const EngineNames&) const = default;
-};
-
 /// How weir reads the engines' own pages.
 struct EngineReading {
   std::string metrics_path = "/metrics";  ///< "" = weir asks an engine for nothing about itself.
-  Seconds interval{5};                    ///< Between two readings, a fifth more or less.
-  Seconds timeout{5};                     ///< A page may take so long.
+  Seconds interval{5};                    ///< Between two readings, a fifth more or less: as for probes.
+  Seconds timeout{5};                     ///< A page may take so long: as a probe.
   bool operator==(const EngineReading&) const = default;
 };
 
@@ -283,7 +256,7 @@ struct Pool {
   std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
   bool prefix_aware = true;     ///< With least_queued_tokens, what a replica has computed before costs nothing.
-  PrefixIsolation prefix_isolation = PrefixIsolation::none;  ///< Unless the file says: `key` where clients have keys.
+  PrefixIsolation prefix_isolation = PrefixIsolation::none;  ///< `key` where clients have keys.
   std::vector<Replica> replicas;
   Health health{};
   std::optional<std::uint32_t> max_in_flight{};      ///< The replicas together have so many requests at a time.
@@ -316,13 +289,6 @@ struct Slo {
 
 /// Copies of a pool's requests go to replicas whose answers are measured and thrown away.
 struct Shadow {
-  /// By what a sample of the requests is drawn. Requests that are alike in it go together.
-  struct SampleBy {
-    enum class What { conversation, request, header };
-    What what = What::conversation;
-    std::string header;  ///< With `header` it is the name.
-    bool operator==(const SampleBy&) const = default;
-  };
   /// A top-level member of the request's JSON that gets this value.
   struct Member {
     std::string key, json;
@@ -334,13 +300,10 @@ struct Shadow {
   std::string twin;              ///< Each request that this replica of the pool gets is mirrored; "" means a sample.
   bool control = false;          ///< A twin's replica runs the primary's own configuration.
   std::optional<double> sample;  ///< The share of the pool's requests that is mirrored; else `twin` is set.
-  SampleBy key{};
-  std::uint32_t max_in_flight = 64;
-  std::uint64_t max_queued_tokens = 200'000;
-  bool finish = false;                     ///< A mirrored request goes on after the primary's client has left.
-  std::optional<Seconds> stop_after;       ///< Off so long after its first request.
-  std::optional<std::uint64_t> max_pairs;  ///< Off after so many finished shadows.
-  std::vector<std::string> exclude_keys;   ///< SHA-256 in hex of clients' keys whose requests are not mirrored.
+  std::uint32_t max_in_flight = 64;           ///< No key sets it,
+  std::uint64_t max_queued_tokens = 200'000;  ///< nor this.
+  std::optional<Seconds> stop_after;          ///< Off so long after its first request.
+  std::vector<std::string> exclude_keys;      ///< SHA-256 in hex of clients' keys whose requests are not mirrored.
   std::vector<Member> set;
   bool forward_auth = false;  ///< The client's credential is sent to the shadow's replicas.
   std::vector<Replica> replicas;
@@ -349,7 +312,6 @@ struct Shadow {
   bool operator==(const Shadow&) const = default;
 };
 
-/// A candidate gets a growing share of a pool's requests, as long as its gate passes.
 /// A rollout does this where the candidate is known to answer otherwise than the version in use.
 enum class OtherAnswers {
   look,  ///< It pauses, and an operator looks at the answers.
@@ -357,6 +319,7 @@ enum class OtherAnswers {
   any,   ///< Answers do not count.
 };
 
+/// A candidate gets a growing share of a pool's requests, as long as its gate passes.
 struct Rollout {
   struct Step {
     bool shadow = false;  ///< Requests are mirrored to the candidate, and `share` is 0.
@@ -371,7 +334,7 @@ struct Rollout {
   std::string shadow;     ///< The [[shadow]] that mirrors to the candidate in the shadow step; "" means none.
   std::string slo;        ///< The [[slo]] whose misses count; "" means that the pool has none.
   std::vector<Step> steps;
-  Seconds unknown_limit{10'800};  ///< A step whose gate stays unknown for so long pauses.
+  Seconds unknown_limit{10'800};  ///< A step whose gate stays unknown for so long pauses. No key sets it.
   OtherAnswers answers = OtherAnswers::look;
   bool operator==(const Rollout&) const = default;
 };
@@ -383,7 +346,6 @@ struct Settings {
   Log log;
   Limits limits;
   Measure measure;
-  EngineNames engine_names;
   Discovery discovery;
   std::vector<Pool> pools;
   std::vector<Slo> slos;

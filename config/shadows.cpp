@@ -4,9 +4,8 @@
 #include <cmath>
 #include <sstream>
 #include <string>
-#include <string_view>
 
-#include "config/nearest.hpp"
+#include "config/health.hpp"
 #include "config/show.hpp"
 #include "config/values.hpp"
 
@@ -26,7 +25,8 @@ Parsed<std::string> read_sha256_hex(const toml::node& node) {
 }
 
 /// Reads the SHA-256 of a client's key.
-constexpr Reads<std::string> sha256_hex{read_sha256_hex, "64 hex digits"};
+constexpr Reads<std::string> sha256_hex{read_sha256_hex, "64 hex digits",
+                                        [](const std::string& hash) { return hash.substr(0, 8) + "..."; }};
 
 /// Writes a TOML value as JSON; "" if it is none that JSON has.
 std::string json_of(const toml::node& node) {
@@ -53,30 +53,10 @@ void read_set(TableReader& table, Shadow& shadow) {
   }
 }
 
-std::string these(const std::vector<std::string_view>& names) {
-  std::string text;
-  for (const auto one : names) text += (text.empty() ? "\"" : ", \"") + std::string(one) + '"';
-  return text;
-}
-
-void refuse_unknown(TableReader& table, std::string_view key, const toml::node& node, const std::string& name,
-                    const std::vector<std::string_view>& names, const std::string& what) {
-  if (names.empty() || std::ranges::find(names, name) != names.end()) return;
-  const auto meant = nearest(name, names);
-  table.blame(key, node,
-              "is no " + what +
-                  (meant.empty() ? "; there are " + these(names) : "; did you mean \"" + std::string(meant) + "\"?"));
-}
-
 /// Checks that `of` and `twin` are there, and that one way to draw requests is chosen.
 void check_source(TableReader& table, const Shadow& shadow, const toml::node* of, const toml::node* twin,
                   const toml::node* sample, const std::vector<Pool>& pools) {
-  if (of != nullptr) {
-    std::vector<std::string_view> names;
-    for (const auto& pool : pools)
-      if (!pool.name.empty()) names.push_back(pool.name);
-    refuse_unknown(table, "of", *of, shadow.of, names, "pool of the file");
-  }
+  if (of != nullptr && !pools.empty()) table.names_one_of("of", *of, shadow.of, pools, "pool of the file");
   if (twin != nullptr && sample != nullptr)
     table.blame("sample", *sample,
                 "twin is set as well, and a twin gets all that its primary gets; remove one of them");
@@ -85,10 +65,8 @@ void check_source(TableReader& table, const Shadow& shadow, const toml::node* of
         "says not which requests it gets; set twin = \"REPLICA\" for all that one replica gets, or sample = "
         "0.1 for a share of the pool");
   const auto pool = std::ranges::find(pools, shadow.of, &Pool::name);
-  if (twin == nullptr || pool == pools.end()) return;
-  std::vector<std::string_view> names;
-  for (const auto& one : pool->replicas) names.push_back(one.name);
-  refuse_unknown(table, "twin", *twin, shadow.twin, names, "replica of the pool \"" + shadow.of + '"');
+  if (twin == nullptr || pool == pools.end() || pool->replicas.empty()) return;
+  table.names_one_of("twin", *twin, shadow.twin, pool->replicas, "replica of the pool \"" + shadow.of + '"');
 }
 
 class ShadowReading {
@@ -96,20 +74,20 @@ class ShadowReading {
   ShadowReading(ReplicaReading& replicas, const std::vector<Pool>& pools, Report& report)
       : replicas_(replicas), pools_(pools), report_(report) {}
 
-  Shadow shadow(const toml::table& source) {
-    Shadow shadow;
+  /// What the table does not set is as in `otherwise`.
+  Shadow shadow(const toml::table& source, Shadow shadow) {
     TableReader table("[[shadow]]", source, report_);
-    if (const auto* node = table.require("name", shadow.name, name, "metrics and log need it, such as name = \"fp8\"",
-                                         "The shadow in metrics, log and reports. Unique in the file."))
-      table.refuse_taken("name", *node, shadow.name, names_, "names are unique in the file");
+    table.read_name(shadow.name, name, names_, "metrics and log need it, such as name = \"fp8\"",
+                    "The shadow in metrics, log and reports. Unique in the file.");
     const auto* const of = table.require("of", shadow.of, name, "say which pool's requests are mirrored",
                                          "The pool whose requests are mirrored.");
     const auto* const twin = table.read("twin", shadow.twin, name,
                                         "A replica of that pool: each request that it gets is mirrored. The shadow "
                                         "then has the same arrivals, load and prefixes; only so can a comparison of "
                                         "latencies carry a verdict. Set `twin` or `sample`.");
-    const auto* const sample =
-        table.read("sample", shadow.sample, Number{0.000001, 1}, "Share of the pool's requests that is mirrored.");
+    const auto* const sample = table.read("sample", shadow.sample, Number{0.000001, 1},
+                                          "Share of the pool's requests that is mirrored: all turns of a conversation "
+                                          "or none.");
     check_source(table, shadow, of, twin, sample, pools_);
     if (const auto* control = table.read(
             "control", shadow.control, flag,
@@ -117,26 +95,16 @@ class ShadowReading {
             "that warm-up and the shadow's place cancel out.");
         control && shadow.control && !twin)
       table.blame("control", *control, "needs twin: a control gets the same requests as the candidate");
-    if (const auto* key = table.read("key", shadow.key, sample_by,
-                                     "How a sample is drawn: all turns of a conversation or none, each request by "
-                                     "itself, or all with the same text in this header.");
-        key && !sample)
-      table.blame("key", *key, "says how a sample is drawn, and sample is not set; remove it");
-    table.read("max_in_flight", shadow.max_in_flight, Whole<std::uint32_t>{1, 100'000},
-               "The most mirrored requests at a time. Others are dropped and counted.");
-    table.read("max_queued_tokens", shadow.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000},
-               "The most prompt tokens that wait in the shadow's replicas. Other requests are dropped and counted.");
-    table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}},
-               "A mirrored request whose client leaves ends too (`\"follow\"`), or runs to its end.");
     table.read("stop_after", shadow.stop_after, time,
                "Time after its first request at which the shadow is switched off.");
-    table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000},
-               "Number of answers after which the shadow is switched off.");
     table.read_secret_list(
         "exclude_keys", shadow.exclude_keys, sha256_hex,
         [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); },
         "SHA-256 of clients' keys whose requests are not mirrored, in small letters.");
     read_set(table, shadow);
+    std::string set;
+    for (const auto& one : shadow.set) set += (set.empty() ? "" : ", ") + one.key + " = " + one.json;
+    table.list("set", '[' + set + ']');
     table.read("forward_auth", shadow.forward_auth, flag,
                "The client's credentials go to the shadow's replicas as well, but for a key for weir. Without it "
                "they get their own `api_key`, or none.");
@@ -165,15 +133,27 @@ std::vector<Shadow> read_shadows(TableReader& file, ReplicaReading& replicas, co
                                  const Defaults& defaults, Report& report) {
   std::vector<Shadow> shadows;
   ShadowReading reading(replicas, pools, report);
+  Shadow usual;
+  usual.health = defaults.health;
+  usual.engine = defaults.engine;
   for (const auto* source : file.tables("shadow",
                                         "Copies of a pool's requests go to a candidate, whose answers are measured "
                                         "and thrown away: [guide](../guides/shadow.md). Its series have "
-                                        "`role=\"shadow\"` and the pool `POOL:shadow`.")) {
-    shadows.push_back(reading.shadow(*source));
-    shadows.back().health = defaults.health;
-    shadows.back().engine = defaults.engine;
-  }
+                                        "`role=\"shadow\"` and the pool `POOL:shadow`."))
+    shadows.push_back(reading.shadow(*source, usual));
   return shadows;
+}
+
+void list_shadows(const std::vector<Shadow>& shadows, ReplicaReading& replicas, Report& report) {
+  const std::vector<Pool> none;
+  ShadowReading reading(replicas, none, report);
+  for (const auto& shadow : shadows) {
+    report.listing()->push_back({"shadow " + shadow.name, "", {}});
+    reading.shadow(no_table, shadow);
+    read_health({"[health]", no_table, report}, shadow.health);
+    read_engine({"[engine]", no_table, report}, shadow.health, shadow.engine);
+    for (const auto& replica : shadow.replicas) replicas.list(replica, "shadow " + shadow.name);
+  }
 }
 
 }  // namespace weir::config

@@ -12,4 +12,7 @@ namespace weir::config {
 std::vector<Shadow> read_shadows(TableReader& file, ReplicaReading& replicas, const std::vector<Pool>& pools,
                                  const Defaults& defaults, Report& report);
 
+/// Adds shadows and their replicas to the report's listing.
+void list_shadows(const std::vector<Shadow>& shadows, ReplicaReading& replicas, Report& report);
+
 }  // namespace weir::config

@@ -12,4 +12,7 @@ namespace weir::config {
 /// threshold.
 std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Report& report);
 
+/// Adds objectives to the report's listing.
+void list_slos(const std::vector<Slo>& slos, Report& report);
+
 }  // namespace weir::config

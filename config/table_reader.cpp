@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "config/gone.hpp"
 #include "config/key_shape.hpp"
 #include "config/nearest.hpp"
 #include "config/secret.hpp"
@@ -11,8 +12,6 @@
 
 namespace weir::config {
 namespace {
-
-const toml::table nothing;
 
 /// Returns "pool.replica.tls" for "[[pool.replica]] tls", as errors call it, and for "[pool.replica.tls]".
 std::string name_of_table(std::string_view title) {
@@ -22,10 +21,16 @@ std::string name_of_table(std::string_view title) {
   return name;
 }
 
+/// Returns "limits" for "[limits]", "health" for "[pool.health]", "tls" for "[[pool.replica]] tls".
+std::string last_name_of(std::string_view title) {
+  const auto name = name_of_table(title);
+  return name.substr(name.rfind('.') + 1);
+}
+
 }  // namespace
 
 void Report::add(toml::source_position at, const std::string& message) {
-  errors_.push_back({file_, at.line, at.column, without_keys_and_hashes(message)});
+  if (reads_file()) errors_.push_back({file_, at.line, at.column, without_keys_and_hashes(message)});
 }
 
 std::vector<SettingsError> Report::take() {
@@ -61,6 +66,7 @@ std::string TableReader::header_of(std::string_view key, std::string_view open, 
 
 void TableReader::describe(std::string_view key, const std::string& kind, const std::string& initial,
                            const About& about) {
+  if (report_.reference() == nullptr) return;
   const auto title = name_of_table(title_);
   for (auto& table : *report_.reference())
     if (name_of_table(table.title) == title)
@@ -76,15 +82,15 @@ void TableReader::describe_table(std::string_view key, const std::string& title,
 const toml::table& TableReader::table(std::string_view key, const About& about) {
   describe_table(key, header_of(key, "[", "]"), about);
   const auto* node = find(key);
-  if (!node) return nothing;
+  if (!node) return no_table;
   if (const auto* found = node->as_table()) return *found;
   blame(key, *node, "must be a table; write " + header_of(key, "[", "]") + " on a line of its own");
-  return nothing;
+  return no_table;
 }
 
 std::vector<const toml::table*> TableReader::tables(std::string_view key, const About& about) {
   describe_table(key, header_of(key, "[[", "]]"), about);
-  if (report_.reference() != nullptr) return {&nothing};
+  if (report_.reference() != nullptr) return {&no_table};
   std::vector<const toml::table*> result;
   const auto* node = find(key);
   if (!node) return result;
@@ -106,6 +112,20 @@ std::vector<const toml::table*> TableReader::tables(std::string_view key, const 
   return result;
 }
 
+bool TableReader::is_one_of(std::string_view key, const toml::node& value, std::string_view name,
+                            std::span<const std::string_view> names, std::string_view what) {
+  if (std::ranges::find(names, name) != names.end()) return true;
+  auto problem = "is no " + std::string(what) + "; ";
+  if (const auto meant = nearest(name, names); !meant.empty()) {
+    problem += "did you mean \"" + std::string(meant) + "\"?";
+  } else {
+    problem += names.empty() ? "there is none" : "there are";
+    for (const auto one : names) problem += (one == names.front() ? " \"" : ", \"") + std::string(one) + '"';
+  }
+  blame(key, value, problem);
+  return false;
+}
+
 std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
 void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
@@ -125,11 +145,13 @@ void TableReader::refuse_taken(std::string_view key, const toml::node& value, st
   if (!is_new) blame(key, value, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
-void TableReader::refuse_gone(std::string_view key, std::string_view instead) {
-  const auto* const node = table_.get(key);
-  if (node == nullptr) return;
-  gone_.emplace_back(key);
-  report_.add(node->source().begin, prefix() + std::string(key) + ": is no setting any more; " + std::string(instead));
+void TableReader::list(std::string_view key, std::string written, std::optional<std::string> secret) {
+  if (report_.listing() == nullptr) return;
+  // Tables of which there are several have names of their own in the listing.
+  auto name = title_.ends_with("]]") ? std::string() : last_name_of(title_) + '.';
+  if (written != "\"\"") std::erase(written, '"');
+  if (written.empty()) written = "none";
+  report_.listing()->back().keys.push_back({name.append(key), std::move(written), std::move(secret)});
 }
 
 void TableReader::blame_table(std::string_view problem) {
@@ -139,7 +161,11 @@ void TableReader::blame_table(std::string_view problem) {
 void TableReader::refuse_the_rest() {
   for (const auto& [key, value] : table_) {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
-    if (std::find(gone_.begin(), gone_.end(), key.str()) != gone_.end()) continue;
+    if (const auto now = what_holds_now(last_name_of(title_), key.str()); !now.empty()) {
+      report_.add(key.source().begin,
+                  prefix() + std::string(key.str()) + ": is no setting any more; " + std::string(now));
+      continue;
+    }
     // The value is not shown: it may be a secret that another version of weir uses.
     auto message = prefix() + show_key(key.str()) + ": unknown key; ";
     if (const auto meant = nearest(key.str(), known_); !meant.empty()) {
@@ -155,6 +181,10 @@ void TableReader::refuse_the_rest() {
 const toml::node* TableReader::read_secret_or_file(std::string_view key, std::string_view file_key, std::string& secret,
                                                    std::string_view what, std::string_view why_not_both,
                                                    const About& about, const About& about_file) {
+  if (report_.listing() != nullptr) {
+    list(key, secret.empty() ? "" : "hidden", secret);
+    return nullptr;
+  }
   const auto* const written = read_secret(key, secret, SecretText{what}, about);
   const auto* const in_file = read_secret(file_key, secret, SecretFile{what}, about_file);
   if (in_file != nullptr && has(key)) blame_secret(file_key, *in_file, why_not_both);

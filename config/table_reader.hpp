@@ -2,13 +2,16 @@
 //
 // The keys that are asked for are the known ones, and each has its text where it is asked for. So there is no second
 // list of keys that could differ from the code that reads them. A run of the readers with a Reference in the report
-// describes every key: then each table is there, and empty.
+// describes every key: then each table is there, and empty. In the same way a run over settings that were read lists
+// the value of every key.
 #pragma once
 
 #include <toml++/toml.h>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,18 +19,28 @@
 #include <variant>
 #include <vector>
 
+#include "config/difference.hpp"
 #include "config/load.hpp"
 #include "config/parsed.hpp"
 #include "config/reference.hpp"
 
 namespace weir::config {
 
+/// Stands for a table that is not in the file.
+inline const toml::table no_table;
+
 /// Collects the errors of one file as they are found.
 class Report {
  public:
   explicit Report(std::string file, Reference* reference = nullptr) : file_(std::move(file)), reference_(reference) {}
-  /// Returns what the readers describe their keys to; null where they read a file.
+  /// The readers list the values of their keys in the last table of the listing, in place of reading a file.
+  explicit Report(Listing& listing) : reference_(nullptr), listing_(&listing) {}
+  /// Returns what the readers describe their keys to; null where they do not.
   Reference* reference() const { return reference_; }
+  /// Returns where the readers list their keys; null where they do not.
+  Listing* listing() const { return listing_; }
+  /// False in a run that describes or lists keys: then no table is in the file.
+  bool reads_file() const { return reference_ == nullptr && listing_ == nullptr; }
   /// Keys and hashes of clients in the message are cut: somebody may have put one where something else belongs.
   void add(toml::source_position at, const std::string& message);
   /// Adds the errors of another file that this one names. They come last.
@@ -53,6 +66,7 @@ class Report {
  private:
   std::string file_;
   Reference* reference_;
+  Listing* listing_ = nullptr;
   std::vector<SettingsError> errors_, of_other_files_;
   std::map<const toml::node*, std::string> written_;
   std::set<const toml::node*> given_up_;
@@ -95,16 +109,23 @@ class TableReader {
   template <class T, class Kind>
   const toml::node* require(std::string_view key, T& value, const Kind& kind, std::string_view why, const About& about);
 
+  /// Reads `name`, which every table of a kind has, and no two the same. `why` says what it is for. A listing has it as
+  /// the table's own.
+  template <class Kind>
+  const toml::node* read_name(std::string& name, const Kind& kind, Places& taken, std::string_view why,
+                              const About& about,
+                              std::string_view why_unique = "names are unique in the file");
+
   /// Reads a list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right
-  /// one. `initial` has the values that stand where the key is absent, or is `no_list` where absence is no empty list.
-  template <class List, class Kind, class Accept>
-  const toml::node* read_list(std::string_view key, const List& initial, const Kind& kind, const Accept& accept,
-                              const About& about);
+  /// one. `values` has those that stand where the key is absent.
+  template <class T, class Kind, class Accept>
+  const toml::node* read_list(std::string_view key, const std::vector<T>& values, const Kind& kind,
+                              const Accept& accept, const About& about);
 
   /// Reads a list of values that no error may show.
-  template <class List, class Kind, class Accept>
-  const toml::node* read_secret_list(std::string_view key, const List& initial, const Kind& kind, const Accept& accept,
-                                     const About& about);
+  template <class Kind, class Accept>
+  const toml::node* read_secret_list(std::string_view key, const std::vector<std::string>& values, const Kind& kind,
+                                     const Accept& accept, const About& about);
 
   /// Returns the table that stands at `key` as [key]; an empty one if there is none. The text describes the table.
   const toml::table& table(std::string_view key, const About& about);
@@ -112,8 +133,8 @@ class TableReader {
   /// Returns the tables that stand at `key` as [[key]].
   std::vector<const toml::table*> tables(std::string_view key, const About& about);
 
-  /// Refuses a key that earlier versions had; `instead` says what to do.
-  void refuse_gone(std::string_view key, std::string_view instead);
+  /// Lists a value that was read from more than one key; nothing where a file is read. `written` is "" for none.
+  void list(std::string_view key, std::string written, std::optional<std::string> secret = {});
 
   /// True if the key is in the file, right or wrong.
   bool has(std::string_view key) const { return table_.contains(key); }
@@ -131,17 +152,29 @@ class TableReader {
   void refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
                     std::string_view why);
 
+  /// Blames a name that is none of these, and says which was meant, or which there are. Returns whether it is one.
+  bool is_one_of(std::string_view key, const toml::node& value, std::string_view name,
+                 std::span<const std::string_view> names, std::string_view what);
+
+  /// The same for the names of tables. Nothing is blamed where all of them have wrong names, which are errors already.
+  template <class Named>
+  bool names_one_of(std::string_view key, const toml::node& value, std::string_view name, const std::vector<Named>& all,
+                    std::string_view what);
+
   /// Refuses the keys that are left, after the caller has asked for everything that is known.
   void refuse_the_rest();
 
  private:
-  using Blame = void (TableReader::*)(std::string_view key, const toml::node& value, std::string_view problem);
+  enum class Shown : bool { no, yes };
 
   template <class T, class Kind>
-  const toml::node* read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind, const About& about);
-  template <class List, class Kind, class Accept>
-  const toml::node* read_list_or(Blame blame_it, std::string_view key, const List& initial, const Kind& kind,
+  const toml::node* read_or(Shown shown, std::string_view key, T& value, const Kind& kind, const About& about);
+  template <class T, class Kind, class Accept>
+  const toml::node* read_list_or(Shown shown, std::string_view key, const std::vector<T>& values, const Kind& kind,
                                  const Accept& accept, const About& about);
+  void refuse(Shown shown, std::string_view key, const toml::node& value, const Problem& problem) {
+    shown == Shown::yes ? blame(key, value, problem.text) : blame_secret(key, value, problem.text);
+  }
   const toml::node* find(std::string_view key);
   void describe(std::string_view key, const std::string& kind, const std::string& initial, const About& about);
   void describe_table(std::string_view key, const std::string& title, const About& about);
@@ -152,12 +185,7 @@ class TableReader {
   const toml::table& table_;
   Report& report_;
   std::vector<std::string_view> known_;
-  std::vector<std::string> gone_;
 };
-
-/// Stands for the initial value of a list that is not empty where its key is absent, but any.
-struct NoList {};
-inline constexpr NoList no_list;
 
 namespace detail {
 
@@ -169,30 +197,28 @@ std::string written(const Kind& kind, const T& value) {
   return {};
 }
 
-template <class Kind, class List>
-std::string list_written(const Kind& kind, const List& values) {
-  std::string all;
-  if constexpr (!std::is_same_v<List, NoList>) {
-    for (const auto& one : values) all += (all.empty() ? "" : ", ") + written(kind, one);
-    all = '[' + all + ']';
-  }
-  return all;
+/// Returns the bytes of a secret, which a listing has for comparison alone.
+template <class T>
+std::string bytes_of(const T& secret) {
+  return {secret.begin(), secret.end()};
 }
 
 }  // namespace detail
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind, const About& about) {
-  return read_or(&TableReader::blame, key, value, kind, about);
+  if (report_.listing() != nullptr) list(key, detail::written(kind, value));
+  return read_or(Shown::yes, key, value, kind, about);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind, const About& about) {
-  return read_or(&TableReader::blame_secret, key, value, kind, about);
+  if (report_.listing() != nullptr) list(key, detail::written(kind, value), detail::bytes_of(value));
+  return read_or(Shown::no, key, value, kind, about);
 }
 
 template <class T, class Kind>
-const toml::node* TableReader::read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind,
+const toml::node* TableReader::read_or(Shown shown, std::string_view key, T& value, const Kind& kind,
                                        const About& about) {
   if constexpr (requires { kind.type(); }) {
     if (report_.reference() != nullptr) describe(key, kind.type(), detail::written(kind, value), about);
@@ -201,7 +227,7 @@ const toml::node* TableReader::read_or(Blame blame_it, std::string_view key, T& 
   if (!node) return nullptr;
   auto parsed = kind(*node);
   if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    (this->*blame_it)(key, *node, problem->text);
+    refuse(shown, key, *node, *problem);
     return nullptr;
   }
   value = std::get<0>(std::move(parsed));
@@ -216,37 +242,60 @@ const toml::node* TableReader::require(std::string_view key, T& value, const Kin
   return node;
 }
 
-template <class List, class Kind, class Accept>
-const toml::node* TableReader::read_list(std::string_view key, const List& initial, const Kind& kind,
+template <class Kind>
+const toml::node* TableReader::read_name(std::string& name, const Kind& kind, Places& taken, std::string_view why,
+                                         const About& about, std::string_view why_unique) {
+  if (report_.listing() != nullptr) return nullptr;
+  const auto* const node = require("name", name, kind, why, about);
+  if (node != nullptr) refuse_taken("name", *node, name, taken, why_unique);
+  return node;
+}
+
+template <class Named>
+bool TableReader::names_one_of(std::string_view key, const toml::node& value, std::string_view name,
+                               const std::vector<Named>& all, std::string_view what) {
+  std::vector<std::string_view> names;
+  for (const auto& one : all)
+    if (!one.name.empty()) names.push_back(one.name);
+  return (!names.empty() || all.empty()) && is_one_of(key, value, name, names, what);
+}
+
+template <class T, class Kind, class Accept>
+const toml::node* TableReader::read_list(std::string_view key, const std::vector<T>& values, const Kind& kind,
                                          const Accept& accept, const About& about) {
-  return read_list_or(&TableReader::blame, key, initial, kind, accept, about);
+  return read_list_or(Shown::yes, key, values, kind, accept, about);
 }
 
-template <class List, class Kind, class Accept>
-const toml::node* TableReader::read_secret_list(std::string_view key, const List& initial, const Kind& kind,
-                                                const Accept& accept, const About& about) {
-  return read_list_or(&TableReader::blame_secret, key, initial, kind, accept, about);
+template <class Kind, class Accept>
+const toml::node* TableReader::read_secret_list(std::string_view key, const std::vector<std::string>& values,
+                                                const Kind& kind, const Accept& accept, const About& about) {
+  return read_list_or(Shown::no, key, values, kind, accept, about);
 }
 
-template <class List, class Kind, class Accept>
-const toml::node* TableReader::read_list_or(Blame blame_it, std::string_view key, const List& initial, const Kind& kind,
-                                            const Accept& accept, const About& about) {
-  if constexpr (requires { kind.type(); }) {
-    if (report_.reference() != nullptr)
-      describe(key, "list: " + kind.type(), detail::list_written(kind, initial), about);
+template <class T, class Kind, class Accept>
+const toml::node* TableReader::read_list_or(Shown shown, std::string_view key, const std::vector<T>& values,
+                                            const Kind& kind, const Accept& accept, const About& about) {
+  if (!report_.reads_file()) {
+    std::string all, secret;
+    for (const auto& one : values) {
+      all += (all.empty() ? "" : ", ") + detail::written(kind, one);
+      if constexpr (std::is_same_v<T, std::string>) secret += one + '\n';
+    }
+    if constexpr (requires { kind.type(); }) describe(key, "list: " + kind.type(), '[' + all + ']', about);
+    list(key, '[' + all + ']', shown == Shown::no ? std::optional(secret) : std::nullopt);
   }
   const auto* node = find(key);
   if (!node) return nullptr;
   const auto element = [&](const toml::node& one) {
     auto parsed = kind(one);
     if (const auto* problem = std::get_if<Problem>(&parsed)) {
-      (this->*blame_it)(key, one, problem->text);
+      refuse(shown, key, one, *problem);
     } else {
       accept(one, std::get<0>(std::move(parsed)));
     }
   };
-  if (const auto* list = node->as_array()) {
-    for (const auto& one : *list) element(one);
+  if (const auto* several = node->as_array()) {
+    for (const auto& one : *several) element(one);
   } else {
     element(*node);
   }

@@ -12,8 +12,8 @@ constexpr About cert_of_server("File of the certificate and its chain in PEM, we
 constexpr About key_of_server("File of its private key in PEM, not encrypted. Let nobody but weir read it.", true);
 
 /// Reads cert and key, which stand together. Returns nothing if one of them is missing or wrong.
-std::optional<Certificate> read_certificate(TableReader& table, const About& about_cert, const About& about_key) {
-  Certificate files;
+std::optional<Certificate> read_certificate(TableReader& table, const About& about_cert, const About& about_key,
+                                            Certificate files = {}) {
   const auto* cert = table.read("cert", files.cert, path, about_cert);
   const auto* key = table.read("key", files.key, path, about_key);
   if (!cert || !key) return std::nullopt;
@@ -44,6 +44,14 @@ void read_groups(TableReader& table, std::string& groups, const About& about) {
 }  // namespace
 
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
+  if (report.listing() != nullptr) {
+    std::string all;
+    const auto known = settings.tls.value_or(ServerTls{});
+    for (const auto& one : known.certificates) all += (all.empty() ? "[" : ", ") + one.cert + " with " + one.key;
+    server.list("tls", all.empty() ? all : all + ']');
+    server.list("tls.groups", known.groups);
+    return;
+  }
   const auto& source = server.table(
       "tls",
       "With this table weir speaks TLS 1.2 and 1.3 with HTTP/1.1 at all addresses of `listen`, with forward "
@@ -87,7 +95,7 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
       "tls",
       "How weir speaks TLS to a replica whose url says `https`. Without it the replica's certificate is checked "
       "against the system's authorities. In one line: `tls = { ca = \"ca.pem\" }`.");
-  if (source.source().begin.line == 0 && report.reference() == nullptr) return;
+  if (source.source().begin.line == 0 && report.reads_file()) return;
   TableReader table(title + " tls", source, report);
   auto& tls = settings.tls;
   if (replica.has("url") && !settings.url.authority.empty() && !settings.url.tls)
@@ -111,7 +119,8 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
                 "means that no certificate is checked, so that ca has no use; leave one of them out");
   refuse_half(table);
   tls.own = read_certificate(table, "File of a certificate that weir shows to a replica that demands one.",
-                             "File of its private key in PEM. `cert` and `key` stand together.");
+                             "File of its private key in PEM. `cert` and `key` stand together.",
+                             tls.own.value_or(Certificate{}));
   read_groups(table, tls.groups,
               "Groups of the key exchange with this replica. Without it: `X25519:P-256:P-384`, with `X25519MLKEM768` "
               "in front where OpenSSL has it.");

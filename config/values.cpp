@@ -114,20 +114,6 @@ Parsed<SessionBy> read_session_by(const toml::node& node) {
                  "\"header:x-session-id\", or a member of its JSON: " + members};
 }
 
-Parsed<Shadow::SampleBy> read_sample_by(const toml::node& node) {
-  using What = Shadow::SampleBy::What;
-  constexpr std::string_view header = "header:";
-  const auto* text = node.as_string();
-  const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
-  if (word == "conversation") return Shadow::SampleBy{What::conversation, ""};
-  if (word == "request") return Shadow::SampleBy{What::request, ""};
-  if (word.starts_with(header) && is_header_name(word.substr(header.size())))
-    return Shadow::SampleBy{What::header, std::string(word.substr(header.size()))};
-  return Problem{
-      "must be \"conversation\" for all turns of one, \"request\" for each by itself, or \"header:NAME\" for those "
-      "that have the same text in a header, such as \"header:x-session\""};
-}
-
 Parsed<ListenAddress> read_address(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_address(text ? std::string_view(text->get()) : std::string_view());
@@ -186,14 +172,18 @@ std::string write_fair_by(const FairBy& by) {
   return by.what == key ? "\"key\"" : by.what == address ? "\"address\"" : "\"header:" + by.header + '"';
 }
 
-std::string write_sample_by(const Shadow::SampleBy& by) {
-  using enum Shadow::SampleBy::What;
-  return by.what == conversation ? "\"conversation\""
-         : by.what == request    ? "\"request\""
-                                 : "\"header:" + by.header + '"';
+std::string write_session_by(const SessionBy& by) {
+  using enum SessionBy::What;
+  return by.what == key ? "\"key\"" : (by.what == header ? "\"header:" : "\"body:") + by.name + '"';
 }
 
 std::string write_address(const ListenAddress& address) { return in_quotes(to_text(address)); }
+
+std::string write_network(const Network& network) { return in_quotes(to_text(network)); }
+
+std::string write_url(const ReplicaUrl& url) {
+  return url.host.empty() && url.unix_path.empty() ? std::string() : in_quotes(to_text(url));
+}
 
 std::string write_address_or_off(const std::optional<ListenAddress>& address) {
   return address ? write_address(*address) : "\"\"";
@@ -208,15 +198,13 @@ constinit const Reads<std::string> name{read_name, "name", in_quotes};
 constinit const Reads<std::string> request_path{read_request_path, "path", in_quotes};
 constinit const Reads<std::string> path_or_none{read_path_or_none, "path or `\"\"`", in_quotes};
 constinit const Reads<FairBy> fair_by{read_fair_by, "`\"key\"`, `\"address\"`, `\"header:NAME\"`", write_fair_by};
-constinit const Reads<SessionBy> session_by{read_session_by, "text"};
-constinit const Reads<Shadow::SampleBy> sample_by{
-    read_sample_by, "`\"conversation\"`, `\"request\"`, `\"header:NAME\"`", write_sample_by};
+constinit const Reads<SessionBy> session_by{read_session_by, "text", write_session_by};
 constinit const Reads<ListenAddress> address{read_address, "address", write_address};
 constinit const Reads<std::optional<ListenAddress>> address_or_off{read_address_or_off, "address or `\"\"`",
                                                                    write_address_or_off};
-constinit const Reads<Network> network{read_network, "network"};
+constinit const Reads<Network> network{read_network, "network", write_network};
 constinit const Reads<std::string> origin{read_origin, "origin", in_quotes};
-constinit const Reads<ReplicaUrl> replica_url{read_replica_url, "url"};
+constinit const Reads<ReplicaUrl> replica_url{read_replica_url, "url", write_url};
 
 Parsed<double> Number::operator()(const toml::node& node) const {
   const auto number = node.is_number() ? node.value<double>() : std::nullopt;

@@ -91,9 +91,6 @@ extern const Reads<FairBy> fair_by;
 /// Reads "key", "header:NAME", or "body:MEMBER".
 extern const Reads<SessionBy> session_by;
 
-/// Reads "conversation", "request", or "header:NAME".
-extern const Reads<Shadow::SampleBy> sample_by;
-
 extern const Reads<ListenAddress> address;
 
 /// Reads an address, or nothing for "".

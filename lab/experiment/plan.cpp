@@ -7,8 +7,6 @@
 #include <iterator>
 #include <system_error>
 
-#include "config/nearest.hpp"
-#include "config/nesting.hpp"
 #include "config/secret.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
@@ -175,8 +173,8 @@ class PlanReading {
                          "rows of one label differ in concurrency; give this run another label");
       plan_.rows.push_back(row);
     };
-    const auto* concurrency = table.read_list("concurrency", config::no_list, Whole<std::uint64_t>{1, most_at_once},
-                                              add, described_elsewhere);
+    const auto* concurrency = table.read_list("concurrency", std::vector<std::uint64_t>(),
+                                              Whole<std::uint64_t>{1, most_at_once}, add, described_elsewhere);
     if (concurrency && concurrency->is_array() && concurrency->as_array()->empty()) {
       table.blame("concurrency", *concurrency, "must be a number or a list of numbers; write concurrency = [1, 8, 32]");
     }
@@ -237,14 +235,7 @@ class PlanReading {
       row.cost_per_hour = replica.cost_per_hour;
       return;
     }
-    std::string problem = "is no replica of the settings file; ";
-    if (const auto meant = config::nearest(name, names); !meant.empty()) {
-      problem += "did you mean \"" + std::string(meant) + "\"?";
-    } else {
-      problem += "there are";
-      for (const auto one : names) problem += (one == names.front() ? " \"" : ", \"") + std::string(one) + '"';
-    }
-    table.blame("replica", named, problem);
+    table.is_one_of("replica", named, name, names, "replica of the settings file");
   }
 
   const toml::table& root_;
@@ -261,16 +252,11 @@ class PlanReading {
 }  // namespace
 
 PlanResult read_plan(std::string_view toml, const std::string& file) {
-  if (auto deep = config::too_deep(toml)) {
-    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
-  }
   try {
     const toml::table root = toml::parse(toml, std::string_view(file));
     return PlanReading(root, file).read();
   } catch (const toml::parse_error& error) {
-    const auto at = error.source().begin;
-    return std::vector{SettingsError{file, at.line, at.column,
-                                     config::syntax_message(toml, {at.line, at.column}, error.description())}};
+    return std::vector{config::syntax_error(file, error)};
   }
 }
 

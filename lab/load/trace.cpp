@@ -91,8 +91,7 @@ std::string LogFacts::warning() const {
   if (unexplained() <= most_unexplained) return "";
   return format("%.0f %%", 100 * unexplained()) +
          " of the prompt tokens that replicas found in their caches are shared by prompts in ways that " +
-         (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients that prefix_isolation "
-                      "keeps apart"
+         (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients with keys of their own"
                     : "the log does not tell, such as a common system prompt; with [log] prefixes = true weir's log "
                       "tells them") +
          ". Prompts that are made of this log share less";

@@ -193,8 +193,7 @@ constexpr Route routes[] = {
     {AdminScope::metrics, false, "/-/healthy", "200 while weir runs.",
      [](Call) -> Answering { co_return plain("healthy\n"); }},
     {AdminScope::metrics, false, "/-/ready",
-     "200 while weir takes requests, else 503 with the reason. With `metrics.ready_needs_replica` also 503 while no "
-     "replica is up or starting.",
+     "200 while weir takes requests, else 503 with the reason.",
      [](Call call) -> Answering {
        const auto why_not = call.weir.why_not_ready();
        co_return why_not.empty() ? plain("ready\n") : plain("not ready: " + why_not + "\n", 503);

@@ -227,7 +227,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   client.keep_alive = message.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   client.request_id = request_.ids.shown();
   client.weir_id = request_.ids.weir;
-  client.replica = request_.snapshot->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  client.replica = replica.settings.name;
   client.origin = message.head[http::FieldName::origin];
   if (cors) client.cors_fields = *cors;
   if (!client.origin.empty() && !cors) client.cors = &loop_.shared.cors;

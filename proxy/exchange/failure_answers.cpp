@@ -22,7 +22,7 @@ http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
   return overloaded_answer(503, "no_socket",
                            "weir could not open a connection to replica '" + replica +
                                "': " + net::connect_error_text(error) +
-                               "; raise limits.idle_upstream_connections, so that connections are used again",
+                               "; raise limits.upstream_idle, so that connections are used again",
                            soon);
 }
 
@@ -36,7 +36,7 @@ std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& se
     case Reason::queue_full:
       return full("queue = " + std::to_string(settings.queue.requests));
     case Reason::queue_bytes_full:
-      return full("queue_bytes = " + std::to_string(settings.queue.bytes));
+      return full("its bodies have " + std::to_string(settings.queue.bytes) + " bytes together");
     case Reason::too_late:
       return "so much waits for pool '" + pool + "' that the request would not have its turn in time";
     case Reason::expired:

@@ -31,16 +31,14 @@ bool is_excluded(const config::Shadow& shadow, const MirrorJob& job) {
   return is_listed(http::credential_of(*head)) || (!other.empty() && is_listed(other));
 }
 
-/// Switches a shadow off that has run as long, or answered as much, as it is to.
+/// Switches a shadow off that has run as long as it is to.
 void stop_when_done(const fleet::ShadowRuntime& shadow, Moment now) {
   auto& state = *shadow.state;
   const auto& settings = shadow.settings;
   const bool timed_out = settings.stop_after && state.began.load() != Moment::max() &&
                          now - state.began.load() >= metrics::ticks(*settings.stop_after);
-  const bool enough = settings.max_pairs && state.finished.load() >= *settings.max_pairs;
-  if ((timed_out || enough) && state.on.exchange(false))
-    events::info(events::What::shadow, settings.name, "shadow '{}' is off: {}", settings.name,
-                 timed_out ? "stop_after is over" : "max_pairs are there");
+  if (timed_out && state.on.exchange(false))
+    events::info(events::What::shadow, settings.name, "shadow '{}' is off: stop_after is over", settings.name);
 }
 
 /// Returns why the shadow's replicas took no lease.
@@ -68,19 +66,7 @@ bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, co
   const auto& client = request.client;
   if (!shadow.state->on.load(std::memory_order_relaxed)) return false;
   if (!settings.twin.empty()) return replica.settings.name == settings.twin;
-  using What = config::Shadow::SampleBy::What;
-  std::uint64_t hash = 0;
-  switch (settings.key.what) {
-    case What::conversation:
-      hash = sender_of(key, message.head, client.address, client.key_name()) ^ message.facts->conversation;
-      break;
-    case What::request:
-      hash = metrics::sip_hash(key, request.ids.weir);
-      break;
-    case What::header:
-      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, message.head, client.address, "");
-      break;
-  }
+  const auto hash = sender_of(key, message.head, client.address, client.key_name()) ^ message.facts->conversation;
   constexpr double whole = 0x1p64;
   return static_cast<double>(hash) < *settings.sample * whole;
 }
@@ -130,7 +116,7 @@ void Shadows::client_left() {
     looks_for_left_.exchange(false, std::memory_order_acq_rel);
     const auto running = running_;  // A mirrored request that gives up leaves the list.
     for (auto* const one : running)
-      if (one->job().client_left->load(std::memory_order_relaxed) && !one->shadow().settings.finish) one->leave();
+      if (one->job().client_left->load(std::memory_order_relaxed)) one->leave();
   };
   try {
     boost::asio::post(loop_.context, look);
@@ -159,7 +145,7 @@ void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
     if (shadow->state->began.load() == Moment::max()) shadow->state->began.store(now);
     if (shared_.draining.load(std::memory_order_relaxed)) {
       drop(*job, *shadow, Mirrored::draining);
-    } else if (job->client_left->load(std::memory_order_relaxed) && !shadow->settings.finish) {
+    } else if (job->client_left->load(std::memory_order_relaxed)) {
       drop(*job, *shadow, Mirrored::client_left);
     } else if (shared_.buffers.spent()) {
       loop_.shard.limit_hits.add(metrics::series::Limit::buffer_memory);

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/settings.hpp"
+#include "config/engine_names.hpp"
 #include "proxy/fleet/engine_figures.hpp"
 
 namespace weir::proxy::fleet {
@@ -36,6 +36,6 @@ struct EnginePage {
   EngineLoad load;                     ///< The figures on the page: no moments, no divergence.
 };
 
-EnginePage read_engine_page(std::string_view text, const config::EngineNames& names);
+EnginePage read_engine_page(std::string_view text, const config::EngineNames& names = config::engine_names);
 
 }  // namespace weir::proxy::fleet

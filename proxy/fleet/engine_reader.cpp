@@ -34,7 +34,6 @@ struct ReadingPlan {
   std::shared_ptr<const Replica> replica;
   std::shared_ptr<balancer::Pool> books;
   config::EngineReading settings;
-  config::EngineNames names;
   Clock::time_point begun;
   Engine engine;
   bool identity;  ///< The pages that tell what the engine is are asked for, too.
@@ -74,7 +73,7 @@ net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
   reading.pages[Page::metrics] = std::move(page);
   const auto& metrics_page = reading.pages[Page::metrics];
   if (metrics_page.status == 200) {
-    reading.metrics = read_engine_page(metrics_page.body, plan->names);
+    reading.metrics = read_engine_page(metrics_page.body);
     compare_with_ledger(*plan, reading.metrics->load, came);
     if (engine == Engine::unknown) engine = reading.metrics->engine;
   }
@@ -180,7 +179,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
              Clock::time_point now) {
     one.under_way = true;
     const auto plan = std::make_shared<const ReadingPlan>(
-        ReadingPlan{replica, pool.balancer, pool.settings.engine, snapshot_->settings.engine_names, Clock::now(),
+        ReadingPlan{replica, pool.balancer, pool.settings.engine, Clock::now(),
                     replica->state->engine.get().engine, one.schedule.identity_due(now)});
     one.schedule.began();
     auto over = [self = shared_from_this(), plan](const std::exception_ptr& failure, Reading reading) {
@@ -206,7 +205,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     // An engine that did not tell what it is is asked again with the next page.
     if (reading.identified) {
       one.schedule.identified(now);
-      take_facts(facts_of(reading.pages, plan.names), figures);
+      take_facts(facts_of(reading.pages), figures);
     } else if (reading.metrics) {
       // The page alone does not tell an engine from one that has the same names.
       if (figures.engine == Engine::unknown) figures.engine = reading.metrics->engine;

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "config/injection.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::fleet {
@@ -140,8 +139,7 @@ void begin_split(const PoolRuntime& pool, const PoolRuntime* old, metrics::Momen
 /// Compares what answers a shadow's requests. Limits, weights, costs and what weir is let in by are no part of it.
 bool answers_the_same(const config::Replica& one, const config::Replica& other) {
   const auto telling = [](const config::Replica& replica) {
-    return std::tie(replica.name, replica.url, replica.config, replica.gpu, replica.expand, replica.inject_usage,
-                    replica.inject_continuous_usage);
+    return std::tie(replica.name, replica.url, replica.config, replica.gpu, replica.expand);
   };
   return telling(one) == telling(other);
 }
@@ -149,7 +147,7 @@ bool answers_the_same(const config::Replica& one, const config::Replica& other) 
 /// Compares the settings on which a shadow's requests and answers depend; limits are none of them.
 bool asks_the_same(const config::Shadow& one, const config::Shadow& other) {
   const auto telling = [](const config::Shadow& shadow) {
-    return std::tie(shadow.name, shadow.of, shadow.twin, shadow.sample, shadow.key, shadow.exclude_keys, shadow.set,
+    return std::tie(shadow.name, shadow.of, shadow.twin, shadow.sample, shadow.exclude_keys, shadow.set,
                     shadow.forward_auth);
   };
   return telling(one) == telling(other) && std::ranges::equal(one.replicas, other.replicas, answers_the_same);
@@ -359,8 +357,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     replica->settings = replica_settings;
     replica->pool = settings.name;
     replica->host_in_settings = host;
-    replica->inject_usage = config::injects_usage(measure, replica_settings);
-    replica->inject_continuous_usage = config::injects_continuous_usage(measure, replica_settings);
+    replica->inject_usage = measure.inject_usage;
+    replica->inject_continuous_usage = measure.inject_continuous_usage;
     replica->series =
         exposition_.add({settings.name, replica_settings.name, replica_settings.config, role}).shared_from_this();
     replica->state =
@@ -427,12 +425,6 @@ std::size_t Fleet::in_flight() const {
   for (const auto* pools : {&now->pools, &now->leaving_pools})
     for (const auto& pool : *pools) total += pool->balancer->figures().in_flight();
   return total;
-}
-
-bool Fleet::any_up() const {
-  const auto snapshot = snapshot_.get();
-  const auto now = std::chrono::steady_clock::now();
-  return std::ranges::any_of(snapshot->pools, [now](const auto& pool) { return fleet::any_up(*pool, now); });
 }
 
 }  // namespace weir::proxy::fleet

@@ -71,8 +71,6 @@ class Fleet {
   void look_after_drains();
 
   std::size_t in_flight() const;
-  /// Some replica of some pool has an address, and is up or starts.
-  bool any_up() const;
   balancer::story::RetryBudget& retries() { return retries_; }
   balancer::Homes& homes() { return homes_; }
   metrics::series::InternalErrors& internal_errors() const { return exposition_.internal_errors; }

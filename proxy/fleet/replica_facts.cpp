@@ -133,11 +133,11 @@ std::string_view name_of(Engine engine) {
   return names[static_cast<std::size_t>(engine)];
 }
 
-ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names) {
+ReplicaFacts facts_of(const Pages& pages) {
   ReplicaFacts facts;
   auto listed = model_list(Document(pages[Page::models])["data"], "id");
   const auto& metrics_page = pages[Page::metrics];
-  const auto series = read_engine_page(metrics_page.status == 200 ? metrics_page.body : "", names);
+  const auto series = read_engine_page(metrics_page.status == 200 ? metrics_page.body : "");
   facts.models = std::move(listed.ids);
   facts.max_context = listed.max_context;
   facts.metrics = series.is_page;

@@ -55,7 +55,7 @@ struct ReplicaFacts {
   bool operator==(const ReplicaFacts&) const = default;
 };
 
-ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names);
+ReplicaFacts facts_of(const Pages& pages);
 
 /// Returns why a replica refused, from the body of its answer: the message of any engine's error shape, else "". It is
 /// printable and at most 200 bytes long.

@@ -202,7 +202,7 @@ class Probe {
         break;
       }
     }
-    if (report_.reachable) report_.facts = fleet::facts_of(pages, settings_.engine_names);
+    if (report_.reachable) report_.facts = fleet::facts_of(pages);
     return report_.reachable;
   }
 

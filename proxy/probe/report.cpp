@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "config/controls.hpp"
-#include "config/injection.hpp"
 #include "metrics/format.hpp"
 #include "metrics/wire/json/writer.hpp"
 
@@ -35,9 +34,6 @@ std::string list_of(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-bool asks_usage(const Probed& p) { return config::injects_usage(p.settings.measure, p.replica); }
-bool asks_continuous_usage(const Probed& p) { return config::injects_continuous_usage(p.settings.measure, p.replica); }
-
 bool tokens_known(const ProbedStream& stream) { return stream.token_source != TokenSource::none; }
 bool cached_known(const ProbeReport& report) {
   return (report.first && report.first->cached_tokens) || (report.again && report.again->cached_tokens);
@@ -45,15 +41,13 @@ bool cached_known(const ProbeReport& report) {
 
 void advise_usage(const Probed& p, std::vector<std::string>& lines) {
   const auto& report = p.report;
-  if (report.usage_refused && asks_usage(p))
-    lines.emplace_back("it refuses stream_options: inject_usage = false in this replica's table saves it the question");
   if (!tokens_known(*report.first))
     lines.emplace_back("usage is not reported on streams: token counts and TPOT stay unknown");
-  if (report.continuous_usage == true && !asks_continuous_usage(p) &&
+  if (report.continuous_usage == true && !p.settings.measure.inject_continuous_usage &&
       report.first->tokens_per_event == TokensPerEvent::unknown)
     lines.emplace_back(
         "inject_continuous_usage = true tells the tokens of each event; without it the ITL of such streams is unknown");
-  if (report.continuous_usage == false && asks_continuous_usage(p))
+  if (report.continuous_usage == false && p.settings.measure.inject_continuous_usage)
     lines.emplace_back("inject_continuous_usage is on, but this replica does not tell its usage on every chunk");
 }
 
@@ -88,20 +82,6 @@ void advise_models(const Probed& p, std::vector<std::string>& lines) {
       p.pool.models, [&](const auto& model) { return std::ranges::find(served, model) != served.end(); });
   if (!all_served)
     lines.push_back("settings say models = " + list_of(p.pool.models) + ", the replica serves " + list_of(served));
-}
-
-void advise_accept_hold(const Probed& p, std::vector<std::string>& lines) {
-  const auto& stream = *p.report.first;
-  if (!head_before_first_token(stream)) return;
-  const auto hold = p.settings.limits.accept_hold.count();
-  const auto gap = time_of(*stream.figures.ttft - *stream.figures.ttfb);
-  if (hold <= 0)
-    lines.push_back("the head comes " + gap +
-                    " before the first token: with accept_hold = 0 nothing is retried after it");
-  else
-    lines.push_back(
-        "the head comes " + gap +
-        format(" before the first token: accept_hold (%g s) decides how long a failure can still be retried", hold));
 }
 
 /// Adds a line of a block: a label, blanks up to a column, and the text.
@@ -192,7 +172,6 @@ std::vector<std::string> advice(const Probed& p) {
     advise_limit("max_in_flight", "sends it no more requests than it has slots",
                  p.replica.max_in_flight ? std::optional<std::uint64_t>(*p.replica.max_in_flight) : std::nullopt,
                  facts.slots, lines);
-  if (p.report.first) advise_accept_hold(p, lines);
   return lines;
 }
 

@@ -264,9 +264,7 @@ void Server::ignore_signals() {
 
 std::string Server::why_not_ready() const {
   if (drain_->begun()) return "draining";
-  if (!accepting_) return "starting";
-  const bool may_wait = !fleet_.snapshot()->settings.metrics.ready_needs_replica;
-  return may_wait || fleet_.any_up() ? "" : "no replica is up";
+  return accepting_ ? "" : "starting";
 }
 
 control::Standing Server::standing() const {

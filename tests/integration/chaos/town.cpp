@@ -69,7 +69,7 @@ WeirSettings Town::settings() {
   PoolKeys pool{.name = "chat", .replicas = {}};
   for (const auto& place : places_)
     if (!place.name.empty()) pool.replicas.push_back(place.keys());
-  pool.replicas.push_back({"sim", url_of(simulated_port_), {{"inject_usage", "false"}}});
+  pool.replicas.push_back({"sim", url_of(simulated_port_)});
   for (auto& replica : pool.replicas) {
     replica.more.insert({"weight", one_of({"1.0", "0.5", "2.0"})});
     if (dice_.chance(0.5)) replica.more.insert({"max_in_flight", one_of({"4", "8", "16"})});
@@ -84,27 +84,19 @@ WeirSettings Town::settings() {
   all.health = {{"path", "\"/flip\""},
                 {"interval", "0.2"},
                 {"timeout", "0.5"},
-                {"down_after", one_of({"1", "3"})},
                 {"eject", one_of({"true", "false"})}};
-  all.engine = {{"interval", "0.5"}};
   all.limits = {
       {"first_token", "0.6"},
       {"between_tokens", "0.6"},
       {"whole_answer", "1"},
       {"connect", "0.5"},
-      {"body_time", "1"},
-      {"handshake_time", "60"},  // On a busy machine a client may be slow. Whom weir gives up, it has not heard.
       {"client_stall", "2"},
       {"request_body", "\"2MiB\""},
       {"buffer_memory", one_of({"\"2MiB\"", "\"512MiB\""})},
-      {"read_ahead", one_of({"\"4KiB\"", "\"1MiB\""})},
-      {"accept_hold", one_of({"0", "0.05", "10"})},
       {"retry_budget", one_of({"0", "0.2", "1"})},
       {"upstream_idle", one_of({"0.05", "2"})},
       {"drain", "0.5"}};
-  all.shadows = {{"fp8",
-                  {candidate_->keys()},
-                  {{"sample", one_of({"0.2", "1.0"})}, {"on_client_abort", one_of({R"("follow")", R"("finish")"})}}}};
+  all.shadows = {{"fp8", {candidate_->keys()}, {{"sample", one_of({"0.2", "1.0"})}}}};
   all.server = {{"half_close", one_of({R"("abort")", R"("allow")"})}};
   if (guarded_) {
     const auto file = [this](const char* name) { return quoted((files_.path() / name).string()); };

@@ -249,7 +249,7 @@ void Stage::expect_rest() {
   expect_idle(weir_->metrics_when("empty books", quiet));
   expect_books(asked_.size());
   // Idle connections to replicas would be closed only in time.
-  wishes_.limits.insert({"idle_upstream_connections", "0"});
+  wishes_.limits["upstream_idle"] = "\"1ms\"";
   weir_->rewrite(settings_of(wishes_, urls_));
   weir_->process().send(SIGHUP);
   weir_->wait_until_said("reload (SIGHUP)");

@@ -73,7 +73,7 @@ WeirSettings Stage::settings() const {
   all.pools.back().more["models"] = "[\"f\"]";
   all.pools.push_back({.name = "beside", .replicas = {}, .more = how});
   all.pools.back().more["models"] = "[\"b\", \"b-adapter\"]";
-  all.pools.back().more["engine"] = "{ metrics_path = \"/metrics\", interval = 0.3 }";
+  all.pools.back().more["engine"] = "{ metrics_path = \"/metrics\" }";
   for (std::size_t i = 0; i < model_.beside; ++i)
     all.pools.back().replicas.push_back(keys_of(beside(i), *machines_[beside(i).machine]));
   if (model_.has_shadow)
@@ -85,7 +85,7 @@ WeirSettings Stage::settings() const {
   // Some replicas have keys of their own. Any client that reaches weir may use them, if clients need none.
   if (!model_.needs_keys) all.server["open"] = "true";
   if (model_.speaks_tls) all.server["tls"] = "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }";
-  all.health = {{"path", "\"/alive\""}, {"interval", "0.3"}, {"timeout", "2"}, {"down_after", "2"}};
+  all.health = {{"path", "\"/alive\""}, {"interval", "0.3"}, {"timeout", "2"}};
   all.engine = {{"metrics_path", "\"\""}};
   all.discovery = {{"nameserver", outside_.dns.address()}, {"interval", "0.3"}};
   all.limits = {{"first_token", "60"},
@@ -93,7 +93,6 @@ WeirSettings Stage::settings() const {
                 {"whole_answer", "60"},
                 {"upstream_idle", "0.2"},
                 {"drain", "120"},
-                {"body_time", "60"},
                 {"connect", "20"},
                 {"request_body", "\"1MiB\""},
                 {"buffer_memory", "\"16MiB\""}};

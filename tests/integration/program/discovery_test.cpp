@@ -105,7 +105,7 @@ TEST_F(Discovery, EachAddressOfAnAnswerIsTriedUntilOneTakesAConnection) {
   machine(1);  // The machine listens on 127.0.0.1 alone, and ::1 stands first.
   dns.answers({"::1", "127.0.0.1"});
   auto wanted = settings("100ms", {});
-  wanted.limits["idle_upstream_connections"] = "0";
+  wanted.limits["upstream_idle"] = "\"1ms\"";
   WeirUnderTest weir(wanted);
   machines[1]->wait_for_probes(1);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(who_answers(weir), "gpu");

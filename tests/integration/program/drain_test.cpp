@@ -33,7 +33,7 @@ TEST_F(Drain, AReplicaFinishesWhatItHasAndGetsNothingNew) {
   EXPECT_EQ(weir.metrics().state_of("r0"), "draining");
   for (int i = 0; i < 5; ++i) EXPECT_EQ(who_answers(weir), "r1");
   settings.limits["first_token"] = "17";
-  weir.reload(settings, "limits.first_token 300 s -> 17 s");
+  weir.reload(settings, "limits.first_token 5m -> 17s");
   for (int i = 0; i < 5; ++i) EXPECT_EQ(who_answers(weir), "r1") << "a reload does not end it";
 
   Process waiting({weir_program(), "drain", "r0", "--wait", "--admin", at_loopback(admin)},

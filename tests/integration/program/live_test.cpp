@@ -72,7 +72,7 @@ TEST_F(LiveApi, EventsAreTheLinesOfTheLog) {
     whats += std::string(event.at("what").as_string()) + ' ';
   }
   for (const auto* what : {"drain ", "bypass ", "reload "}) EXPECT_THAT(whats, HasSubstr(what));
-  EXPECT_THAT(json::serialize(events), HasSubstr("reload (SIGHUP): limits.first_token 300 s -> 17 s"));
+  EXPECT_THAT(json::serialize(events), HasSubstr("reload (SIGHUP): limits.first_token 5m -> 17s"));
 }
 
 TEST_F(LiveApi, TheStreamTellsOfADrainAsItHappens) {
@@ -102,7 +102,7 @@ TEST_F(LiveApi, TheStreamEndsWhenItsTokenIsTakenBack) {
   EXPECT_EQ(stream.status, 200u);
   settings.limits["first_token"] = "17";
   weir.reload(settings);
-  viewer.read_until(stream, "limits.first_token 300 s -> 17 s");  // A reload that leaves the token ends no stream.
+  viewer.read_until(stream, "limits.first_token 5m -> 17s");  // A reload that leaves the token ends no stream.
   settings.admin["token"] = quoted("ghijkl");
   weir.reload(settings);
   viewer.rest(stream);  // The stream has an end.

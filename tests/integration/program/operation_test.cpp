@@ -35,7 +35,7 @@ TEST_F(Operation, WeirReloadSaysWhatHasChangedOrWhyNothingHas) {
   weir.rewrite(settings);
   const auto done = reload();
   EXPECT_EQ(done.exit.code, 0);
-  EXPECT_EQ(done.output, "limits.first_token 300 s -> 17 s\n");
+  EXPECT_EQ(done.output, "limits.first_token 5m -> 17s\n");
   EXPECT_EQ(reload().output, "reloaded: nothing has changed\n");
   const auto nobody = command({"reload"});
   EXPECT_EQ(nobody.exit.code, 1) << "without the token";
@@ -76,7 +76,7 @@ TEST_F(Operation, WeirReloadSendsHupWhereNoAdminListenerAnswers) {
   const auto off = reload({"--pid", pid});
   EXPECT_EQ(off.exit.code, 0);
   EXPECT_EQ(off.output, "HUP sent to process " + pid + ": weir's log says how the reload ends\n");
-  weir.wait_until_said("reload (SIGHUP): limits.first_token 300 s -> 17 s");
+  weir.wait_until_said("reload (SIGHUP): limits.first_token 5m -> 17s");
   // The file switches the listener on, and only the reload will open it.
   weir.rewrite(with_admin(settings));
   const auto new_one = reload({"--pid", pid});

@@ -101,7 +101,7 @@ TEST(Program, APortThatIsTakenIsASentenceWithItsKeyAndExitCode1) {
 TEST(Program, WantOfADescriptorIsSaidAndToldFromARefusedConnection) {
   ScriptedReplica replica(always(answer("200 OK", "{}")));
   auto settings = pool_of({&replica});
-  settings.limits = {{"idle_upstream_connections", "0"}};
+  settings.limits = {{"upstream_idle", "\"1ms\""}};
   WeirUnderTest weir(settings);
   HttpClient kept(weir.port());
   EXPECT_EQ(kept.exchange(post(chat, whole_chat_body())).status, 200u);

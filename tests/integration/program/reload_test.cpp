@@ -32,7 +32,7 @@ TEST_F(Reload, HupTakesTheNewSettingsAndSaysWhatChanged) {
   WeirUnderTest weir(settings);
   settings = pool_of({&a, &b});
   settings.limits["first_token"] = "120";
-  weir.reload(settings, "reload (SIGHUP): limits.first_token 300 s -> 120 s; pool chat: replica r1 added");
+  weir.reload(settings, "reload (SIGHUP): limits.first_token 5m -> 2m; pool chat: replica r1 added");
   weir.process().send(SIGHUP);
   weir.wait_until_said("reload (SIGHUP): nothing has changed");
   EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 1);
@@ -146,7 +146,7 @@ TEST_F(Reload, ListenersMoveAndOneThatCannotBeOpenedStopsTheReload) {
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u) << "the old one is open";
   EXPECT_THROW(Socket::connect(second), PeerGone) << "the new one is not";
   EXPECT_EQ(who_answers(weir), "r0");
-  EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"300 s\""));
+  EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"5m\""));
 
   settings.server["listen"] = "[" + quoted(at_loopback(second)) + ", " + quoted(at_loopback(third)) + "]";
   weir.rewrite(settings);
@@ -173,7 +173,7 @@ TEST_F(Reload, TheRequestLogAndWeirsOwnFollow) {
   settings.pools[0].replicas[0].name = "renamed";
   weir.rewrite(settings);
   EXPECT_THAT(reload().body, HasSubstr("log.requests: cannot open the request log '/nowhere/at/all'"));
-  EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"300 s\""));
+  EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"5m\""));
   EXPECT_EQ(who_answers(weir), "r0");
   weir.stop();
   const auto lines = read_file(other);
@@ -200,7 +200,7 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   for (const auto& against : {old_file, at_loopback(admin), "http://" + at_loopback(admin) + "/"}) {
     const auto done = check(against);
     EXPECT_EQ(done.exit.code, 0) << done.output;
-    EXPECT_THAT(done.output, AllOf(HasSubstr("limits.first_token 300 s -> 120 s\n"), Not(HasSubstr("planted-secret"))));
+    EXPECT_THAT(done.output, AllOf(HasSubstr("limits.first_token 5m -> 2m\n"), Not(HasSubstr("planted-secret"))));
   }
   EXPECT_THAT(check(at_loopback(admin)).output,
               HasSubstr("pool chat: replica r0: api_key: set in both; weir shows no secrets"));

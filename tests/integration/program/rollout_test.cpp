@@ -161,7 +161,7 @@ TEST_F(Rollout, AReloadAndARestartKeepShareStepAndSides) {
     expect_done({"rollout", "promote"});
     sides = replicas_by_conversation(weir, 40);
     all.limits["first_token"] = "17";
-    weir.reload(all, "limits.first_token 300 s -> 17 s");
+    weir.reload(all, "limits.first_token 5m -> 17s");
     EXPECT_EQ(replicas_by_conversation(weir, 40), sides) << "a reload moves nobody";
     expect_done({"rollout", "pause"});
     EXPECT_EQ(replicas_by_conversation(weir, 40), sides) << "a pause moves nobody";

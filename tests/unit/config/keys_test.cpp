@@ -143,14 +143,9 @@ TEST_F(KeysOfSettings, AreThoseOfTheFileThatIsNamed) {
   EXPECT_TRUE(settings_in(one_pool).server.keys.empty());
 }
 
-TEST_F(KeysOfSettings, KeepPrefixesApartUnlessThePoolSaysOtherwise) {
-  const std::string keys = "server.api_keys = '" + file(key("alice", 'a')) + "'\n";
-  const std::string pool =
-      "[[pool]]\nname = 'chat'\nreplica = [{name = 'gpu0', url = 'http://127.0.0.1:8001'}]\nprefix_isolation = ";
+TEST_F(KeysOfSettings, KeepPrefixesApart) {
   const auto isolation = [](const std::string& toml) { return settings_in(toml).pools.at(0).prefix_isolation; };
-  EXPECT_EQ(isolation(keys + one_pool), PrefixIsolation::key);
-  EXPECT_EQ(isolation(keys + pool + "'none'"), PrefixIsolation::none);
-  EXPECT_EQ(isolation(keys + pool + "'key'"), PrefixIsolation::key);
+  EXPECT_EQ(isolation("server.api_keys = '" + file(key("alice", 'a')) + "'\n" + one_pool), PrefixIsolation::key);
   EXPECT_EQ(isolation(one_pool), PrefixIsolation::none);
 }
 

@@ -36,7 +36,6 @@ std::string steps_of(const Rollout& rollout) {
 TEST(RolloutSettings, HaveTheUsualStepsWithAndWithoutAShadow) {
   EXPECT_EQ(steps_of(rollout(named)), "1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
   EXPECT_EQ(steps_of(rollout(named + "shadow = 'fp8'\n")), "shadow 20m, 1% 10m, 5% 10m, 25% 20m, 50% 20m, 100%");
-  EXPECT_EQ(rollout(named).unknown_limit, Seconds(10'800));
   EXPECT_EQ(rollout(named).answers, OtherAnswers::look);
   EXPECT_EQ(rollout(named + std::string("answers = 'any'\n")).answers, OtherAnswers::any);
 }
@@ -83,12 +82,11 @@ TEST(RolloutSettings, StepsAreWrittenAsTheyAreRead) {
 }
 
 TEST(RolloutSettings, SayAllErrorsAtOnce) {
-  EXPECT_THAT(errors("name = 'r'\npool = 'caht'\ncandidate = 'new'\nshadow = 'fp9'\nslo = 'fats'\nunknown_limit = 0\n"
+  EXPECT_THAT(errors("name = 'r'\npool = 'caht'\ncandidate = 'new'\nshadow = 'fp9'\nslo = 'fats'\n"
                      "steps = ['5% 10m', 'shadow 20m', '5% 10m']\n"),
               ElementsAre(HasSubstr("pool = \"caht\": is no pool of the file; did you mean \"chat\"?"),
                           HasSubstr("shadow = \"fp9\": is no shadow of the file; did you mean \"fp8\"?"),
                           HasSubstr("slo = \"fats\": is no objective of the file; did you mean \"fast\"?"),
-                          HasSubstr("unknown_limit = 0: must be a time"),
                           HasSubstr("steps = \"5% 10m\": comes first, and shadow is set; begin with a step such as"),
                           HasSubstr("steps = \"shadow 20m\": comes after a step with a share"),
                           HasSubstr("steps = \"5% 10m\": is the last one, and the last step is \"100%\"; add that")));

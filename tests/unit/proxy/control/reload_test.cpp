@@ -78,7 +78,7 @@ TEST_F(ReloadTest, TakesTheNewSettingsAndSaysWhatChanged) {
   wanted.limits.first_token = config::Seconds(120);
   const auto result = outcome(reload);
   EXPECT_EQ(result.kind, Kind::done);
-  EXPECT_THAT(result.changes, ElementsAre("limits.first_token 300 s -> 120 s"));
+  EXPECT_THAT(result.changes, ElementsAre("limits.first_token 5m -> 2m"));
   EXPECT_EQ(reload.settings(), wanted);
   EXPECT_THAT(outcome(reload).changes, IsEmpty()) << "it compares with what it has now";
 }

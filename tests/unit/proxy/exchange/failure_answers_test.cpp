@@ -74,7 +74,7 @@ TEST(FailureAnswers, SayWhyThePoolTakesNoRequest) {
       {Reason::queue_full, true, 429, "overloaded",
        "the queue of pool 'p' is full (queue = 7), and you have most waiting there: try again in 7 s"},
       {Reason::queue_bytes_full, true, 429, "overloaded",
-       "the queue of pool 'p' is full (queue_bytes = 1000), and you have most waiting there: try again in 7 s"},
+       "the queue of pool 'p' is full (its bodies have 1000 bytes together), and you have most waiting there: try again in 7 s"},
       {Reason::too_late, true, 429, "overloaded", "would not have its turn in time: try again in 7 s"},
       {Reason::expired, true, 429, "overloaded", "no replica of pool 'p' had room in time: try again in 7 s"},
       {Reason::expired, false, 503, "no_replica",

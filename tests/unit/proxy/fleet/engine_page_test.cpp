@@ -9,7 +9,7 @@
 namespace weir::proxy::fleet {
 namespace {
 
-EnginePage page_of(std::string_view text) { return read_engine_page(text, config::EngineNames{}); }
+EnginePage page_of(std::string_view text) { return read_engine_page(text); }
 
 EngineLoad load_of(std::string_view text) { return page_of(text).load; }
 

@@ -29,8 +29,6 @@ Pages pages_of(std::initializer_list<std::pair<Page, std::string>> answered) {
   return pages;
 }
 
-ReplicaFacts facts_of(const Pages& pages) { return fleet::facts_of(pages, config::EngineNames{}); }
-
 using Amount = std::optional<std::uint64_t>;
 
 ReplicaFacts facts(Engine engine, const std::string& version, const std::vector<std::string>& models,

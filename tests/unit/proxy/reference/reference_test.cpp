@@ -51,7 +51,7 @@ TEST(Reference, TablesOfTheSameKeysAreWrittenOnce) {
   for (const auto* const line : {"## `[pool.health]`\n", "The keys are those of [`[health]`](#health).\n",
                                  "The keys are those of [`[[pool.replica]]`](#poolreplica).\n"})
     EXPECT_THAT(page, HasSubstr(line));
-  EXPECT_EQ(page.find("| `down_after` |"), page.rfind("| `down_after` |"));
+  EXPECT_EQ(page.find("| `eject` |"), page.rfind("| `eject` |"));
 }
 
 TEST(Reference, EachWordOfAClosedSetIsOnItsPage) {

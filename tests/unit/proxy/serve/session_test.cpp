@@ -194,6 +194,18 @@ TEST(Session, OffersNoKeepAliveWhileDraining) {
   }
 }
 
+TEST(Session, ClosesAConnectionWithoutARequestInTime) {
+  ScriptedProxy proxy;
+  const auto idle = proxy.client();
+  const auto kept = proxy.client(health());
+  proxy.tick_in(74);
+  EXPECT_FALSE(idle->closed());
+  EXPECT_FALSE(kept->closed());
+  proxy.tick_in(76);
+  EXPECT_TRUE(idle->closed());
+  EXPECT_TRUE(kept->closed());
+}
+
 TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
   ScriptedProxy proxy({[](net::Peer&) {}});
   const auto idle = proxy.client();

@@ -70,7 +70,7 @@ inline std::string document_json(const std::string& replicas, const std::string&
          R"("findings":{)" +
          findings +
          R"(},"events":{"41":{"seq":41,"time":"2026-11-26T14:01:40.000Z","level":"info","what":"reload","who":null,)"
-         R"("text":"reload (SIGHUP): limits.first_token 300 s -> 120 s"},"42":{"seq":42,)"
+         R"("text":"reload (SIGHUP): limits.first_token 5m -> 2m"},"42":{"seq":42,)"
          R"("time":"2026-11-26T14:02:11.000Z","level":"warning","what":"state","who":"gpu2",)"
          R"("text":"gpu2 ejected: 5 requests in a row failed, so it is out for 10 s"}}})";
 }

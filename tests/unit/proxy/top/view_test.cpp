@@ -50,7 +50,7 @@ flood       120    56  6.20s    31  4.1k       2      0     -
 alice      6/32    13  300ms   5.1   700       0      0     -
 limits hit in 60 s: queue 126
 14:02:11 gpu2 ejected: 5 requests in a row failed, so it is out for 10 s
-14:01:40 reload (SIGHUP): limits.first_token 300 s -> 120 s
+14:01:40 reload (SIGHUP): limits.first_token 5m -> 2m
 
 q quit  ? help  p r K e parts  s sort  / filter  Enter row  d drain  u undrain
 )");
@@ -78,7 +78,7 @@ flood       120    56  6.20s    31  4.1k       2      0     -
 alice      6/32    13  300ms   5.1   700       0      0     -
 limits hit in 60 s: queue 126
 14:02:11 gpu2 ejected: 5 requests in a row failed, so it is out for 10 s
-14:01:40 reload (SIGHUP): limits.first_token 300 s -> 120 s
+14:01:40 reload (SIGHUP): limits.first_token 5m -> 2m
 
 
 
