@@ -21,7 +21,6 @@
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
-#include "proxy/http/cors_memory.hpp"
 #include "proxy/net/address_accounts.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
@@ -62,7 +61,6 @@ struct Shared {
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
   const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
   const SipKey mark_key = make_sip_key();  ///< Keys what the request log tells of the beginnings of prompts.
-  http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
   net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.

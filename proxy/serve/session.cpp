@@ -316,10 +316,9 @@ void Session::record(exchange::ClientRequest& request, Outcome outcome, std::opt
 net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive) {
   const auto& head = request.message.head;
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const auto& page = request.client.cors;
-  const auto cors = page ? *page : loop_.shared.cors.fields_for(head["origin"]);
   const http::OwnFraming framing{request.message.api, head.http_1_1, keep_alive, head.method == "HEAD",
-                                 request.ids.shown(), request.ids.weir, cors};
+                                 request.ids.shown(), request.ids.weir,
+                                 request.client.cors ? std::string_view(*request.client.cors) : ""};
   request.progress.answered = true;
   answered_ = co_await client_.write(http::own_answer(own, framing), request.snapshot->settings);
   co_return answered_ && keep_alive;
