@@ -18,8 +18,7 @@ class Candidates {
   explicit Candidates(PoolState& pool) : pool_(pool) {}
 
   /// Brings the views of all named replicas up to date, but for a candidate's that gets no request. With `for_queue` a
-  /// replica on which a lease has just failed looks full: see Evidence::Advice. Throws std::bad_alloc, and there are no
-  /// views then.
+  /// replica on which a lease has just failed looks full: see Evidence::Advice.
   void look(bool for_queue);
 
   /// Finds the candidates of a request. `ticket` is 0 for one that does not wait.

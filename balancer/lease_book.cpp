@@ -88,15 +88,8 @@ Lease LeaseBook::take(const WaitingRequest& request, const Narrowed& narrowed,
   const std::uint64_t number = Split::number_of(*request.facts, request.lot);
   LedgerEntry entry;
   replica.ledger.open(++tickets_, {request.prompt, output, shows, longest, chosen.cached}, pool_.latest);
-  try {
-    if (shows) pool_.split.begin_wait(tickets_, number, pool_.latest);
-    entry.prefix = note_sent(request, chosen, candidates);
-  } catch (...) {
-    replica.ledger.close(tickets_, true, shows ? output : 0, 0, pool_.latest);
-    pool_.split.end_wait(tickets_);
-    throw;
-  }
-  // Nothing fails from here on.
+  if (shows) pool_.split.begin_wait(tickets_, number, pool_.latest);
+  entry.prefix = note_sent(request, chosen, candidates);
   ++pool_.in_flight;
   if (chosen.other_side) ++pool_.split.crossed;
   if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
@@ -205,11 +198,9 @@ Tokens LeaseBook::first_token(const LedgerEntry& entry) noexcept {
   replica.first_tokens.came(entry.ticket, pool_.latest);
   if (entry.prefix && entry.prefix->prompt)
     pool_.prefixes.computed(*entry.prefix->prompt, entry.prefix->prediction, entry.key.index);
-  if_memory_allows([&] {
-    prompt_finished(replica, entry, entry.prompt - entry.cached());
-    const auto uncached = static_cast<double>(entry.prompt - entry.cached());
-    pool_.prompt_seconds.add(uncached * replica.time.model(pool_.latest).token, pool_.latest);
-  });
+  prompt_finished(replica, entry, entry.prompt - entry.cached());
+  const auto uncached = static_cast<double>(entry.prompt - entry.cached());
+  pool_.prompt_seconds.add(uncached * replica.time.model(pool_.latest).token, pool_.latest);
   return *output;
 }
 
@@ -258,7 +249,7 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   if (end.cause == EndCause::answered && entry.facts->gives_work) {
     replica.ledger.lives(pool_.latest);
     replica.models.answered(model_id(entry.facts->model));
-    if_memory_allows([&] { learn(replica, entry, end, closed); });
+    learn(replica, entry, end, closed);
   }
   pool_.replicas.drop_if_gone(entry.key.index);
   return closed.concurrency;

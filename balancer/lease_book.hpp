@@ -9,7 +9,6 @@
 
 #include "balancer/eligibility.hpp"
 #include "balancer/expected_output.hpp"
-#include "balancer/if_memory_allows.hpp"
 #include "balancer/lease.hpp"
 #include "balancer/policy/least_queued_tokens.hpp"
 #include "balancer/policy/policy.hpp"
@@ -34,10 +33,10 @@ class LeaseBook {
   void estimate(WaitingRequest& request) const;
   /// Returns what the expected output of a request costs beside its prompt.
   Tokens output_cost(const metrics::wire::RequestFacts& facts) const;
-  /// Chooses one of the candidates and takes the lease. Throws std::bad_alloc, and has taken none then.
+  /// Chooses one of the candidates and takes the lease.
   Lease take(const WaitingRequest& request, const Narrowed& narrowed, std::span<const ReplicaView> candidates);
 
-  // The lease calls these through its owner. They do not fail: what cannot be learned for want of memory is not.
+  // The lease calls these through its owner.
   Tokens first_token(const LedgerEntry& entry) noexcept;
   void leave_unread(const LedgerEntry& entry, bool unread) noexcept;
   Concurrency end(const LedgerEntry& entry, const LeaseEnd& end) noexcept;

@@ -56,7 +56,6 @@ Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
   waiting.output_cost = leases_.output_cost(*waiting.facts);
   waiting.fit = bounds_.fit_of(waiting);
   const WaitTicket ticket = pool_.waiting.push(std::move(waiting));
-  // Nothing fails from here on: the request waits, and its caller is to know.
   grants.keep(ticket);
   serve(grants);
   if (const WaitingRequest* const request = pool_.waiting.find(ticket); request && comes_too_late(*request)) {
@@ -86,38 +85,30 @@ bool QueueServer::comes_too_late(const WaitingRequest& request) const {
 void QueueServer::bound(PendingGrants& grants) noexcept {
   WaitingQueue& waiting = pool_.waiting;
   while (waiting.size() > pool_.limits.queue || waiting.bytes() > pool_.limits.queue_bytes) {
-    if (!if_memory_allows([&] { grants.make_room(); })) return;
     const bool requests = waiting.size() > pool_.limits.queue;
     auto [ticket, request] = waiting.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
     const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
     const Refused refused = retry_after_.refuse(reason, request);
     grants.add(ticket, std::move(request.waiter), refused);
   }
-  bool any_dropped = false;
-  if_memory_allows([&] { any_dropped = reservations_.drop(); });
-  if (any_dropped) serve(grants);
+  if (reservations_.drop()) serve(grants);
 }
 
 void QueueServer::serve(PendingGrants& grants) noexcept {
-  if_memory_allows([&] {
-    if (pool_.waiting.empty()) {
-      reservations_.drop();
-      return;
-    }
-    const auto look_again = [this] {
-      candidates_.look(true);
-      reservations_.drop();
-    };
-    for (look_again(); !pool_.waiting.empty() && candidates_.any_may_take(pool_.waiting.shortest()); look_again()) {
-      grants.make_room();
-      if (!serve_reserved(grants) && !serve_next(grants)) break;
-    }
-    reservations_.reserve();
-  });
+  if (pool_.waiting.empty()) {
+    reservations_.drop();
+    return;
+  }
+  const auto look_again = [this] {
+    candidates_.look(true);
+    reservations_.drop();
+  };
+  for (look_again(); !pool_.waiting.empty() && candidates_.any_may_take(pool_.waiting.shortest()); look_again())
+    if (!serve_reserved(grants) && !serve_next(grants)) break;
+  reservations_.reserve();
 }
 
-/// Grants the request whose turn it is. A lease is taken first: without memory for that the request waits, and keeps
-/// its turn.
+/// Grants the request whose turn it is.
 bool QueueServer::serve_next(PendingGrants& grants) {
   const auto next = pool_.waiting.next(
       [&](const WaitingRequest& request) { return takes(candidates_.find(request, 0, true)); }, pool_.latest);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "balancer/candidates.hpp"
-#include "balancer/if_memory_allows.hpp"
 #include "balancer/lease_book.hpp"
 #include "balancer/pending_grants.hpp"
 #include "balancer/pool_state.hpp"
@@ -26,15 +25,14 @@ class QueueServer {
         retry_after_(retry_after),
         reservations_(pool, candidates) {}
 
-  /// Puts the request into the queue and serves that. The request may have been granted then, or be refused. Throws
-  /// std::bad_alloc, and the request does not wait then.
+  /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
   Offered wait(WaitingRequest request, PendingGrants& grants);
-  /// Grants as much as there is room for. Where memory fails, the others wait for the next call.
+  /// Grants as much as there is room for.
   void serve(PendingGrants& grants) noexcept;
-  /// Pushes out what is beyond the limits. Where memory fails, the next call does the rest.
+  /// Pushes out what is beyond the limits.
   void bound(PendingGrants& grants) noexcept;
   /// Notes at which lengths, and for which models, the replicas that may take a request become other ones, and has the
-  /// queue tell its requests apart by that. Throws std::bad_alloc, and nothing has changed then.
+  /// queue tell its requests apart by that.
   void note_fits();
 
  private:

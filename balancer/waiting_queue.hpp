@@ -27,9 +27,6 @@
 // push, leave and what is pushed out cost O(log n) for n requests. next looks at each group once and gives no more than
 // three turns a flow, however costly a request is: the rounds in which nobody could go are given at once. A Pool owns
 // the queue and calls it under its mutex. No clock is read.
-//
-// Only push and regroup allocate. Where memory fails, they throw std::bad_alloc and have changed nothing. An entry is a
-// member of its lists by hooks of its own, so that whatever takes requests out neither allocates nor fails.
 #pragma once
 
 #include <algorithm>

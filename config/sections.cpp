@@ -93,8 +93,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
       "cors_origins", server.cors_origins, origin,
       [&](const toml::node&, std::string one) { server.cors_origins.push_back(std::move(one)); },
       "Pages of these origins may ask weir from a browser; `[\"*\"]`: all pages. weir answers their preflights itself "
-      "and "
-      "never allows cookies. Empty: replicas answer preflights.");
+      "and never allows cookies. Empty: replicas answer preflights, and pages cannot read weir's own errors.");
   if (server.cors_origins.size() > 1 && std::ranges::find(server.cors_origins, "*") != server.cors_origins.end())
     table.blame("cors_origins", *origins, "\"*\" means every origin and stands alone; write [\"*\"], or name origins");
   table.refuse_the_rest();

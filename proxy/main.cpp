@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -30,6 +32,12 @@ extern "C" const char* const malloc_conf =
     "narenas:1,lg_tcache_max:12,tcache_nslots_small_max:40,tcache_nslots_large:4";
 
 namespace {
+
+/// weir does not outlive an allocation that fails: limits.buffer_memory bounds what clients and replicas make it hold.
+[[noreturn]] void end_without_memory() {
+  std::fputs("weir: the system gives no more memory; lower limits.buffer_memory, or give weir more\n", stderr);
+  std::abort();
+}
 
 namespace config = weir::config;
 namespace control = weir::proxy::control;
@@ -450,6 +458,7 @@ CLI::App* add_reference(CLI::App& app, std::string& what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(end_without_memory);
   CLI::App app(
       "weir: a reverse proxy and load balancer for LLM inference replicas, which measures every answer on its way",
       "weir");

@@ -42,7 +42,6 @@ std::size_t PrefixIndex::Table::find(std::uint64_t key) const {
 void PrefixIndex::set_places(std::size_t replicas) {
   ++changes_;
   if (replicas <= replicas_.size()) return;
-  // Until all the memory is there, there are no more places than before.
   const std::size_t places = rounded(replicas);
   auto table = table_ ? std::make_unique<Table>(places) : nullptr;
   serials_.resize(places);

@@ -15,8 +15,7 @@
 // switch between them, is wrong for some load. Nor are lifetimes guessed, or events of engines' caches read: these
 // would take each model's tokenizer and template, and a lost event would leave a wrong picture for good.
 //
-// A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor. Only
-// set_places, place, refine, look and sent allocate; where they throw std::bad_alloc, what is known of prompts stays.
+// A Pool owns it and calls it under its mutex. A call costs about 10 ns an anchor and 1 ns a replica and anchor.
 #pragma once
 
 #include <array>

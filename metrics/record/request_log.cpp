@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -231,10 +230,7 @@ struct RequestLog::State {
     std::uint64_t lost = 0, in_buffer = 0;
     for (const auto& [line, opened] : entries) {
       if (!opened) {
-        if (!gather(line)) {
-          ++lost;
-          continue;
-        }
+        buffer_.append(line).push_back('\n');
         ++in_buffer;
         if (buffer_.size() < write_bytes) continue;
       }
@@ -243,18 +239,6 @@ struct RequestLog::State {
       if (opened) change_to(*opened);
     }
     return lost + in_buffer - write_buffer();
-  }
-
-  /// Returns false if there is no memory for the line. Nobody would catch what the writer's thread throws.
-  bool gather(const std::string& line) {
-    const std::size_t before = buffer_.size();
-    try {
-      buffer_.append(line).push_back('\n');
-      return true;
-    } catch (const std::bad_alloc&) {
-      buffer_.resize(before);
-      return false;
-    }
   }
 
   void change_to(int fd) {

@@ -1,5 +1,5 @@
 // Counts the exceptions that left a coroutine which nobody awaits, by the part of weir to which it belongs. Each is a
-// bug, or a lack of memory. Any thread may count.
+// bug. Any thread may count.
 #pragma once
 
 #include <array>

@@ -334,7 +334,7 @@ constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
 constinit const SeriesText internal_errors_series{
     "weir_internal_errors_total",
-    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory.", "part"};
+    "Exceptions that ended work of weir's own, by the part of weir: bugs.", "part"};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
                                               "Unix time at which the settings in use were loaded."};
 constinit const SeriesText last_reload_successful_series{

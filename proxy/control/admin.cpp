@@ -58,7 +58,7 @@ constexpr std::size_t most_gates = SlowAnswers::most / 2;
 
 ApiAnswer answer_of(const std::shared_ptr<ApiAnswer>& made) {
   if (made) return *made;
-  return api_error(503, "no_memory", "the system gives weir no more memory for this answer: try again soon");
+  return api_error(500, "internal_error", "weir failed at this answer");
 }
 
 /// A request to an operator's listener, taken apart.

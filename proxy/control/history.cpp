@@ -1,7 +1,6 @@
 #include "proxy/control/history.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 namespace weir::proxy::control {
@@ -14,15 +13,7 @@ constexpr std::chrono::minutes least_ring{3};
 
 std::size_t History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   taken_ = finished.take(std::move(taken_));
-  std::exception_ptr failure;
-  for (auto& record : taken_) {
-    try {
-      take(record, now);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  for (auto& record : taken_) take(record, now);
   return taken_.size();
 }
 
@@ -71,12 +62,7 @@ bool History::is_in_table(const metrics::compare::samples::Sample& sample) const
 
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
   came_.push_back(now);
-  try {
-    samples_.push_back(metrics::compare::samples::sample_of(record, names_));
-  } catch (...) {
-    came_.pop_back();
-    throw;
-  }
+  samples_.push_back(metrics::compare::samples::sample_of(record, names_));
   auto& sample = samples_.back();
   const std::int64_t ahead = wall_.ahead_us(sample.received_us, record.received);
   sample.received_us += ahead;

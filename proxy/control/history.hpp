@@ -34,8 +34,7 @@ class History {
   /// Called with each record that is taken, of a client or a shadow. May be empty.
   std::function<void(const metrics::record::RequestRecord&, metrics::Moment now)> on_finished;
 
-  /// Takes what a loop has finished. A record for which there is no memory is lost, and takes no other along; the last
-  /// exception is thrown then. Returns how many there were.
+  /// Takes what a loop has finished. Returns how many there were.
   std::size_t take(metrics::record::FinishedRecords& finished, metrics::Moment now);
   /// Lets go of what has waited too long for its other half.
   void tick(metrics::Moment now);

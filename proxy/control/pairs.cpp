@@ -28,12 +28,7 @@ void compare(RequestRecord& shadow, const metrics::record::Answer& primary) {
 Pairs::Entry& Pairs::entry(const std::string& id, metrics::Moment now) {
   const auto [found, is_new] = entries_.try_emplace(id);
   if (!is_new) return found->second;
-  try {
-    found->second.place = order_.insert(order_.end(), id);
-  } catch (...) {
-    entries_.erase(found);
-    throw;
-  }
+  found->second.place = order_.insert(order_.end(), id);
   found->second.since = now;
   if (entries_.size() > most) drop(entries_.find(order_.front()));
   return found->second;

@@ -4,7 +4,6 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
-#include <new>
 #include <span>
 #include <utility>
 #include <variant>
@@ -67,11 +66,13 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   completion_ = std::move(completion);
   if (on_begin) on_begin();
   try {
-    // The thread has its memory from here on: nobody would catch what it throws.
     loading_ = start_thread([this, found = std::make_shared<Found>()] {
       be_nice(niceness);
       find(*found);
-      tell(found);
+      boost::asio::post(context_, [this, found]() mutable {
+        loaded(*found);
+        free_(std::move(found));
+      });
     });
   } catch (const std::exception& error) {
     end(failed({std::string("cannot start a thread that reads the settings: ") + error.what() +
@@ -80,33 +81,11 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
 }
 
 /// On the thread that reads: a file may name tens of thousands of keys, and `settings_` stay as they are meanwhile.
-void Reload::find(Found& found) const noexcept {
+void Reload::find(Found& found) const {
   try {
     read_into(found);
   } catch (const std::exception& error) {
-    found.failed = true;
-    try {
-      found.errors = {std::string("cannot read the settings: ") + error.what()};
-    } catch (const std::bad_alloc&) {
-      found.errors.clear();
-    }
-  }
-}
-
-/// Gives the findings back in place of the memory that it takes to tell of them, where there is none.
-void Reload::tell(const std::shared_ptr<Found>& found) noexcept {
-  for (;;) {
-    try {
-      boost::asio::post(context_, [this, found = found]() mutable {
-        loaded(*found);
-        free_(std::move(found));
-      });
-      return;
-    } catch (const std::bad_alloc&) {
-      *found = Found();
-      found->failed = true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    found.errors = {std::string("cannot read the settings: ") + error.what()};
   }
 }
 
@@ -127,7 +106,6 @@ void Reload::read_into(Found& found) const {
 /// `found` keeps the old settings where the new ones have been taken over.
 void Reload::loaded(Found& found) {
   loading_.join();
-  if (found.failed && found.errors.empty()) found.errors = {"cannot read the settings: there is no more memory"};
   end(take_over(found));
 }
 

@@ -84,11 +84,9 @@ class Reload {
     std::vector<std::string> errors, changes;
     config::Settings wanted;
     Keys keys;
-    bool failed = false;  ///< An exception ended it. There may have been no memory to say which.
   };
-  void find(Found& found) const noexcept;
+  void find(Found& found) const;
   void read_into(Found& found) const;
-  void tell(const std::shared_ptr<Found>& found) noexcept;
   void loaded(Found& found);
   Result take_over(Found& found);
   void end(const Result& result);

@@ -50,18 +50,13 @@ class SharedAnswers {
   /// Has the answer made by `make`, on the thread of slow answers. To be joined at once.
   void begin(std::string question, SlowAnswers& slow, std::function<ApiAnswer()> make, metrics::Moment now) {
     const auto place = known_.insert_or_assign(std::move(question), One{now, nullptr, {}}).first;
-    try {
-      slow.make(std::move(make), [this, place](const Answer& made) {
-        place->second.made = made;
-        // A handler may ask again.
-        const auto waiting = std::exchange(place->second.waiting, {});
-        if (!made) known_.erase(place);
-        for (const auto& tell : waiting) tell(made);
-      });
-    } catch (...) {
-      known_.erase(place);
-      throw;
-    }
+    slow.make(std::move(make), [this, place](const Answer& made) {
+      place->second.made = made;
+      // A handler may ask again.
+      const auto waiting = std::exchange(place->second.waiting, {});
+      if (!made) known_.erase(place);
+      for (const auto& tell : waiting) tell(made);
+    });
   }
 
  private:

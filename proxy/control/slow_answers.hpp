@@ -7,12 +7,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <new>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -36,7 +33,7 @@ class SlowAnswers {
   bool is_full() const { return under_way_ >= most; }
 
   /// Calls `to_make` on the thread, and completes on the context with what it returned: void(std::shared_ptr<Answer>).
-  /// Completes with null where it threw, as for want of memory.
+  /// Completes with null where it threw.
   template <class Make, class Token>
   auto make(Make to_make, Token&& token) {
     using Answer = std::invoke_result_t<Make&>;
@@ -51,7 +48,7 @@ class SlowAnswers {
             } catch (const std::exception&) {
               // Nobody on this thread would catch it.
             }
-            tell([this, kept, made] {
+            boost::asio::post(context_, [this, kept, made] {
               --under_way_;
               std::move (*kept)(made);
             });
@@ -67,18 +64,6 @@ class SlowAnswers {
   }
 
  private:
-  /// Waits for the memory that it takes to tell of an answer.
-  template <class Handler>
-  void tell(const Handler& handler) noexcept {
-    for (;;) {
-      try {
-        return boost::asio::post(context_, handler);
-      } catch (const std::bad_alloc&) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      }
-    }
-  }
-
   boost::asio::io_context& context_;
   std::size_t under_way_ = 0;
   boost::asio::thread_pool thread_{1};

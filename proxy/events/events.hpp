@@ -102,14 +102,10 @@ Ring& ring();
 /// Logs the text and adds it to the process's ring.
 void tell_text(What what, std::string_view who, Level level, std::string text);
 
-/// Never throws: where there is no memory for a line, it is lost, as one of spdlog's is.
 template <class... Args>
 void tell(What what, std::string_view who, Level level, spdlog::format_string_t<Args...> format,
-          Args&&... args) noexcept {
-  try {
-    tell_text(what, who, level, spdlog::fmt_lib::format(format, std::forward<Args>(args)...));
-  } catch (const std::exception&) {
-  }
+          Args&&... args) {
+  tell_text(what, who, level, spdlog::fmt_lib::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void info(What what, std::string_view who, spdlog::format_string_t<Args...> format, Args&&... args) {

@@ -76,15 +76,9 @@ std::optional<Command> AttemptRunner::ask() {
   if (pool_.settings.queue.requests > 0 && !cutting()) placement.waiter = waiter = waiter_of(loop_);
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
-    try {
-      story_.queued(waiting->deadline);
-      wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use(),
-                                          sender_.early_head());
-    } catch (...) {
-      static_cast<void>(pool_.balancer->leave(waiting->ticket, now));
-      throw;
-    }
-    waiter->wait = wait_;
+    story_.queued(waiting->deadline);
+    waiter->wait = wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use(),
+                                                       sender_.early_head());
     return std::nullopt;
   }
   if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease), now);

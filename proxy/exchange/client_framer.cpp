@@ -30,7 +30,6 @@ std::size_t ClientOutput::size() const {
 }
 
 void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_stream) {
-  if (client_.cors != nullptr) client_.cors->note(client_.origin, head);
   const auto unbounded = client_.http_1_1 ? ClientFraming::chunked : ClientFraming::close;
   framing_ = head.framing == http::Framing::none                ? ClientFraming::none
              : head.framing == http::Framing::length && !strips ? ClientFraming::length

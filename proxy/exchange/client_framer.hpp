@@ -16,7 +16,6 @@
 
 #include "metrics/vocabulary.hpp"
 #include "proxy/exchange/early_head.hpp"
-#include "proxy/http/cors_memory.hpp"
 #include "proxy/http/rewrite.hpp"
 
 namespace weir::proxy::exchange {
@@ -45,9 +44,7 @@ class ClientFramer {
     metrics::Api api = metrics::Api::other;  ///< Shapes weir's error event.
     std::string_view request_id{};
     std::string_view weir_id{};
-    std::string_view replica{};        ///< For x-weir-replica; empty: none.
-    http::CorsMemory* cors = nullptr;  ///< Learns the head sent to `origin`.
-    std::string_view origin{};
+    std::string_view replica{};  ///< For x-weir-replica; empty: none.
     /// An event stream that is silent for so long gets a comment; 0: none.
     std::chrono::steady_clock::duration comments_after{};
     EarlyHead* early = nullptr;  ///< Null if no head goes out before a replica's.

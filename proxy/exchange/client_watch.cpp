@@ -17,7 +17,7 @@ void ClientWatch::ready(std::uint32_t, std::uint32_t events) {
   try {
     look_at(events);
   } catch (...) {
-    leave();  // There was no memory for what it sends.
+    leave();
   }
 }
 

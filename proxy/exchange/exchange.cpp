@@ -156,9 +156,7 @@ std::unique_ptr<EarlyHead> Exchange::make_early_head() const {
   answer.event_stream = true;
   answer.request_id = ids.shown();
   answer.weir_id = ids.weir;
-  const auto& page = request_.client.cors;
-  const auto cors = page ? *page : loop_.shared.cors.fields_for(message.head[http::FieldName::origin]);
-  answer.cors = cors;
+  answer.cors = request_.client.cors;
   return std::make_unique<EarlyHead>(http::client_head(head, answer), answer.keep_alive,
                                      metrics::ticks(*pool_.settings.keep_alive), message.received,
                                      request_.progress.answered);
@@ -216,7 +214,6 @@ Outgoing Exchange::outgoing(const fleet::Replica& replica, metrics::wire::Ask wa
 
 void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& replica) {
   const auto& message = request_.message;
-  const auto& cors = request_.client.cors;
   options.replica.to_head = message.head.method == "HEAD";
   options.replica.unread = message.bypassed;
   options.replica.received = message.received;
@@ -228,9 +225,7 @@ void Exchange::describe(AnswerHandler::Options& options, const fleet::Replica& r
   client.request_id = request_.ids.shown();
   client.weir_id = request_.ids.weir;
   client.replica = replica.settings.name;
-  client.origin = message.head[http::FieldName::origin];
-  if (cors) client.cors_fields = *cors;
-  if (!client.origin.empty() && !cors) client.cors = &loop_.shared.cors;
+  client.cors_fields = request_.client.cors;
 }
 
 void Exchange::answer_accepted() {

@@ -108,10 +108,7 @@ http::OwnAnswer address_busy_answer() {
                            std::chrono::seconds(5));
 }
 
-http::OwnAnswer broken_down_answer(bool no_memory, std::chrono::milliseconds wait) {
-  if (no_memory)
-    return overloaded_answer(503, "no_memory", "the system gives weir no more memory for this request: try again soon",
-                             wait);
+http::OwnAnswer broken_down_answer() {
   return http::error_answer(500, "api_error", "internal_error", "weir failed at this request; its log says why");
 }
 

@@ -33,9 +33,8 @@ http::OwnAnswer stopping_answer();
 /// Answers that the client's address has too many requests under way.
 http::OwnAnswer address_busy_answer();
 
-/// Answers that weir itself failed: for want of memory, which may be there again after `wait`, or by a mistake of its
-/// own.
-http::OwnAnswer broken_down_answer(bool no_memory, std::chrono::milliseconds wait);
+/// Answers that weir itself failed.
+http::OwnAnswer broken_down_answer();
 
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see
 /// net::connect_error_text().

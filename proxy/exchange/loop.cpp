@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <new>
 
 #include "metrics/measure/stream_meter.hpp"
 #include "proxy/fleet/keep_running.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -44,39 +42,31 @@ void Loop::stop() {
 }
 
 void Loop::await_tick() {
-  const auto look = [this](boost::system::error_code error) {
+  timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
     shard.ticked(now - timer_.expiry());
     timer_.expires_at(now + tick_every);
     await_tick();
     tick(now);
-  };
-  net::once_there_is_memory([&] { timer_.async_wait(look); });
+  });
 }
 
 void Loop::note_failure(const std::exception_ptr& failure, std::string_view consequence) const {
   fleet::note_failure(shared.exposition.internal_errors, metrics::series::Part::session, failure, consequence);
 }
 
-/// A round of deadlines goes on after what has become ready meanwhile; at once, where there is no memory for that: no
-/// other round begins before it has ended.
+/// A round of deadlines goes on after what has become ready meanwhile.
 void Loop::look_at_deadlines(metrics::Moment now, bool begin) {
-  for (;; begin = false) {
-    bool goes_on = true;
-    try {
-      goes_on = begin ? deadlines.tick(now) : deadlines.go_on(now);
-    } catch (...) {
-      note_failure(std::current_exception(), "other deadlines are kept");
-    }
-    if (!goes_on) return;
-    try {
-      return boost::asio::post(
-          context, [this, now] { look_at_deadlines(std::max(now, std::chrono::steady_clock::now()), false); });
-    } catch (const std::bad_alloc&) {
-      note_failure(std::current_exception(), "other deadlines are kept");
-    }
+  bool goes_on = true;
+  try {
+    goes_on = begin ? deadlines.tick(now) : deadlines.go_on(now);
+  } catch (...) {
+    note_failure(std::current_exception(), "other deadlines are kept");
   }
+  if (!goes_on) return;
+  boost::asio::post(context,
+                    [this, now] { look_at_deadlines(std::max(now, std::chrono::steady_clock::now()), false); });
 }
 
 void Loop::tick(metrics::Moment now) {

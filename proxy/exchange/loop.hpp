@@ -21,7 +21,6 @@
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
-#include "proxy/http/cors_memory.hpp"
 #include "proxy/net/address_accounts.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
@@ -62,7 +61,6 @@ struct Shared {
   const SipKey fingerprint_key = make_sip_key();   ///< Keys the fingerprints of mirrored answers.
   const metrics::UniversalKey prefix_key{make_sip_key()};  ///< Keys the anchors of prompts. Reloads keep it.
   const SipKey mark_key = make_sip_key();  ///< Keys what the request log tells of the beginnings of prompts.
-  http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};       ///< Counts the connections of each address.
   net::AddressShares address_shares{};  ///< Counts what each address holds of the buffers.
@@ -98,7 +96,7 @@ class Loop {
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);
-  /// Returns when a client is to try again for which there was no memory: within 1 to 2 s, so that those that were
+  /// Returns when a client is to try again that found limits.buffer_memory spent: within 1 to 2 s, so that those that were
   /// refused together do not come back together.
   std::chrono::milliseconds time_to_retry();
   /// Returns a read buffer for use inside one handler, with padding behind it.

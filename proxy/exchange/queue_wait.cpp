@@ -5,19 +5,16 @@
 #include <cerrno>
 #include <utility>
 
-#include "proxy/net/once_there_is_memory.hpp"
-
 namespace weir::proxy::exchange {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void deliver(const std::shared_ptr<Waiter>& waiter) noexcept {
-  const auto tell = [waiter] {
+void deliver(const std::shared_ptr<Waiter>& waiter) {
+  boost::asio::post(waiter->loop.context, [waiter] {
     auto what = *std::exchange(waiter->granted, std::nullopt);
     if (const auto wait = waiter->wait.lock()) wait->granted(std::move(what));
-  };
-  net::once_there_is_memory([&] { boost::asio::post(waiter->loop.context, tell); });
+  });
 }
 
 }  // namespace

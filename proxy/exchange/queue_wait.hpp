@@ -90,7 +90,7 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
 };
 
 /// Posts what pools grant to the loops on which the requests wait. Any thread may use it. It outlives the loops and the
-/// pools. Without memory it tries every 10 ms, because a request whose grant is lost would wait for ever.
+/// pools.
 class GrantPoster final : public balancer::GrantSink {
  public:
   void grant(std::vector<balancer::Granted> granted) noexcept override;

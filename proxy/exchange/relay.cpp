@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
 #include <utility>
 
 #include "metrics/prefetch.hpp"
@@ -198,18 +197,12 @@ void Relay::deliver() {
 }
 
 /// Keeps an answer that came whole with its head until the batch ends: answers that came in one batch are written in a
-/// row, so that a client's process is woken once for all of them. Returns false if the answer is to be written now,
-/// which takes no memory.
+/// row, so that a client's process is woken once for all of them. Returns false if the answer is to be written now.
 bool Relay::defer_whole_answer() {
   std::size_t size = 0;
   for (const auto span : loop_.output.spans) size += span.size();
   if (size == 0 || size > most_deferred || net::Deferred::is_linked() || !loop_.poller.defer(*this)) return false;
-  try {
-    pending_.reserve(size);
-  } catch (const std::bad_alloc&) {
-    net::Deferred::unlink();
-    return false;
-  }
+  pending_.reserve(size);
   for (const auto span : loop_.output.spans) pending_ += span;
   return answer_waits_ = true;
 }

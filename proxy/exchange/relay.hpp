@@ -120,7 +120,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   net::BudgetHold budget_hold_;     ///< Counts pending_ and the attempt's buffers against limits.buffer_memory.
   Moment started_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
-  std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.
+  std::exception_ptr failure_;  ///< A handler threw it.
   int connect_error_ = 0;
   bool connected_, told_accepted_ = false, told_sent_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;

@@ -99,31 +99,20 @@ void Shadows::post(Loop& from, std::shared_ptr<const MirrorJob> job) {
     for (const auto& shadow : job->shadows) drop(from, *job, *shadow, Mirrored::behind);
     return;
   }
-  try {
-    boost::asio::post(loop_.context, [this, job = std::move(job)] {
-      posted_.fetch_sub(1, std::memory_order_relaxed);
-      take(job);
-    });
-  } catch (...) {
+  boost::asio::post(loop_.context, [this, job = std::move(job)] {
     posted_.fetch_sub(1, std::memory_order_relaxed);
-    throw;
-  }
+    take(job);
+  });
 }
 
 void Shadows::client_left() {
   if (looks_for_left_.exchange(true, std::memory_order_acq_rel)) return;
-  const auto look = [this] {
+  boost::asio::post(loop_.context, [this] {
     looks_for_left_.exchange(false, std::memory_order_acq_rel);
     const auto running = running_;  // A mirrored request that gives up leaves the list.
     for (auto* const one : running)
       if (one->job().client_left->load(std::memory_order_relaxed)) one->leave();
-  };
-  try {
-    boost::asio::post(loop_.context, look);
-  } catch (...) {
-    looks_for_left_.store(false, std::memory_order_release);
-    throw;
-  }
+  });
 }
 
 void Shadows::leave_all() {
@@ -181,8 +170,7 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   boost::asio::co_spawn(loop_.context, run(std::move(mirror), std::move(admitted->lease)), unawaited);
 }
 
-/// Lists a mirrored request, until it ends or its coroutine is destroyed: by a wait that finds no memory to begin, or
-/// at the end of weir.
+/// Lists a mirrored request, until it ends or its coroutine is destroyed at the end of weir.
 class Shadows::Running {
  public:
   Running(Shadows& shadows, Mirror& mirror)

@@ -3,12 +3,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 
 #include "proxy/events/events.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
@@ -52,10 +50,9 @@ class Running : public std::enable_shared_from_this<Running> {
     if (!failure) return;
     note_failure(errors_, part_, failure, "it begins again");
     timer_.expires_after(pause_);
-    const auto again = [self = shared_from_this()](boost::system::error_code cancelled) {
+    timer_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
       if (!cancelled) self->start();
-    };
-    net::once_there_is_memory([&] { timer_.async_wait(again); });
+    });
   }
 
   asio::io_context& context_;
@@ -69,14 +66,11 @@ class Running : public std::enable_shared_from_this<Running> {
 }  // namespace
 
 void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure,
-                  std::string_view consequence) noexcept {
+                  std::string_view consequence) {
   if (!failure) return;
   errors.count(part);
-  try {
-    events::error(events::What::weir, "", "internal error ({}): {}; {}. Please report it",
-                  metrics::series::part_names[static_cast<std::size_t>(part)], text_of_failure(failure), consequence);
-  } catch (const std::bad_alloc&) {  // The counter tells.
-  }
+  events::error(events::What::weir, "", "internal error ({}): {}; {}. Please report it",
+                metrics::series::part_names[static_cast<std::size_t>(part)], text_of_failure(failure), consequence);
 }
 
 void keep_running(asio::io_context& context, InternalErrors& errors, Part part,

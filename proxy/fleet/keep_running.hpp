@@ -17,9 +17,8 @@ using metrics::series::InternalErrors;
 using metrics::series::Part;
 
 /// Logs and counts an exception, with a clause on what follows from it; does nothing for null.
-/// Without memory for the line it only counts.
 void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& failure,
-                  std::string_view consequence) noexcept;
+                  std::string_view consequence);
 
 /// A completion handler in place of boost::asio::detached, for a coroutine that ends by itself and need not begin
 /// again: co_spawn(context, work(), Unawaited(errors, Part::session, "its connection is closed")).

@@ -1,5 +1,5 @@
-// The rights of a browser's page (CORS, fetch.spec.whatwg.org), by server.cors_origins. Where that is empty the
-// replicas decide, and weir's own answers follow them (cors_memory).
+// The rights of a browser's page (CORS, fetch.spec.whatwg.org), by server.cors_origins. Where that is empty,
+// replicas answer for themselves, and weir's own errors carry no rights: a page cannot read them.
 #pragma once
 
 #include <span>

@@ -7,15 +7,12 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
 
-#include "proxy/net/once_there_is_memory.hpp"
-
 namespace weir::proxy::net {
 
-/// Keeps its handler within itself: a handler that there was no memory for would take its coroutine along, in silence.
+/// Keeps its handler within itself, so that no wait allocates.
 template <class... News>
 class Completion {
  public:
@@ -61,10 +58,7 @@ class Completion {
     }
     void tell(News... news) override {
       const auto executor = boost::asio::get_associated_executor(handler);
-      // A post that throws would take the handler that it was given along, and the coroutine with it.
-      const auto told = once_there_is_memory([this] { return std::make_shared<Handler>(std::move(handler)); });
-      this->~KeptHandler();
-      once_there_is_memory([&] { boost::asio::post(executor, [told, news...] { (*told)(news...); }); });
+      boost::asio::post(executor, [told = take(), news...]() mutable { told(news...); });
     }
     Kept* move_to(void* place) noexcept override { return new (place) KeptHandler(take()); }
     Handler take() {

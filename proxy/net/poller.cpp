@@ -10,11 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "metrics/prefetch.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 
 namespace weir::proxy::net {
 namespace {
@@ -50,12 +48,11 @@ void Poller::start(boost::asio::io_context& context) {
 
 /// Without a wait the loop would never be told of anything again.
 void Poller::wait() {
-  const auto look = [this](boost::system::error_code error) {
+  waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
     if (error) return;
     drain();
     wait();
-  };
-  once_there_is_memory([&] { waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, look); });
+  });
 }
 
 Poller::Slot* Poller::live(const epoll_event& event) {
@@ -104,14 +101,9 @@ void Poller::sort_in(const epoll_event& event) {
   }
 }
 
-/// Without memory for its place in the queue, a socket has its turn at once.
 void Poller::queue(Slot& slot, const epoll_event& event) {
-  try {
-    if (slot.queued == 0) unprioritized_.push_back(event);
-    slot.queued |= event.events;
-  } catch (const std::bad_alloc&) {
-    report(event);
-  }
+  if (slot.queued == 0) unprioritized_.push_back(event);
+  slot.queued |= event.events;
 }
 
 void Poller::report(const epoll_event& event) {
@@ -124,21 +116,14 @@ void Poller::report(const epoll_event& event) {
   }
 }
 
-/// The others of the batch still have their turn. The context's thread is thrown it in a handler of its own, if there
-/// is memory for that.
+/// The others of the batch still have their turn. The context's thread is thrown it in a handler of its own.
 void Poller::rethrow_later(const std::exception_ptr& failure) {
-  static_cast<void>(post([failure] { std::rethrow_exception(failure); }));
+  post([failure] { std::rethrow_exception(failure); });
 }
 
-/// Returns false if there is no memory for a handler.
 template <class Handler>
-bool Poller::post(Handler handler) noexcept {
-  try {
-    boost::asio::post(waiter_->get_executor(), std::move(handler));
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+void Poller::post(Handler handler) {
+  boost::asio::post(waiter_->get_executor(), std::move(handler));
 }
 
 bool Poller::defer(Deferred& work) {
@@ -159,60 +144,54 @@ void Poller::run_deferred() {
   }
 }
 
-/// Other handlers run before the next of them, and so do the tokens that have come meanwhile. Without memory for that
-/// the next of them have their turn at once.
+/// Other handlers run before the next of them, and so do the tokens that have come meanwhile.
 void Poller::report_unprioritized() {
-  if (batch_was_full_ && deferred_ < most_deferred && post_unprioritized()) {
+  if (batch_was_full_ && deferred_ < most_deferred) {
     ++deferred_;
-    return;
+    return post_unprioritized();
   }
   deferred_ = 0;
   batch_was_full_ = false;
-  do {
-    const auto until = std::chrono::steady_clock::now() + unprioritized_for;
-    for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
-      if (i % 2 == 1 && std::chrono::steady_clock::now() >= until) break;
-      auto event = unprioritized_.front();
-      unprioritized_.pop_front();
-      if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
-      report(event);
-    }
-  } while (!unprioritized_.empty() && !post_unprioritized());
+  const auto until = std::chrono::steady_clock::now() + unprioritized_for;
+  for (std::size_t i = 0; i < unprioritized_at_once && !unprioritized_.empty(); ++i) {
+    if (i % 2 == 1 && std::chrono::steady_clock::now() >= until) break;
+    auto event = unprioritized_.front();
+    unprioritized_.pop_front();
+    if (auto* const slot = live(event)) event.events = std::exchange(slot->queued, 0);
+    report(event);
+  }
+  if (!unprioritized_.empty()) post_unprioritized();
 }
 
-bool Poller::post_unprioritized() {
-  turn_posted_ = post([this] {
+void Poller::post_unprioritized() {
+  turn_posted_ = true;
+  post([this] {
     turn_posted_ = false;
     telling_ = true;
     report_unprioritized();
     run_deferred();
   });
-  return turn_posted_;
 }
 
-/// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile;
-/// at once if there is no memory for that.
+/// Gives the first socket that asked for another turn its turn, and the next one after events that have come meanwhile.
 void Poller::report_rearmed() {
-  do {
-    auto due = rearmed_.front();
-    if (auto* const slot = live(due)) {
-      due.events = std::exchange(slot->rearmed, 0);
-      slot->noted |= due.events;
-      report(due);
-    }
-    rearmed_.pop_front();
-  } while (!rearmed_.empty() && !post_rearmed());
+  auto due = rearmed_.front();
+  if (auto* const slot = live(due)) {
+    due.events = std::exchange(slot->rearmed, 0);
+    slot->noted |= due.events;
+    report(due);
+  }
+  rearmed_.pop_front();
+  if (!rearmed_.empty()) post_rearmed();
 }
 
-bool Poller::post_rearmed() {
-  return post([this] { report_rearmed(); });
+void Poller::post_rearmed() {
+  post([this] { report_rearmed(); });
 }
 
 std::uint32_t Poller::take_slot(int fd) {
   auto slot = static_cast<std::uint32_t>(slots_.size());
   if (free_.empty()) {
-    // A registration's end is a destructor, which finds room for its slot.
-    if (free_.capacity() <= slots_.size()) free_.reserve(2 * slots_.size() + 1);
     slots_.emplace_back();
   } else {
     slot = free_.back();
@@ -262,9 +241,7 @@ void Poller::Registration::rearm(std::uint32_t events) {
 
 void Poller::queue_rearmed(const epoll_event& event) {
   rearmed_.push_back(event);
-  if (rearmed_.size() > 1 || !waiter_ || post_rearmed()) return;
-  rearmed_.pop_back();
-  throw std::bad_alloc();
+  if (rearmed_.size() == 1 && waiter_) post_rearmed();
 }
 
 std::uint32_t Poller::Registration::noted() const { return poller_.slots_[slot_].noted; }

@@ -14,8 +14,6 @@
 //
 // Work that wakes another process can be deferred to the end of the batch: requests that came together go to a replica
 // together, and whole answers to their clients, so that each process is woken once (docs/benchmarks.md).
-//
-// An edge is told once, so none may be lost for want of memory: a socket that cannot be queued has its turn at once.
 #pragma once
 
 #include <sys/epoll.h>
@@ -93,7 +91,7 @@ class Poller {
     void prioritize();
     void detach();
     /// Reports `events` once more, after others have had their turn, and with them what comes until then. A descriptor
-    /// whose turn is still to come keeps its place. Throws std::bad_alloc, and changes nothing then.
+    /// whose turn is still to come keeps its place.
     void rearm(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
@@ -129,9 +127,9 @@ class Poller {
   void rethrow_later(const std::exception_ptr& failure);
   void run_deferred();
   template <class Handler>
-  bool post(Handler handler) noexcept;
-  bool post_unprioritized();
-  bool post_rearmed();
+  void post(Handler handler);
+  void post_unprioritized();
+  void post_rearmed();
   void queue_rearmed(const epoll_event& event);
 
   UniqueFd set_;

@@ -6,8 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "proxy/net/once_there_is_memory.hpp"
-
 namespace weir::proxy::serve {
 
 void Arrivals::add(NewClient client) {
@@ -19,12 +17,11 @@ void Arrivals::add(NewClient client) {
   post_start();
 }
 
-/// The clients that wait have no deadline yet, and the next one may come in hours.
 void Arrivals::post_start() {
-  net::once_there_is_memory([this] { boost::asio::post(loop_, [this] { start_some(); }); });
+  boost::asio::post(loop_, [this] { start_some(); });
 }
 
-/// A client that cannot be started, for want of memory, takes no other client along.
+/// A client that cannot be started takes no other client along.
 void Arrivals::start_some() {
   std::array<NewClient, at_once> clients;
   std::size_t count = 0;

@@ -9,7 +9,6 @@
 #include "config/quantity.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/events/events.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/serve/drain_step.hpp"
 
 namespace weir::proxy::serve {
@@ -117,10 +116,9 @@ void Drain::tick() {
   }
   tell_progress(now);
   timer_.expires_after(drain_looks_every);
-  const auto again = [this](boost::system::error_code error) {
+  timer_.async_wait([this](boost::system::error_code error) {
     if (!error) tick();
-  };
-  net::once_there_is_memory([&] { timer_.async_wait(again); });
+  });
 }
 
 /// Ends all requests in flight, and stops when each has been told, counted and logged.

@@ -10,7 +10,6 @@
 
 #include "config/address.hpp"
 #include "proxy/net/address.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {
@@ -69,10 +68,9 @@ Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accep
   acceptor_.non_blocking(true);
 }
 
-/// Waits for the next client before this one is handled, which may throw. Asio's own accept takes memory for each
-/// socket, and without it forgets its handler.
+/// Waits for the next client before this one is handled, which may throw.
 void Listener::accept() {
-  const auto take = [self = shared_from_this()](boost::system::error_code error) {
+  acceptor_.async_wait(boost::asio::socket_base::wait_read, [self = shared_from_this()](boost::system::error_code error) {
     if (!self->acceptor_.is_open()) return;
     net::UniqueFd client;
     if (!error) {
@@ -82,8 +80,7 @@ void Listener::accept() {
     if (error) return self->back_off(error);
     self->accept();
     if (client) self->accepted_(std::move(client));
-  };
-  net::once_there_is_memory([&] { acceptor_.async_wait(boost::asio::socket_base::wait_read, take); });
+  });
 }
 
 net::UniqueFd Listener::take_one() {
@@ -91,11 +88,10 @@ net::UniqueFd Listener::take_one() {
 }
 
 void Listener::back_off(const boost::system::error_code& error) {
-  const auto again = [self = shared_from_this()](boost::system::error_code ended) {
-    if (!ended && self->acceptor_.is_open()) self->accept();
-  };
   backoff_.expires_after(std::chrono::milliseconds(50));
-  net::once_there_is_memory([&] { backoff_.async_wait(again); });
+  backoff_.async_wait([self = shared_from_this()](boost::system::error_code ended) {
+    if (!ended && self->acceptor_.is_open()) self->accept();
+  });
   warn(error);
 }
 

@@ -33,7 +33,6 @@
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
-#include "proxy/net/once_there_is_memory.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/drain.hpp"
@@ -329,10 +328,9 @@ void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, me
 }
 
 void Server::await_signal() {
-  const auto handle = [this](boost::system::error_code error, int signal) {
+  signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (!error) signalled(signal);
-  };
-  net::once_there_is_memory([&] { signals_.async_wait(handle); });
+  });
 }
 
 void Server::signalled(int signal) {
@@ -403,13 +401,12 @@ std::size_t Server::take_finished() {
 
 /// Takes what finishes until the next look, in so many parts.
 void Server::take_parts(int left) {
-  const auto take = [this, left](boost::system::error_code error) {
+  part_timer_.expires_after(look_every / parts);
+  part_timer_.async_wait([this, left](boost::system::error_code error) {
     if (error) return;
     taken_in_parts_ += take_finished();
     if (left > 1) take_parts(left - 1);
-  };
-  part_timer_.expires_after(look_every / parts);
-  net::once_there_is_memory([&] { part_timer_.async_wait(take); });
+  });
 }
 
 template <class Duty>
@@ -418,14 +415,12 @@ void Server::do_duty(const Duty& duty) {
                         duty);
 }
 
-/// Asks for the next look first, with the memory that this one has just given back. Want of memory for one duty takes
-/// no other along, and does not end weir.
+/// An exception of one duty takes no other along, and does not end weir.
 void Server::look_after_replicas() {
   timer_.expires_after(look_every);
-  const auto again = [this](boost::system::error_code error) {
+  timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look_after_replicas();
-  };
-  net::once_there_is_memory([&] { timer_.async_wait(again); });
+  });
   const auto now = Clock::now();
   if (take_finished() + std::exchange(taken_in_parts_, 0) > many_finished) take_parts(parts - 1);
   do_duty([&] { look_after_log(now); });

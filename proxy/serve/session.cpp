@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <cmath>
 #include <exception>
-#include <new>
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
@@ -30,16 +29,6 @@ namespace asio = boost::asio;
 using metrics::Moment;
 using metrics::Outcome;
 using metrics::series::Limit;
-
-bool is_want_of_memory(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::bad_alloc&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
 
 /// Ends the questions to replicas when the client leaves, or weir cuts all that is under way.
 class HaltWithClient final : exchange::ClientWatch::Listener {
@@ -285,24 +274,21 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, std::uniq
   co_return false;
 }
 
-/// Ends a request that weir itself failed, most likely for want of memory. Whatever it held has been given back; it
-/// gets its count, its line in the log and, if none has begun, its answer.
+/// Ends a request that weir itself failed. Whatever it held has been given back; it gets its count, its line in the log and, if none has begun, its answer.
 net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::exception_ptr failure) {
   auto& errors = loop_.shared.exposition.internal_errors;
   fleet::note_failure(errors, metrics::series::Part::session, failure, "its client is told, or cut off");
-  const bool no_memory = is_want_of_memory(failure);
   const bool begun = request.snapshot != nullptr;  // A connection that waits for a request has none.
   const bool answers = begun && !request.progress.answered;
   if (begun && !request.progress.recorded)
-    record(request, Outcome::rejected, answers ? std::optional(no_memory ? 503u : 500u) : std::nullopt);
+    record(request, Outcome::rejected, answers ? std::optional(500u) : std::nullopt);
   request.message.give_up();
   client_.channel().detach();
   if (!answers) {
     client_.channel().reset_on_close();
     co_return;
   }
-  const auto own = exchange::broken_down_answer(no_memory, loop_.time_to_retry());
-  co_await send_own(request, own, false);
+  co_await send_own(request, exchange::broken_down_answer(), false);
   refused_ = answered_;
 }
 
@@ -316,10 +302,9 @@ void Session::record(exchange::ClientRequest& request, Outcome outcome, std::opt
 net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive) {
   const auto& head = request.message.head;
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const auto& page = request.client.cors;
-  const auto cors = page ? *page : loop_.shared.cors.fields_for(head["origin"]);
   const http::OwnFraming framing{request.message.api, head.http_1_1, keep_alive, head.method == "HEAD",
-                                 request.ids.shown(), request.ids.weir, cors};
+                                 request.ids.shown(), request.ids.weir,
+                                 request.client.cors ? std::string_view(*request.client.cors) : ""};
   request.progress.answered = true;
   answered_ = co_await client_.write(http::own_answer(own, framing), request.snapshot->settings);
   co_return answered_ && keep_alive;

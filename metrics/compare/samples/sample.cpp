@@ -28,15 +28,9 @@ std::int64_t microseconds(std::chrono::system_clock::time_point time) {
 Names::Name Names::of(std::string_view text) {
   if (text.empty()) return 0;
   if (const auto found = names_.find(text); found != names_.end()) return found->second;
-  texts_.push_back(nullptr);
-  try {
-    const auto added = names_.emplace(text, static_cast<Name>(texts_.size() - 1)).first;
-    texts_.back() = &added->first;
-    return added->second;
-  } catch (...) {
-    texts_.pop_back();
-    throw;
-  }
+  const auto added = names_.emplace(text, static_cast<Name>(texts_.size())).first;
+  texts_.push_back(&added->first);
+  return added->second;
 }
 
 Names::Name Names::of_peer(std::string_view text) {

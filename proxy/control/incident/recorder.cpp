@@ -99,7 +99,7 @@ void Recorder::write(const std::string& folder, const std::string& incident, met
       events::info(events::What::weir, "", "{}: the last minutes are in the report '{}'", incident, file);
     else
       events::error(events::What::weir, "", "{}: the report '{}' could not be written: {}", incident, file,
-                    why ? *why : "there is no memory for it");
+                    why ? *why : "an internal error");
   });
 }
 

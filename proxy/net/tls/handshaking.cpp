@@ -1,7 +1,6 @@
 #include "proxy/net/tls/handshaking.hpp"
 
 #include <boost/asio/post.hpp>
-#include <new>
 
 namespace weir::proxy::net::tls {
 
@@ -11,14 +10,9 @@ void Handshaking::ask(Stepper& stepper, Side side) {
   post();
 }
 
-/// A post that fails, for want of memory, is made up for by the next one that asks.
-void Handshaking::post() noexcept {
-  if (posted_) return;
-  try {
-    boost::asio::post(context_, [this] { take_turn(); });
-    posted_ = true;
-  } catch (const std::bad_alloc&) {
-  }
+void Handshaking::post() {
+  if (std::exchange(posted_, true)) return;
+  boost::asio::post(context_, [this] { take_turn(); });
 }
 
 void Handshaking::take_turn() {

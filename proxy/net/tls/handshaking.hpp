@@ -41,7 +41,7 @@ class Handshaking {
   }
 
  private:
-  void post() noexcept;
+  void post();
   void take_turn();
 
   using List = boost::intrusive::list<Stepper, boost::intrusive::constant_time_size<false>>;

@@ -213,33 +213,6 @@ TEST_F(RequestLogTest, APipeWithoutAReaderHoldsUpNobodyAndKeepsItsLines) {
   ::close(reader);
 }
 
-#ifndef WEIR_SANITIZED
-/// Forbids the process to take much more memory than it has.
-void take_no_more_than(std::size_t more) {
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlim_t bytes = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + more;
-  const rlimit limit{bytes, bytes};
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
-}
-
-TEST_F(RequestLogTest, ALineForWhichTheWriterHasNoMemoryIsLostAndNoOther) {
-  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
-  const auto write_without_memory = [this] {
-    RequestLog log(path(), "weir-1");
-    auto large = streamed();
-    large.client_id.assign(std::size_t{64} << 20, 'x');
-    for (const auto& record : {streamed(), large, streamed()}) log.write(record);  // The writer waits for a reader.
-    take_no_more_than(std::size_t{8} << 20);
-    const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
-    log.flush();
-    const auto account = log.account();
-    ::_exit(reader >= 0 && account.written == 2 && account.dropped == 1 ? 0 : 1);
-  };
-  EXPECT_EXIT(write_without_memory(), testing::ExitedWithCode(0), "");
-}
-#endif
-
 TEST_F(RequestLogTest, KeepsALineOfEachConnectionWhileItsWriterWaits) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   RequestLog log(path(), "weir-1");

@@ -4,11 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <new>
 #include <utility>
 #include <vector>
 
-#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -109,33 +107,6 @@ TEST(Pairs, TheOldestMakesRoom) {
   ASSERT_THAT(missing, SizeIs(1));
   EXPECT_EQ(missing[0].mirrored->pair, "0");
 }
-
-#ifndef WEIR_SANITIZED
-/// Wherever memory ends, what there is can be paired and dropped, and nothing stays for good.
-TEST(Pairs, OutlastAWantOfMemory) {
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    Pairs pairs;
-    const std::vector<RequestRecord> records{shadow("a"), primary("a"), primary("b", 2), shadow("b"), shadow("c")};
-    auto copies = records;
-    no_memory::fail_at(nth);
-    for (auto& record : copies) {
-      try {
-        if (record.role == metrics::Role::shadow)
-          static_cast<void>(pairs.shadow(std::move(record), start));
-        else
-          static_cast<void>(pairs.primary(record, start));
-      } catch (const std::bad_alloc&) {
-      }
-    }
-    failed = no_memory::has_failed();
-    for (const auto& record : records)
-      if (record.role == metrics::Role::primary) static_cast<void>(pairs.primary(record, start));
-    static_cast<void>(pairs.take_missing(start + Pairs::longest + minutes(1)));
-    EXPECT_EQ(pairs.size(), 0u) << nth;
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace weir::proxy::control

@@ -16,7 +16,6 @@
 #include <thread>
 #include <utility>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/said.hpp"
 
 namespace weir::proxy::control {
@@ -241,29 +240,6 @@ TEST_F(ReloadTest, RefusesOnceItIsForbiddenThoughTheFileIsBeingRead) {
   }
   EXPECT_THAT(taken, IsEmpty());
 }
-
-#ifndef WEIR_SANITIZED
-TEST_F(ReloadTest, FailsWhereTheThreadThatReadsFindsNoMemoryAndCanBeTriedAgain) {
-  auto reload = make();
-  wanted.limits.first_token = config::Seconds(120);
-  std::atomic<std::size_t> before{0};
-  const auto works = std::exchange(load, [this, &before] {
-    no_memory::fail_at(before);
-    return config::LoadResult(wanted);
-  });
-  std::size_t failures = 0;
-  for (bool over = false; !over; before = before * 5 / 4 + 1) {
-    const auto result = outcome(reload);
-    over = result.kind == Kind::done;
-    if (over) continue;
-    ++failures;
-    ASSERT_EQ(result.kind, Kind::failed);
-    EXPECT_THAT(result.errors, ElementsAre(HasSubstr("cannot read the settings: ")));
-  }
-  EXPECT_GE(failures, 10u);
-  EXPECT_EQ(reload.settings(), wanted);
-}
-#endif
 
 TEST_F(ReloadTest, FailsWhereTheSystemGivesNoThreadAndCanBeTriedAgain) {
   auto reload = make();

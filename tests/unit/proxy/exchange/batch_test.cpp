@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -72,8 +71,8 @@ TEST(RequestOut, OfABatchThatFailsEndsItsOwnAttemptAlone) {
   proxy.run();
   EXPECT_EQ(proxy.upstream().got.size(), sent);
   const auto answer = read_answer(read_answer(client->got).rest);
-  EXPECT_EQ(answer.status, 503);
-  EXPECT_THAT(answer.body, HasSubstr(R"("code":"no_memory")"));
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_THAT(answer.body, HasSubstr(R"("code":"internal_error")"));
   proxy.expect_at_rest();
 }
 
@@ -144,29 +143,6 @@ TEST(AnswerOut, OfABatchThatItsClientTakesInPartsLetsTheRequestGo) {
   proxy.run();
   EXPECT_EQ(read_answer(client->got).body, completion);
 }
-
-#ifndef WEIR_SANITIZED
-/// An answer that is written at once takes no memory, and its client has been told of no other answer by then.
-TEST(AnswerOut, OfABatchFailsForNoMemoryOnlyBeforeItIsAccepted) {
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    SCOPED_TRACE(nth);
-    Owed owed;
-    owed.replica->arrives_unseen(whole_answer("200 OK", completion));
-    InABatch(owed.proxy, [&] {
-      no_memory::fail_at(nth);
-      owed.replica->report();
-      failed = no_memory::has_failed();
-    });
-    owed.proxy.run();
-    const auto answer = read_answer(owed.client->got);
-    EXPECT_TRUE(answer.status == 200 || answer.status == 503) << owed.client->got;
-    EXPECT_TRUE(answer.whole);
-    if (testing::Test::HasFailure()) return;
-    ASSERT_LT(nth, 1000u);
-  }
-}
-#endif
 
 TEST(AnswerOut, OfABatchTellsHowLongItsTokensWereKept) {
   ScriptedProxy proxy({[](net::Peer&) {}});

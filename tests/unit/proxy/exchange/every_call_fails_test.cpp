@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <new>
 #include <ostream>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -121,104 +119,6 @@ INSTANTIATE_TEST_SUITE_P(, EveryCallFails,
                                          Setting{.piece = 37, .room = 41},
                                          Setting{.replicas = 2, .version = "1.0", .piece = 90, .room = 23}),
                          [](const auto& test) { return name_of(test.param); });
-
-#ifndef WEIR_SANITIZED
-/// Runs as a loop does, which goes on after an exception.
-template <class Work>
-void goes_on_with(const Work& work) {
-  for (int tries = 0; tries < 100; ++tries) {
-    try {
-      return work();
-    } catch (const std::bad_alloc&) {
-    }
-  }
-  ADD_FAILURE() << "it throws for ever";
-}
-
-struct Scarce {
-  bool stream = true;
-  bool queue = false;  ///< One request goes at a time and two wait. Keys have limits.
-};
-
-std::ostream& operator<<(std::ostream& out, const Scarce& setting) {
-  return out << (setting.stream ? "Stream" : "Whole") << (setting.queue ? "_Queue" : "");
-}
-
-class EveryAllocationFails : public testing::TestWithParam<Scarce> {
- protected:
-  static constexpr std::array<const char*, 2> secrets{"alices-key", "carols-key"};
-
-  static config::ClientKey key(const std::string& name, const std::string& secret) {
-    config::ClientKey one;
-    one.name = name;
-    one.sha256 = keys::sha256(secret);
-    one.max_in_flight = 2;
-    return one;
-  }
-  static void set_queue(config::Settings& settings) {
-    auto& pool = settings.pools.front();
-    pool.queue.requests = 2;
-    pool.max_in_flight = 1;
-    pool.replicas.front().max_in_flight = 1;
-    settings.server.api_keys = "keys.toml";
-    settings.server.keys = {key("alice", secrets[0]), key("carol", secrets[1])};
-  }
-  static std::shared_ptr<net::Peer> ask(ScriptedProxy& proxy, const char* secret) {
-    return proxy.client(post(chat(GetParam().stream), std::string("Authorization: Bearer ") + secret + "\r\n"));
-  }
-  static keys::KeyUse& use_of(ScriptedProxy& proxy, const char* secret) {
-    return *proxy.snapshot->keys->find(secret)->use;
-  }
-};
-
-/// Each allocation fails once, while clients have their requests served.
-TEST_P(EveryAllocationFails, AndAllClientsSeeAnEndAndLaterOnesAreServed) {
-  const auto [stream, queue] = GetParam();
-  const Setting setting{.stream = stream};
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    SCOPED_TRACE(testing::Message() << "allocation " << nth);
-    ScriptedProxy proxy(1, queue ? ScriptedProxy::Change(set_queue) : ScriptedProxy::Change());
-    set_plans(proxy, setting);
-    std::vector<std::shared_ptr<net::Peer>> clients;
-    for (std::size_t i = 0; i < (queue ? 5u : 2u); ++i) clients.push_back(ask(proxy, secrets[i % 2]));
-    no_memory::fail_at(nth);
-    goes_on_with([&] { proxy.run(); });
-    failed = no_memory::has_failed();
-    goes_on_with([&] { proxy.run(); });
-    if (!failed && queue) {
-      const auto is_served = [](const auto& client) { return read_answer(client->got).status == 200; };
-      EXPECT_EQ(std::ranges::count_if(clients, is_served), 3) << "one was pushed out, and one was beyond its key's limit";
-      EXPECT_EQ(read_answer(clients.back()->got).status, 429u);
-    }
-    // The scripts take memory, too. A replica that has not answered for want of it is given up.
-    const auto later = Clock::now() + std::chrono::hours(3);
-    proxy.tick(later);
-    auto& pool = *proxy.snapshot->pools.front()->balancer;
-    static_cast<void>(pool.figures().load(later + std::chrono::seconds(2)));
-    for (const auto& client : clients) expect_an_end(*client, setting);
-    proxy.expect_at_rest();
-    if (queue) {
-      for (const auto* const secret : secrets) {
-        EXPECT_EQ(use_of(proxy, secret).requests, 0u);
-        EXPECT_EQ(use_of(proxy, secret).waiting, 0u);
-        EXPECT_EQ(use_of(proxy, secret).held, 0u);
-      }
-    }
-    const auto one_more = ask(proxy, secrets[0]);
-    proxy.run();
-    EXPECT_EQ(read_answer(one_more->got).status, 200u);
-    EXPECT_TRUE(read_answer(one_more->got).whole);
-    if (testing::Test::HasFailure()) return;
-    ASSERT_LT(nth, 10'000u);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(, EveryAllocationFails,
-                         testing::Values(Scarce{}, Scarce{.stream = false}, Scarce{.queue = true},
-                                         Scarce{.stream = false, .queue = true}),
-                         [](const auto& test) { return testing::PrintToString(test.param); });
-#endif
 
 /// Everything happens at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
 TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {

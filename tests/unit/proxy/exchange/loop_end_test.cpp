@@ -1,12 +1,8 @@
-// A loop may end with everything under way: what it unwinds then finds all that it uses. A loop that goes on keeps its
-// deadlines.
+// A loop may end with everything under way: what it unwinds then finds all that it uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
-#include <new>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::exchange {
@@ -63,36 +59,6 @@ TEST(LoopEnd, OfManyStreamsLetsOthersHaveTheirTurnBetween) {
   EXPECT_EQ(proxy.log_lines().size(), streams);
   proxy.expect_at_rest();
 }
-
-#ifndef WEIR_SANITIZED
-/// Has a deadline that has passed.
-struct Late final : net::Timed {
-  metrics::Moment deadline() const override { return metrics::Moment::min(); }
-  void deadline_passed(metrics::Moment) override {
-    passed = true;
-    unlink();
-  }
-  bool passed = false;
-};
-
-TEST(LoopTick, KeepsDeadlinesAfterAWantOfMemory) {
-  serve::ScriptedProxy proxy;
-  for (std::size_t nth = 0; nth < 4; ++nth) {
-    std::deque<Late> late(100);
-    for (auto& one : late) proxy.loop.deadlines.attach(one);
-    no_memory::fail_at(nth);
-    try {
-      proxy.loop.tick(serve::Clock::now());
-    } catch (const std::bad_alloc&) {
-    }
-    no_memory::has_failed();
-    proxy.run();
-    proxy.loop.tick(serve::Clock::now());
-    proxy.run();
-    for (const auto& one : late) ASSERT_TRUE(one.passed) << nth;
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace weir::proxy::exchange

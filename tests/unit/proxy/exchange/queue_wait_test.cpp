@@ -8,7 +8,6 @@
 #include <boost/json.hpp>
 #include <set>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -200,20 +199,6 @@ TEST_F(AWait, IsRefusedByAClosedSink) {
   EXPECT_EQ(pool().figures().in_flight(), 0u) << "the lease went back";
   proxy.tick_in(31);
 }
-
-#ifndef WEIR_SANITIZED
-TEST_F(AWait, LosesNoGrantForWantOfMemory) {
-  const auto waiter = std::make_shared<exchange::Waiter>(exchange::Waiter{proxy.loop});
-  std::vector<balancer::Granted> granted;
-  granted.push_back({waiter, std::move(lease)});
-  no_memory::fail_at(0);
-  proxy.grants.grant(std::move(granted));
-  EXPECT_TRUE(no_memory::has_failed());
-  proxy.run();
-  EXPECT_TRUE(read_answer(client->got).whole) << "the lease of one that has gone went on to the next";
-  EXPECT_EQ(pool().figures().in_flight(), 0u);
-}
-#endif
 
 TEST(Waits, ThatAreManyHaveTheirTurnOneAfterTheOther) {
   ScriptedProxy proxy(2, one_at_a_time());

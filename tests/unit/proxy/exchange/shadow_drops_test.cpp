@@ -7,12 +7,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "proxy/keys/sha256.hpp"
 #include "tests/unit/proxy/exchange/mirrored.hpp"
-#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -241,25 +239,6 @@ TEST_F(ShadowDrops, NothingMoreOnceStopAfterIsOver) {
   EXPECT_THAT(recorded(), ElementsAre("", ""));
   EXPECT_EQ(state.finished, 2u);
 }
-
-#ifndef WEIR_SANITIZED
-TEST(Mirroring, GoesOnAfterAWantOfMemory) {
-  serve::ScriptedProxy proxy;
-  Shadows shadows(proxy.shared, 0);
-  const auto job = std::make_shared<MirrorJob>();
-  job->primary_pool = proxy.snapshot->pools.front()->balancer;
-  const auto fails = [](const std::function<void()>& post) {
-    no_memory::fail_at(0);
-    EXPECT_THROW(post(), std::bad_alloc);
-    EXPECT_TRUE(no_memory::has_failed());
-  };
-  for (std::size_t i = 0; i <= Shadows::most_posted; ++i) fails([&] { shadows.post(proxy.loop, job); });
-  fails([&] { shadows.client_left(); });
-  shadows.post(proxy.loop, job);
-  shadows.client_left();
-  EXPECT_EQ(shadows.loop().context.poll(), 2u);
-}
-#endif
 
 }  // namespace
 }  // namespace weir::proxy::exchange

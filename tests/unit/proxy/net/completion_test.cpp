@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "proxy/net/awaitable.hpp"
-#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::net {
 namespace {
@@ -71,62 +70,6 @@ TEST(Completion, GoesWithItsOwner) {
   EXPECT_EQ(told, std::vector{1});
   EXPECT_EQ(alive.use_count(), 1);
 }
-
-#ifndef WEIR_SANITIZED
-TEST(Completion, NeedsNoMemory) {
-  boost::asio::io_context context;
-  Completion<> completion;
-  bool over = false, failed = false;
-  boost::asio::co_spawn(
-      context,
-      [&]() -> Awaitable<void> {
-        co_await boost::asio::async_initiate<decltype(use_awaitable), void()>(
-            [&](auto handler) {
-              no_memory::fail_at(0);
-              completion.keep(std::move(handler));
-              failed = no_memory::has_failed();
-            },
-            use_awaitable);
-        over = true;
-      },
-      boost::asio::detached);
-  context.poll();
-  EXPECT_FALSE(failed);
-  ASSERT_TRUE(completion);
-  completion.resume();
-  EXPECT_TRUE(over);
-}
-
-TEST(Completion, TellsThoughThereIsNoMemoryForAMoment) {
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    boost::asio::io_context context;
-    Completion<int> completion;
-    std::vector<int> told;
-    told.reserve(1);
-    completion.keep(boost::asio::bind_executor(context, [&told](int news) { told.push_back(news); }));
-    no_memory::fail_at(nth);
-    completion.tell(3);
-    failed = no_memory::has_failed();
-    EXPECT_TRUE(told.empty());
-    context.poll();
-    EXPECT_EQ(told, std::vector{3}) << "the handler is lost, allocation " << nth;
-    ASSERT_LT(nth, 100u);
-  }
-}
-
-TEST(Completion, ThatWasToldGoesWithItsContext) {
-  const auto alive = std::make_shared<int>(0);
-  {
-    boost::asio::io_context context;
-    Completion<> completion;
-    completion.keep(boost::asio::bind_executor(context, [alive] {}));
-    completion.tell();
-    EXPECT_EQ(alive.use_count(), 2);
-  }
-  EXPECT_EQ(alive.use_count(), 1);
-}
-#endif
 
 }  // namespace
 }  // namespace weir::proxy::net

@@ -13,7 +13,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/net/polling.hpp"
 
 namespace weir::proxy::net {
@@ -207,111 +206,6 @@ TEST_F(Polling, DoesNotRunDeferredWorkThatHasGone) {
   EXPECT_EQ(last.ended, 1) << "a failure holds nobody else up";
   EXPECT_EQ(failures, 1u) << "the context's thread is thrown it";
 }
-
-#ifndef WEIR_SANITIZED
-/// Counts without taking memory, and asks for one more turn.
-struct Counting final : Watcher {
-  void ready(std::uint32_t tag, std::uint32_t events) override {
-    if ((events & EPOLLIN) == 0) return;
-    if (++told[tag] > 1 || tag % 2 == 0) return;
-    try {
-      (*registrations)[tag].rearm(EPOLLIN);
-      again[tag] = true;
-    } catch (const std::bad_alloc&) {
-    }
-  }
-  void prefetch(std::uint32_t, int) const override {}
-  std::array<int, crowd_size> told{};
-  std::array<bool, crowd_size> again{};
-  std::deque<Poller::Registration>* registrations = nullptr;
-};
-
-/// Whichever allocation fails, every socket is told of what came, in this batch and in the one after it. The batch
-/// before it has filled most of a block of each queue, so that each of them needs another one.
-TEST_F(Polling, LosesNoEdgeForWantOfMemory) {
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    Poller own;
-    boost::asio::io_context loop{1};
-    own.start(loop);
-    {
-      Crowd crowd(own);
-      while (loop.poll() > 0) {
-      }
-      Counting counting;
-      counting.registrations = &crowd.registrations;
-      for (std::uint32_t i = 0; i < crowd_size; ++i) {
-        crowd.registrations[i].attach(counting, i);
-        if (i % 5 == 0) crowd.registrations[i].prioritize();
-      }
-      for (const int batch : {0, 1, 2}) {
-        counting.told = {};
-        counting.again = {};
-        crowd.all_say();
-        if (batch == 1) no_memory::fail_at(nth);
-        for (std::size_t ran = 1; ran > 0;) {
-          try {
-            ran = loop.poll();
-          } catch (const std::bad_alloc&) {
-          }
-        }
-        if (batch == 1) failed = no_memory::has_failed();
-        for (std::uint32_t i = 0; i < crowd_size; ++i)
-          ASSERT_EQ(counting.told[i], counting.again[i] ? 2 : 1) << "socket " << i << ", allocation " << nth;
-      }
-    }
-    own.stop();
-    ASSERT_LT(nth, 1000u);
-  }
-}
-
-TEST_F(Polling, IsAskedForAnotherTurnAsIfForTheFirstTimeAfterAWantOfMemory) {
-  const Pair pair;
-  Poller::Registration registration(poller, pair.near.get());
-  registration.attach(watcher, 3);
-  poll();
-  watcher.told.clear();
-  no_memory::fail_at(0);
-  EXPECT_THROW(registration.rearm(EPOLLIN), std::bad_alloc);
-  EXPECT_TRUE(no_memory::has_failed());
-  poll();
-  EXPECT_THAT(watcher.told, IsEmpty());
-  registration.rearm(EPOLLOUT);
-  poll();
-  EXPECT_THAT(watcher.told, ElementsAre(std::pair(3u, std::uint32_t{EPOLLOUT})));
-}
-
-TEST_F(Polling, TakesNoMemoryForTheEndOfRegistrations) {
-  constexpr std::size_t many = 100;
-  std::vector<std::unique_ptr<Poller::Registration>> registrations(many);
-  for (int round = 0; round < 2; ++round) {
-    for (auto& one : registrations) one = std::make_unique<Poller::Registration>(poller, -1);
-    no_memory::fail_at(0);
-    for (auto& one : registrations) one.reset();
-    EXPECT_FALSE(no_memory::has_failed());
-  }
-}
-
-TEST_F(Polling, KeepsItsSlotsWhereThereIsNoMemoryForOneMore) {
-  std::vector<std::unique_ptr<Poller::Registration>> registrations;
-  for (int i = 0; i < 10; ++i) {
-    for (std::size_t nth = 0;; ++nth) {
-      std::unique_ptr<Poller::Registration> one;
-      no_memory::fail_at(nth);
-      try {
-        one = std::make_unique<Poller::Registration>(poller, -1);
-      } catch (const std::bad_alloc&) {
-      }
-      if (no_memory::has_failed()) continue;
-      registrations.push_back(std::move(one));
-      break;
-    }
-  }
-  no_memory::fail_at(0);
-  for (auto& one : registrations) one.reset();
-  EXPECT_FALSE(no_memory::has_failed());
-}
-#endif
 
 TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {
   const auto in_use = [] {

@@ -12,8 +12,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,7 +26,7 @@ namespace weir::proxy::net {
 struct Calls {
   int made = 0;
   int failing = -1;  ///< The number of the call that fails, from 0 on.
-  int error = 0;     ///< The call fails with this, or throws what a want of memory throws.
+  int error = 0;     ///< The call fails with this, or throws as a bug of weir's would.
   static constexpr int throws = -1;
   bool fails_now() { return made++ == failing; }
 };
@@ -121,7 +121,7 @@ class Peer {
   /// Fails the call that is to fail: a fatal error breaks the connection, another one is reported again.
   ssize_t fail() {
     edge_ = true;
-    if (calls_.error == Calls::throws) throw std::bad_alloc();
+    if (calls_.error == Calls::throws) throw std::runtime_error("a test");
     if (calls_.error != EAGAIN && calls_.error != EINTR) {
       ended_ = broken_ = true;
       inbox_.clear();

@@ -5,12 +5,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -57,35 +55,6 @@ TEST(Listener, AcceptsTheNextClientWhereOneCannotBeHandled) {
   EXPECT_EQ(failures, 3u) << "the context's thread is thrown it";
   listener->close();
 }
-
-#ifndef WEIR_SANITIZED
-TEST(Listener, AcceptsWhateverAllocationFails) {
-  bool failed = true;
-  for (std::size_t nth = 0; failed; ++nth) {
-    boost::asio::io_context context{1};
-    Door door;
-    std::size_t accepted = 0;
-    const auto listener = std::make_shared<Listener>(context, std::move(door.socket), [&](net::UniqueFd) {
-      ++accepted;
-      const std::vector<char> taken(100'000);
-    });
-    listener->start();
-    std::vector<net::UniqueFd> clients;
-    for (int i = 0; i < 3; ++i) clients.push_back(door.knock());
-    no_memory::fail_at(nth);
-    for (bool over = false; !over;) {
-      try {
-        over = context.poll() == 0;
-      } catch (const std::bad_alloc&) {
-      }
-    }
-    failed = no_memory::has_failed();
-    EXPECT_EQ(accepted, clients.size()) << nth;
-    listener->close();
-    ASSERT_LT(nth, 100u);
-  }
-}
-#endif
 
 }  // namespace
 }  // namespace weir::proxy::serve

@@ -5,7 +5,6 @@
 #include <boost/asio/post.hpp>
 #include <string>
 
-#include "tests/unit/no_memory.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -59,25 +58,6 @@ TEST_F(HandshakingTest, LetsReplicasGoFirst) {
   context.poll();
   EXPECT_EQ(notes, "cdab");
 }
-
-#ifndef WEIR_SANITIZED
-TEST_F(HandshakingTest, StandsStillForNobodyAfterAWantOfMemory) {
-  for (const std::size_t nth : {0u, 1u}) {
-    notes.clear();
-    Noting a(notes, 'a'), b(notes, 'b'), c(notes, 'c');
-    no_memory::fail_at(nth);
-    handshaking.ask(a, Side::client);
-    handshaking.ask(b, Side::client);
-    context.restart();
-    context.poll();
-    no_memory::has_failed();
-    handshaking.ask(c, Side::client);
-    context.restart();
-    context.poll();
-    EXPECT_EQ(notes, "abc") << nth;
-  }
-}
-#endif
 
 TEST_F(HandshakingTest, ForgetsWhoIsGone) {
   Noting b(notes, 'b');

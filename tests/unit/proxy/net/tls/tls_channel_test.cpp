@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 
-#include "tests/unit/no_memory.hpp"
 #include "tests/unit/proxy/net/channel_ends.hpp"
 
 namespace weir::proxy::net::tls {
@@ -170,21 +169,6 @@ TEST_P(BothTlsSides, AreBrokenOffWhereThereIsNoMemoryToReadARecord) {
   EXPECT_EQ(errno, ECONNRESET);
   no_records = false;
 }
-
-#ifndef WEIR_SANITIZED
-TEST_P(BothTlsSides, TakeNoMemoryToGoThoughTheirEndWasSaidAndBytesAreUnread) {
-  ends.open();
-  ends.read(10);
-  ends.channel->end_writing();
-  ends.peer->write(std::string(10'000, 'x'));
-  const auto records = ends.peer->take_ciphertext();
-  ::send(ends.far.get(), records.data(), records.size(), 0);
-  ends.poll();
-  no_memory::fail_at(0);
-  ends.channel.reset();
-  EXPECT_FALSE(no_memory::has_failed());
-}
-#endif
 
 TEST_P(BothTlsSides, HaveNoEndSaidForThemOnceTheyAreToReset) {
   ends.open();
