@@ -1,13 +1,15 @@
 // The command line of the program `weir`. The commands themselves are in proxy/serve, proxy/probe, proxy/compare,
-// proxy/keys, proxy/control, proxy/reference and proxy/top.
+// proxy/commands, proxy/keys, proxy/reference and proxy/top.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "config/address.hpp"
 #include "config/blame.hpp"
@@ -17,7 +19,7 @@
 #include "config/quantity.hpp"
 #include "config/secret.hpp"
 #include "proxy/compare/compare.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/commands.hpp"
 #include "proxy/keys/new_key.hpp"
 #include "proxy/probe/probe.hpp"
 #include "proxy/reference/reference.hpp"
@@ -27,9 +29,11 @@
 #include "proxy/top/top.hpp"
 
 /// jemalloc reads it at the start; MALLOC_CONF of the environment has precedence. One arena and small caches of threads
-/// keep memory at rest within a tenth of glibc's (docs/benchmarks.md).
+/// keep memory at rest within a tenth of glibc's (docs/benchmarks.md). A thread of jemalloc gives memory back in the
+/// second after a burst; without it, only later requests would.
 extern "C" const char* const malloc_conf =
-    "narenas:1,lg_tcache_max:12,tcache_nslots_small_max:40,tcache_nslots_large:4";
+    "narenas:1,lg_tcache_max:12,tcache_nslots_small_max:40,tcache_nslots_large:4,"
+    "background_thread:true,dirty_decay_ms:1000";
 
 namespace {
 
@@ -40,7 +44,7 @@ namespace {
 }
 
 namespace config = weir::config;
-namespace control = weir::proxy::control;
+namespace commands = weir::proxy::commands;
 using config::wrong_usage;
 
 /// Addresses that the command line gives in place of the file's, so that two instances can share one.
@@ -85,7 +89,7 @@ int serve(const std::string& file, const Overrides& overrides) {
 
 struct CheckOptions {
   std::string file;
-  control::AdminOptions against{""};
+  commands::AdminOptions against{""};
   bool probing = false;
   weir::proxy::probe::ProbeOptions probe;
 };
@@ -95,16 +99,14 @@ int check(const CheckOptions& options) {
   const auto settings = usable(config::load_file(options.file));
   if (!settings) return wrong_usage;
   if (options.probing) return weir::proxy::probe::probe(*settings, options.probe);
-  if (!options.against.address.empty()) return control::show_difference(*settings, options.file, options.against);
+  if (!options.against.address.empty()) return commands::show_difference(*settings, options.file, options.against);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
   for (const auto& line : config::exposed_secrets(settings->secret_files))
     std::fprintf(stderr, "warning: %s\n", line.c_str());
-  for (const auto& line : weir::proxy::serve::prefix_lines(*settings)) std::printf("%s\n", line.c_str());
   for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());
-  for (const auto& line : weir::proxy::serve::rollout_lines(*settings)) std::printf("%s\n", line.c_str());
   return 0;
 }
 
@@ -119,7 +121,7 @@ void add_address(CLI::App& command, const std::string& name, std::optional<confi
   command.add_option_function<std::string>(name, read, what)->type_name("ADDRESS");
 }
 
-void add_token_file(CLI::App& command, control::AdminOptions& admin) {
+void add_token_file(CLI::App& command, commands::AdminOptions& admin) {
   command
       .add_option("--token-file", admin.token_file,
                   "File whose first line is the token of the [admin] listener; without it the environment's "
@@ -127,7 +129,7 @@ void add_token_file(CLI::App& command, control::AdminOptions& admin) {
       ->type_name("FILE");
 }
 
-void add_admin(CLI::App& command, control::AdminOptions& admin) {
+void add_admin(CLI::App& command, commands::AdminOptions& admin) {
   command.add_option("--admin", admin.address, "Address of the running weir's [admin] listener, or unix:PATH")
       ->type_name("ADDRESS")
       ->capture_default_str();
@@ -179,8 +181,8 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
   return command;
 }
 
-CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& options) {
-  auto* command = app.add_subcommand("compare", "Compare two configurations by request logs, and print a verdict");
+/// Adds the options that say which requests are compared.
+void add_requests(CLI::App* command, weir::proxy::compare::CompareOptions& options) {
   command->add_option("logs", options.logs, "Request logs, plain or gzip; - is standard input")->type_name("FILE");
   command->add_option("--by", options.by, "What a side is: a configuration, a replica or a role")
       ->check(CLI::IsMember({"config", "replica", "role"}))
@@ -197,6 +199,11 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->type_name("TIME");
   command->add_option("--to", options.to, "End of the window")->type_name("TIME");
   command->add_option("--for", options.length, "Length of the window")->type_name("TIME");
+}
+
+CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& options) {
+  auto* command = app.add_subcommand("compare", "Compare two configurations by request logs, and print a verdict");
+  add_requests(command, options);
   command
       ->add_option("--slo", options.slo,
                    "Objective: an [[slo]] of --config, or thresholds such as ttft_client=1,tpot=0.05")
@@ -220,15 +227,6 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->check(CLI::IsMember({"compared", "all"}))
       ->capture_default_str();
   command->add_flag("--details", options.details, "Print the whole report, and not only conclusion and verdicts");
-  auto* recipe = command
-                     ->add_option("--recipe", options.recipe,
-                                  "Print settings and commands for a question: upgrade, quantised, flags or gpu")
-                     ->type_name("NAME");
-  command->parse_complete_callback([command, recipe] {
-    const auto is_other = [&](const CLI::Option* option) { return option != recipe && option->count() > 0; };
-    if (recipe->count() > 0 && std::ranges::any_of(command->get_options(), is_other))
-      throw CLI::ValidationError("--recipe", "stands alone, because it compares nothing; leave out all else");
-  });
   auto* json = command->add_flag("--json", options.json, "Print JSON, as GET /api/compare has it");
   command->add_flag("--markdown", options.markdown, "Print Markdown")->excludes(json);
   command->add_option("--html", options.html, "Also write the report to this file, as a page with charts")
@@ -247,8 +245,7 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl.1.gz requests.jsonl --a vllm-fp16 --b vllm-fp8 --from 2h\n"
       "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
       "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
-      "  weir compare requests.jsonl --gate\n"
-      "  weir compare --recipe upgrade            settings and commands for a new engine version\n\n"
+      "  weir compare requests.jsonl --gate\n\n"
       "The exit status is 0 whatever the verdict, unless --gate says otherwise:\n"
       "docs/explain/verdicts.md.");
   return command;
@@ -285,7 +282,7 @@ CLI::App* add_top(CLI::App& app, weir::proxy::top::TopOptions& options) {
   return command;
 }
 
-CLI::App* add_report(CLI::App& app, control::ReportOptions& options) {
+CLI::App* add_report(CLI::App& app, commands::ReportOptions& options) {
   auto* command = app.add_subcommand("report", "Write the last minutes of a running weir into one page");
   add_admin(*command, options.admin);
   command->add_option("--last", options.last, "How far to look back, 15m at most")
@@ -307,7 +304,7 @@ CLI::App* add_report(CLI::App& app, control::ReportOptions& options) {
   return command;
 }
 
-CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
+CLI::App* add_drain(CLI::App& app, commands::DrainOptions& options) {
   auto* command = app.add_subcommand("drain", "Take a replica out: no new requests, and those under way finish");
   command->add_option("replica", options.replica, "Name of the replica in the settings")->required();
   command->add_flag("--wait", options.wait, "Wait until the replica has no request left");
@@ -320,7 +317,7 @@ CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
   return command;
 }
 
-CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
+CLI::App* add_undrain(CLI::App& app, commands::DrainOptions& options) {
   auto* command = app.add_subcommand("undrain", "Give a drained or ejected replica requests again");
   command->add_option("replica", options.replica, "Name of the replica in the settings")->required();
   const auto wait = [&options](const std::string& seconds) {
@@ -348,7 +345,7 @@ CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
   return command;
 }
 
-CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
+CLI::App* add_reload(CLI::App& app, commands::ReloadOptions& options) {
   auto* command = app.add_subcommand("reload", "Make a running weir reload its settings, and print what changed");
   auto* address =
       command
@@ -404,7 +401,7 @@ KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
   return {make, hash};
 }
 
-CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& admin) {
+CLI::App* add_bypass(CLI::App& app, std::string& state, commands::AdminOptions& admin) {
   auto* command = app.add_subcommand("bypass", "In an emergency: relay requests and answers without reading them");
   command->add_option("state", state, "on or off")->required()->check(CLI::IsMember({"on", "off"}));
   add_admin(*command, admin);
@@ -417,7 +414,7 @@ CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& a
   return command;
 }
 
-CLI::App* add_rollout(CLI::App& app, control::RolloutOptions& options) {
+CLI::App* add_rollout(CLI::App& app, commands::RolloutOptions& options) {
   auto* command = app.add_subcommand("rollout", "Give a candidate a growing share of a pool's requests");
   command->add_option("action", options.action, "start, status, pause, promote or abort")
       ->required()
@@ -479,47 +476,38 @@ int main(int argc, char** argv) {
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
       "request log anew.");
   std::string file, bypass_state;
-  control::AdminOptions admin;
+  commands::AdminOptions admin;
   Overrides overrides;
   CheckOptions checking;
   weir::proxy::compare::CompareOptions comparing;
-  control::DrainOptions draining;
-  control::ReloadOptions reloading;
-  control::RolloutOptions rolling_out;
+  commands::DrainOptions draining;
+  commands::ReloadOptions reloading;
+  commands::RolloutOptions rolling_out;
   double timeout = checking.probe.timeout.count();
   weir::proxy::top::TopOptions watching, asking;
-  control::ReportOptions reporting;
+  commands::ReportOptions reporting;
   const auto* const serve_command = add_serve(app, file, overrides);
-  const auto* const check_command = add_check(app, checking, timeout);
-  const auto* const compare_command = add_compare(app, comparing);
-  const auto* const status_command = add_status(app, asking);
-  const auto* const top_command = add_top(app, watching);
-  const auto* const report_command = add_report(app, reporting);
-  const auto* const drain_command = add_drain(app, draining);
-  const auto* const undrain_command = add_undrain(app, draining);
-  const auto* const reload_command = add_reload(app, reloading);
-  const auto* const bypass_command = add_bypass(app, bypass_state, admin);
-  const auto* const rollout_command = add_rollout(app, rolling_out);
   std::string looked_up;
-  const auto* const reference_command = add_reference(app, looked_up);
   weir::proxy::keys::NewKey new_key;
+  const std::pair<const CLI::App*, std::function<int()>> others[] = {
+      {add_check(app, checking, timeout), [&] { return check(checking); }},
+      {add_compare(app, comparing), [&] { return weir::proxy::compare::run(comparing); }},
+      {add_status(app, asking), [&] { return weir::proxy::top::status(asking); }},
+      {add_top(app, watching), [&] { return weir::proxy::top::top(watching); }},
+      {add_report(app, reporting), [&] { return commands::report(reporting); }},
+      {add_drain(app, draining), [&] { return commands::drain(draining); }},
+      {add_undrain(app, draining), [&] { return commands::undrain(draining); }},
+      {add_reload(app, reloading), [&] { return commands::reload(reloading); }},
+      {add_bypass(app, bypass_state, admin), [&] { return commands::bypass(admin, bypass_state == "on"); }},
+      {add_rollout(app, rolling_out), [&] { return commands::rollout(rolling_out); }},
+      {add_reference(app, looked_up), [&] { return weir::proxy::reference::print_reference(looked_up); }},
+  };
   const auto key_commands = add_key(app, new_key);
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
   checking.probe.timeout = std::chrono::duration<double>(timeout);
   if (serve_command->parsed()) return serve(file, overrides);
-  const auto run_command = [&] {
-    if (check_command->parsed()) return check(checking);
-    if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
-    if (status_command->parsed()) return weir::proxy::top::status(asking);
-    if (top_command->parsed()) return weir::proxy::top::top(watching);
-    if (report_command->parsed()) return control::report(reporting);
-    if (drain_command->parsed()) return control::drain(draining);
-    if (undrain_command->parsed()) return control::undrain(draining);
-    if (reload_command->parsed()) return control::reload(reloading);
-    if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
-    if (rollout_command->parsed()) return control::rollout(rolling_out);
-    if (reference_command->parsed()) return weir::proxy::reference::print_reference(looked_up);
-    return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
-  };
-  return config::after_output(run_command());
+  const auto* const wanted = std::ranges::find_if(others, [](const auto& one) { return one.first->parsed(); });
+  if (wanted != std::end(others)) return config::after_output(wanted->second());
+  return config::after_output(key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key)
+                                                          : weir::proxy::keys::print_hash());
 }

@@ -181,7 +181,7 @@ std::optional<Move> Machine::tick(const Tick& tick) {
   const auto word = word_of(tick);
   standing_.in_step += passed;
   standing_.unknown = word == Word::unknown ? standing_.unknown + passed : 0;
-  if (word == Word::pass && standing_.in_step >= step().least.count() && !tick.holds) {
+  if (word == Word::pass && standing_.in_step >= step().least.count()) {
     const auto why_passed =
         tick.gate == Word::pass       ? "the gate passed after "
         : tick.passes_but_for_answers ? "the gate passed but for the answers, which may differ, after "

@@ -73,7 +73,6 @@ struct Tick {
   Counts failures{};              ///< Requests that ended since the last tick; a conversation fails once.
   Counts misses{};                ///< Conversations since the last tick; each counts once, and misses once.
   bool candidate_is_out = false;  ///< None of the candidate's replicas takes requests.
-  bool holds = false;             ///< No step ends now, though its gate has passed.
   /// Conversations since the last tick whose content was refused; and whose stream had no first token in time.
   Drawn refusals{}, hangs{};
   /// The gate's sentence about answers that differ; "" if they do not, or that is not known. More requests do not make

@@ -6,8 +6,7 @@ namespace weir::balancer::rollout {
 
 namespace mc = metrics::compare;
 
-SplitGate::SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides,
-                     std::vector<mc::comparison::History> histories)
+SplitGate::SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides)
     : names_(std::move(names)) {
   const auto pool = names_->of(sides.pool), candidate = names_->of(sides.candidate);
   const auto stable = names_->of(sides.stable);
@@ -16,7 +15,6 @@ SplitGate::SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const
     samples_.push_back(*sample);
     if (sample->config != candidate) samples_.back().config = stable;
   }
-  options_.histories = std::move(histories);
   options_.a = {mc::sides::By::config, stable, metrics::Role::primary};
   options_.b = {mc::sides::By::config, candidate, metrics::Role::primary};
   options_.slo = sides.slo;

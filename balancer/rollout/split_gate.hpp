@@ -33,8 +33,7 @@ class SplitGate {
   using Sample = metrics::compare::samples::Sample;
 
   /// `ended` are the requests since the step began; those of other pools and of shadows are left out.
-  SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides,
-            std::vector<metrics::compare::comparison::History> histories);
+  SplitGate(std::shared_ptr<Names> names, std::span<const Sample* const> ended, const SplitSides& sides);
 
   /// Compares both sides.
   Judged judge() const;

@@ -19,7 +19,6 @@
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report/report.hpp"
 #include "metrics/format.hpp"
-#include "proxy/compare/recipe.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
@@ -234,14 +233,6 @@ class Command {
 }  // namespace
 
 int run(const CompareOptions& options) {
-  if (!options.recipe.empty()) {
-    const auto* const recipe = find_recipe(options.recipe);
-    if (recipe == nullptr)
-      return tell(config::wrong_usage, "--recipe " + config::one_line(options.recipe) + " is none; there are " +
-                                           recipe_names() + '.');
-    std::fputs(recipe->text().c_str(), stdout);
-    return 0;
-  }
   auto request = request_of(options);
   if (const auto* problem = std::get_if<config::Problem>(&request)) return tell(config::wrong_usage, problem->text);
   return Command(options, std::get<Request>(std::move(request))).run();

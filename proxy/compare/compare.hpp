@@ -10,7 +10,6 @@ namespace weir::proxy::compare {
 struct CompareOptions {
   std::vector<std::string> logs;
   std::string by = "config", sides = "compared";
-  std::string recipe;  ///< "upgrade", ...: print that recipe (recipe.hpp), and read no log.
   std::string a, b, pool, model, from, to, length, slo, config, floor, prompt_tokens;
   std::string warm_up = "10m";
   std::string html;                  ///< A file for the report as a page; "" is none.

@@ -66,23 +66,14 @@ double* margin_of(metrics::compare::statistics::Margins& margins, std::string_vi
   return name == "errors" ? &margins.failed : nullptr;
 }
 
-/// Reads 5%, 0.05 or x1.05, between 0 and 10; a number alone is below 1, because 1.2 may be meant for x1.2, and 5 for
-/// 5%.
-std::optional<double> share(std::string_view text) {
-  const bool percent = text.ends_with('%'), factor = text.starts_with('x');
+/// Reads 5% or 0.05, between 0 and `most`; a number alone is below 1, because 5 may be meant for 5%.
+std::optional<double> share(std::string_view text, double most) {
+  const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);
-  if (factor) text.remove_prefix(1);
   const auto number = number_in<double>(text);
-  if (!number || !std::isfinite(*number) || (percent && factor)) return std::nullopt;
-  const double value = percent ? *number / 100 : factor ? *number - 1 : *number;
-  const double most = percent || factor ? 10 : std::nextafter(1.0, 0.0);
+  if (!number || !std::isfinite(*number) || (!percent && *number >= 1)) return std::nullopt;
+  const double value = percent ? *number / 100 : *number;
   return value > 0 && value <= most ? std::optional(value) : std::nullopt;
-}
-
-/// Reads 0.2% or 0.002, between 0 and 1.
-std::optional<double> share_of_requests(std::string_view text) {
-  const auto value = text.starts_with('x') ? std::nullopt : share(text);
-  return value && *value <= 1 ? value : std::nullopt;
 }
 
 /// Fills a request step by step, up to the first problem.
@@ -267,14 +258,12 @@ class Reading {
       const auto name = text.substr(0, equals);
       double* const known = margin_of(request_.margins, name);
       const auto text_of = equals == std::string_view::npos ? std::string_view{} : text.substr(equals + 1);
-      const bool of_requests = name == "errors" || name == "misses";
-      const auto value = of_requests ? share_of_requests(text_of) : share(text_of);
+      const auto value = share(text_of, name == "errors" || name == "misses" ? 1 : 10);
       if (!known || !value) {
         return refuse(
             problem("--margins", text,
                     "must be ttft, tpot, e2e, output_tokens, misses or errors, and how much worse that may be, such as "
-                    "tpot=5%, tpot=x1.05 or, of the requests, misses=0.2% or errors=0.2%; a number alone is a share "
-                    "below 1"));
+                    "tpot=5% or, of the requests, misses=0.2%; a number alone is a share below 1"));
       }
       if (!named.insert(known).second) return refuse(problem("--margins", text, "is there twice; leave one out"));
       *known = *value;

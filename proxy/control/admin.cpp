@@ -166,7 +166,7 @@ Answering drain(Call call) {
 
 template <bool on>
 Answering shadow(Call call) {
-  co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::system_clock::now());
+  co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::steady_clock::now());
 }
 
 template <ApiAnswer (*made)(std::string_view query, live::Live& live, metrics::Moment now)>
@@ -176,8 +176,7 @@ Answering of_live(Call call) {
 
 template <Rollouts::Wish wish>
 Answering rollout(Call call) {
-  co_return co_await call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body,
-                                                  net::use_awaitable);
+  co_return call.weir.rollouts.carry_out(call.name, wish, std::chrono::steady_clock::now(), call.asked.body);
 }
 
 template <bool on>
@@ -238,18 +237,12 @@ constexpr Route routes[] = {
     {AdminScope::metrics, false, "/api/gate",
      "Whether a candidate may take over: 200 pass, 417 worse, 425 unknown ([rollouts](../guides/rollout.md)).",
      [](Call call) -> Answering {
+       // The metrics listener is open to more people than operators, whose comparisons keep their places.
        auto& slow = call.weir.slow_answers;
-       auto& gates = call.weir.gates;
-       const std::string question(call.asked.query);
-       const auto now = std::chrono::steady_clock::now();
-       if (const auto known = gates.fresh(question, now)) co_return *known;
-       if (!gates.is_under_way(question)) {
-         // The metrics listener is open to more people than operators, whose comparisons keep their places.
-         if (slow.under_way() >= most_gates)
-           co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
-         gates.begin(question, slow, gate_answer(question, call.weir.history, call.snapshot), now);
-       }
-       co_return answer_of(co_await gates.join(question, net::use_awaitable));
+       if (slow.under_way() >= most_gates)
+         co_return api_error(503, "busy", "other comparisons are being made; ask again in some seconds");
+       co_return answer_of(co_await slow.make(gate_answer(call.asked.query, call.weir.history, call.snapshot),
+                                              net::use_awaitable));
      },
      true},
     {AdminScope::admin, false, "/api/rollout", "The rollouts, their state, share and last gate.",
@@ -390,8 +383,7 @@ bool is_stream(const Request& request, const Response& response) {
 
 /// Sends the live view, second by second, until the client leaves, or the listener has another token than the one with
 /// which it came. The answer ends with the connection.
-net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, AdminSources& weir,
-                                 const std::string& token) {
+net::Awaitable<void> send_stream(Stream& stream, AdminSources& weir, const std::string& token) {
   using Clock = std::chrono::steady_clock;
   const live::Live::StreamPlace open(weir.live);
   boost::system::error_code ignored;
@@ -406,7 +398,6 @@ net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, A
   for (boost::system::error_code error; !error; bytes = events.next(Clock::now())) {
     auto wake = asio::redirect_error(net::use_awaitable, error);
     if (!bytes.empty()) {
-      place.begin(OperatorPlaces::Does::take);
       stream.expires_after(answer_time);
       const auto buffer = asio::buffer(bytes);
       co_await asio::async_write(stream, buffer, wake);
@@ -419,15 +410,28 @@ net::Awaitable<void> send_stream(Stream& stream, OperatorPlaces::Place& place, A
   }
 }
 
+/// The place of one connection, which its end gives back.
+class Place {
+ public:
+  Place(std::shared_ptr<OperatorPlaces> all, Stream& stream)
+      : all_(std::move(all)), at_(all_->insert(all_->end(), [&stream] { stream.close(); })) {}
+  ~Place() { all_->erase(at_); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  const std::shared_ptr<OperatorPlaces> all_;
+  const OperatorPlaces::iterator at_;
+};
+
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   const auto address = net::peer_address(stream.socket().native_handle());
-  OperatorPlaces::Place place(weir.places_of(scope), [&stream] { stream.close(); });
+  const Place place(weir.places_of(scope), stream);
   boost::beast::flat_buffer buffer;
   for (bool more = true, first = true; more; first = false) {
     boost::system::error_code error;
     auto token = asio::redirect_error(net::use_awaitable, error);
     Request request;
-    place.begin(OperatorPlaces::Does::wait);
     if (!first && buffer.size() == 0) {
       stream.expires_after(idle_time);
       const auto room = buffer.prepare(512);
@@ -438,16 +442,14 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     stream.expires_after(request_time);
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
-    place.begin(OperatorPlaces::Does::answer);
     const auto operators_token = weir.fleet.snapshot()->settings.admin.token;
     auto response = co_await answer(request, scope, address, weir);
     if (is_stream(request, response)) {
-      co_await send_stream(stream, place, weir, operators_token);
+      co_await send_stream(stream, weir, operators_token);
       break;
     }
     // A client that sends requests ahead of their answers would keep this thread busy, and all operators wait for it.
     if (buffer.size() > 0) response.keep_alive(false);
-    place.begin(OperatorPlaces::Does::take);
     stream.expires_after(answer_time);
     co_await http::async_write(stream, response, token);
     more = !error && response.keep_alive();
@@ -456,14 +458,17 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
 }
 
-void warn_of_many(AdminSources& weir, AdminScope scope, bool one_went) {
+/// Closes the oldest connection, which ends when the context runs on. Its place goes behind the others until then.
+void make_room(AdminSources& weir, AdminScope scope) {
+  auto& places = *weir.places_of(scope);
+  places.front()();
+  places.splice(places.end(), places, places.begin());
   const auto now = std::chrono::steady_clock::now();
   if (now < weir.warned) return;
   weir.warned = now + std::chrono::minutes(1);
-  spdlog::warn("{} connections to the {} listener are open: {} (said at most once a minute)", most_operators,
-               scope == AdminScope::admin ? "admin" : "metrics",
-               one_went ? "the one that has waited longest goes for each that comes"
-                        : "no more are taken until an answer is done");
+  spdlog::warn(
+      "{} connections to the {} listener are open: the oldest goes for each that comes (said at most once a minute)",
+      most_operators, scope == AdminScope::admin ? "admin" : "metrics");
 }
 
 }  // namespace
@@ -475,9 +480,7 @@ std::vector<AdminPath> admin_paths() {
 }
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
-  const auto room = weir.places_of(scope)->make_room();
-  if (!room.is_there || room.one_went) warn_of_many(weir, scope, room.one_went);
-  if (!room.is_there) return;
+  if (weir.places_of(scope)->size() >= most_operators) make_room(weir, scope);
   asio::basic_stream_socket<Protocol, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
   socket.assign(Protocol(AF_UNSPEC, 0), client.get(), error);  // Asio asks for no more than that it is a stream.

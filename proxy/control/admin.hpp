@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,10 +17,8 @@
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/admin_token.hpp"
 #include "proxy/control/history.hpp"
-#include "proxy/control/operator_places.hpp"
 #include "proxy/control/reload.hpp"
 #include "proxy/control/rollouts.hpp"
-#include "proxy/control/shared_answers.hpp"
 #include "proxy/control/slow_answers.hpp"
 #include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -35,8 +34,13 @@ enum class AdminScope : unsigned char {
 };
 
 /// More connections to a listener of operators take each other's places, so that they never take the descriptors of
-/// clients.
+/// clients: the oldest goes. So nobody who opens connections and sends nothing keeps the others out.
 inline constexpr std::size_t most_operators = 64;
+
+/// Functions that close the connections of one listener, the oldest first. Each listener has its own list, so that
+/// nobody who may read metrics can keep the operators out of the admin listener. A connection keeps its list alive: at
+/// weir's end connections go with the context, after all else.
+using OperatorPlaces = std::list<std::function<void()>>;
 
 /// The sources of the answers, which outlive the context's run.
 struct AdminSources {
@@ -50,10 +54,9 @@ struct AdminSources {
   std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< Returns "" if weir takes requests and has a replica for them.
   std::function<Standing()> standing;
-  std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>(most_operators);
-  std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>(most_operators);
+  std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>();
+  std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>();
   std::chrono::steady_clock::time_point warned{};
-  SharedAnswers gates{};
   WrongTokens wrong_tokens{};
 
   const std::shared_ptr<OperatorPlaces>& places_of(AdminScope scope) const {

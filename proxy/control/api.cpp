@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/difference.hpp"
 #include "config/url.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/control/log_watch.hpp"
@@ -167,21 +168,6 @@ ApiAnswer settings_answer(const config::Settings& settings) {
   }
   json.close(']').key("overridden").texts(settings.overridden);
   return answer_of(json);
-}
-
-ListedSettings listed_from(const std::string& text) {
-  using simdjson::dom::array, simdjson::dom::object;
-  const auto text_of = [](const auto& value) { return std::string(value.get_string().value()); };
-  ListedSettings listed_settings;
-  simdjson::dom::parser parser;
-  const auto parsed = parser.parse(text);
-  for (const auto one : array(parsed["settings"])) {
-    config::Listed listed{text_of(one["name"]), text_of(one["within"]), {}};
-    for (const auto& [key, value] : object(one["keys"])) listed.keys.push_back({std::string(key), text_of(value)});
-    listed_settings.listing.push_back(std::move(listed));
-  }
-  for (const auto one : array(parsed["overridden"])) listed_settings.overridden.push_back(text_of(one));
-  return listed_settings;
 }
 
 ApiAnswer reload_answer(const Reload::Result& result) {

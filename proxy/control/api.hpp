@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "config/difference.hpp"
 #include "metrics/moment.hpp"
 #include "proxy/control/medians.hpp"
 #include "proxy/control/reload.hpp"
@@ -35,12 +34,6 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view name, bool drains, 
 /// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets,
 /// and which of them the command line set.
 ApiAnswer settings_answer(const config::Settings& settings);
-struct ListedSettings {
-  config::Listing listing;
-  std::vector<std::string> overridden;
-};
-/// Reads that back. Throws std::exception if it is something else.
-ListedSettings listed_from(const std::string& json);
 
 /// {"changes":[...]}, or an error with {"errors":[...]}.
 ApiAnswer reload_answer(const Reload::Result& result);

@@ -94,7 +94,7 @@ std::function<ReportMade()> report_of(std::string_view query, const History& his
     if (history.counts(sample)) selecting.add(sample);
   selecting.follow_primaries();
   read->mirrored = history.mirrored();
-  compare::Noise noise{.histories = history.noise()};
+  compare::Noise noise;
   // A table is of all requests of its sides.
   if (wanted.model.empty() && wanted.prompt_tokens.empty()) {
     noise.tables = history.tables();

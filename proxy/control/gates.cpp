@@ -71,7 +71,7 @@ std::function<Judged()> gate_of_split(const fleet::PoolRuntime& pool, const flee
   const balancer::rollout::SplitSides sides{pool.settings.name, pool.rollout->candidate, name_of_stable(pool),
                                             slo == snapshot.settings.slos.end() ? std::nullopt : std::optional(*slo)};
   return [gate = balancer::rollout::SplitGate(std::make_shared<Names>(history.names()), history.samples_since(since),
-                                              sides, history.noise())] { return gate.judge(); };
+                                              sides)] { return gate.judge(); };
 }
 
 }  // namespace weir::proxy::control

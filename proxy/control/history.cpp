@@ -34,9 +34,9 @@ std::vector<const metrics::compare::samples::Sample*> History::samples_since(met
   return since;
 }
 
-void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
+void History::begin_anew(std::string_view shadow, metrics::Moment now) {
   const auto name = names_.of(shadow);
-  mirrored_.begin_anew(name, wall_us + wall_.ahead_us());
+  mirrored_.begin_anew(name, wall_us(now));
   lost_.erase(name);
   std::erase_if(tables_, [name](const auto& one) { return one->is_of(name); });
   ++times_begun_anew_;
@@ -64,7 +64,7 @@ void History::keep(const metrics::record::RequestRecord& record, metrics::Moment
   came_.push_back(now);
   samples_.push_back(metrics::compare::samples::sample_of(record, names_));
   auto& sample = samples_.back();
-  const std::int64_t ahead = wall_.ahead_us(sample.received_us, record.received);
+  const std::int64_t ahead = wall_us(record.received) - sample.received_us;
   sample.received_us += ahead;
   sample.dispatched_us += ahead;
   mirrored_.add(sample);

@@ -1,6 +1,7 @@
 // The last requests that ended, as samples for comparisons. The control thread uses it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -8,18 +9,15 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
-#include "metrics/compare/comparison/history.hpp"
 #include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/table/table.hpp"
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "proxy/control/pairs.hpp"
-#include "proxy/control/steady_wall.hpp"
 
 namespace weir::proxy::control {
 
@@ -29,7 +27,15 @@ class History {
   static constexpr std::size_t usual_most = 50'000;
 
   /// Shadows' records are logged here, once they are joined with their primaries'.
-  explicit History(metrics::record::RequestLog& log, std::size_t most = usual_most) : log_(log), most_(most) {}
+  /// `wall` is the wall clock at `moment`. Samples have their times by these two: a step of the wall clock would put
+  /// later requests before earlier ones, or let a shadow get warm at once.
+  explicit History(metrics::record::RequestLog& log, std::size_t most = usual_most,
+                   std::chrono::system_clock::time_point wall = std::chrono::system_clock::now(),
+                   metrics::Moment moment = std::chrono::steady_clock::now())
+      : log_(log),
+        most_(most),
+        wall_ahead_(std::chrono::duration_cast<std::chrono::microseconds>(wall.time_since_epoch() -
+                                                                          moment.time_since_epoch())) {}
 
   /// Called with each record that is taken, of a client or a shadow. May be empty.
   std::function<void(const metrics::record::RequestRecord&, metrics::Moment now)> on_finished;
@@ -45,18 +51,14 @@ class History {
   const metrics::compare::samples::Names& names() const { return names_; }
 
   /// Returns the wall clock of a moment as the samples have it, in microseconds since 1970.
-  std::int64_t wall_us(metrics::Moment moment) const { return wall_.at_us(moment); }
+  std::int64_t wall_us(metrics::Moment moment) const {
+    return std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch() + wall_ahead_).count();
+  }
 
   /// Returns what shadows were sent, also where that is no longer among the samples.
   const metrics::compare::pairs::Mirrored& mirrored() const { return mirrored_; }
   /// True if a comparison is to have the sample: a shadow that is switched on begins anew.
   bool counts(const metrics::compare::samples::Sample& sample) const { return !mirrored_.is_outdated(sample); }
-  /// Returns what replicas of one configuration differed by in the last days.
-  std::vector<metrics::compare::comparison::History> noise() const { return couples_.histories(); }
-  /// Takes minutes `from` to `to` of couples: see PastCouples.
-  void remember(std::span<const metrics::compare::comparison::Couple> couples, std::int64_t from, std::int64_t to) {
-    couples_.add(couples, from, to);
-  }
   /// Returns what is kept of running comparisons whose first samples are gone, one for each two sides.
   const std::vector<std::shared_ptr<const metrics::compare::table::Table>>& tables() const { return tables_; }
   /// Returns the moment before which pairs are to leave to a table, since 1970: it is that of the samples which the
@@ -69,9 +71,8 @@ class History {
   /// before keep_tables() had them, or ended after the others of their time had left. Counts from begin_anew() on.
   const std::map<metrics::compare::samples::Names::Name, std::uint64_t>& lost() const { return lost_; }
   std::uint64_t times_begun_anew() const { return times_begun_anew_; }
-  /// The shadow was switched on: what it was sent before does not warm it, and its comparisons begin anew. `wall_us` is
-  /// now, since 1970.
-  void begin_anew(std::string_view shadow, std::int64_t wall_us);
+  /// The shadow was switched on: what it was sent before does not warm it, and its comparisons begin anew.
+  void begin_anew(std::string_view shadow, metrics::Moment now);
 
  private:
   void take(metrics::record::RequestRecord& record, metrics::Moment now);
@@ -83,10 +84,9 @@ class History {
   metrics::record::RequestLog& log_;
   const std::size_t most_;
   Pairs pairs_;
-  SteadyWall wall_;
+  const std::chrono::microseconds wall_ahead_;  ///< Of the steady clock.
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
-  metrics::compare::comparison::PastCouples couples_;
   std::vector<std::shared_ptr<const metrics::compare::table::Table>> tables_;
   std::map<metrics::compare::samples::Names::Name, std::uint64_t> lost_;
   std::uint64_t times_begun_anew_ = 0;

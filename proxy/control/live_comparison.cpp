@@ -115,7 +115,6 @@ mc::comparison::Options options_of(const fleet::ShadowRuntime& shadow, const fle
   const auto& settings = shadow.settings;
   const auto* const control = control_of(shadow, snapshot);
   mc::comparison::Options options;
-  options.histories = history.noise();
   options.tables = history.tables();
   options.lost = history.lost();
   options.b = side_of(shadow, names);

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
+#include <future>
+#include <utility>
 #include <variant>
 
+#include "balancer/rollout/standing_json.hpp"
 #include "config/text_file.hpp"
-#include "metrics/wire/json/writer.hpp"
 #include "proxy/control/whole_file.hpp"
 #include "proxy/events/events.hpp"
 
@@ -30,15 +33,6 @@ constexpr auto way_out = "make it a directory that weir's user may write and tha
 
 std::string file_in(const std::string& directory) { return directory + "/" + std::string(file_name); }
 
-void write_counts(metrics::wire::JsonWriter& json, const ro::Counts& counts) {
-  json.open('{').key("candidate").count(counts.candidate).key("candidate_bad").count(counts.candidate_bad);
-  json.key("stable").count(counts.stable).key("stable_bad").count(counts.stable_bad).close('}');
-}
-
-void write_drawn(metrics::wire::JsonWriter& json, const ro::Drawn& drawn) {
-  json.open('{').key("candidate").count(drawn.candidate).key("stable").count(drawn.stable).close('}');
-}
-
 std::string text_of(const metrics::SipKey& key) {
   std::array<char, 33> hex{};
   std::snprintf(hex.data(), hex.size(), "%016llx%016llx", static_cast<unsigned long long>(key[0]),
@@ -46,83 +40,29 @@ std::string text_of(const metrics::SipKey& key) {
   return hex.data();
 }
 
-// The readers below throw simdjson::simdjson_error or Damaged where the file is not as weir writes it.
-struct Damaged {};
-
-metrics::SipKey key_in(std::string_view hex) {
+std::optional<metrics::SipKey> key_in(std::string_view hex) {
   metrics::SipKey key{};
-  if (hex.size() != 32) throw Damaged();
+  if (hex.size() != 32) return std::nullopt;
   for (std::size_t i = 0; i < key.size(); ++i) {
     const auto* const end = hex.data() + 16 * (i + 1);
-    if (std::from_chars(hex.data() + 16 * i, end, key[i], 16).ptr != end) throw Damaged();
+    if (std::from_chars(hex.data() + 16 * i, end, key[i], 16).ptr != end) return std::nullopt;
   }
   return key;
 }
 
-double amount_in(element value) {
-  const double amount = value.get_double();
-  if (!std::isfinite(amount) || amount < 0) throw Damaged();
-  return amount;
+/// True if a step of the rollout may end by itself.
+bool goes_on(const ro::Standing& standing) {
+  return standing.state == ro::State::shadow || standing.state == ro::State::live;
 }
 
-/// No weir counts as many as 1e15; evidence of so many would take for ever.
-std::uint64_t count_in(element value) {
-  const std::uint64_t count = value.get_uint64();
-  if (count >= std::uint64_t{1'000'000'000'000'000}) throw Damaged();
-  return count;
-}
-
-ro::Counts counts_in(element value) {
-  ro::Counts counts;
-  counts.candidate = count_in(value["candidate"]);
-  counts.candidate_bad = count_in(value["candidate_bad"]);
-  counts.stable = count_in(value["stable"]);
-  counts.stable_bad = count_in(value["stable_bad"]);
-  if (counts.candidate_bad > counts.candidate || counts.stable_bad > counts.stable) throw Damaged();
-  return counts;
-}
-
-/// A file of an earlier weir has none.
-ro::Drawn drawn_in(element standing, std::string_view key) {
-  const auto value = standing[key];
-  if (value.error() == simdjson::NO_SUCH_FIELD) return {};
-  return {count_in(value["candidate"]), count_in(value["stable"])};
-}
-
-/// Only a state with this share is written.
-bool is_share_of(ro::State state, double share) {
-  switch (state) {
-    case ro::State::live:
-      return share > 0 && share < 1;
-    case ro::State::paused:
-      return share < 1;
-    case ro::State::done:
-      return share == 1;
-    case ro::State::idle:
-    case ro::State::shadow:
-    case ro::State::returned:
-    case ro::State::aborted:
-      break;
-  }
-  return share == 0;
-}
-
-ro::Standing standing_in(element value) {
-  ro::Standing standing;
-  const auto* const state = std::ranges::find(ro::state_names, value["state"].get_string().value());
-  if (state == ro::state_names.end()) throw Damaged();
-  standing.state = static_cast<ro::State>(state - ro::state_names.begin());
-  standing.share = amount_in(value["share"]);
-  if (!is_share_of(standing.state, standing.share)) throw Damaged();
-  standing.in_step = amount_in(value["in_step_seconds"]);
-  standing.unknown = amount_in(value["unknown_seconds"]);
-  standing.shadow_passed = value["shadow_passed"].get_bool();
-  standing.failures = counts_in(value["failures"]);
-  standing.misses = counts_in(value["misses"]);
-  standing.refusals = drawn_in(value, "refusals");
-  standing.hangs = drawn_in(value, "hangs");
-  standing.why = value["why"].get_string().value();
-  return standing;
+/// True if a candidate has more in `kept` than in `latest`: requests, or a step that may end.
+bool gives_more(const KeptRollouts& kept, const KeptRollouts& latest) {
+  return std::ranges::any_of(kept.rollouts, [&](const auto& one) {
+    const auto found = latest.rollouts.find(one.first);
+    const auto now = found == latest.rollouts.end() ? ro::Standing() : found->second.standing;
+    const auto& before = one.second.standing;
+    return before.share > now.share || (goes_on(before) && !goes_on(now));
+  });
 }
 
 }  // namespace
@@ -132,20 +72,9 @@ std::string text_of(const KeptRollouts& kept) {
   json.open('{').key("conversation_key").known_text(kept.conversation_key ? text_of(*kept.conversation_key) : "");
   json.key("rollouts").open('[');
   for (const auto& [name, rollout] : kept.rollouts) {
-    const auto& standing = rollout.standing;
     json.open('{').key("name").text(name).key("pool").text(rollout.pool).key("candidate").text(rollout.candidate);
-    json.key("state").text(ro::name_of(standing.state)).key("share").exact(standing.share);
-    json.key("in_step_seconds").exact(standing.in_step).key("unknown_seconds").exact(standing.unknown);
-    json.key("shadow_passed").boolean(standing.shadow_passed);
-    json.key("failures");
-    write_counts(json, standing.failures);
-    json.key("misses");
-    write_counts(json, standing.misses);
-    json.key("refusals");
-    write_drawn(json, standing.refusals);
-    json.key("hangs");
-    write_drawn(json, standing.hangs);
-    json.key("why").text(standing.why).close('}');
+    ro::write_standing(json, rollout.standing);
+    json.close('}');
   }
   json.close(']').close('}');
   return std::move(json).written() + "\n";
@@ -156,19 +85,21 @@ std::optional<KeptRollouts> rollouts_in(std::string_view text) {
     simdjson::dom::parser parser;
     const auto parsed = parser.parse(text.data(), text.size());
     KeptRollouts kept;
-    if (const element key = parsed["conversation_key"]; !key.is_null())
+    if (const element key = parsed["conversation_key"]; !key.is_null()) {
       kept.conversation_key = key_in(key.get_string().value());
+      if (!kept.conversation_key) return std::nullopt;
+    }
     for (const element one : parsed["rollouts"].get_array()) {
       KeptRollout rollout;
       rollout.pool = one["pool"].get_string().value();
       rollout.candidate = one["candidate"].get_string().value();
-      rollout.standing = standing_in(one);
+      auto standing = ro::standing_in(one);
+      if (!standing) return std::nullopt;
+      rollout.standing = *std::move(standing);
       kept.rollouts.emplace(one["name"].get_string().value(), std::move(rollout));
     }
     return kept;
   } catch (const simdjson::simdjson_error&) {
-    return std::nullopt;
-  } catch (const Damaged&) {
     return std::nullopt;
   }
 }
@@ -205,10 +136,52 @@ std::optional<std::string> write_rollouts(const std::string& directory, const Ke
          "; " + way_out;
 }
 
-Replaced replace_rollouts(const std::string& directory, const KeptRollouts& kept) {
-  if (write_over(directory, file_name, text_of(kept)).empty()) return Replaced::by_new;
-  const bool gone = ::unlink(file_in(directory).c_str()) == 0 || errno == ENOENT;
-  return gone ? Replaced::by_nothing : Replaced::not_at_all;
+RolloutWriter::RolloutWriter(boost::asio::io_context& context, KeptRollouts kept, Tell tell)
+    : context_(context), tell_(std::make_shared<Tell>(std::move(tell))), kept_(std::move(kept)) {}
+
+void RolloutWriter::write(std::string directory, KeptRollouts latest) {
+  next_ = Wanted{std::move(directory), std::move(latest)};
+  if (!is_busy()) begin();
+}
+
+void RolloutWriter::begin() {
+  const auto told = [this, tell = std::weak_ptr(tell_)](const std::string& error) {
+    const auto alive = tell.lock();
+    if (!alive) return;
+    --under_way_;
+    (*alive)(error);
+    if (next_ && !is_busy()) begin();
+  };
+  ++under_way_;
+  boost::asio::post(thread_, [this, told, wanted = *std::exchange(next_, std::nullopt),
+                              work = boost::asio::make_work_guard(context_)] {
+    boost::asio::post(context_, [told, error = keep(wanted)] { told(error); });
+  });
+}
+
+void RolloutWriter::wait() {
+  if (next_) begin();
+  std::promise<void> tried;
+  boost::asio::post(thread_, [&tried] { tried.set_value(); });
+  tried.get_future().wait();
+}
+
+std::string RolloutWriter::keep(Wanted wanted) {
+  // Without a directory the last rollout has left the settings.
+  auto error = wanted.directory.empty() ? "" : write_rollouts(wanted.directory, wanted.kept).value_or("");
+  if (error.empty()) {
+    kept_ = std::move(wanted.kept);
+  } else if (gives_more(kept_, wanted.kept)) {
+    if (write_over(wanted.directory, file_name, text_of(wanted.kept)).empty()) {
+      kept_ = std::move(wanted.kept);
+    } else if (::unlink(file_in(wanted.directory).c_str()) == 0 || errno == ENOENT) {
+      kept_.rollouts.clear();
+      error += "; a restart would find all rollouts idle";
+    } else {
+      error += "; a restart would find the rollouts as they were before";
+    }
+  }
+  return error;
 }
 
 }  // namespace weir::proxy::control

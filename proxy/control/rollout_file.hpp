@@ -1,7 +1,12 @@
-// The file in which rollouts outlast a restart of weir: rollouts.json in the directory of [admin] state.
+// The file in which rollouts outlast a restart of weir: rollouts.json in the directory of [admin] state. A thread of
+// its own writes it, so that a slow disk holds up nobody.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,10 +44,44 @@ std::optional<std::string> write_rollouts(const std::string& directory, const Ke
 /// Tries whether the file can be written there. Returns "", or a clause that says why not, and the way out. It leaves
 /// nothing behind.
 std::string why_not_kept(const std::string& directory);
-/// The text that a restart finds in place of an old one.
-enum class Replaced : std::uint8_t { by_new, by_nothing, not_at_all };
-/// Takes care that a restart does not find the old text, where the new one cannot be written: writes over it, or
-/// removes it, so that all rollouts are idle then. A file system that was made read-only allows neither.
-Replaced replace_rollouts(const std::string& directory, const KeptRollouts& kept);
+
+/// Keeps the latest standings in the file. The control thread uses it. Where the file cannot be written, a restart must
+/// not give a candidate back what was taken from it: the old text is then written over, or removed, so that all
+/// rollouts are idle. A file system that was made read-only allows neither.
+class RolloutWriter {
+ public:
+  /// Called on the context after each write: a sentence that says why a restart does not find the latest standings, or
+  /// "". While a write is under way the context has work.
+  using Tell = std::function<void(const std::string& error)>;
+
+  /// `kept` is what a restart finds so far. The context outlives the object; nothing is told once that is gone.
+  RolloutWriter(boost::asio::io_context& context, KeptRollouts kept, Tell tell);
+  /// Waits until the last write has been tried.
+  ~RolloutWriter() { wait(); }
+  RolloutWriter(const RolloutWriter&) = delete;
+  RolloutWriter& operator=(const RolloutWriter&) = delete;
+
+  /// Wants the directory's file to have this. A write that waits is replaced by it.
+  void write(std::string directory, KeptRollouts latest);
+  /// True until the outcome of the last write has been told.
+  bool is_busy() const { return under_way_ > 0; }
+  /// Waits until the last write has been tried. Its outcome is told later.
+  void wait();
+
+ private:
+  struct Wanted {
+    std::string directory;
+    KeptRollouts kept;
+  };
+  void begin();
+  std::string keep(Wanted wanted);
+
+  boost::asio::io_context& context_;
+  const std::shared_ptr<Tell> tell_;
+  int under_way_ = 0;
+  std::optional<Wanted> next_;  ///< Waits for the write that is under way.
+  KeptRollouts kept_;           ///< As a restart finds them. Of the writing thread.
+  boost::asio::thread_pool thread_{1};
+};
 
 }  // namespace weir::proxy::control

@@ -1,11 +1,14 @@
 #include "proxy/control/rollouts.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <variant>
 
-#include "metrics/wire/json/writer.hpp"
-#include "proxy/control/rollout_api.hpp"
+#include "balancer/rollout/standing_json.hpp"
+#include "config/rollouts.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/events/events.hpp"
 
@@ -37,6 +40,75 @@ bool is_under_way(ro::State state) {
   return state == ro::State::shadow || state == ro::State::live || state == ro::State::paused;
 }
 
+/// The steps that a promotion names; "" where it names none.
+struct Promotion {
+  std::string from, to;
+};
+
+/// Returns nothing if the body is no object with these texts alone. An empty body names no step.
+std::optional<Promotion> promotion_in(std::string_view body) {
+  Promotion promotion;
+  if (body.find_first_not_of(" \t\r\n") == body.npos) return promotion;
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  if (parser.parse(body.data(), body.size()).get(object)) return std::nullopt;
+  for (const auto& [name, value] : object) {
+    std::string_view text;
+    if ((name != "from" && name != "to") || value.get(text)) return std::nullopt;
+    (name == "from" ? promotion.from : promotion.to) = text;
+  }
+  return promotion;
+}
+
+ApiAnswer answer_of(const std::string& name, const ro::Move& move) {
+  metrics::wire::JsonWriter json;
+  json.open('{').key("name").text(name).key("reason").text(ro::name_of(move.reason)).key("move").text(move.line);
+  json.close('}');
+  return {200, std::move(json).written() + "\n"};
+}
+
+ApiAnswer not_now(const std::string& sentence) { return api_error(409, "not_now", sentence); }
+
+ro::Answer asked(ro::Machine& machine, Rollouts::Wish wish, const Promotion& promotion) {
+  switch (wish) {
+    case Rollouts::Wish::start:
+      return machine.start();
+    case Rollouts::Wish::pause:
+      return machine.pause();
+    case Rollouts::Wish::promote:
+      return machine.promote(promotion.from, promotion.to);
+    case Rollouts::Wish::abort:
+      break;
+  }
+  return machine.abort();
+}
+
+/// Writes one object: a rollout, where it stands, and why. `crossed` requests went to the other side than their own.
+void write_rollout(metrics::wire::JsonWriter& json, const ro::Follower& follower, std::uint64_t crossed) {
+  const auto& machine = follower.machine;
+  const auto& settings = machine.settings();
+  const auto& standing = machine.standing();
+  json.open('{').key("name").text(settings.name).key("pool").text(settings.pool);
+  json.key("candidate").text(settings.candidate);
+  json.key("shadow").known_text(settings.shadow).key("slo").known_text(settings.slo);
+  ro::write_standing(json, standing);
+  json.key("step").known_text(machine.step_text());
+  json.key("steps").open('[');
+  for (const auto& step : settings.steps) json.text(config::to_text(step));
+  json.close(']');
+  const bool in_step = !machine.step_text().empty();
+  const auto least = in_step ? std::optional(settings.steps[standing.step].least.count()) : std::nullopt;
+  json.key("least_seconds").exact(least);
+  json.key("unknown_limit_seconds").exact(settings.unknown_limit.count());
+  json.key("gate").open('{').key("word").text(ro::name_of(follower.gate().value_or(ro::Word::unknown)));
+  const bool in_question = in_step && standing.state != ro::State::done;
+  json.key("why").text(in_question ? follower.gate_why() : "").close('}');
+  const auto wait = follower.wait();
+  json.key("longest_wait_seconds").exact(wait ? std::optional(wait->count()) : std::nullopt);
+  json.key("evidence_limit").exact(machine.evidence_limit());
+  json.key("crossed").count(crossed).close('}');
+}
+
 }  // namespace
 
 Rollouts::Rollouts(boost::asio::io_context& context, fleet::Fleet& fleet, History& history, SlowAnswers& slow,
@@ -46,7 +118,7 @@ Rollouts::Rollouts(boost::asio::io_context& context, fleet::Fleet& fleet, Histor
       slow_(slow),
       conversation_key_(kept.conversation_key),
       left_(kept),
-      writer_(context, std::move(kept), [this](const auto& what) { written(what); }) {}
+      writer_(context, std::move(kept), [this](const auto& error) { written(error); }) {}
 
 const fleet::PoolRuntime* Rollouts::pool_of(const Running& one, const fleet::Snapshot& snapshot) {
   const auto& name = one.machine().settings().pool;
@@ -56,11 +128,9 @@ const fleet::PoolRuntime* Rollouts::pool_of(const Running& one, const fleet::Sna
 }
 
 void Rollouts::adopt(Moment now) {
-  now_ = now;
   const auto snapshot = fleet_.snapshot();
   const auto& wanted = snapshot->settings.rollouts;
   const bool had_any = !running_.empty() || !left_.rollouts.empty();
-  for (auto& [name, one] : running_) give_up(one, not_now("the settings were reloaded meanwhile; ask again"));
   drop_all_but(wanted);
   const auto left = std::exchange(left_, {});
   for (const auto& settings : wanted) {
@@ -123,23 +193,22 @@ void Rollouts::apply(Running& one, const fleet::Snapshot& snapshot, Moment now) 
   const auto* const pool = pool_of(one, snapshot);
   if (pool == nullptr) return;
   pool->balancer->set_split(one.machine().share(), now);
-  if (const auto mirrors = one.machine().shadow()) switch_shadows(one, *mirrors, snapshot);
+  if (const auto mirrors = one.machine().shadow()) switch_shadows(one, *mirrors, snapshot, now);
 }
 
 /// Switches the rollout's shadow, and with it on the control beside it.
-void Rollouts::switch_shadows(Running& one, bool mirrors, const fleet::Snapshot& snapshot) {
-  const auto wall = std::chrono::system_clock::now();
+void Rollouts::switch_shadows(Running& one, bool mirrors, const fleet::Snapshot& snapshot, Moment now) {
   for (const auto& shadow : snapshot.shadows) {
     if (shadow->settings.name != one.machine().settings().shadow) continue;
     // Once a rollout has ended, its shadow is the operator's, also where a reload began it anew as it was.
     const auto before = std::exchange(one.switched, shadow->state);
     if (!is_under_way(one.machine().standing().state) && before && before->on == shadow->state->on) continue;
-    switch_shadow(*shadow, mirrors, history_, wall);
+    switch_shadow(*shadow, mirrors, history_, now);
     if (!mirrors) continue;
     for (const auto& control : snapshot.shadows) {
       const auto& settings = control->settings;
       if (settings.control && settings.of == shadow->settings.of && settings.twin == shadow->settings.twin)
-        switch_shadow(*control, true, history_, wall);
+        switch_shadow(*control, true, history_, now);
     }
   }
 }
@@ -160,45 +229,12 @@ void Rollouts::moved(Running& one, const ro::Move& move, const fleet::Snapshot& 
   one.follower.moved(move.reason, pool == nullptr ? balancer::SplitFigures() : pool->balancer->split(), now);
 }
 
-/// Lets the machine move. One that gives the candidate more has to be on the disk first; any other is carried out at
-/// once, whatever the disk does. `completion` may be empty.
-void Rollouts::propose(Running& one, Push push, Completion completion) {
-  const auto tell = [&](const ApiAnswer& answer) {
-    if (completion) completion.tell(answer);
-  };
-  auto after = one.machine();
-  const auto answer = push(after, now_);
-  if (const auto* const sentence = std::get_if<std::string>(&answer)) return tell(not_now(*sentence));
-  const auto& move = std::get<ro::Move>(answer);
-  if (gives_more(move.reason)) {
-    // Until its write has a number, no write is the one that it waits for.
-    one.pending = Pending{std::move(after), std::move(push), ~std::uint64_t{0}, std::move(completion)};
-    one.pending->write = keep();
-    return;
-  }
-  one.machine() = std::move(after);
-  give_up(one, not_now("it moved otherwise meanwhile: " + move.line));
-  moved(one, move, *fleet_.snapshot(), now_);
-  keep();
-  tell(answer_of(one.machine().settings().name, move));
-}
-
-/// The move that waits for the disk is not made.
-void Rollouts::give_up(Running& one, const ApiAnswer& answer) {
-  if (!one.pending) return;
-  auto completion = std::move(one.pending->completion);
-  one.pending.reset();
-  if (completion) completion.tell(answer);
-}
-
 void Rollouts::end() {
-  for (auto& [name, one] : running_) give_up(one, not_now("weir is draining, and ends then"));
   if (!running_.empty()) keep();
   ended_ = true;
 }
 
 void Rollouts::tick(Moment now) {
-  now_ = now;
   if (ended_ || running_.empty() || now < next_tick_) return;
   next_tick_ = now + every;
   const auto snapshot = fleet_.snapshot();
@@ -217,36 +253,13 @@ void Rollouts::tick(const std::string& name, Running& one, const fleet::Snapshot
   const ro::Ended ended{history_.names(), [this](Moment since) { return history_.samples_since(since); }};
   auto tick = one.follower.look(*pool->balancer, candidates_of(*pool), ended,
                                 slo == snapshot.settings.slos.end() ? nullptr : &*slo, now);
-  tick.holds = one.pending.has_value();
   if (!state_error_.empty() && tick.gate != ro::Word::worse) {
     tick.gate.reset();
     tick.why = state_error_;
   }
-  auto after = one.machine();
-  const auto wanted = after.tick(tick);
-  if (wanted && gives_more(wanted->reason)) {
-    tick.holds = true;
-    one.machine().tick(tick);
-    // The facts by which it moves, once more. What was counted is in the machine already.
-    tick.holds = false;
-    tick.failures = tick.misses = {};
-    tick.refusals = tick.hangs = {};
-    propose(
-        one,
-        [again = std::move(tick)](ro::Machine& machine, Moment then) -> ro::Answer {
-          auto facts = again;
-          facts.now = then;
-          auto move = machine.tick(facts);
-          return move ? ro::Answer(*std::move(move)) : ro::Answer(std::string());
-        },
-        {});
-  } else {
-    one.machine() = std::move(after);
-    if (wanted) {
-      give_up(one, not_now("it moved otherwise meanwhile: " + wanted->line));
-      moved(one, *wanted, snapshot, now);
-      keep();
-    }
+  if (const auto move = one.machine().tick(tick)) {
+    moved(one, *move, snapshot, now);
+    keep();
   }
   ask_gate(name, one, snapshot, now);
 }
@@ -271,97 +284,47 @@ void Rollouts::ask_gate(const std::string& name, Running& one, const fleet::Snap
   });
 }
 
-/// Has the file written with what is given, and with what is to be given once that is on the disk. Returns the number
-/// of the write.
-std::uint64_t Rollouts::keep() {
-  KeptRollouts wanted{conversation_key_, {}};
+void Rollouts::keep() {
+  KeptRollouts latest{conversation_key_, {}};
   for (const auto& [name, one] : running_) {
     const auto& settings = one.machine().settings();
-    const auto& machine = one.pending ? one.pending->after : one.machine();
-    wanted.rollouts[name] = {settings.pool, settings.candidate, machine.standing()};
+    latest.rollouts[name] = {settings.pool, settings.candidate, one.machine().standing()};
   }
   next_keep_ = next_tick_ + keep_every;
-  return writer_.write(directory_, std::move(wanted));
+  writer_.write(directory_, std::move(latest));
 }
 
-void Rollouts::written(const RolloutWriter::Written& written) {
-  if (!written.error.empty()) next_keep_ = next_tick_ + every;
-  if (written.error != state_error_) {
-    if (!written.error.empty())
-      events::error(events::What::rollout, "", "{}", written.error);
-    else
-      events::info(events::What::rollout, "", "the state of rollouts is kept again");
-  }
-  state_error_ = written.error;
-  const auto snapshot = fleet_.snapshot();
-  bool is_behind = false;
-  for (auto& [name, one] : running_) {
-    if (!one.pending || one.pending->write > written.number) continue;
-    if (!state_error_.empty()) {
-      // A share that was taken before may have been left to this write.
-      is_behind = true;
-      give_up(one, api_error(503, "state_not_kept", state_error_));
-      continue;
-    }
-    auto pending = std::move(*std::exchange(one.pending, std::nullopt));
-    const auto answer = pending.push(one.machine(), now_);
-    const auto* const move = std::get_if<ro::Move>(&answer);
-    if (move != nullptr)
-      moved(one, *move, *snapshot, now_);
-    else
-      is_behind = true;
-    if (pending.completion)
-      pending.completion.tell(move != nullptr ? answer_of(name, *move) : not_now(std::get<std::string>(answer)));
-  }
-  if (is_behind) keep();
+void Rollouts::written(const std::string& error) {
+  if (!error.empty()) next_keep_ = next_tick_ + every;
+  if (error == state_error_) return;
+  state_error_ = error;
+  if (!error.empty())
+    events::error(events::What::rollout, "", "{}", error);
+  else
+    events::info(events::What::rollout, "", "the state of rollouts is kept again");
 }
 
-/// Returns an answer, or takes the completion to give it later.
-std::optional<ApiAnswer> Rollouts::begin(std::string_view name, Wish wish, Moment now, std::string_view body,
-                                         Completion& completion) {
-  now_ = now;
+ApiAnswer Rollouts::carry_out(std::string_view name, Wish wish, Moment now, std::string_view body) {
   const auto found = running_.find(name);
   if (found == running_.end())
     return api_error(404, "unknown_rollout",
                      "no rollout is named '" + std::string(name) + "'; GET /api/rollout lists them");
   if (ended_) return not_now("weir is draining, and ends then");
-  Running& one = found->second;
   const auto promotion = wish == Wish::promote ? promotion_in(body) : Promotion();
   if (!promotion)
     return api_error(400, "bad_body",
                      R"(the body must be empty, or a JSON object with nothing but "from" and "to", which name steps, )"
                      R"(such as {"from": "5%", "to": "25%"})");
-  if (one.pending && (wish == Wish::start || wish == Wish::promote))
-    return not_now("the rollout '" + one.machine().settings().name +
-                   "' is about to move, once that is on the disk; ask again when it is");
-  if (one.pending) {
-    // A pause or an abort that the machine refuses where it still stands takes back what waits for the disk.
-    auto as_it_is = one.machine();
-    const auto answer = wish == Wish::pause ? as_it_is.pause() : as_it_is.abort();
-    if (std::holds_alternative<std::string>(answer)) {
-      give_up(one, not_now("it was taken back meanwhile"));
-      keep();
-      return answer_of(std::string(name), {wish == Wish::pause ? ro::Reason::pause : ro::Reason::abort,
-                                           "rollout '" + std::string(name) + "': its next move was taken back"});
-    }
-  }
-  propose(
-      one,
-      [wish, promotion = *promotion](ro::Machine& machine, Moment) {
-        switch (wish) {
-          case Wish::start:
-            return machine.start();
-          case Wish::pause:
-            return machine.pause();
-          case Wish::promote:
-            return machine.promote(promotion.from, promotion.to);
-          case Wish::abort:
-            break;
-        }
-        return machine.abort();
-      },
-      std::move(completion));
-  return std::nullopt;
+  Running& one = found->second;
+  auto after = one.machine();
+  const auto answer = asked(after, wish, *promotion);
+  if (const auto* const sentence = std::get_if<std::string>(&answer)) return not_now(*sentence);
+  const auto& move = std::get<ro::Move>(answer);
+  if (gives_more(move.reason) && !state_error_.empty()) return api_error(503, "state_not_kept", state_error_);
+  one.machine() = std::move(after);
+  moved(one, move, *fleet_.snapshot(), now);
+  keep();
+  return answer_of(found->first, move);
 }
 
 ApiAnswer Rollouts::list() const {

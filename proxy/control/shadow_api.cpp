@@ -6,22 +6,15 @@
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
-namespace {
-
-std::int64_t microseconds(std::chrono::system_clock::time_point moment) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch()).count();
-}
-
-}  // namespace
 
 bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history,
-                   std::chrono::system_clock::time_point now) {
+                   metrics::Moment now) {
   auto& state = *shadow.state;
   if (state.on.load() == on) return false;
   if (on) {
     state.began = metrics::Moment::max();
     state.finished = 0;
-    history.begin_anew(shadow.settings.name, microseconds(now));
+    history.begin_anew(shadow.settings.name, now);
   }
   state.on = on;
   const auto& name = shadow.settings.name;
@@ -30,7 +23,7 @@ bool switch_shadow(const fleet::ShadowRuntime& shadow, bool on, History& history
 }
 
 ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, bool on, History& history,
-                        std::chrono::system_clock::time_point now) {
+                        metrics::Moment now) {
   const auto found =
       std::ranges::find_if(snapshot.shadows, [name](const auto& one) { return one->settings.name == name; });
   if (found == snapshot.shadows.end())
@@ -43,11 +36,11 @@ ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, 
 }
 
 void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, History& history,
-                std::chrono::system_clock::time_point now) {
+                metrics::Moment now) {
   for (const auto& shadow : after.shadows) {
     const bool goes_on =
         std::ranges::any_of(before.shadows, [&](const auto& one) { return one->state == shadow->state; });
-    if (!goes_on) history.begin_anew(shadow->settings.name, microseconds(now));
+    if (!goes_on) history.begin_anew(shadow->settings.name, now);
   }
 }
 

@@ -68,7 +68,6 @@ struct WeirNow : Surroundings {
   std::optional<double> loop_delay_p99{}, overhead_p99{};
   std::optional<Wall> certificate_ends{};
   std::optional<double> bypass_seconds{};      ///< Bypass has been on for so long.
-  std::optional<double> other_weir_seconds{};  ///< Another weir has had the same instance's name for so long.
   Words limits_60s{};
 };
 

@@ -22,7 +22,6 @@ void OwnFigures::take(Now& now, const fleet::Snapshot& snapshot, const std::stri
   weir.threads = threads_;
   take_process(weir, now.at);
   take_bypass(weir, now.at);
-  weir.other_weir_seconds = instance_name_.tick(instance, now.at);
   if (snapshot.server_tls && snapshot.server_tls->ends() != Wall::max())
     weir.certificate_ends = snapshot.server_tls->ends();
   take_delays(weir, snapshot, passed);

@@ -13,7 +13,6 @@
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/snapshot.hpp"
 #include "proxy/live/counts.hpp"
-#include "proxy/live/instance_name.hpp"
 #include "proxy/live/now.hpp"
 #include "proxy/live/recent.hpp"
 
@@ -46,7 +45,6 @@ class OwnFigures {
   std::optional<double> descriptors_;
   Moment descriptors_at_{};
   std::optional<Moment> bypass_since_;
-  InstanceName instance_name_;
   std::vector<std::uint64_t> counts_;  ///< Kept for its memory.
 };
 

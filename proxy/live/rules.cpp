@@ -291,15 +291,6 @@ void foreign_load(const Now& now, Cases& cases) {
   }
 }
 
-void two_weirs(const Now& now, Cases& cases) {
-  constexpr double bad = 10 * minutes_to_seconds;
-  if (now.weir.other_weir_seconds.value_or(0) < bad) return;
-  cases.push_back({now.weir.instance, Sign::bad,
-                   "another weir on this machine is called '" + now.weir.instance + "' too, and has been for " +
-                       time_text(*now.weir.other_weir_seconds) +
-                       ": their lines in the request log look alike; give each its own log.instance, or end one"});
-}
-
 using Held = std::chrono::seconds;
 constexpr std::array all_rules{
     Rule{"slow_replica", "replica",
@@ -334,8 +325,6 @@ constexpr std::array all_rules{
     Rule{"foreign_load", "replica",
          "The engine has 4 requests and a quarter more than weir has there: someone else uses it.", Held(15),
          foreign_load},
-    Rule{"two_weirs", "instance", "Another weir on this machine has had the same `log.instance` for 10 minutes.",
-         Held(0), two_weirs},
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "config/address.hpp"
 #include "config/policy_words.hpp"
 #include "config/quantity.hpp"
-#include "config/rollouts.hpp"
 #include "config/url.hpp"
 
 namespace weir::proxy::serve {
@@ -66,20 +65,9 @@ std::vector<std::string> start_lines(const config::Settings& settings, const std
                     counted(pool.replicas.size(), "replica"));
     add_replicas(lines, pool.replicas, "pool '" + pool.name + "'");
   }
-  for (const auto& line : prefix_lines(settings)) lines.push_back(line);
   for (const auto& line : shadow_lines(settings)) lines.push_back(line);
   for (const auto& shadow : settings.shadows) add_replicas(lines, shadow.replicas, "shadow '" + shadow.name + "'");
-  for (const auto& line : rollout_lines(settings)) lines.push_back(line);
   lines.push_back(request_log(settings.log.requests));
-  return lines;
-}
-
-std::vector<std::string> prefix_lines(const config::Settings& settings) {
-  std::vector<std::string> lines;
-  for (const auto& pool : settings.pools) {
-    if (pool.is_prefix_aware() && pool.prefix_isolation == config::PrefixIsolation::key)
-      lines.push_back("pool '" + pool.name + "': only prompts of the same client key share prefixes");
-  }
   return lines;
 }
 
@@ -87,21 +75,6 @@ std::vector<std::string> shadow_lines(const config::Settings& settings) {
   std::vector<std::string> lines;
   for (const auto& shadow : settings.shadows)
     lines.push_back("shadow '" + shadow.name + "' of pool '" + shadow.of + "': " + what_it_shows(shadow, settings));
-  return lines;
-}
-
-std::vector<std::string> rollout_lines(const config::Settings& settings) {
-  std::vector<std::string> lines;
-  for (const auto& rollout : settings.rollouts) {
-    const auto pool = std::ranges::find(settings.pools, rollout.pool, &config::Pool::name);
-    const auto candidates = std::ranges::count(pool->replicas, rollout.candidate, &config::Replica::config);
-    std::string steps;
-    for (const auto& step : rollout.steps) steps += (steps.empty() ? "" : ", ") + config::to_text(step);
-    lines.push_back("rollout '" + rollout.name + "' of pool '" + rollout.pool +
-                    "': " + counted(static_cast<std::size_t>(candidates), "replica") + " of '" + rollout.candidate +
-                    "' beside " + std::to_string(pool->replicas.size() - static_cast<std::size_t>(candidates)) +
-                    "; steps: " + steps);
-  }
   return lines;
 }
 

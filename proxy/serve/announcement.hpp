@@ -12,14 +12,8 @@ namespace weir::proxy::serve {
 /// log.
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops);
 
-/// Says which pools keep the prefixes of their clients' prompts apart: the default depends on whether there are keys.
-std::vector<std::string> prefix_lines(const config::Settings& settings);
-
 /// Says of each shadow which requests it gets, and whether its latencies can carry a verdict.
 std::vector<std::string> shadow_lines(const config::Settings& settings);
-
-/// Returns the sides and steps of each rollout.
-std::vector<std::string> rollout_lines(const config::Settings& settings);
 
 /// Says where weir listens, once it does.
 std::vector<std::string> listening_lines(const config::Settings& settings);

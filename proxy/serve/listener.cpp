@@ -10,7 +10,6 @@
 
 #include "config/address.hpp"
 #include "proxy/net/address.hpp"
-#include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -21,14 +20,11 @@ constexpr int backlog = 4096;
 bool is_gone(int error) { return error == EAGAIN || error == EINTR || error == ECONNABORTED || error == EPROTO; }
 
 /// Says why weir cannot listen there, and what to do.
-std::string reason(const boost::system::error_code& error, const std::string& key,
-                   const config::ListenAddress& address) {
-  if (error == boost::asio::error::address_in_use) {
-    const auto owner = port_owner(address);
-    // A connection that goes out from the port, or waits there in TIME-WAIT, takes it as well as a listener does.
-    return "the port is taken by " + (owner.empty() ? "another program (`ss -tanp`, as root, says which)" : owner) +
-           "; end it, or give " + key + " another port";
-  }
+std::string reason(const boost::system::error_code& error, const std::string& key) {
+  // A connection that goes out from the port, or waits there in TIME-WAIT, takes it as well as a listener does.
+  if (error == boost::asio::error::address_in_use)
+    return "the port is taken by another program (`ss -tanp`, as root, says which); end it, or give " + key +
+           " another port";
   if (error == boost::asio::error::access_denied)
     return "this user may not listen on ports below 1024; give " + key +
            " a higher port, or weir the capability CAP_NET_BIND_SERVICE";
@@ -55,7 +51,7 @@ Listener::Listener(boost::asio::io_context& context, const std::string& key, con
     acceptor_.non_blocking(true);
   } catch (const boost::system::system_error& error) {
     throw std::runtime_error(key + ": cannot listen on " + config::to_text(address) + ": " +
-                             reason(error.code(), key, address));
+                             reason(error.code(), key));
   }
 }
 

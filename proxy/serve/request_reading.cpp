@@ -189,19 +189,28 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   return End::whole;
 }
 
+RequestReading::End RequestReading::body_is_late(bool stopped) {
+  return stopped ? out_of_time("the request body stopped coming", Limit::body_time)
+                 : out_of_time("the request body comes more slowly than limits.body_rate allows", Limit::body_rate);
+}
+
+/// True if nothing but the model's name is read of a bypassed request: that decides where it goes, or whether it may.
+bool RequestReading::reads_model_alone() const {
+  const auto& key = request_.client.key;
+  return request_.message.bypassed &&
+         (request_.snapshot->model_decides() || (key && !key->settings.models.empty()));
+}
+
 net::Awaitable<RequestReading::End> RequestReading::body() {
   auto& message = request_.message;
   const auto& head = message.head;
   auto& unread = client_.unread();
   const auto& snapshot = *request_.snapshot;
-  const bool logs_prefixes = snapshot.settings.log.prefixes && !snapshot.settings.log.requests.empty();
-  const bool wants_prefix = !message.bypassed && (logs_prefixes || snapshot.is_prefix_aware());
+  const bool wants_prefix = !message.bypassed && (logs_prefixes() || snapshot.is_prefix_aware());
   metrics::wire::RequestInspector inspector(message.api, head.method, head.path, &loop_.shared.conversation_key,
                                             wants_prefix ? &loop_.shared.prefix_key : nullptr);
   metrics::wire::ModelReader model;
-  const bool reads_model =
-      message.bypassed && (snapshot.model_decides() ||
-                           (request_.client.key && !request_.client.key->settings.models.empty()));
+  const bool reads_model = reads_model_alone();
   std::optional<BodyModel> body_model;
   if (!message.bypassed || reads_model) body_model.emplace(head);
   http::BodyDecoder decoder(head.framing, head.content_length);
@@ -212,10 +221,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (!written) co_return End::left;
   }
   BodyRoom room(loop_, client_, request_.snapshot->settings, message, request_.client);
-  if (!too_large && !decoder.finished()) {
-    const auto limit = room.may_begin();
-    if (limit) co_return no_room(*limit);
-  }
+  const auto no_begin = too_large || decoder.finished() ? std::nullopt : room.may_begin();
+  if (no_begin) co_return no_room(*no_begin);
   std::size_t framing = 0;  // The bytes there besides the payload.
   std::string rest;
   rest.swap(unread);
@@ -231,10 +238,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (!message.bypassed) inspector.feed(decoded.payload);
     if (body_model) body_model->read(message.body);
     if (decoder.finished()) {
-      client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
-      give_back(rest);
-      // Without a body nothing has told yet that the head is all that is left of what was read.
-      if (message.body.empty()) message.budget_hold.set(message.head_bytes.capacity());
+      end_body(rest, {bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
@@ -248,9 +252,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
       const bool ready = at_once ? *at_once : co_await client_.await_readable();
       if (room.gave_way()) co_return gave_way();
       if (!ready && !client_.timed_out()) co_return End::left;
-      if (!ready && stopped <= behind) co_return out_of_time("the request body stopped coming", Limit::body_time);
-      if (!ready)
-        co_return out_of_time("the request body comes more slowly than limits.body_rate allows", Limit::body_rate);
+      if (!ready) co_return body_is_late(stopped <= behind);
       if (client_.read(bytes) == ReadResult::end) co_return End::left;
     }
   }
@@ -259,21 +261,40 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
   auto facts = message.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
   if (body_model && facts.model.empty()) facts.model = body_model->take(message.body);
-  facts.empties_cache = metrics::wire::empties_cache(head.method, head.path);
-  facts.gives_work = facts.gives_work && !http::kept_path(head.method, head.path);
-  message.facts = std::make_shared<const metrics::wire::RequestFacts>(std::move(facts));
-  if (wants_prefix) take_prefix(inspector, logs_prefixes);
+  take_facts(std::move(facts));
+  if (wants_prefix) take_prefix(inspector);
   co_return End::whole;
 }
 
+/// Keeps what came behind the body, and gives the text back in which it was read.
+void RequestReading::end_body(std::string& rest, std::string_view behind) {
+  auto& message = request_.message;
+  client_.keep(behind);
+  give_back(rest);
+  // Without a body nothing has told yet that the head is all that is left of what was read.
+  if (message.body.empty()) message.budget_hold.set(message.head_bytes.capacity());
+}
+
+bool RequestReading::logs_prefixes() const {
+  const auto& log = request_.snapshot->settings.log;
+  return log.prefixes && !log.requests.empty();
+}
+
+void RequestReading::take_facts(metrics::wire::RequestFacts facts) {
+  const auto& head = request_.message.head;
+  facts.empties_cache = metrics::wire::empties_cache(head.method, head.path);
+  facts.gives_work = facts.gives_work && !http::kept_path(head.method, head.path);
+  request_.message.facts = std::make_shared<const metrics::wire::RequestFacts>(std::move(facts));
+}
+
 /// Which pool gets the request is known by its model, once the body is whole.
-void RequestReading::take_prefix(metrics::wire::RequestInspector& inspector, bool logs_prefixes) {
+void RequestReading::take_prefix(metrics::wire::RequestInspector& inspector) {
   auto& message = request_.message;
   const auto* const pool = request_.snapshot->pool_for(message.facts->model);
-  if (pool == nullptr || !(logs_prefixes || pool->settings.is_prefix_aware())) return;
+  if (pool == nullptr || !(logs_prefixes() || pool->settings.is_prefix_aware())) return;
   auto prefix = inspector.take_prefix(
       exchange::prefix_seed(loop_.shared.fair_by_key, pool->settings.prefix_isolation, request_.client.key_name()));
-  if (prefix && logs_prefixes) message.prefixes = metrics::wire::marks_of(*prefix, loop_.shared.mark_key);
+  if (prefix && logs_prefixes()) message.prefixes = metrics::wire::marks_of(*prefix, loop_.shared.mark_key);
   if (pool->settings.is_prefix_aware()) message.prefix = std::move(prefix);
 }
 

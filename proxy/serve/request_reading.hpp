@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -51,10 +52,15 @@ class RequestReading {
   End no_room(metrics::series::Limit limit);
   End gave_way();
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
+  End body_is_late(bool stopped);
+  bool reads_model_alone() const;
+  bool logs_prefixes() const;
+  void end_body(std::string& rest, std::string_view behind);
   bool drop_line_end();
   void give_back(std::string& text);
   End take_head(std::optional<std::size_t> length);
-  void take_prefix(metrics::wire::RequestInspector& inspector, bool logs_prefixes);
+  void take_facts(metrics::wire::RequestFacts facts);
+  void take_prefix(metrics::wire::RequestInspector& inspector);
 
   exchange::Loop& loop_;
   ClientConnection& client_;

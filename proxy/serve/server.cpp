@@ -16,7 +16,6 @@
 #include "config/secret.hpp"
 #include "proxy/control/admin.hpp"
 #include "proxy/control/bypass_api.hpp"
-#include "proxy/control/couple_watch.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/log_watch.hpp"
@@ -35,15 +34,14 @@
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
-#include "proxy/serve/drain.hpp"
 #include "proxy/serve/handshakes.hpp"
 #include "proxy/serve/listeners.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/machine.hpp"
-#include "proxy/serve/memory_return.hpp"
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/rejected_clients.hpp"
 #include "proxy/serve/session.hpp"
+#include "proxy/serve/shutdown.hpp"
 #include "proxy/serve/systemd.hpp"
 
 namespace weir::proxy::serve {
@@ -144,7 +142,6 @@ class Server {
   std::vector<std::string> reload_errors_;  ///< Of the last reload, if it failed.
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
-  control::CoupleWatch couple_watch_{history_, slow_answers_};
   control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
                    std::chrono::system_clock::now()};
@@ -166,14 +163,13 @@ class Server {
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
   std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
   RejectedClients rejected_clients_{context_};
-  MemoryReturn memory_return_;
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
   asio::signal_set signals_{context_};
   asio::steady_timer timer_{context_}, part_timer_{context_};
   std::size_t taken_in_parts_ = 0;  ///< Since the latest look.
-  std::optional<Drain> drain_;
+  std::optional<Shutdown> shutdown_;
   bool accepting_ = false;
 };
 
@@ -225,8 +221,8 @@ Server::Server(const config::Settings& settings, LoadSettings load, BlameSetting
   shared_.shadows = shadows_.get();
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
-  drain_.emplace(context_, shared_, loops_, listeners_, manager_);
-  drain_->on_begin = [this] {
+  shutdown_.emplace(context_, shared_, loops_, listeners_, manager_);
+  shutdown_->on_begin = [this] {
     reload_.forbid("weir is draining, and ends then");
     rollouts_.end();
   };
@@ -244,9 +240,9 @@ Server::~Server() {
         "the request log '{}' did not take its last lines within {} s: at most {} are lost; see what reads it",
         reload_.settings().log.requests, last_lines_within.count(), lost);
   if (const auto said = log_watch_.last(log_.account(), reload_.settings().log.requests)) spdlog::warn(said->text);
-  if (!drain_ || !drain_->begun()) return;
+  if (!shutdown_ || !shutdown_->begun()) return;
   const auto requests = exposition_.requests();
-  spdlog::info("weir ends: {}; {} requests, {} of them answered well", drain_->story(), requests.all, requests.well);
+  spdlog::info("weir ends: {}; {} requests, {} of them answered well", shutdown_->story(), requests.all, requests.well);
 }
 
 /// From here on nobody handles signals, and weir is ending anyway. With the system's handling any of them would end the
@@ -262,19 +258,19 @@ void Server::ignore_signals() {
 }
 
 std::string Server::why_not_ready() const {
-  if (drain_->begun()) return "draining";
+  if (shutdown_->begun()) return "draining";
   return accepting_ ? "" : "starting";
 }
 
 control::Standing Server::standing() const {
-  return {drain_->begun(), reload_errors_, log_.account(), log_watch_.loses()};
+  return {shutdown_->begun(), reload_errors_, log_.account(), log_watch_.loses()};
 }
 
 live::Surroundings Server::surroundings() const {
   const auto snapshot = fleet_.snapshot();
   live::Surroundings around;
   around.why_not_ready = why_not_ready();
-  around.draining = drain_->begun();
+  around.draining = shutdown_->begun();
   around.bypass = shared_.bypass.load();
   around.loaded = exposition_.last_load.last_success;
   around.last_reload_ok = exposition_.last_load.successful;
@@ -339,7 +335,7 @@ void Server::signalled(int signal) {
   if (signal == SIGUSR1 || signal == SIGHUP)
     return fleet::noting_failure(fleet_.internal_errors(), metrics::series::Part::control, "send the signal again",
                                  [&] { signal == SIGUSR1 ? reopen_log(name) : reload_.run_or_again(name); });
-  drain_->signalled(name);
+  shutdown_->signalled(name);
   shadows_->end_all();
 }
 
@@ -353,7 +349,6 @@ void Server::reopen_log(const std::string& signal) {
 /// Steps that can fail come first.
 std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
   const auto before = fleet_.snapshot();
-  const auto now = std::chrono::system_clock::now();
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
     auto tls = fleet_.prepare(settings);
@@ -367,8 +362,9 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
   } catch (const std::exception& error) {
     return {error.what()};
   }
+  const auto now = Clock::now();
   control::begin_anew(*before, *fleet_.snapshot(), history_, now);
-  rollouts_.adopt(Clock::now());
+  rollouts_.adopt(now);
   warn_of_exposed(settings);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
@@ -428,10 +424,8 @@ void Server::look_after_replicas() {
   do_duty([&] {
     for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
   });
-  if (memory_return_.is_due(shared_.buffers.used(), now)) give_memory_back();
   const auto snapshot = fleet_.snapshot();
   do_duty([&] { live_comparison_.tick(*snapshot, now); });
-  do_duty([&] { couple_watch_.tick(now); });
   do_duty([&] { rollouts_.tick(now); });
   do_duty([&] { live_.tick(instance_of(reload_.settings().log), now, std::chrono::system_clock::now()); });
   do_duty([&] { recorder_.tick(snapshot->settings.admin.reports, now); });
@@ -454,7 +448,7 @@ int Server::run() {
   for (const auto& line : listening_lines(settings)) events::info(events::What::weir, "", "{}", line);
   warn_of_few_descriptors(settings.limits);
   manager_.ready("serving");
-  return drain_->run();
+  return shutdown_->run();
 }
 
 }  // namespace

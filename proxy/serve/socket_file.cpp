@@ -1,7 +1,5 @@
 #include "proxy/serve/socket_file.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,7 +13,6 @@
 #include <system_error>
 
 #include "proxy/net/unique_fd.hpp"
-#include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -48,12 +45,12 @@ std::string make_free(const std::string& path, const std::string& key) {
     ::unlink(path.c_str());
     return "";
   }
-  const auto owner = socket_owner(path);
-  return "the socket is taken by " + (owner.empty() ? "another program" : owner) + "; end it, or give " + key +
+  return "the socket is taken by another program (`ss -xlp`, as root, says which); end it, or give " + key +
          " another path";
 }
 
-std::string reason(int error, const std::string& folder, const std::string& key) {
+std::string reason(int error, const std::string& path, const std::string& key) {
+  const auto folder = std::filesystem::path(path).parent_path().string();
   if (error == ENOENT)
     return "there is no folder " + folder + "; make it (under systemd RuntimeDirectory= does), or give " + key +
            " a path in another one";
@@ -62,32 +59,20 @@ std::string reason(int error, const std::string& folder, const std::string& key)
   return std::error_code(error, std::generic_category()).message();
 }
 
-std::string folder_of(const std::string& path) { return std::filesystem::path(path).parent_path().string(); }
-
-/// Keeps other weirs from looking at the folder's sockets until the descriptor is closed: between bind and listen, a
-/// new file looks like one that is left over.
-net::UniqueFd lock(const std::string& folder) {
-  net::UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory) ::flock(directory.get(), LOCK_EX);
-  return directory;
-}
-
 }  // namespace
 
 SocketFile::SocketFile(int socket, const std::string& path, int backlog, const std::string& key) : path_(path) {
   const auto fail = [&](const std::string& why) {
     throw std::runtime_error(key + ": cannot listen on unix:" + path + ": " + why);
   };
-  const auto folder = folder_of(path);
-  const auto locked = lock(folder);
   if (const auto why = make_free(path, key); !why.empty()) fail(why);
   // The file gets the socket's own mode, less the umask: there is no moment in which others may connect.
   ::fchmod(socket, owner_and_group);
   const auto address = address_of(path);
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    fail(reason(errno, folder, key));
+    fail(reason(errno, path, key));
   ::chmod(path.c_str(), owner_and_group);
-  if (::listen(socket, backlog) != 0) fail(reason(errno, folder, key));
+  if (::listen(socket, backlog) != 0) fail(reason(errno, path, key));
   struct stat made {};
   if (::lstat(path.c_str(), &made) != 0) return;
   device_ = made.st_dev;
@@ -95,7 +80,6 @@ SocketFile::SocketFile(int socket, const std::string& path, int backlog, const s
 }
 
 SocketFile::~SocketFile() {
-  const auto locked = lock(folder_of(path_));
   struct stat there {};
   if (inode_ == 0 || ::lstat(path_.c_str(), &there) != 0) return;
   // A file system gives the number of a removed file to the next one, so the number alone does not tell whose it is.

@@ -24,7 +24,7 @@
 
 #include "config/address.hpp"
 #include "config/controls.hpp"
-#include "proxy/control/client.hpp"
+#include "proxy/commands/client.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/timer.hpp"
 #include "proxy/top/terminal.hpp"
@@ -80,17 +80,17 @@ std::size_t columns_of_output() {
 }
 
 /// A weir that has just begun has figures within a second.
-control::Answered ask_once(const control::Admin& admin) {
+commands::Answered ask_once(const commands::Admin& admin) {
   const auto end = Clock::now() + 3 * every;
   for (;;) {
-    auto answered = control::ask_admin(admin, "GET", std::string(live_path));
+    auto answered = commands::ask_admin(admin, "GET", std::string(live_path));
     if (answered.status != 503 || Clock::now() >= end) return answered;
     std::this_thread::sleep_for(every / 5);
   }
 }
 
-int print_once(const control::Admin& admin, bool json) {
-  const auto text = control::body_of(ask_once(admin));
+int print_once(const commands::Admin& admin, bool json) {
+  const auto text = commands::body_of(ask_once(admin));
   if (json) {
     std::printf("%s\n", config::printable(text, config::LineFeeds::kept).c_str());
     return 0;
@@ -104,7 +104,7 @@ int print_once(const control::Admin& admin, bool json) {
 /// The program on a terminal: a loop on one thread that asks weir, reads keys and draws.
 class Top {
  public:
-  explicit Top(control::Admin admin) : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
+  explicit Top(commands::Admin admin) : admin_(std::move(admin)), keys_(context_), timer_(context_), signals_(context_) {
     keys_.assign(::dup(terminal_.keys()));
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) signals_.add(signal);
   }
@@ -133,7 +133,7 @@ class Top {
     boost::system::error_code ignored;
     for (;;) {
       const auto begin = Clock::now();
-      const auto asked = co_await control::answer_of(admin_, "GET", std::string(live_path), "", patience);
+      const auto asked = co_await commands::answer_of(admin_, "GET", std::string(live_path), "", patience);
       take(asked);
       draw();
       timer_.expires_at(std::max(begin + every, Clock::now() + every / 10));
@@ -141,15 +141,15 @@ class Top {
     }
   }
 
-  void take(const control::AdminReply& asked) {
+  void take(const commands::AdminReply& asked) {
     if (!asked.why_none.empty()) {
       trouble_ = asked.why_none;
       return;
     }
     const auto status = asked.answered.status;
-    if (status == 401 || status == 403) throw std::runtime_error(control::error_message(asked.answered));
+    if (status == 401 || status == 403) throw std::runtime_error(commands::error_message(asked.answered));
     if (status != 200) {
-      trouble_ = control::error_message(asked.answered);
+      trouble_ = commands::error_message(asked.answered);
       return;
     }
     try {
@@ -197,11 +197,11 @@ class Top {
     state_.message = what + " " + replica + ": asking weir";
     draw();
     const auto path = "/api/replicas/" + replica + "/" + what;
-    const auto asked = co_await control::answer_of(admin_, "POST", path, "{}", patience);
+    const auto asked = co_await commands::answer_of(admin_, "POST", path, "{}", patience);
     if (!asked.why_none.empty())
       state_.message = asked.why_none;
     else if (asked.answered.status != 200)
-      state_.message = "weir did not do it: " + control::error_message(asked.answered);
+      state_.message = "weir did not do it: " + commands::error_message(asked.answered);
     else
       state_.message = what + " " + replica + ": done";
     draw();
@@ -227,7 +227,7 @@ class Top {
     drawn_ = std::move(made.screen);
   }
 
-  const control::Admin admin_;
+  const commands::Admin admin_;
   const bool colours_ = wants_colours();
   Terminal terminal_;
   asio::io_context context_{1};
@@ -246,8 +246,8 @@ class Top {
 }  // namespace
 
 int top(const TopOptions& options) {
-  return control::run_command("top", [&] {
-    const auto admin = control::admin_at(options.admin);
+  return commands::run_command("top", [&] {
+    const auto admin = commands::admin_at(options.admin);
     const bool has_screen = ::isatty(STDOUT_FILENO) == 1 && !is_dumb();
     if (options.once || !has_screen) return print_once(admin, options.json);
     Top(admin).run();
@@ -256,7 +256,7 @@ int top(const TopOptions& options) {
 }
 
 int status(const TopOptions& options) {
-  return control::run_command("status", [&] { return print_once(control::admin_at(options.admin), options.json); });
+  return commands::run_command("status", [&] { return print_once(commands::admin_at(options.admin), options.json); });
 }
 
 }  // namespace weir::proxy::top

@@ -1,12 +1,12 @@
 // The command `weir top`: GET /api/live of a running weir, on a terminal, once a second.
 #pragma once
 
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/commands.hpp"
 
 namespace weir::proxy::top {
 
 struct TopOptions {
-  control::AdminOptions admin{};
+  commands::AdminOptions admin{};
   bool once = false;
   bool json = false;  ///< With `once`: the JSON itself.
 };

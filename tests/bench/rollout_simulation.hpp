@@ -101,14 +101,11 @@ inline std::vector<TracedRequest> conversations_of(const RolloutTraffic& traffic
 
 class RolloutRun final : lab::plan::Watcher {
  public:
-  using Histories = std::vector<compare::comparison::History>;
-
   RolloutRun(const RolloutTraffic& traffic, const Candidate& candidate, const RolloutOptions& options,
-             Histories histories, std::uint64_t seed)
+             std::uint64_t seed)
       : traffic_(traffic),
         candidate_(candidate),
         options_(options),
-        histories_(std::move(histories)),
         requests_(conversations_of(traffic, seed_of(seed, 1))),
         random_(seed_of(seed, 2)),
         sim_(setup(seed)),
@@ -127,13 +124,6 @@ class RolloutRun final : lab::plan::Watcher {
     sim_.every(1, [this] { tick(); });
     sim_.serve(requests_, options_.rate, options_.longest, options_.longest);
     return std::move(ended_);
-  }
-
-  /// Runs no rollout: mirrors to the control for so long, and returns what the replicas in use differ by.
-  Histories watch_for(double seconds) {
-    mirrors_ = true;
-    sim_.serve(requests_, options_.rate, seconds, seconds);
-    return histories_of(compare::comparison::couples_of(samples_, names_, {.seconds = 0}));
   }
 
  private:
@@ -437,11 +427,10 @@ class RolloutRun final : lab::plan::Watcher {
     if (follower_.machine.share() > 0) {
       const rollout::SplitSides sides{"chat", "new", "old", objective};
       const rollout::SplitGate gate(std::make_shared<compare::samples::Names>(names_),
-                                    samples_since(follower_.step_began()), sides, histories_);
+                                    samples_since(follower_.step_began()), sides);
       return follower_.gate_said(question, gate.judge().gate);
     }
     compare::comparison::Options options;
-    options.histories = histories_;
     options.a = {compare::sides::By::shadow, names_.of("control"), metrics::Role::shadow};
     options.b = {compare::sides::By::shadow, names_.of("upgrade"), metrics::Role::shadow};
     options.slo = objective;
@@ -451,7 +440,6 @@ class RolloutRun final : lab::plan::Watcher {
   const RolloutTraffic& traffic_;
   const Candidate candidate_;
   const RolloutOptions options_;
-  const Histories histories_;
   const std::vector<TracedRequest> requests_;
   Random random_;
   std::array<Load, engines> loads_{};

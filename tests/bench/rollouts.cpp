@@ -15,7 +15,6 @@ struct Options {
   std::string trace;
   std::size_t rollouts = 100;
   std::uint64_t first_seed = 1;
-  double history_hours = 9;
   std::vector<std::string> kinds;
   bool tell = false;
   RolloutOptions run;
@@ -44,19 +43,15 @@ std::string listed(const std::map<std::string, std::size_t>& counts) {
 
 void run(const Options& options) {
   const auto trace = read_trace_file(options.trace);
-  const double longest = std::max(options.run.longest, 3600 * options.history_hours);
-  const RolloutTraffic traffic(trace, static_cast<std::size_t>(options.run.rate * longest) + 100, 1);
-  RolloutRun::Histories histories;
-  if (options.history_hours > 0)
-    histories = RolloutRun(traffic, {}, options.run, {}, 1000).watch_for(3600 * options.history_hours);
+  const RolloutTraffic traffic(trace, static_cast<std::size_t>(options.run.rate * options.run.longest) + 100, 1);
   std::printf(
-      "\n%zu rollouts of each candidate, %g requests/s, drift %.0f %% and %.0f s, %s, %zu histories of A/A\n\n"
+      "\n%zu rollouts of each candidate, %g requests/s, drift %.0f %% and %.0f s, %s\n\n"
       "| candidate | back | arrived | paused | why | from | hours, median and longest | seconds after its death, "
       "longest | requests beyond the step's share, highest | clients with an error, of all requests "
       "| after the return |\n"
       "|---|---:|---:|---:|---|---|---:|---:|---:|---:|---:|\n",
       options.rollouts, options.run.rate, 100 * options.run.drift_sd, options.run.drift_s,
-      options.run.slo ? "an objective" : "no objective", histories.size());
+      options.run.slo ? "an objective" : "no objective");
   for (const Kind& kind : kinds) {
     if (!options.kinds.empty() && std::ranges::find(options.kinds, kind.name) == options.kinds.end()) continue;
     std::map<std::string, std::size_t> states, reasons, steps;
@@ -64,7 +59,7 @@ void run(const Options& options) {
     double noticed = 0, beyond = 0;
     std::size_t harmed = 0, requests = 0, after = 0;
     for (std::size_t i = 0; i < options.rollouts; ++i) {
-      const auto ended = RolloutRun(traffic, kind.candidate, options.run, histories, options.first_seed + i).run();
+      const auto ended = RolloutRun(traffic, kind.candidate, options.run, options.first_seed + i).run();
       ++states[std::string(name_of(ended.state))];
       ++reasons[std::string(name_of(ended.reason))];
       ++steps[ended.step];
@@ -97,7 +92,6 @@ int main(int argc, char** argv) {
   line.add("--seed", options.first_seed, "Seed of the first rollout; the others follow");
   line.add("--kind", options.kinds,
            "Candidates: equal, slower, failing, freezing, other, hangs, refuses. All if absent");
-  line.add("--history", options.history_hours, "Hours of A/A before; 0 for none", 0.0, 48.0);
   line.add("--drift", options.run.drift_sd, "Standard deviation of the GPUs' speed", 0.0, 0.2);
   line.add("--drift-time", options.run.drift_s, "Its time, in seconds", 1.0, 36'000.0);
   line.add("--rate", options.run.rate, "Requests a second", 0.1, 100.0);

@@ -83,21 +83,6 @@ History history_of(const std::vector<const Couple*>& couples) {
   return history;
 }
 
-std::vector<History> histories_of(const std::vector<const Couple*>& couples) {
-  std::vector<History> histories;
-  for (const bool paired : {true, false}) {
-    std::map<std::string_view, std::vector<const Couple*>> by_pool;
-    for (const Couple* const couple : couples) {
-      if (couple->paired == paired) by_pool[couple->pool].push_back(couple);
-    }
-    for (const auto& [pool, its_couples] : by_pool) {
-      History history = history_of(its_couples);
-      if (history.tells()) histories.push_back(std::move(history));
-    }
-  }
-  return histories;
-}
-
 void add_controls(std::vector<Couple>& couples, std::span<const samples::Sample> samples, const Names& names,
                   const pairs::WarmUp& warm_up) {
   const sides::Selection primaries{sides::By::role, 0, Role::primary};
@@ -178,9 +163,18 @@ Couple couple_of(std::span<const samples::Sample> samples, const samples::Names&
 }
 
 std::vector<History> histories_of(std::span<const Couple> couples) {
-  std::vector<const Couple*> all;
-  for (const Couple& couple : couples) all.push_back(&couple);
-  return histories_of(all);
+  std::vector<History> histories;
+  for (const bool paired : {true, false}) {
+    std::map<std::string_view, std::vector<const Couple*>> by_pool;
+    for (const Couple& couple : couples) {
+      if (couple.paired == paired) by_pool[couple.pool].push_back(&couple);
+    }
+    for (const auto& [pool, its_couples] : by_pool) {
+      History history = history_of(its_couples);
+      if (history.tells()) histories.push_back(std::move(history));
+    }
+  }
+  return histories;
 }
 
 std::optional<History> history_for(std::span<const History> given, const std::set<Names::Name>& pools, bool paired,
@@ -200,32 +194,6 @@ std::optional<History> history_for(std::span<const History> given, const std::se
   const auto here = histories_of(couples_of(samples, names, warm_up));
   const auto found = std::ranges::find_if(here, suits);
   return found == here.end() ? std::nullopt : std::optional(*found);
-}
-
-void PastCouples::add(std::span<const Couple> couples, std::int64_t from, std::int64_t to) {
-  for (const Couple& couple : couples) {
-    auto& known = couples_[{couple.pool, couple.source}];
-    known.source = couple.source;
-    known.pool = couple.pool;
-    known.paired = couple.paired;
-    for (std::size_t metric = 0; metric < statistics::figure_count; ++metric) {
-      for (const auto& [minute, value] : couple.minutes[metric]) {
-        if (minute >= from && minute < to) known.minutes[metric][minute] = value;
-      }
-    }
-  }
-  for (auto& [key, couple] : couples_) {
-    for (auto& minutes : couple.minutes) minutes.erase(minutes.begin(), minutes.lower_bound(to - most_minutes));
-  }
-  std::erase_if(couples_, [](const auto& one) {
-    return std::ranges::all_of(one.second.minutes, [](const Couple::Minutes& minutes) { return minutes.empty(); });
-  });
-}
-
-std::vector<History> PastCouples::histories() const {
-  std::vector<const Couple*> couples;
-  for (const auto& [key, couple] : couples_) couples.push_back(&couple);
-  return histories_of(couples);
 }
 
 }  // namespace weir::metrics::compare::comparison

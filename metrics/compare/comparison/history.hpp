@@ -71,19 +71,4 @@ std::optional<History> history_for(std::span<const History> given, const std::se
                                    bool paired, std::span<const samples::Sample> samples, const samples::Names& names,
                                    const pairs::WarmUp& warm_up);
 
-/// The couples that were seen in the last days, whose requests may be gone. One thread uses it; a couple takes up to 2
-/// MB.
-class PastCouples {
- public:
-  static constexpr std::int64_t most_minutes = std::int64_t{7} * 24 * 60;
-
-  /// Takes the minutes `from` to `to` (outside), of which the samples held all that had ended; later ones of the same
-  /// minute count.
-  void add(std::span<const Couple> couples, std::int64_t from, std::int64_t to);
-  std::vector<History> histories() const;
-
- private:
-  std::map<std::pair<std::string, std::string>, Couple> couples_;  ///< By pool and source.
-};
-
 }  // namespace weir::metrics::compare::comparison

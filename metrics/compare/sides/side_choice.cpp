@@ -114,7 +114,7 @@ std::variant<SideChoice, std::string> choose_two(const Choices& choices, std::sp
   if (choices.texts().size() == 2) return SideChoice{choices.at(0), choices.at(1)};
   return "Two sides are compared, and by " + choices.word() + ' ' + choices.list() +
          (choices.texts().size() < 2 ? "; choose others with --by, give more logs, or mirror requests to a candidate "
-                                       "with a [[shadow]] (weir compare --recipe upgrade says how)" +
+                                       "with a [[shadow]] (docs/guides/shadow.md says how)" +
                                            spared(samples, names)
                                      : "; name two of them with --a and --b");
 }

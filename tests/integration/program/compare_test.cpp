@@ -419,46 +419,5 @@ TEST_F(Compare, SeveralCandidatesAreOneTable) {
   EXPECT_EQ(compare({file, "--b", "int4", "--a", "fp16", "--gate", "--for", "45m"}).exit.code, 0);
 }
 
-/// The printed settings pass the real check, the printed options exist, and the printed comparisons run.
-TEST_F(Compare, ARecipeIsWhatTheProgramTakes) {
-  for (const std::string name : {"upgrade", "quantised", "flags", "gpu"}) {
-    const auto printed = compare({"--recipe", name});
-    ASSERT_EQ(printed.exit.code, 0) << printed.output;
-    const auto settings = log(name + ".toml", printed.output);
-    const auto checked = run_weir({"check", "--config", settings});
-    EXPECT_EQ(checked.exit.code, 0) << checked.output;
-    int ran = 0;
-    std::istringstream lines(printed.output);
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with("#   $ weir ")) continue;
-      std::istringstream in(line.substr(11));
-      std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
-      const auto help = run_weir({words[0], "--help"}).output;
-      for (const auto& word : words) {
-        if (word.starts_with("--")) {
-          EXPECT_THAT(help, ContainsRegex("  (-[a-z],)?" + word + "[ \n]")) << line;
-        }
-      }
-      if (words[0] != "compare") continue;
-      ++ran;
-      const auto a = *(std::ranges::find(words, "--a") + 1), b = *(std::ranges::find(words, "--b") + 1);
-      const auto file = log("recipe.jsonl", load_log(a, 0, 10'800, 1, 1) + load_log(b, 0, 10'800, 1, 2));
-      for (auto& word : words) {
-        if (word == "requests.jsonl") word = file;
-        if (word == "weir.toml") word = settings;
-        if (word == "report.html") word = log("report.html", "");
-      }
-      const auto done = run_weir(words);
-      const bool gate = std::ranges::find(words, "--gate") != words.end();
-      EXPECT_EQ(done.exit.code, 0) << (gate ? "equal sides pass\n" : "") << done.output;
-      EXPECT_THAT(done.output, HasSubstr("Verdicts: " + b + " against " + a));
-    }
-    EXPECT_GE(ran, 1) << name;
-  }
-  EXPECT_THAT(compare({"--recipe", "update"}).output,
-              HasSubstr("--recipe update is none; there are upgrade, quantised, flags and gpu."));
-  EXPECT_EQ(compare({"--recipe", "update"}).exit.code, 2);
-}
-
 }  // namespace
 }  // namespace weir::integration

@@ -129,7 +129,7 @@ TEST_F(Doors, ClientsAndOperatorsComeByUnixSockets) {
     EXPECT_EQ(HttpClient(Socket::connect(clients)).exchange(post(chat, chat_body())).status, 200u);
     const auto second = run_weir({"serve", "--config", weir.settings_file().string()});
     EXPECT_EQ(second.exit.code, 1);
-    EXPECT_THAT(second.output, HasSubstr("the socket is taken by 'weir'"));
+    EXPECT_THAT(second.output, HasSubstr("the socket is taken by another program"));
     EXPECT_EQ(HttpClient(Socket::connect(clients)).exchange(post(chat, chat_body())).status, 200u);
     EXPECT_EQ(weir.metrics_after(5).sum("weir_requests_total", {{"outcome", "ok"}}), 5);
   }

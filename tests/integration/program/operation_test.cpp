@@ -122,7 +122,7 @@ TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
     }
   }
   EXPECT_EQ(command({"status"}).exit.code, 0);
-  weir.wait_until_said("64 connections to the metrics listener are open: the one that has waited longest goes");
+  weir.wait_until_said("64 connections to the metrics listener are open: the oldest goes");
   for (int i = 0; i < 200; ++i) attackers.emplace_back(admin).send("GET /api/replicas HTTP/1.1\r\nX: ");
   EXPECT_EQ(status(admin, "/api/replicas"), 200u) << "and those of its own keep nobody out either";
   EXPECT_TRUE(attackers.back().closed_by_server()) << "5 s are over";

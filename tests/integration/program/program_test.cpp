@@ -93,8 +93,8 @@ TEST(Program, APortThatIsTakenIsASentenceWithItsKeyAndExitCode1) {
     const auto done = serve_with(text);
     EXPECT_EQ(done.exit.code, 1) << key;
     EXPECT_THAT(done.output, HasSubstr(key + ".listen: cannot listen on " + listen[key] +
-                                       ": the port is taken by 'integration' (process " + std::to_string(::getpid()) +
-                                       "); end it, or give " + key + ".listen another port"));
+                                       ": the port is taken by another program (`ss -tanp`, as root, says which); "
+                                       "end it, or give " + key + ".listen another port"));
   }
 }
 

@@ -16,7 +16,7 @@ RolloutEnded rolled(const Candidate& candidate, std::uint64_t seed, bool shadow 
   options.shadow = shadow;
   static const RolloutTraffic traffic(read_trace_file(WEIR_TEST_DATA "/traces/conv.csv"),
                                       static_cast<std::size_t>(longest * RolloutOptions().rate) + 100, 1);
-  return RolloutRun(traffic, candidate, options, {}, seed).run();
+  return RolloutRun(traffic, candidate, options, seed).run();
 }
 
 void expect_returned(const RolloutEnded& ended, rollout::Reason reason) {

@@ -95,7 +95,7 @@ struct Model {
         tick.gate == Word::pass || (tick.gate == Word::unknown && (few_will_do || answers_may_differ));
     unknown = passes ? 0 : unknown + seconds;
     const bool has_lasted = in_step >= settings.steps[step].least.count();
-    if (passes && has_lasted && !tick.holds) {
+    if (passes && has_lasted) {
       shadow_passed = shadow_passed || settings.steps[step].shadow;
       return goes_to(step + 1, Reason::pass);
     }
@@ -203,7 +203,6 @@ TEST(RolloutMachineModel, DoesWhatTheRulesSay) {
           tick.failures = counts(), tick.misses = counts();
           tick.refusals = drawn(), tick.hangs = drawn();
           tick.candidate_is_out = below(200) == 0;
-          tick.holds = below(4) == 0;
           const auto move = machine.tick(tick);
           if (move) found = move->reason;
           wanted = model.tick(tick, ticked ? now - last : 0, machine.evidence_limit());

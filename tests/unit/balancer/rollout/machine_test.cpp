@@ -83,7 +83,7 @@ TEST_F(RolloutMachine, MissesSendItBack) {
 TEST_F(RolloutMachine, RefusalsAndHangsSendItBack) {
   const auto tick_with_drawn = [&](Drawn refusals, Drawn hangs) {
     now += 1;
-    return machine.tick({at(now), Word::unknown, "", {}, {}, false, false, refusals, hangs});
+    return machine.tick({at(now), Word::unknown, "", {}, {}, false, refusals, hangs});
   };
   begin(false);
   EXPECT_FALSE(tick_with_drawn({1, 0}, {})) << "one says nothing";
@@ -351,12 +351,10 @@ TEST(RolloutMachineProperty, NothingGivesTheCandidateMoreUnasked) {
           const auto failures = counts(), misses = counts();
           const auto drawn = [&] { return Drawn{below(80) == 0 ? below(20) : 0, below(3)}; };
           const auto refusals = drawn(), hangs = drawn();
-          const bool holds = below(5) == 0;
           const std::string answers = below(60) == 0 ? "answers: they differ" : "";
           const bool passes = gate == Word::pass || (gate == Word::unknown && !answers.empty() && below(2) == 0);
           move = machine.tick(
-              {at(now), gate, answers, failures, misses, below(80) == 0, holds, refusals, hangs, answers, passes});
-          if (holds && move) EXPECT_NE(move->reason, Reason::pass);
+              {at(now), gate, answers, failures, misses, below(80) == 0, refusals, hangs, answers, passes});
           if (move && move->reason == Reason::answers) {
             ASSERT_TRUE(!answers.empty() && machine.settings().answers == config::OtherAnswers::same);
           }

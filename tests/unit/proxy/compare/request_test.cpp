@@ -72,9 +72,9 @@ TEST(CompareRequest, CostsAndPromptsAreRead) {
   EXPECT_EQ(request.prompt_tokens->high, 4096U);
 }
 
-TEST(CompareRequest, MarginsAreSharesPercentOrFactors) {
+TEST(CompareRequest, MarginsAreSharesOrPercent) {
   CompareOptions options;
-  options.margins = {"tpot=3%", "ttft=0.2", "e2e=x1.5", "misses=1%", "errors=0.5%"};
+  options.margins = {"tpot=3%", "ttft=0.2", "e2e=50%", "misses=1%", "errors=0.5%"};
   const auto margins = read(options).margins;
   EXPECT_NEAR(margins.tpot, 0.03, 1e-12);
   EXPECT_NEAR(margins.ttft, 0.2, 1e-12);

@@ -117,7 +117,7 @@ TEST_F(AdminConnections, WithRequestsAheadOfTheirAnswersEndAfterOne) {
       EXPECT_TRUE(one.over);
     }
   }
-  EXPECT_EQ(sources.metrics_places->taken() + sources.admin_places->taken(), 0u);
+  EXPECT_EQ(sources.metrics_places->size() + sources.admin_places->size(), 0u);
 }
 
 /// The status of the answer to a request, and its body.

@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 #include <cerrno>
 
-#include "proxy/control/client.hpp"
+#include "proxy/commands/client.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -117,7 +117,7 @@ TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {
   for (const auto* body : {"", "{}", R"({"force":false})"}) {
     const auto refused = drain("b", body);
     EXPECT_EQ(refused.status, 409u);
-    EXPECT_THAT(error_message({refused.status, refused.body}), HasSubstr("'b' is the last replica of its pool"));
+    EXPECT_THAT(commands::error_message({refused.status, refused.body}), HasSubstr("'b' is the last replica of its pool"));
   }
   EXPECT_EQ(drain("b", R"({"force":true})").status, 200u);
 }
@@ -137,9 +137,9 @@ TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {
   auto expected = config::listing_of(settings());
   for (auto& listed : expected)
     for (auto& key : listed.keys) key.secret.reset();
-  EXPECT_EQ(listed_from(answer.body).listing, expected);
-  EXPECT_EQ(listed_from(answer.body).overridden, given.overridden);
-  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(listed_from(text)) << text;
+  EXPECT_EQ(commands::listed_from(answer.body).listing, expected);
+  EXPECT_EQ(commands::listed_from(answer.body).overridden, given.overridden);
+  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(commands::listed_from(text)) << text;
 }
 
 TEST(ReloadAnswer, SaysHowItEnded) {
@@ -154,7 +154,7 @@ TEST(ReloadAnswer, SaysHowItEnded) {
   EXPECT_EQ(boost::json::parse(failed.body).at("errors").at(0).as_string(), "f:1:1: x");
   EXPECT_EQ(boost::json::parse(failed.body).at("error").at("code").as_string(), "bad_settings");
   EXPECT_EQ(refused.status, 409u);
-  EXPECT_EQ(error_message({409, refused.body}), "not now");
+  EXPECT_EQ(commands::error_message({409, refused.body}), "not now");
 }
 
 TEST(AdminAddress, IsReadAsPeopleWriteIt) {

@@ -154,8 +154,7 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   const auto shadow = twin("candidate", "cand0");
   set_shadows({shadow});
   const auto switched = [&](bool on) {
-    const std::chrono::system_clock::time_point now{std::chrono::seconds(700)};
-    EXPECT_EQ(shadow_answer(*snapshot, "candidate", on, history, now).status, 200u);
+    EXPECT_EQ(shadow_answer(*snapshot, "candidate", on, history, start + std::chrono::seconds(700)).status, 200u);
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   switched(true);
@@ -172,7 +171,7 @@ TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
   const auto reloaded_to = [&](std::shared_ptr<const fleet::ShadowRuntime> shadow) {
     const auto after =
         fleet::Snapshot::changed(snapshot.get(), [&](fleet::Snapshot& next) { next.shadows = {std::move(shadow)}; });
-    begin_anew(*snapshot, *after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
+    begin_anew(*snapshot, *after, history, start + std::chrono::seconds(700));
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   const auto shadow = twin("candidate", "cand0");
@@ -189,7 +188,7 @@ TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
 }
 
 TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
-  History short_one(log, 1000);
+  History short_one(log, 1000, {}, start);
   for (int i = 0; i < requests; ++i) {
     auto primary = primary_of(i);
     finished.put(shadow_of(primary, "candidate", "cand0", i));

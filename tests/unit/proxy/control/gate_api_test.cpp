@@ -90,7 +90,7 @@ TEST_F(GateApi, AnswersFromBeforeTheShadowWasSwitchedOnDoNotCount) {
   for (int i = requests; i < requests + 9; ++i) add(i);
   EXPECT_THAT(ask("shadow=candidate").body, HasSubstr("failed: "));
   EXPECT_EQ(ask("shadow=candidate").status, 417u);
-  history.begin_anew("candidate", std::int64_t{1'000'000} * (requests + 60));
+  history.begin_anew("candidate", start + std::chrono::seconds(requests + 60));
   change = [](auto&, auto&) {};
   for (int i = requests + 60; i < requests + 120; ++i) add(i);
   for (const auto* query : {"shadow=candidate", "by=replica&a=gpu0&b=cand0"}) {

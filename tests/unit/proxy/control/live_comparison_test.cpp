@@ -149,7 +149,7 @@ TEST_F(LiveWithoutRequestsYet, SaysWhatIsWrongWithAnswersAndWhetherTheyAreTheSam
 TEST_F(Live, WhatWasAnsweredBeforeTheShadowWasSwitchedOnDoesNotCount) {
   change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
   for (int i = requests; i < requests + 9; ++i) add(i);
-  history.begin_anew("candidate", std::int64_t{1'000'000} * (requests + 60));
+  history.begin_anew("candidate", start + std::chrono::seconds(requests + 60));
   candidate->state->began = start + seconds(requests + 60);
   change = [](auto&, auto&) {};
   for (int i = requests + 60; i < requests + 120; ++i) add(i);

@@ -54,7 +54,7 @@ class LivePast : public MirroredHistory {
   Judged judged(const History& of) const { return gate_of_shadow(*candidate, *snapshot, of)(); }
 
   const std::shared_ptr<fleet::ShadowRuntime> candidate = twin("candidate", "cand0");
-  History whole{log};
+  History whole{log, History::usual_most, {}, start};
   int now = 0;
   boost::asio::io_context context;
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stays{context.get_executor()};
@@ -109,9 +109,9 @@ TEST_F(LivePast, WhoAsksOfAWindowOrOfSomeRequestsIsToldOfTheSamplesAlone) {
 TEST_F(LivePast, BeginsAnewWithAShadow) {
   run_to(2000);
   ASSERT_EQ(history.tables().size(), 1u);
-  history.begin_anew("other", std::int64_t{1'000'000} * now);
+  history.begin_anew("other", start + std::chrono::seconds(now));
   EXPECT_EQ(history.tables().size(), 1u);
-  history.begin_anew("candidate", std::int64_t{1'000'000} * now);
+  history.begin_anew("candidate", start + std::chrono::seconds(now));
   EXPECT_TRUE(history.tables().empty());
   EXPECT_EQ(comparison("", history, *snapshot)().status, 400u) << "no request of the shadow counts any more";
   candidate->state->began = start + seconds(now);
@@ -123,7 +123,7 @@ TEST_F(LivePast, OfALookUnderWayWhenAShadowBeginsAnewNothingIsKept) {
   run_to(2000);
   live.tick(*snapshot, start + seconds(now + 100));
   EXPECT_EQ(slow.under_way(), 1u);
-  history.begin_anew("candidate", std::int64_t{1'000'000} * now);
+  history.begin_anew("candidate", start + std::chrono::seconds(now));
   while (slow.under_way() > 0) context.run_one();
   EXPECT_TRUE(history.tables().empty());
 }
@@ -178,7 +178,7 @@ TEST_F(LivePast, OutlastsABurst) {
   EXPECT_EQ(report_of(history, "window=5m").at("lost"), 0) << "the requests that were asked for are held";
   look();
   EXPECT_EQ(live.latest(*snapshot).at(0).lost, after.comparison.lost);
-  history.begin_anew("candidate", std::int64_t{1'000'000} * now);
+  history.begin_anew("candidate", start + std::chrono::seconds(now));
   EXPECT_TRUE(history.lost().empty());
 }
 

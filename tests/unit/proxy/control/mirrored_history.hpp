@@ -17,7 +17,7 @@ class MirroredHistory : public ::testing::Test {
  protected:
   static constexpr int requests = 1500;
 
-  explicit MirroredHistory(int so_far = requests, std::size_t most = History::usual_most) : history(log, most) {
+  explicit MirroredHistory(int so_far = requests, std::size_t most = History::usual_most) : history(log, most, {}, start) {
     for (int i = 0; i < so_far; ++i) add(i);
     change_snapshot([](fleet::Snapshot& next) { next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}}; });
   }

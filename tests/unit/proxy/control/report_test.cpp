@@ -12,7 +12,7 @@
 #include <random>
 
 #include "../said.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/commands.hpp"
 #include "proxy/control/live_api.hpp"
 #include "proxy/control/incident/recorder.hpp"
 #include "proxy/control/incident/report.hpp"
@@ -31,10 +31,10 @@ using std::chrono::seconds;
 TEST(ReportCommand, WritesOverNoTokenFile) {
   const auto file = std::filesystem::temp_directory_path() / ("weir-report-token-" + std::to_string(::getpid()));
   std::ofstream{file} << "sesame\n";
-  ReportOptions options;
+  commands::ReportOptions options;
   options.admin.token_file = options.output = file.string();
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(report(options), 1);
+  EXPECT_EQ(commands::report(options), 1);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("holds the token, which would be lost"));
   std::filesystem::remove(file);
 }

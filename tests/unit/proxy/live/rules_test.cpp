@@ -132,7 +132,6 @@ struct Fleet {
     weir.instance = "weir-1";
     weir.loop_delay_p99 = loop_delay;
     if (weir.bypass_seconds) ++*weir.bypass_seconds;
-    if (weir.other_weir_seconds) ++*weir.other_weir_seconds;
     return now;
   }
 
@@ -217,7 +216,6 @@ const std::vector<Incident>& incidents() {
       {"certificate_ending", "weir",
        [](Fleet& fleet) { fleet.now.weir.certificate_ends = fleet.now.time + hours(13 * 24); }, "ends in 13 d"},
       {"foreign_load", "gpu1", [](Fleet& fleet) { fleet.replicas[1].foreign = 12; }, "someone else uses it"},
-      {"two_weirs", "weir-1", [](Fleet& fleet) { fleet.now.weir.other_weir_seconds = 590; }, "'weir-1' too"},
   };
   return all;
 }
@@ -369,7 +367,6 @@ TEST(Rules, ATimeThatBeginsAnewEndsItsFinding) {
   using Set = void (*)(Fleet& fleet, double seconds);
   const std::pair<std::string_view, Set> all[] = {
       {"bypass_on", [](Fleet& fleet, double seconds) { fleet.now.weir.bypass_seconds = seconds; }},
-      {"two_weirs", [](Fleet& fleet, double seconds) { fleet.now.weir.other_weir_seconds = seconds; }},
       {"drain_forgotten",
        [](Fleet& fleet, double seconds) {
          fleet.replicas[3].state = metrics::ReplicaState::draining;

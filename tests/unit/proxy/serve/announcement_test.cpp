@@ -37,30 +37,6 @@ TEST(Announcement, NamesPoolsAndReplicas) {
                            "request log: requests.jsonl"));
 }
 
-TEST(Announcement, SaysWherePrefixesAreKeptApart) {
-  auto some = settings();
-  EXPECT_THAT(prefix_lines(some), testing::IsEmpty());
-  for (auto& pool : some.pools) pool.prefix_isolation = config::PrefixIsolation::key;
-  EXPECT_THAT(prefix_lines(some),
-              testing::ElementsAre("pool 'chat': only prompts of the same client key share prefixes"))
-      << "the other pool has another policy";
-  some.pools[0].prefix_aware = false;
-  EXPECT_THAT(prefix_lines(some), testing::IsEmpty());
-}
-
-TEST(Announcement, SaysTheSidesAndStepsOfARollout) {
-  auto some = settings();
-  some.pools[0].replicas[1].config = "new";
-  config::Rollout rollout;
-  rollout.name = "next";
-  rollout.pool = "chat";
-  rollout.candidate = "new";
-  rollout.steps = {{false, 0.05, config::Seconds(600)}, {false, 1, config::Seconds(0)}};
-  some.rollouts = {rollout};
-  EXPECT_THAT(rollout_lines(some),
-              testing::ElementsAre("rollout 'next' of pool 'chat': 1 replica of 'new' beside 1; steps: 5% 10m, 100%"));
-}
-
 TEST(Announcement, SaysWhichShadowCanCarryAVerdict) {
   auto some = settings();
   config::Shadow twin;

@@ -158,34 +158,6 @@ TEST(History, OfPairsServesNoSplit) {
   EXPECT_FALSE(compare(samples, options).history);
 }
 
-/// What a program remembers that sees ever the last requests is what one sees that has them all.
-TEST(PastCouples, RememberWhatWasAmongTheLastRequests) {
-  Nights nights(8, 1);
-  const std::vector<samples::Sample> all = nights.samples.all();
-  const pairs::WarmUp warm{.seconds = 0};
-  PastCouples past;
-  for (std::int64_t now = 5; now <= 9 * 60; now += 2) {
-    std::vector<samples::Sample> last;
-    for (const samples::Sample& sample : all) {
-      if (sample.dispatched_us >= (now - 5) * minute && sample.dispatched_us < now * minute) last.push_back(sample);
-    }
-    past.add(couples_of(last, nights.samples.names, warm), now - 5, now);
-  }
-  const auto remembered = past.histories(), whole = histories_of(couples_of(all, nights.samples.names, warm));
-  ASSERT_EQ(remembered.size(), 1u);
-  ASSERT_EQ(whole.size(), 1u);
-  EXPECT_EQ(remembered[0].source, whole[0].source);
-  for (const Figure figure : {Figure::ttft, Figure::tpot}) {
-    const auto at = static_cast<std::size_t>(figure);
-    ASSERT_EQ(remembered[0].minutes[at].size(), 1u);
-    EXPECT_GE(remembered[0].minutes[at][0].size(), 539u);
-    EXPECT_TRUE(std::equal(remembered[0].minutes[at][0].begin(), remembered[0].minutes[at][0].end(),
-                           whole[0].minutes[at][0].begin()));
-  }
-  past.add({}, 0, 9 * 60 + PastCouples::most_minutes + 1);
-  EXPECT_TRUE(past.histories().empty()) << "a week later it is forgotten";
-}
-
 TEST(WithAControl, TheWindowBeginsAtOnceIfBothBeganTogether) {
   for (const int later_s : {0, 50, 70, 700}) {
     TwinSamples samples;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/json.hpp>
 #include <chrono>
@@ -68,7 +67,7 @@ class RolloutsOfAFleet : public ::testing::Test {
     rollouts.reset();
     rollouts.emplace(context, fleet, history, slow, read_rollouts(path));
     rollouts->adopt(now);
-    finish_writing(*rollouts);
+    finish_writing();
   }
   /// Begins with a rollout in its first live step, as an earlier weir left it: nothing was worse in a shadow step, and
   /// so many requests have ended since that it passes after its least time.
@@ -77,7 +76,7 @@ class RolloutsOfAFleet : public ::testing::Test {
     auto& one = kept.rollouts["fp8"] = {"chat", "new", {}};
     one.standing.state = balancer::rollout::State::live;
     one.standing.share = 0.05;
-    one.standing.in_step = 50;
+    one.standing.in_step = 30;
     one.standing.shadow_passed = true;
     one.standing.failures.candidate = balancer::rollout::Machine::least_requests;
     one.standing.failures.stable = 19 * one.standing.failures.candidate;
@@ -89,42 +88,26 @@ class RolloutsOfAFleet : public ::testing::Test {
   void adopt(const config::Settings& wanted) {
     fleet.adopt(wanted);
     rollouts->adopt(now);
-    finish_writing(*rollouts);
-  }
-  /// Says what an operator wants. The answer comes later.
-  std::shared_ptr<std::optional<ApiAnswer>> wish(Wish wish, std::string_view body = {}) {
-    const auto answer = std::make_shared<std::optional<ApiAnswer>>();
-    rollouts->carry_out("fp8", wish, now, body,
-                        boost::asio::bind_executor(context.get_executor(), [answer](ApiAnswer got) { *answer = got; }));
-    return answer;
+    finish_writing();
   }
   ApiAnswer answer_to(Wish wanted, std::string_view body = {}) {
-    const auto answer = wish(wanted, body);
-    finish_writing(*rollouts);
-    return answer->value();
+    auto answer = rollouts->carry_out("fp8", wanted, now, body);
+    finish_writing();
+    return answer;
   }
   unsigned ask(Wish wanted) { return answer_to(wanted).status; }
-  void finish_writing(const Rollouts& of) {
-    do {
-      context.restart();
-      context.run_for(std::chrono::milliseconds(1));
-    } while (of.is_writing());
-    let_happen();
-  }
-  void let_happen() {
+  /// A write is work of the context until its outcome is told.
+  void finish_writing() {
     context.restart();
-    context.poll();
+    context.run();
   }
   void finish_slow_answers() {
     for (; slow.under_way() > 0; context.restart()) context.run_for(std::chrono::milliseconds(1));
   }
   void tick() {
-    tick_while_writing();
-    finish_writing(*rollouts);
-  }
-  void tick_while_writing() {
     now += std::chrono::seconds(1);
     rollouts->tick(now);
+    finish_writing();
   }
   std::optional<double> share() const { return fleet.snapshot()->pools[0]->balancer->split().share; }
   std::string state() const {
@@ -214,7 +197,7 @@ class RolloutsOnAFullDisk : public RolloutsOfAFleet {
     fleet::Fleet next(settings(), exposition, 2);
     Rollouts again(context, next, history, slow, read_rollouts(path));
     again.adopt(now);
-    finish_writing(again);
+    finish_writing();
     return *next.snapshot()->pools[0]->balancer->split().share;
   }
 };

@@ -1,3 +1,4 @@
+// weir drain, undrain and bypass.
 #include <simdjson.h>
 
 #include <chrono>
@@ -6,10 +7,10 @@
 #include <thread>
 
 #include "config/controls.hpp"
-#include "proxy/control/client.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/client.hpp"
+#include "proxy/commands/commands.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{200};
@@ -127,4 +128,13 @@ int undrain(const DrainOptions& options) {
   });
 }
 
-}  // namespace weir::proxy::control
+int bypass(const AdminOptions& options, bool on) {
+  return run_command("bypass", [&] {
+    body_of(ask_admin(admin_at(options), "POST", on ? "/api/bypass/on" : "/api/bypass/off", "{}"));
+    std::printf(on ? "bypass is on: weir relays what comes from now on, and reads none of it\n"
+                   : "bypass is off: weir reads requests and answers again from now on\n");
+    return 0;
+  });
+}
+
+}  // namespace weir::proxy::commands

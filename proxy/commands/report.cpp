@@ -1,7 +1,7 @@
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -9,16 +9,18 @@
 #include <system_error>
 
 #include "config/private_file.hpp"
-#include "proxy/control/client.hpp"
-#include "proxy/control/commands.hpp"
-#include "proxy/control/incident/report.hpp"
+#include "proxy/commands/client.hpp"
+#include "proxy/commands/commands.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
 std::string default_name(bool json) {
-  auto name = incident::file_name(std::chrono::system_clock::now());
-  if (json) name.replace(name.size() - incident::file_end.size(), incident::file_end.size(), ".json");
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char name[64];
+  std::strftime(name, sizeof name, json ? "weir-report-%Y%m%dT%H%M%SZ.json" : "weir-report-%Y%m%dT%H%M%SZ.html", &utc);
   return name;
 }
 
@@ -49,4 +51,4 @@ int report(const ReportOptions& options) {
   });
 }
 
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

@@ -8,6 +8,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,20 +22,34 @@
 namespace weir::proxy::serve {
 
 /// The work left while weir drains.
-struct DrainLeft {
+struct ShutdownLeft {
   std::size_t connections = 0, requests = 0;
   std::chrono::seconds oldest{};  ///< The request that was received first is so old.
 };
 
 /// "12 connections are left, 8 requests on them, the oldest for 34 s".
-std::string drain_progress(const DrainLeft& left);
+std::string shutdown_progress(const ShutdownLeft& left);
 
-class Drain {
+/// The next step of the end.
+enum class ShutdownStep : std::uint8_t {
+  wait,  ///< Streams may still finish.
+  cut,   ///< Requests that are left end, and are told, counted and logged.
+  stop,  ///< The drain is over.
+};
+
+/// `left`: client connections. `late`: the time for this is over; once weir cuts, no connection has ended for long.
+constexpr ShutdownStep shutdown_step(std::size_t left, bool late, bool cutting) {
+  if (left == 0) return ShutdownStep::stop;
+  if (!late) return ShutdownStep::wait;
+  return cutting ? ShutdownStep::stop : ShutdownStep::cut;
+}
+
+class Shutdown {
  public:
   using Loops = std::span<const std::unique_ptr<exchange::Loop>>;
 
-  Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
-        const ServiceManager& manager);
+  Shutdown(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
+           const ServiceManager& manager);
 
   /// Called once, before anything else ends, whatever begins the end.
   std::function<void()> on_begin;
@@ -57,7 +73,7 @@ class Drain {
   void cut();
   void give_up(std::size_t connections);
   void tell_progress(Clock::time_point now);
-  DrainLeft left(Clock::time_point now) const;
+  ShutdownLeft left(Clock::time_point now) const;
 
   boost::asio::io_context& context_;
   exchange::Shared& shared_;

@@ -1,4 +1,4 @@
-#include "proxy/serve/drain.hpp"
+#include "proxy/serve/shutdown.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -9,12 +9,11 @@
 #include "config/quantity.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/events/events.hpp"
-#include "proxy/serve/drain_step.hpp"
 
 namespace weir::proxy::serve {
 namespace {
 
-constexpr std::chrono::milliseconds drain_looks_every{20};
+constexpr std::chrono::milliseconds looks_every{20};
 /// Connections that were cut are given up when none of them has ended for so long.
 constexpr std::chrono::seconds give_up_after{30};
 constexpr std::chrono::seconds tell_every{5};
@@ -25,17 +24,17 @@ std::string counted(std::size_t number, const std::string& thing, const std::str
 
 }  // namespace
 
-std::string drain_progress(const DrainLeft& left) {
+std::string shutdown_progress(const ShutdownLeft& left) {
   auto text = counted(left.connections, "connection", " is left, ", "s are left, ") +
               counted(left.requests, "request", "", "s") + " on " + (left.connections == 1 ? "it" : "them");
   return left.requests == 0 ? text : text + ", the oldest for " + std::to_string(left.oldest.count()) + " s";
 }
 
-Drain::Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
-             const ServiceManager& manager)
+Shutdown::Shutdown(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
+                   const ServiceManager& manager)
     : context_(context), shared_(shared), loops_(loops), listeners_(listeners), manager_(manager), timer_(context) {}
 
-int Drain::run() {
+int Shutdown::run() {
   int status = 0;
   for (;;) {
     try {
@@ -48,16 +47,17 @@ int Drain::run() {
   }
 }
 
-void Drain::signalled(const std::string& signal) {
+void Shutdown::signalled(const std::string& signal) {
   if (!begun_) return begin(signal);
-  if (shared_.cutting.load()) return spdlog::warn("{}: weir is ending; {}", signal, drain_progress(left(Clock::now())));
+  if (shared_.cutting.load())
+    return spdlog::warn("{}: weir is ending; {}", signal, shutdown_progress(left(Clock::now())));
   events::warn(events::What::weir, "", "{}, the second signal: stopping at once", signal);
   story_ += ", then " + signal + ": " + std::to_string(shared_.connections.load()) + " connections cut";
   cut();
 }
 
 /// The control thread cannot go on. Requests under way are cut, so that none is lost without a trace.
-void Drain::fail(const std::string& what) {
+void Shutdown::fail(const std::string& what) {
   spdlog::critical("an error that weir cannot mend ends it: {}", what);
   const auto why = "an error (" + what + ')';
   if (begun_)
@@ -68,7 +68,7 @@ void Drain::fail(const std::string& what) {
   cut();
 }
 
-void Drain::note_begin(const std::string& why) {
+void Shutdown::note_begin(const std::string& why) {
   begun_ = true;
   if (on_begin) on_begin();
   story_ = why;
@@ -78,7 +78,7 @@ void Drain::note_begin(const std::string& why) {
 
 /// weir is not ready from now on, and every answer closes its connection. Clients come in for limits.drain_delay more,
 /// until whoever sends them has seen that; where another weir has the socket too, they go there at once.
-void Drain::begin(const std::string& signal) {
+void Shutdown::begin(const std::string& signal) {
   const auto limits = shared_.fleet.snapshot()->settings.limits;
   const auto now = Clock::now();
   note_begin(signal);
@@ -89,11 +89,11 @@ void Drain::begin(const std::string& signal) {
                                                  : std::string("from now on, for another weir takes them");
   events::info(events::What::weir, "", "{}: draining {} connections; no new ones {}, the last are cut {} s later",
                signal, shared_.connections.load(), when, limits.drain.count());
-  manager_.stopping("draining: " + drain_progress(left(now)));
+  manager_.stopping("draining: " + shutdown_progress(left(now)));
   tick();
 }
 
-void Drain::tick() {
+void Shutdown::tick() {
   const auto now = Clock::now();
   const bool cutting = shared_.cutting.load();
   if (now >= close_at_ && !shared_.closing.load()) {
@@ -105,24 +105,25 @@ void Drain::tick() {
     uncut_ = connections;
     until_ = now + give_up_after;
   }
-  const auto step = listeners_.accepts_clients() ? DrainStep::wait : drain_step(connections, now >= until_, cutting);
-  if (connections == 0 && step == DrainStep::stop && !cutting) story_ += ", drained";
-  if (step == DrainStep::stop && connections > 0) give_up(connections);
-  if (step == DrainStep::stop) return context_.stop();
-  if (step == DrainStep::cut) {
+  const auto step =
+      listeners_.accepts_clients() ? ShutdownStep::wait : shutdown_step(connections, now >= until_, cutting);
+  if (connections == 0 && step == ShutdownStep::stop && !cutting) story_ += ", drained";
+  if (step == ShutdownStep::stop && connections > 0) give_up(connections);
+  if (step == ShutdownStep::stop) return context_.stop();
+  if (step == ShutdownStep::cut) {
     events::warn(events::What::weir, "", "{} connections cut: limits.drain is over", connections);
     story_ += ", " + std::to_string(connections) + " connections cut as limits.drain was over";
     return cut();
   }
   tell_progress(now);
-  timer_.expires_after(drain_looks_every);
+  timer_.expires_after(looks_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) tick();
   });
 }
 
 /// Ends all requests in flight, and stops when each has been told, counted and logged.
-void Drain::cut() {
+void Shutdown::cut() {
   listeners_.close_clients();
   shared_.closing.store(true);
   shared_.cutting.store(true);
@@ -131,23 +132,23 @@ void Drain::cut() {
   tick();
 }
 
-void Drain::give_up(std::size_t connections) {
+void Shutdown::give_up(std::size_t connections) {
   spdlog::error("{} of the connections that were cut have not ended within {} s, and weir ends without them: requests "
                 "on them are neither counted nor logged",
                 connections, give_up_after.count());
   story_ += ", " + std::to_string(connections) + " of them given up";
 }
 
-void Drain::tell_progress(Clock::time_point now) {
+void Shutdown::tell_progress(Clock::time_point now) {
   if (now - told_at_ < tell_every) return;
   told_at_ = now;
-  const auto progress = drain_progress(left(now));
+  const auto progress = shutdown_progress(left(now));
   spdlog::info("draining: {}", progress);
   manager_.status("draining: " + progress);
 }
 
-DrainLeft Drain::left(Clock::time_point now) const {
-  DrainLeft left;
+ShutdownLeft Shutdown::left(Clock::time_point now) const {
+  ShutdownLeft left;
   left.connections = shared_.connections.load();
   auto oldest = now;
   for (const auto& loop : loops_) {

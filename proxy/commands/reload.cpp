@@ -1,9 +1,12 @@
+// weir reload, and what one would do: weir check --diff.
 #include <signal.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -12,11 +15,12 @@
 
 #include "config/address.hpp"
 #include "config/controls.hpp"
+#include "config/difference.hpp"
 #include "config/load.hpp"
-#include "proxy/control/client.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/client.hpp"
+#include "proxy/commands/commands.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
 constexpr int settings_are_wrong = 2;
@@ -82,6 +86,35 @@ int ask_or_send(const ReloadOptions& options, const config::Settings* settings) 
   }
 }
 
+bool names_a_file(const std::string& text) {
+  std::error_code ignored;
+  return text.ends_with(".toml") || std::filesystem::exists(text, ignored);
+}
+
+ListedSettings running(const AdminOptions& admin) {
+  return listed_from(body_of(ask_admin(admin_at(admin), "GET", "/api/settings")));
+}
+
+/// Settings of the running weir's command line hold over a reload.
+void leave_out(const std::vector<std::string>& overridden, config::Listing& listing) {
+  std::erase_if(listing.front().keys,
+                [&](const auto& one) { return std::ranges::find(overridden, one.key) != overridden.end(); });
+}
+
+int show(const config::Listing& before, const config::Listing& after, const std::string& file) {
+  const auto changes = config::difference(before, after), only_by_restart = config::needs_restart(before, after);
+  for (const auto& change : changes) std::printf("%s\n", config::printable(change).c_str());
+  for (const auto& secret : config::cannot_tell(before, after))
+    std::printf("%s: set in both; weir shows no secrets, so this cannot tell whether it changes\n",
+                config::printable(secret).c_str());
+  if (changes.empty()) std::printf("%s: a reload changes nothing\n", file.c_str());
+  if (only_by_restart.empty()) return 0;
+  for (const auto& change : only_by_restart)
+    std::fprintf(stderr, "%s: only a restart changes this\n", config::printable(change).c_str());
+  std::fprintf(stderr, "%s: a reload would fail\n", file.c_str());
+  return 1;
+}
+
 }  // namespace
 
 int reload(const ReloadOptions& options) {
@@ -95,4 +128,37 @@ int reload(const ReloadOptions& options) {
   });
 }
 
-}  // namespace weir::proxy::control
+ListedSettings listed_from(const std::string& text) {
+  using simdjson::dom::array, simdjson::dom::object;
+  const auto text_of = [](const auto& value) { return std::string(value.get_string().value()); };
+  ListedSettings listed_settings;
+  simdjson::dom::parser parser;
+  const auto parsed = parser.parse(text);
+  for (const auto one : array(parsed["settings"])) {
+    config::Listed listed{text_of(one["name"]), text_of(one["within"]), {}};
+    for (const auto& [key, value] : object(one["keys"])) listed.keys.push_back({std::string(key), text_of(value)});
+    listed_settings.listing.push_back(std::move(listed));
+  }
+  for (const auto one : array(parsed["overridden"])) listed_settings.overridden.push_back(text_of(one));
+  return listed_settings;
+}
+
+int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old) {
+  return run_command("check --diff", [&] {
+    if (!names_a_file(old.address)) {
+      auto [before, overridden] = running(old);
+      auto after = config::listing_of(settings);
+      leave_out(overridden, before);
+      leave_out(overridden, after);
+      return show(before, after, file);
+    }
+    const auto loaded = config::load_file(old.address);
+    if (const auto* before = std::get_if<config::Settings>(&loaded))
+      return show(config::listing_of(*before), config::listing_of(settings), file);
+    for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
+      std::fprintf(stderr, "%s\n", error.text().c_str());
+    return settings_are_wrong;
+  });
+}
+
+}  // namespace weir::proxy::commands

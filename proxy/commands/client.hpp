@@ -7,10 +7,10 @@
 #include <string>
 
 #include "config/settings.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/commands.hpp"
 #include "proxy/net/awaitable.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 
 struct Answered {
   unsigned status = 0;
@@ -54,4 +54,4 @@ std::string body_of(const Answered& answered);
 /// Runs a command of the program and returns its exit status. Says on standard error why one throws.
 int run_command(const std::string& name, const std::function<int()>& command);
 
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

@@ -1,4 +1,4 @@
-#include "proxy/control/client.hpp"
+#include "proxy/commands/client.hpp"
 
 #include <simdjson.h>
 
@@ -21,7 +21,7 @@
 #include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/connect.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
 namespace asio = boost::asio;
@@ -131,4 +131,4 @@ int run_command(const std::string& name, const std::function<int()>& command) {
   }
 }
 
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

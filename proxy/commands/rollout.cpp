@@ -5,16 +5,19 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "balancer/rollout/standing_json.hpp"
 #include "config/controls.hpp"
 #include "config/quantity.hpp"
 #include "config/rollouts.hpp"
+#include "metrics/format.hpp"
 #include "metrics/wire/json/writer.hpp"
-#include "proxy/control/client.hpp"
-#include "proxy/control/commands.hpp"
+#include "proxy/commands/client.hpp"
+#include "proxy/commands/commands.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
+namespace ro = balancer::rollout;
 using simdjson::dom::element;
 
 /// Whatever answers at that address, it does not steer the terminal.
@@ -22,51 +25,49 @@ std::string text_in(element value) { return value.is_null() ? "" : config::print
 
 std::string time_of(double seconds) { return config::format_duration(config::Seconds(std::round(seconds))); }
 
+std::string evidence_text(double evidence, double limit) {
+  return metrics::format("; evidence %.3g of %g\n", evidence, limit);
+}
+
 /// "  failures: 0 of 152 on the candidate, 3 of 15100 beside it; evidence 0.02 of 160"
-std::string counts_line(std::string_view what, element counts, double limit) {
-  const auto number = [&](const char* key) { return std::to_string(counts[key].get_uint64().value()); };
-  char evidence[64];
-  std::snprintf(evidence, sizeof evidence, "%.3g of %g", counts["evidence"].get_double().value(), limit);
-  return "  " + std::string(what) + ": " + number("candidate_bad") + " of " + number("candidate") +
-         " on the candidate, " + number("stable_bad") + " of " + number("stable") + " beside it; evidence " + evidence +
-         "\n";
+std::string line_of(const std::string& what, const ro::Counts& counts, double share, double limit) {
+  return "  " + what + ": " + std::to_string(counts.candidate_bad) + " of " + std::to_string(counts.candidate) +
+         " on the candidate, " + std::to_string(counts.stable_bad) + " of " + std::to_string(counts.stable) +
+         " beside it" + evidence_text(ro::evidence(counts, share), limit);
 }
 
 /// "  refusals: 4 conversations on the candidate, 0 beside it; evidence 31.2 of 240"
-std::string drawn_line(std::string_view what, element drawn, double limit) {
-  char text[160];
-  std::snprintf(text, sizeof text, "  %.*s: %llu conversations on the candidate, %llu beside it; evidence %.3g of %g\n",
-                static_cast<int>(what.size()), what.data(),
-                static_cast<unsigned long long>(drawn["candidate"].get_uint64().value()),
-                static_cast<unsigned long long>(drawn["stable"].get_uint64().value()),
-                drawn["evidence"].get_double().value(), limit);
-  return text;
+std::string line_of(const std::string& what, const ro::Drawn& drawn, double share, double limit) {
+  return "  " + what + ": " + std::to_string(drawn.candidate) + " conversations on the candidate, " +
+         std::to_string(drawn.stable) + " beside it" + evidence_text(ro::evidence(drawn, share), limit);
 }
 
 std::string text_of(element rollout) {
-  const auto state = text_in(rollout["state"]), step = text_in(rollout["step"]);
-  const double share = rollout["share"];
-  auto text = text_in(rollout["name"]) + ": " + state + (step.empty() ? "" : " at step \"" + step + '"') + ", " +
-              config::percent(share) + " of pool " + text_in(rollout["pool"]) + " to " + text_in(rollout["candidate"]) +
-              '\n';
-  const auto why_there = text_in(rollout["why"]);
-  if (!why_there.empty()) text += "  " + why_there + '\n';
-  if (state == "idle" && why_there.empty())
-    text += "  it has not been started: weir rollout start " + text_in(rollout["name"]) + " does so\n";
-  if (state != "shadow" && state != "live" && state != "paused") return text;
-  const double in_step = rollout["in_step_seconds"], least = rollout["least_seconds"];
-  text += "  " + time_of(in_step) + " in this step, which lasts " + time_of(least) + " at least\n";
-  const auto why = text_in(rollout["gate"]["why"]);
-  text += "  gate: " + text_in(rollout["gate"]["word"]) + (why.empty() ? "" : ": " + why) + '\n';
-  const double unknown = rollout["unknown_seconds"], unknown_limit = rollout["unknown_limit_seconds"];
-  if (unknown > 0) text += "  unknown for " + time_of(unknown) + "; it pauses after " + time_of(unknown_limit) + '\n';
+  const auto read = ro::standing_in(rollout);
+  if (!read) throw std::runtime_error("weir answered something else than a rollout; is it of another version?");
+  const auto& standing = *read;
+  const auto name = text_in(rollout["name"]), step = text_in(rollout["step"]), why = config::printable(standing.why);
+  const auto at_step = step.empty() ? "" : " at step \"" + step + '"';
+  auto text = name + ": " + std::string(ro::name_of(standing.state)) + at_step + ", " +
+              config::percent(standing.share) + " of pool " + text_in(rollout["pool"]) + " to " +
+              text_in(rollout["candidate"]) + '\n';
+  if (!why.empty()) text += "  " + why + '\n';
+  if (standing.state == ro::State::idle && why.empty())
+    text += "  it has not been started: weir rollout start " + name + " does so\n";
+  if (step.empty() || standing.state == ro::State::done) return text;
+  const double least = rollout["least_seconds"], unknown_limit = rollout["unknown_limit_seconds"];
+  text += "  " + time_of(standing.in_step) + " in this step, which lasts " + time_of(least) + " at least\n";
+  const auto gate_why = text_in(rollout["gate"]["why"]);
+  text += "  gate: " + text_in(rollout["gate"]["word"]) + (gate_why.empty() ? "" : ": " + gate_why) + '\n';
+  if (standing.unknown > 0)
+    text += "  unknown for " + time_of(standing.unknown) + "; it pauses after " + time_of(unknown_limit) + '\n';
+  const double share = standing.share, limit = rollout["evidence_limit"];
   if (share <= 0) return text;
-  const double limit = rollout["evidence_limit"];
-  text += counts_line("failures", rollout["failures"], limit);
-  if (!rollout["slo"].is_null()) text += counts_line("misses of " + text_in(rollout["slo"]), rollout["misses"], limit);
-  text += drawn_line("refusals", rollout["refusals"], limit);
-  text += drawn_line("hangs", rollout["hangs"], limit);
-  return text;
+  text += line_of("failures", standing.failures, share, limit);
+  if (const auto slo = text_in(rollout["slo"]); !slo.empty())
+    text += line_of("misses of " + slo, standing.misses, share, limit);
+  text += line_of("refusals", standing.refusals, share, limit);
+  return text + line_of("hangs", standing.hangs, share, limit);
 }
 
 /// Returns the body that promotes a rollout from where it stands in this answer to GET /api/rollout. Where it has moved
@@ -135,4 +136,4 @@ int rollout(const RolloutOptions& options) {
   });
 }
 
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
+#include "config/difference.hpp"
 #include "config/settings.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 
 inline constexpr auto default_admin = "127.0.0.1:9091";
 
@@ -62,8 +64,16 @@ int rollout(const RolloutOptions& options);
 /// Returns what `weir rollout status` prints of an answer to GET /api/rollout: of one rollout, or of all for "".
 std::string rollout_text(const std::string& answer, const std::string& name);
 
+/// The settings of a weir, as its answer to GET /api/settings lists them.
+struct ListedSettings {
+  config::Listing listing;
+  std::vector<std::string> overridden;  ///< By its command line.
+};
+/// Reads such an answer. Throws std::exception if it is something else.
+ListedSettings listed_from(const std::string& answer);
+
 /// Says what a reload would do: from the settings in the file `old`, or from those of the weir at that address.
 /// `settings` are those of `file`.
 int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old);
 
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

@@ -1,5 +1,5 @@
 // How the commands of the program ask a weir, and what they say where none answers.
-#include "proxy/control/client.hpp"
+#include "proxy/commands/client.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 
-namespace weir::proxy::control {
+namespace weir::proxy::commands {
 namespace {
 
 using ::testing::AllOf;
@@ -82,4 +82,4 @@ TEST(AskAdmin, SaysThatNoWeirAnswers) {
 }
 
 }  // namespace
-}  // namespace weir::proxy::control
+}  // namespace weir::proxy::commands

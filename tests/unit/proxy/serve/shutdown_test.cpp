@@ -1,5 +1,5 @@
 // How far a drain is, in words, and how it ends.
-#include "proxy/serve/drain.hpp"
+#include "proxy/serve/shutdown.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,18 +14,33 @@ namespace {
 
 namespace asio = boost::asio;
 
-TEST(DrainProgress, SaysHowManyAreLeftAndHowOldTheyAre) {
-  EXPECT_EQ(drain_progress({12, 8, std::chrono::seconds(34)}),
+TEST(ShutdownProgress, SaysHowManyAreLeftAndHowOldTheyAre) {
+  EXPECT_EQ(shutdown_progress({12, 8, std::chrono::seconds(34)}),
             "12 connections are left, 8 requests on them, the oldest for 34 s");
-  EXPECT_EQ(drain_progress({1, 1, std::chrono::seconds(3)}),
+  EXPECT_EQ(shutdown_progress({1, 1, std::chrono::seconds(3)}),
             "1 connection is left, 1 request on it, the oldest for 3 s");
-  EXPECT_EQ(drain_progress({2, 0, {}}), "2 connections are left, 0 requests on them");
+  EXPECT_EQ(shutdown_progress({2, 0, {}}), "2 connections are left, 0 requests on them");
+}
+
+TEST(ShutdownStep, WaitsThenCutsThenStops) {
+  const struct {
+    std::size_t left;
+    bool late, cutting;
+    ShutdownStep step;
+  } rows[]{
+      {0, false, false, ShutdownStep::stop}, {0, true, false, ShutdownStep::stop},  {0, false, true, ShutdownStep::stop},
+      {0, true, true, ShutdownStep::stop},   {1, false, false, ShutdownStep::wait}, {1, true, false, ShutdownStep::cut},
+      {1, false, true, ShutdownStep::wait},  {1, true, true, ShutdownStep::stop},   {9, true, false, ShutdownStep::cut},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(shutdown_step(row.left, row.late, row.cutting), row.step)
+        << row.left << " left, late " << row.late << ", cutting " << row.cutting;
 }
 
 /// The control thread is one of its own, and the test plays the loop.
-class DrainEnd : public testing::Test {
+class ShutdownEnd : public testing::Test {
  protected:
-  DrainEnd() {
+  ShutdownEnd() {
     proxy.plan[0] = {says(sse_head() + chunk(token("a")))};
     for (int i = 0; i < 50; ++i) clients.push_back(proxy.client(post(chat(true))));
     proxy.run();
@@ -59,12 +74,12 @@ class DrainEnd : public testing::Test {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   Listeners listeners{context, {}, [](Audience, net::UniqueFd) {}};
   const ServiceManager manager;
-  Drain drain{context, proxy.shared, {}, listeners, manager};
+  Shutdown drain{context, proxy.shared, {}, listeners, manager};
   std::thread control;
   int status = -1, begun = 0;
 };
 
-TEST_F(DrainEnd, WaitsForAllThatItCuts) {
+TEST_F(ShutdownEnd, WaitsForAllThatItCuts) {
   asio::post(context, [this] {
     drain.signalled("SIGTERM");
     drain.signalled("SIGTERM");
@@ -77,7 +92,7 @@ TEST_F(DrainEnd, WaitsForAllThatItCuts) {
   expect_all_told();
 }
 
-TEST_F(DrainEnd, AfterAnErrorOnTheControlThreadIsInGoodOrderAndNoSuccess) {
+TEST_F(ShutdownEnd, AfterAnErrorOnTheControlThreadIsInGoodOrderAndNoSuccess) {
   throw_on_control_thread();
   start();
   end();
@@ -86,7 +101,7 @@ TEST_F(DrainEnd, AfterAnErrorOnTheControlThreadIsInGoodOrderAndNoSuccess) {
   expect_all_told();
 }
 
-TEST_F(DrainEnd, AfterAnErrorWithinADrainIsTheSame) {
+TEST_F(ShutdownEnd, AfterAnErrorWithinADrainIsTheSame) {
   asio::post(context, [this] { drain.signalled("SIGTERM"); });
   throw_on_control_thread();
   start();
