@@ -151,13 +151,16 @@ twin() {
   printf '  [[shadow.replica]]\n  name = "%s"\n  url = "%s"\n  config = "%s"\n' "${@:4:3}" >>"$dir/$1.toml"
 }
 
+# get URL: prints the body of a good answer, and fails after any other.
+get() { curl -sf --max-time 5 "$1"; }
+
 # start_weir RUN: starts weir with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
 start_weir() {
   local tries
   start_apart "$1.weir" "$programs/weir" serve --config "$dir/$1.toml"
   weir_pid=${started[0]}
   for tries in {1..200}; do
-    "$programs/weir-lab" get "$metrics/-/ready" >/dev/null 2>&1 && return
+    get "$metrics/-/ready" >/dev/null && return
     alive "$weir_pid" || break
     sleep 0.05
   done

@@ -12,10 +12,6 @@ namespace weir::lab::commands {
 void add_sim_command(CLI::App& app, int& status);
 void add_load_command(CLI::App& app, int& status);
 void add_experiment_command(CLI::App& app, int& status);
-void add_summary_command(CLI::App& app, int& status);
-void add_reports_command(CLI::App& app, int& status);
-void add_outage_command(CLI::App& app, int& status);
-void add_get_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_export_command(CLI::App& app, int& status);
 

@@ -51,8 +51,8 @@ std::string read_api_key(const std::string& option, const std::string& path) {
 void add_experiment_options(CLI::App& load, LoadOptions& options) {
   load.option_defaults()->group("Published experiments");
   load.add_option("--preset", options.preset,
-                  "llmperf: the load of its article (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks "
-                  "with checked answers, and its ITL (E2E / output tokens)")
+                  "llmperf: the load of its article (5 at once, 550 +- 150 tokens in, 150 +- 20 out) and its ITL (E2E / "
+                  "output tokens)")
       ->check(CLI::IsMember({"llmperf"}));
   load.add_flag("--batches", options.settings.batches,
                 "Send the next batch when all requests of the last one have ended, as the first LLMPerf");
@@ -190,9 +190,7 @@ int run(LoadOptions& options) {
     throw std::invalid_argument(std::string(load::tgi_cannot_ignore_eos) + "; leave out --ignore-eos");
   }
   settings.facts = !options.output.log.empty();
-  options.output.llmperf = settings.text = options.preset == "llmperf";
-  const bool tasks = options.output.llmperf || options.output.prefill_cost;
-  if (tasks) workload.text = load::Text::tasks;
+  options.output.llmperf = options.preset == "llmperf";
   settings.concurrency = options.series.concurrencies.front();
   if (options.output.prefill_cost) {
     const auto [least, most] = std::minmax(options.input_range.front(), options.input_range.back());
@@ -200,7 +198,9 @@ int run(LoadOptions& options) {
     workload.output_range = {16, 64};
     settings.concurrency = 1;
   }
-  if (!given("--usage")) settings.usage = tasks || settings.facts || series;
+  if (!given("--usage")) {
+    settings.usage = options.output.llmperf || options.output.prefill_cost || settings.facts || series;
+  }
   if (given("--rate")) workload.rate = options.series.rates.front();
   if (given("--duration")) settings.duration = options.duration + settings.warm_up;
   // A mean without a deviation means requests that are all alike.

@@ -8,9 +8,9 @@
 #include "config/policy_words.hpp"
 #include "lab/chart/page.hpp"
 #include "lab/commands/commands.hpp"
-#include "lab/commands/files.hpp"
 #include "lab/forecast/report.hpp"
 #include "lab/sink.hpp"
+#include "lab/source.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::commands {

@@ -63,10 +63,6 @@ void add_sim_command(CLI::App& app, int& status) {
   sim->add_option("--engine", s.engine, "Engine whose metric names /metrics has: vllm (default) or tgi")
       ->transform(config::word_of(
           std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm}, {"tgi", sim::EngineNames::tgi}}));
-  sim->add_option("--wrong-answers", s.wrong_answers,
-                  "Share of wrong numbers and lines in answers to `weir-lab load --preset llmperf`")
-      ->capture_default_str()
-      ->check(config::within(0.0, 1.0));
   sim->add_option("--cached-tokens", s.cache_report,
                   "Cached tokens that usage reports with --prefix-cache: exact (default), none (vLLM without "
                   "--enable-prompt-tokens-details), half (wrong), coarse (whole pages of 64), nonzero (no count if it "

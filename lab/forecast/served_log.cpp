@@ -1,26 +1,27 @@
 #include "lab/forecast/served_log.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
 #include <span>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 
-#include "lab/json_fields.hpp"
-#include "lab/load/traces/formats.hpp"
+#include "lab/load/traces/logged_lines.hpp"
 #include "lab/text.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::forecast {
 namespace {
 
+using load::traces::LoggedLine;
+using load::traces::LoggedLines;
+
 struct Line {
+  const LoggedLine* logged = nullptr;
   LoggedRequest request;  ///< `arrived` is in Unix seconds; `sent` and `ended` count from it.
-  std::string text, replica;
+  std::string replica;
 };
 
 /// A line that says no more than that a replica was there.
@@ -30,71 +31,48 @@ struct Seen {
 };
 
 /// Returns a line that says what a replica did, or nothing.
-std::optional<Line> read_line(const JsonObject& object, std::int64_t at) {
-  const std::string_view replica = text_at(object, "replica");
-  const auto prompt = number_of(object, "prompt_tokens"), output = number_of(object, "output_tokens");
+std::optional<Line> read_line(const LoggedLine& logged, const LoggedLines& log) {
+  const auto& sample = logged.sample;
   // A time is part of what the request took. One that is not was never measured.
-  constexpr double longest = 1e7;
-  const auto seconds = [&](std::string_view key, double most) {
-    const auto time = number_of(object, key);
-    return time && *time >= 0 && *time <= most ? time : std::nullopt;
-  };
-  const auto ended = seconds("e2e_s", longest);
-  if (!flag_at(object, "served") || replica.empty() || !ended) return std::nullopt;
-  const auto is_length = [](const std::optional<double>& tokens) {
-    return tokens && *tokens >= 1 && *tokens <= load::traces::most_tokens;
-  };
-  if (!is_length(prompt) || !is_length(output)) return std::nullopt;
-  Line line;
-  line.replica = replica;
+  const auto within = [&](double time) { return time <= static_cast<double>(sample.e2e) ? std::optional(time) : std::nullopt; };
+  const auto is_length = [](std::uint32_t tokens) { return tokens >= 1 && tokens <= load::traces::most_tokens; };
+  const std::uint32_t prompt = sample.prompt_tokens, output = logged.replay.output_tokens;
+  if (!sample.served || sample.replica == 0 || std::isnan(sample.e2e) || !is_length(prompt) || !is_length(output))
+    return std::nullopt;
+  Line line{&logged, {}, log.name(sample.replica)};
   LoggedRequest& request = line.request;
-  request.arrived = 1e-6 * static_cast<double>(at);
-  request.sent = seconds("queue_s", *ended).value_or(0);
-  request.ended = *ended;
-  request.ttft = seconds("ttft_s", *ended);
-  request.tpot = seconds("tpot_s", *ended);
-  request.prompt_tokens = static_cast<std::uint64_t>(*prompt);
-  request.output_tokens = static_cast<std::uint64_t>(*output);
-  request.cached_tokens = std::min(count_of(object, "cached_tokens"), request.prompt_tokens - 1);
-  if (const auto most = count_of(object, "max_tokens"); most > 0) request.max_tokens = most;
+  request.arrived = logged.at();
+  request.sent = within(1e-6 * static_cast<double>(sample.dispatched_us - sample.received_us)).value_or(0);
+  request.ended = static_cast<double>(sample.e2e);
+  request.ttft = within(static_cast<double>(sample.ttft));
+  request.tpot = within(static_cast<double>(sample.tpot));
+  request.prompt_tokens = prompt;
+  request.output_tokens = output;
+  request.cached_tokens = sample.cached_tokens < prompt ? sample.cached_tokens : 0;
+  if (const auto most = logged.replay.max_tokens; most > 0 && most != metrics::compare::samples::unknown_count) request.max_tokens = most;
   return line;
 }
 
-/// Puts lines that cannot be read into `log`, and those that say no more than that a replica was there into `others`.
-std::vector<Line> read_lines(std::istream& in, const ServedLogSettings& settings, ServedLog& log,
-                             std::vector<Seen>& others) {
+/// Returns the lines of the pool that say what a replica did. Others say no more than that a replica was there.
+std::vector<Line> lines_of(const LoggedLines& read, const ServedLogSettings& settings, std::vector<Seen>& others) {
   std::vector<Line> lines;
   std::set<std::string> pools, all_pools;
-  std::string text, first_damaged;
-  for (std::size_t number = 1; std::getline(in, text); ++number) {
-    if (text.empty()) continue;
-    if (number == 1 && is_compressed(text)) throw std::invalid_argument(std::string(compressed_file));
-    const auto object = object_of(text);
-    const auto at = object ? metrics::compare::samples::parse_rfc3339(text_at(*object, "time")) : std::nullopt;
-    if (!at) {
-      if (in.eof()) break;  // The last line has no end: it is being written.
-      if (log.damaged++ == 0) {
-        log.first_damaged = number;
-        first_damaged = beginning_of(text);
-      }
-      continue;
-    }
-    if (text_at(*object, "role") == "shadow") continue;
-    const std::string pool(text_at(*object, "pool"));
+  for (const LoggedLine& logged : read.lines) {
+    const std::string pool = read.name(logged.sample.pool);
     all_pools.insert(pool);
     if (!settings.pool.empty() && pool != settings.pool) continue;
-    auto line = read_line(*object, *at);
+    load::LogFacts refused;
+    auto line = load::traces::prompt_of(logged, read, refused) ? read_line(logged, read) : std::nullopt;
     if (!line) {
-      others.push_back({1e-6 * static_cast<double>(*at), std::string(text_at(*object, "replica"))});
+      others.push_back({logged.at(), read.name(logged.sample.replica)});
       continue;
     }
     pools.insert(pool);
-    line->text = std::move(text);
     lines.push_back(*std::move(line));
   }
-  if (all_pools.empty() && log.damaged > 0) {
-    throw std::invalid_argument("line " + std::to_string(log.first_damaged) +
-                                ": expected a line of weir's request log, got \"" + first_damaged + "\"");
+  if (all_pools.empty() && read.damaged > 0) {
+    throw std::invalid_argument("line " + std::to_string(read.first_damaged) +
+                                ": expected a line of weir's request log, got \"" + read.damaged_text + "\"");
   }
   const auto names_of = [](const std::set<std::string>& some) {
     std::string names;
@@ -142,8 +120,14 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     throw std::invalid_argument("the last " + counted(settings.most_requests, "request") + " are too few; at least " +
                                 std::to_string(least_requests) + " are needed, or 0 for all (--requests)");
   ServedLog log;
+  std::string first_line;
+  std::getline(in, first_line);
+  if (is_compressed(first_line)) throw std::invalid_argument(std::string(compressed_file));
+  const LoggedLines read = load::traces::read_logged_lines(in, std::move(first_line));
+  log.damaged = read.damaged;
+  log.first_damaged = read.first_damaged;
   std::vector<Seen> others;
-  std::vector<Line> lines = read_lines(in, settings, log, others);
+  std::vector<Line> lines = lines_of(read, settings, others);
   log.left_out = others.size();
   std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.request.arrived; });
   if (settings.most_requests != 0 && lines.size() > settings.most_requests) {
@@ -169,7 +153,7 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
   std::map<std::string, std::size_t> places;
   for (std::size_t r = 0; r < log.replicas.size(); ++r) places.emplace(log.replicas[r], r);
   const double first = lines.front().request.arrived;
-  std::stringstream texts;
+  std::vector<load::traces::LoggedPrompt> prompts;
   std::size_t streams = 0;
   for (Line& line : lines) {
     LoggedRequest& request = log.requests.emplace_back(line.request);
@@ -179,19 +163,14 @@ ServedLog read_served_log(std::istream& in, const ServedLogSettings& settings) {
     request.replica = places.at(line.replica);
     log.cached_tokens_told = log.cached_tokens_told || request.cached_tokens > 0;
     streams += request.ttft && request.tpot ? 1 : 0;
-    texts << line.text << '\n';
+    prompts.push_back(*load::traces::prompt_of(*line.logged, read, log.facts));
   }
   if (streams < least_requests / 2) {
     throw std::invalid_argument("only " + std::to_string(streams) +
                                 " lines have both ttft_s and tpot_s, from which an engine's constants are fitted; " +
                                 "at least " + std::to_string(least_requests / 2) + " streams are needed");
   }
-  auto trace = load::read_trace(texts, 0, &log.facts);
-  if (const auto* wrong = std::get_if<std::string>(&trace)) throw std::invalid_argument(*wrong);
-  log.trace = std::get<std::vector<load::TraceEntry>>(std::move(trace));
-  if (log.trace.size() != log.requests.size())
-    throw std::invalid_argument(
-        "some lines have \"served\":true and a status of 4xx or no attempt: no weir wrote them");
+  log.trace = load::traces::entries_of(prompts, log.facts);
   std::set<std::uint64_t> conversations;
   for (const load::TraceEntry& entry : log.trace)
     if (entry.parent) conversations.insert(entry.conversation);

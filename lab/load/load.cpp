@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "lab/load/ended_early.hpp"
-#include "lab/load/llmperf.hpp"
 #include "lab/load/prefill/prefill_cost.hpp"
 #include "lab/load/report.hpp"
 #include "lab/load/request_lines.hpp"
@@ -18,7 +17,8 @@ constexpr std::string_view command = "weir-lab load";
 /// The figures of a load beyond the usual ones.
 struct Extras {
   std::optional<Cost> cost;
-  std::optional<Llmperf> llmperf;
+  /// LLMPerf's own ITL, a value for each successful request: E2E / output tokens, so TTFT is counted in. In seconds.
+  std::optional<std::vector<float>> llmperf_itl;
   std::optional<EndedEarly> early;
   std::optional<std::vector<prefill::Point>> points;
   std::optional<prefill::PrefillCost> prefill;
@@ -26,8 +26,7 @@ struct Extras {
 
 void print(std::ostream& out, const Measured& measured, const Extras& extras) {
   const Tally& all = measured.report.all;
-  all.print(out, all.elapsed(), extras.llmperf ? &extras.llmperf->itl() : nullptr);
-  if (extras.llmperf) extras.llmperf->print(out);
+  all.print(out, all.elapsed(), extras.llmperf_itl ? &*extras.llmperf_itl : nullptr);
   if (extras.cost) print_cost(out, *extras.cost);
   if (extras.points) prefill::print(out, extras.prefill);
   out << own_line(measured.own);
@@ -42,15 +41,19 @@ std::string json_of(const Measured& measured, const Extras& extras) {
     write_members(json, *extras.cost);
     json.close('}');
   }
-  if (extras.llmperf) extras.llmperf->write(json.key("llmperf"), extras.cost);
+  if (extras.llmperf_itl) {
+    json.key("llmperf").open('{');
+    extras.cost ? write_members(json, *extras.cost) : void(json.key("cost_per_1000_requests").null());
+    load::write(json.key("itl_s"), distribution(*extras.llmperf_itl));
+    json.close('}');
+  }
   if (extras.points) prefill::write(json.key("prefill_cost"), extras.prefill);
   return json.close('}').written();
 }
 
 void warn(const Measured& measured, const Extras& extras) {
-  for (const auto& warning :
-       {too_slow(measured.own, measured.report.all), extras.llmperf ? extras.llmperf->warning() : std::nullopt,
-        extras.early ? extras.early->warning() : std::nullopt}) {
+  for (const auto& warning : {too_slow(measured.own, measured.report.all),
+                              extras.early ? extras.early->warning() : std::nullopt}) {
     if (warning) std::cerr << command << ": warning: " << *warning << "\n";
   }
 }
@@ -66,7 +69,7 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
   Sink json(output.json), log(output.log);
   RequestLines lines(output.label);
   Extras extras;
-  if (output.llmperf) extras.llmperf.emplace();
+  if (output.llmperf) extras.llmperf_itl.emplace();
   if (settings.ignore_eos) extras.early.emplace();
   if (output.prefill_cost) extras.points.emplace();
   const Interrupt interrupt;
@@ -74,9 +77,9 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
     if (log) log.stream() << lines.line(result) << '\n';
     if (result.warm_up) return;
     if (extras.early) extras.early->add(result);
-    if (extras.llmperf) {
-      const Planned planned{result.number, 0, result.prompt_target, result.output_target};
-      extras.llmperf->add(result, task_of(settings.workload.seed, planned));
+    if (const auto tokens = result.stream.output_tokens(); extras.llmperf_itl && result.ok() && tokens > 0) {
+      extras.llmperf_itl->push_back(
+          static_cast<float>(metrics::seconds(result.ended - result.started) / static_cast<double>(tokens)));
     }
     if (extras.points) {
       if (const auto point = prefill::point_of(result)) extras.points->push_back(*point);

@@ -19,7 +19,7 @@ struct LoadOutput {
   std::string api_key_file;  ///< The file that the key was read from; "" where there is none.
   std::string label;  ///< The config in those lines.
   Prices prices;
-  bool llmperf = false;  ///< The report has what LLMPerf's has; the settings are to ask for its tasks and the text.
+  bool llmperf = false;       ///< The report has LLMPerf's ITL.
   bool prefill_cost = false;  ///< The report has the cost of prefill.
 };
 

@@ -153,7 +153,7 @@ class Runner {
     result.bytes_in = body.size();
     if (settings_.facts) result.facts = std::make_shared<RequestFacts>(facts_of(body));
     result.due = due;
-    outgoing.reader = StreamReader(settings_.api, settings_.text);
+    outgoing.reader = StreamReader(settings_.api);
     outgoing.bytes = head_ + "x-request-id: " + result.request_id +
                      "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     std::shared_ptr<Connection> connection;

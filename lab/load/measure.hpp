@@ -40,7 +40,6 @@ struct LoadSettings {
   std::vector<std::string> headers;  ///< Further fields of each request, "name: value", as header_problem wants them.
   bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
   bool facts = false;              ///< Results have what a request log needs to know of their requests.
-  bool text = false;               ///< Results have their answers' text.
   WorkloadSettings workload;
 };
 

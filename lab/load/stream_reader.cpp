@@ -5,7 +5,6 @@
 #include "lab/json_fields.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/stream/content_reader.hpp"
 #include "metrics/wire/stream/sse.hpp"
 
 namespace weir::lab::load {
@@ -43,41 +42,6 @@ std::string words_of(std::string_view event) {
 
 }  // namespace
 
-/// Puts together the text of the events.
-class StreamReader::Text : private metrics::wire::ContentListener {
- public:
-  explicit Text(metrics::Api api) : api_(api) { facts_.wants_content = true; }
-  void feed(std::string_view bytes) {
-    each_event(framer_, bytes, [this](std::string_view data) {
-      facts_.clear();
-      metrics::wire::read_event(api_, data, facts_);
-      content_.tell(facts_);
-    });
-  }
-  const std::string& all() const { return all_; }
-
- private:
-  void text(std::string_view piece) override { all_ += piece; }
-  void reasoning(std::string_view) override {}
-  void call_name(std::string_view) override {}
-  void call_arguments(std::string_view) override {}
-  void end_call() override {}
-  void lost_text() override {}
-  void lost_calls() override {}
-
-  metrics::Api api_;
-  metrics::wire::SseFramer framer_{StreamMeter::carry_limit};
-  metrics::wire::EventFacts facts_;
-  metrics::wire::ContentReader content_{*this};
-  std::string all_;
-};
-
-StreamReader::StreamReader(Api api, bool keep_text)
-    : api_(api), text_(keep_text ? std::make_unique<Text>(api_of(api)) : nullptr) {}
-StreamReader::~StreamReader() = default;
-StreamReader::StreamReader(StreamReader&&) noexcept = default;
-StreamReader& StreamReader::operator=(StreamReader&&) noexcept = default;
-
 bool StreamReader::reads(unsigned status, std::string_view content_type, bool coded) const {
   using metrics::measure::BodyForm;
   return metrics::measure::body_form(api_of(api_), status, content_type, coded, true) == BodyForm::sse;
@@ -95,7 +59,6 @@ void StreamReader::feed(std::string_view bytes, Moment at) {
     if (stream_.last_token) stream_.gaps.push_back(std::chrono::duration<float>(at - *stream_.last_token).count());
     stream_.last_token = at;
   }
-  if (text_) text_->feed(bytes);
   if (stream_.error.empty()) find_error(bytes);
 }
 
@@ -128,7 +91,6 @@ void StreamReader::find_error(std::string_view bytes) {
 Stream StreamReader::stream() const {
   Stream all = stream_;
   if (meter_) all.answer = meter_->answer();
-  if (text_) all.text = text_->all();
   return all;
 }
 

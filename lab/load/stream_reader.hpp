@@ -1,6 +1,6 @@
 // Reads a streamed answer with weir's own meter, so that weir and its load call one stream by one name: complete or
-// not, with so many tokens, the first of them then. What the meter does not keep, the load adds: each gap, the words of
-// an error, and the text if it is wanted. The truth of a simulated replica (lab/sim/truth.hpp) checks both.
+// not, with so many tokens, the first of them then. What the meter does not keep, the load adds: each gap, and the words
+// of an error. The truth of a simulated replica (lab/sim/truth.hpp) checks both.
 //
 // A single thread uses it, and each answer has one object.
 #pragma once
@@ -25,7 +25,6 @@ struct Stream {
   std::optional<Moment> last_token;  ///< The last token event came then.
   std::vector<float> gaps;           ///< The seconds between token events.
   std::string error;                 ///< The words of an error event; "" if there was none.
-  std::string text;                  ///< The generated text, without reasoning; "" unless it was to be kept.
 
   /// Returns the engine's count, or else what weir counts while a stream flows.
   std::uint64_t output_tokens() const { return answer.output_tokens.value_or(answer.counted_tokens); }
@@ -41,11 +40,7 @@ class StreamReader {
   /// So many bytes must be readable (not meaningful) behind bytes that are read.
   static constexpr std::size_t padding = metrics::measure::StreamMeter::padding;
 
-  /// With `keep_text` the text is kept; otherwise its characters are only counted.
-  explicit StreamReader(Api api, bool keep_text = false);
-  ~StreamReader();
-  StreamReader(StreamReader&&) noexcept;
-  StreamReader& operator=(StreamReader&&) noexcept;
+  explicit StreamReader(Api api) : api_(api) {}
 
   /// True if weir would read an answer with this head as an event stream.
   bool reads(unsigned status, std::string_view content_type, bool coded) const;
@@ -57,14 +52,11 @@ class StreamReader {
   Stream stream() const;
 
  private:
-  class Text;
-
   void find_error(std::string_view bytes);
 
   Api api_;
   std::unique_ptr<metrics::measure::StreamMeter> meter_;  ///< Null until the first byte.
-  std::unique_ptr<Text> text_;
-  Stream stream_;        ///< All but the answer and the text.
+  Stream stream_;        ///< All but the answer.
   std::string unended_;  ///< The end of what was read, if an event goes on behind it.
 };
 

@@ -37,14 +37,15 @@ struct TraceEntry {
 
 /// Facts of a request log beside its entries. Traces of other formats leave all as it is.
 struct LogFacts {
-  std::uint64_t without_lengths = 0;  ///< Lines that are left out because they do not tell how long a request was.
+  /// Lines that are left out because they tell no lengths that a request can have.
+  std::uint64_t without_lengths = 0;
   /// Requests that are left out because they got a status of 4xx, or no replica was asked for them: bad ones, those
   /// without a right key, those that found the queue full.
   std::uint64_t refused = 0;
   std::uint64_t keyed = 0;  ///< Entries whose lines have keys of their prompts' beginnings.
   std::uint64_t cached_tokens = 0, unexplained_tokens = 0;
-  /// Lines that cannot be read: no JSON object with a time, or lengths that no request has. The last line does not
-  /// count if it has no end, because it is being written.
+  /// Lines that are none of a request log (metrics/compare/samples/log_reading.hpp). The last line does not count if it
+  /// has no end, because it is being written.
   std::uint64_t damaged = 0;
 
   /// Returns the part of the cached tokens that prompts share with earlier ones in ways that the log does not tell.

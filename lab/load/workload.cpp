@@ -143,10 +143,6 @@ std::optional<Planned> Workload::next() {
   return planned;
 }
 
-tasks::Task task_of(std::uint64_t seed, const Planned& planned) {
-  return tasks::make_task(planned.prompt_tokens, planned.output_tokens, random_of(seed, planned.number));
-}
-
 /// Each pass of a trace has a seed of its own, so that a prefix cache finds nothing of the pass before.
 std::uint64_t Workload::seed_of_texts(const Planned& planned) const {
   const std::uint64_t pass = settings_.trace.empty() ? 0 : planned.number / settings_.trace.size();
@@ -155,7 +151,6 @@ std::uint64_t Workload::seed_of_texts(const Planned& planned) const {
 
 std::vector<std::string> Workload::messages(const Planned& planned) const {
   const std::uint64_t seed = seed_of_texts(planned);
-  if (settings_.text == Text::tasks) return {task_of(seed, planned).prompt};
   const auto& trace = settings_.trace;
   if (!trace.empty()) {
     const TraceEntry& entry = trace[planned.number % trace.size()];

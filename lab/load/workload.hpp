@@ -10,15 +10,8 @@
 
 #include "lab/engine/random.hpp"
 #include "lab/load/trace.hpp"
-#include "lab/tasks/task.hpp"
 
 namespace weir::lab::load {
-
-/// The kinds of text in prompts.
-enum class Text {
-  words,  ///< Any English words.
-  tasks,  ///< LLMPerf's tasks (lab/tasks/task.hpp).
-};
 
 /// Any number of this range is as likely.
 struct Range {
@@ -60,7 +53,6 @@ struct WorkloadSettings {
   double output_tokens = 150;
   double output_stddev = 20;
   std::optional<Range> input_range, output_range;  ///< Ranges stand in for mean and deviation.
-  Text text = Text::words;
   std::optional<double> rate;     ///< Requests a second, as `arrivals` has them. If absent, the load has no arrivals of
                                   ///< its own.
   Arrivals arrivals;
@@ -119,9 +111,6 @@ class Workload {
   std::uint64_t gaps_ = 0;
   double at_ = 0;
 };
-
-/// Returns the task of a request whose text is one.
-tasks::Task task_of(std::uint64_t seed, const Planned& planned);
 
 /// The members of a request beside its prompt.
 struct Wanted {

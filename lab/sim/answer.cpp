@@ -125,7 +125,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
   std::string event = R"(data:{"index":)" + std::to_string(index) + R"(,"token":{"id":)";
   if (has_text(index)) {
     event += std::to_string(1000 + seed_ % 1000 + index) + R"(,"text":")";
-    event += token_json(index);
+    event += engine::answer_token(seed_, index);
     event += R"(","logprob":-0.5,"special":false})";
   } else {
     event += R"(128009,"text":"<|eot_id|>","logprob":-0.01,"special":true})";
@@ -148,17 +148,10 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
   append_chunk(out, event);
 }
 
-/// Returns a token's text between the quotes of a JSON string.
-std::string Answer::token_json(std::uint64_t index) const {
-  if (index > plan_.text.size()) return std::string(engine::answer_token(seed_, index));
-  const std::string in_quotes = json_string(plan_.text[index - 1]);
-  return in_quotes.substr(1, in_quotes.size() - 2);
-}
-
 std::string Answer::text_json(std::uint64_t first, std::uint64_t last) const {
   std::string text;
   for (std::uint64_t i = first; i <= last; ++i) {
-    if (has_text(i)) text += token_json(i);
+    if (has_text(i)) text += engine::answer_token(seed_, i);
   }
   return text;
 }

@@ -39,7 +39,6 @@ class Answer {
   std::string usage(std::uint64_t completion_tokens) const;
   std::string whole_usage() const;
   std::string text_json(std::uint64_t first, std::uint64_t last) const;
-  std::string token_json(std::uint64_t index) const;
   std::string text_json() const { return text_json(1, plan_.tokens); }
   bool has_text(std::uint64_t index) const { return !(plan_.by_stop && index == plan_.tokens); }
 

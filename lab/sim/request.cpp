@@ -9,7 +9,6 @@
 #include "lab/engine/prompt_blocks.hpp"
 #include "lab/engine/words.hpp"
 #include "lab/json_fields.hpp"
-#include "lab/tasks/task.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -26,7 +25,6 @@ class Prompt {
 
   void add_text(std::string_view text) {
     chars_ += text.size();
-    if (tasks::is_task(text)) task_ = text;
     if (!with_blocks_) {
       tokens_ += engine::count_tokens(text);
       return;
@@ -44,14 +42,12 @@ class Prompt {
   void move_into(Request& request) {
     request.prompt_tokens = tokens_;
     request.prompt_chars = chars_;
-    request.task = std::move(task_);
     request.blocks = std::move(blocks_);
   }
 
  private:
   bool with_blocks_;
   std::uint64_t tokens_ = 0, chars_ = 0;
-  std::string task_;
   engine::PromptBlocks blocks_;
 };
 
@@ -206,17 +202,8 @@ void add_answer(engine::PromptBlocks& blocks, const AnswerPlan& plan, std::strin
   if (plan.by_stop) blocks.add(message_ends);
 }
 
-AnswerPlan plan_answer(const Request& request, engine::Random& random, double wrong) {
+AnswerPlan plan_answer(const Request& request, engine::Random& random) {
   AnswerPlan plan;
-  if (!request.task.empty()) {
-    const std::string answer = tasks::solve(request.task, wrong, random);
-    for (const std::string_view piece : engine::pieces_of(answer)) plan.text.emplace_back(piece);
-    const std::uint64_t whole = plan.text.size() + 1;  // The last one is EOS.
-    plan.tokens =
-        request.ignore_eos ? request.max_tokens.value_or(whole) : std::min(request.max_tokens.value_or(whole), whole);
-    plan.by_stop = !request.ignore_eos && plan.tokens == whole;
-    return plan;
-  }
   if (request.max_tokens) {
     plan.tokens = *request.max_tokens;
     plan.by_stop = random.below(2) == 0;

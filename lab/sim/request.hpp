@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "lab/engine/prompt_blocks.hpp"
 #include "lab/engine/random.hpp"
@@ -34,7 +33,6 @@ struct Request {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t prompt_chars = 0;       ///< Bytes of text, for TGI's x-compute-characters.
   engine::PromptBlocks blocks{};  ///< The prompt's, to which the answer's may be added; only if they were asked for.
-  std::string task;  ///< The text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
   std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
 
@@ -58,7 +56,6 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
 struct AnswerPlan {
   std::uint64_t tokens = 1;  ///< The engine's count: with `by_stop`, the last token is EOS and has no text.
   bool by_stop = false;
-  std::vector<std::string> text{};  ///< The answer's tokens, if it has to say something. Else any words will do.
 };
 
 /// Adds an answer to the blocks of its prompt, as a later prompt repeats it. With `thoughts`, the engine made other
@@ -68,8 +65,7 @@ void add_answer(engine::PromptBlocks& blocks, const AnswerPlan& plan, std::strin
 
 /// Plans an answer. It has exactly max_tokens if the request gives them; half of such answers end in EOS. Else the
 /// length is drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS.
-/// An answer of one token ends by length. A task is answered, and wrongly as often as `wrong` says
-/// (lab/tasks/task.hpp); such an answer has no more tokens than max_tokens and ends when all is said.
-AnswerPlan plan_answer(const Request& request, engine::Random& random, double wrong = 0);
+/// An answer of one token ends by length.
+AnswerPlan plan_answer(const Request& request, engine::Random& random);
 
 }  // namespace weir::lab::sim

@@ -139,7 +139,7 @@ void Session::infer(Route route) {
   }
 
   const std::uint64_t seed = replica_.random.next();
-  const AnswerPlan plan = plan_answer(request, replica_.random, replica_.wrong_answers);
+  const AnswerPlan plan = plan_answer(request, replica_.random);
   engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
   generation_.emplace(Generation{sequence.id, Answer(request, plan, replica_.model, seed, unix_seconds()), truth});
   if (keeps_prefixes()) {

@@ -31,7 +31,6 @@ struct Replica {
   Ledger& ledger;
   std::string model;
   bool tgi_metrics;
-  double wrong_answers;  ///< The share of tasks that are answered wrongly.
   engine::CacheReport cache_report;
   bool thoughts;  ///< Engines made thoughts before each answer that later prompts do not repeat.
   engine::Random random;

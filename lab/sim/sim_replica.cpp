@@ -32,7 +32,6 @@ class Server {
                  ledger_,
                  settings.model,
                  settings.engine == EngineNames::tgi,
-                 settings.wrong_answers,
                  settings.cache_report,
                  settings.thoughts,
                  engine::Random(settings.seed)},

@@ -24,7 +24,6 @@ struct SimSettings {
   std::uint64_t seed = 1;
   EngineNames engine = EngineNames::vllm;
   engine::EngineSettings model_settings;
-  double wrong_answers = 0;  ///< The share of LLMPerf's tasks that are answered wrongly.
   engine::CacheReport cache_report = engine::CacheReport::exact;
   bool thoughts = false;  ///< Later prompts do not repeat all that was made for an answer: see add_answer().
   std::string log;  ///< The truth of every request goes there as JSON lines; "" means none, "-" standard output.

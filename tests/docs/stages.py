@@ -306,7 +306,7 @@ class Help(Stage):
     """The examples of --help: a block is those of one command."""
 
     commands = ("weir check", "weir compare", "weir status", "weir top", "weir report", "weir drain", "weir undrain", "weir reload", "weir key", "weir key new", "weir key hash", "weir bypass", "weir rollout", "weir reference", "weir",
-                "weir serve", "weir-lab load", "weir-lab experiment", "weir-lab summary", "weir-lab reports", "weir-lab outage", "weir-lab plan", "weir-lab export", "weir-lab get", "weir-lab sim",
+                "weir serve", "weir-lab load", "weir-lab experiment", "weir-lab plan", "weir-lab export", "weir-lab sim",
                 "weir-lab")
     status = {"weir compare requests.jsonl --gate": (0, 3, 4)}
     # Minutes of load are seconds here.

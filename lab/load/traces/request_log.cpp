@@ -1,94 +1,79 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
-#include "lab/json_fields.hpp"
 #include "lab/load/traces/formats.hpp"
-#include "lab/load/traces/logged_prompts.hpp"
+#include "lab/load/traces/logged_lines.hpp"
 #include "lab/text.hpp"
-#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::lab::load::traces {
 namespace {
 
-std::optional<double> first_positive(const JsonObject& line, std::initializer_list<std::string_view> keys) {
-  for (const std::string_view key : keys) {
-    if (const auto number = number_of(line, key); number && *number >= 1) return number;
+namespace samples = metrics::compare::samples;
+
+samples::LineKind read_line(std::string text, samples::Names& names, LoggedLine& line) {
+  const std::size_t size = text.size();
+  text.append(samples::line_padding, ' ');
+  const auto kind = samples::read_log_line(std::string_view(text).substr(0, size), names, line.sample, &line.replay);
+  return kind == samples::LineKind::warm_up ? samples::LineKind::request : kind;  // It was sent like all others.
+}
+
+/// Returns the first that is known and not 0.
+std::optional<std::uint32_t> first_of(std::uint32_t first, std::uint32_t second) {
+  for (const std::uint32_t count : {first, second}) {
+    if (count != samples::unknown_count && count > 0) return count;
   }
   return std::nullopt;
 }
 
-/// Returns the marks of a line; none if they are no pairs of numbers in the order of their positions.
-std::vector<metrics::wire::PrefixMark> marks_of(const JsonObject& line) {
-  std::vector<metrics::wire::PrefixMark> marks;
-  const auto pairs = field<JsonArray>(line, "prefixes");
-  if (!pairs) return marks;
-  for (const JsonValue one : *pairs) {
-    JsonArray pair;
-    std::uint64_t position = 0, key = 0;
-    if (one.get(pair) != simdjson::SUCCESS || pair.size() != 2 || pair.at(0).get(position) != simdjson::SUCCESS ||
-        pair.at(1).get(key) != simdjson::SUCCESS || (!marks.empty() && position <= marks.back().position)) {
-      return {};
-    }
-    marks.push_back({position, static_cast<std::uint32_t>(key)});
-  }
-  return marks;
-}
-
-bool was_refused(const JsonObject& line) {
-  const auto status = number_of(line, "status");
-  return (status && *status >= 400 && *status < 500) || number_of(line, "attempt") == 0.0;
-}
-
 }  // namespace
 
-bool is_request_log(std::string_view first_line) {
-  const auto line = object_of(first_line);
-  return line && value_at(*line, "time") && value_at(*line, "outcome") && value_at(*line, "role");
+LoggedLines read_logged_lines(std::istream& in, std::string first_line) {
+  LoggedLines log;
+  std::string text = std::move(first_line);
+  std::size_t number = 1;
+  do {
+    trim(text);
+    if (text.empty()) continue;
+    LoggedLine line;
+    if (read_line(text, log.names, line) == samples::LineKind::request) {
+      line.sample.gaps = {};
+      if (line.sample.role != metrics::Role::shadow) log.lines.push_back(std::move(line));
+    } else if (!in.eof() && log.damaged++ == 0) {
+      log.first_damaged = number;
+      log.damaged_text = beginning_of(text);
+    }
+  } while (++number, std::getline(in, text));
+  return log;
 }
 
-Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts) {
-  std::vector<LoggedPrompt> log;
-  const auto read = [&](std::string_view text) -> Entry {
-    const auto line = object_of(text);
-    const auto time = line ? metrics::compare::samples::parse_rfc3339(text_at(*line, "time")) : std::nullopt;
-    if (!time) {
-      facts.damaged += in.eof() ? 0 : 1;
-      return std::monostate();
-    }
-    if (text_at(*line, "role") == "shadow") return std::monostate();
-    if (was_refused(*line)) {
-      ++facts.refused;
-      return std::monostate();
-    }
-    const auto prompt = first_positive(*line, {"prompt_tokens", "prompt_tokens_estimate"});
-    const auto output = first_positive(*line, {"output_tokens", "max_tokens"});
-    if (!prompt || !output) {
-      ++facts.without_lengths;
-      return std::monostate();
-    }
-    if (std::max(*prompt, *output) > most_tokens) {
-      ++facts.damaged;
-      return std::monostate();
-    }
-    LoggedPrompt logged;
-    logged.at = 1e-6 * static_cast<double>(*time);
-    if (const auto lasted = number_of(*line, "e2e_s")) logged.ended = logged.at + *lasted;
-    logged.prompt_tokens = static_cast<std::uint64_t>(*prompt);
-    logged.cached_tokens = count_of(*line, "cached_tokens");
-    logged.output_tokens = static_cast<std::uint64_t>(*output);
-    // A turn has a message of its own at least, so there are no more turns than tokens.
-    logged.turn = static_cast<std::uint64_t>(std::min(first_positive(*line, {"turn"}).value_or(1), most_tokens));
-    logged.group = number_in<std::uint64_t>(text_at(*line, "group"), 16);
-    logged.replica = text_at(*line, "replica");
-    logged.marks = marks_of(*line);
-    log.push_back(std::move(logged));
-    return std::monostate();
-  };
-  Trace trace = read_lines(in, std::move(first_line), 0, false, read);
-  if (std::holds_alternative<std::string>(trace)) return trace;
+std::optional<LoggedPrompt> prompt_of(const LoggedLine& line, const LoggedLines& log, LogFacts& facts) {
+  const samples::Sample& sample = line.sample;
+  if ((sample.status >= 400 && sample.status < 500) || line.replay.attempt == 0) {
+    ++facts.refused;
+    return std::nullopt;
+  }
+  const auto prompt = first_of(sample.prompt_tokens, line.replay.prompt_tokens_estimate);
+  const auto output = first_of(line.replay.output_tokens, line.replay.max_tokens);
+  if (!prompt || !output || std::max(*prompt, *output) > most_tokens) {
+    ++facts.without_lengths;
+    return std::nullopt;
+  }
+  LoggedPrompt logged;
+  logged.at = line.at();
+  if (!std::isnan(sample.e2e)) logged.ended = logged.at + static_cast<double>(sample.e2e);
+  logged.prompt_tokens = *prompt;
+  logged.cached_tokens = first_of(sample.cached_tokens, 0).value_or(0);
+  logged.output_tokens = *output;
+  // A turn has a message of its own at least, so there are no more turns than tokens.
+  logged.turn = std::min<std::uint64_t>(std::max(sample.turn, 1U), static_cast<std::uint64_t>(most_tokens));
+  if (sample.group != 0) logged.group = sample.group;
+  logged.replica = log.name(sample.replica);
+  logged.marks = line.replay.prefixes;
+  return logged;
+}
 
-  std::ranges::stable_sort(log, {}, &LoggedPrompt::at);
-  if (limit != 0 && log.size() > limit) log.resize(limit);
+std::vector<TraceEntry> entries_of(const std::vector<LoggedPrompt>& log, LogFacts& facts) {
   std::vector<TraceEntry> entries;
   for (const LoggedPrompt& logged : log) {
     TraceEntry& entry = entries.emplace_back();
@@ -99,6 +84,24 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
   }
   give_parts(log, entries, facts);
   return entries;
+}
+
+bool is_request_log(std::string_view first_line) {
+  samples::Names names;
+  LoggedLine line;
+  return read_line(std::string(first_line), names, line) == samples::LineKind::request;
+}
+
+Trace read_request_log(std::istream& in, std::string first_line, std::size_t limit, LogFacts& facts) {
+  const LoggedLines lines = read_logged_lines(in, std::move(first_line));
+  facts.damaged = lines.damaged;
+  std::vector<LoggedPrompt> log;
+  for (const LoggedLine& line : lines.lines) {
+    if (auto prompt = prompt_of(line, lines, facts)) log.push_back(*std::move(prompt));
+  }
+  std::ranges::stable_sort(log, {}, &LoggedPrompt::at);
+  if (limit != 0 && log.size() > limit) log.resize(limit);
+  return entries_of(log, facts);
 }
 
 }  // namespace weir::lab::load::traces

@@ -21,6 +21,7 @@ using Value = simdjson::ondemand::value;
 struct Line {
   Sample& sample;
   Names& names;
+  ForReplay* replay = nullptr;
   bool version_1 = false, has_outcome = false, has_api = false, complete = false, tokens_only_counted = false,
        warm_up = false;
   std::optional<std::int64_t> time_us;
@@ -102,21 +103,51 @@ void maybe_flag(Line& line, Value& value) {
   if (const auto known = flag_of(value)) line.sample.*member = static_cast<std::int8_t>(*known);
 }
 
-void read_bins(Line& line, Value& value) {
-  auto& gaps = line.sample.gaps;
-  simdjson::ondemand::array bins;
-  if (!wire::is(value, simdjson::ondemand::json_type::array) || value.get_array().get(bins)) return;
-  for (auto bin : bins) {
+/// Calls `add` with each pair of a list of pairs of numbers, until it returns false. Returns false if the list is no such
+/// list, or `add` returned false.
+template <class Add>
+bool read_pairs(Value& value, const Add& add) {
+  simdjson::ondemand::array list;
+  if (!wire::is(value, simdjson::ondemand::json_type::array) || value.get_array().get(list)) return false;
+  for (auto one : list) {
     simdjson::ondemand::array pair;
-    if (bin.get_array().get(pair)) return;
+    if (one.get_array().get(pair)) return false;
     std::array<std::uint64_t, 2> numbers{};
     std::size_t read = 0;
     for (auto number : pair) {
-      if (read == numbers.size() || number.get_uint64().get(numbers[read])) return;
+      if (read == numbers.size() || number.get_uint64().get(numbers[read])) return false;
       ++read;
     }
-    if (read != numbers.size() || numbers[0] > UINT16_MAX || numbers[1] > UINT32_MAX) return;
-    gaps.push_back({static_cast<std::uint16_t>(numbers[0]), static_cast<std::uint32_t>(numbers[1])});
+    if (read != numbers.size() || numbers[1] > UINT32_MAX) return false;
+    if (!add(numbers[0], static_cast<std::uint32_t>(numbers[1]))) return false;
+  }
+  return true;
+}
+
+void read_bins(Line& line, Value& value) {
+  read_pairs(value, [&](std::uint64_t index, std::uint32_t count) {
+    if (index > UINT16_MAX) return false;
+    line.sample.gaps.push_back({static_cast<std::uint16_t>(index), count});
+    return true;
+  });
+}
+
+void read_prefixes(Line& line, Value& value) {
+  if (!line.replay) return;
+  auto& marks = line.replay->prefixes;
+  const bool whole = read_pairs(value, [&](std::uint64_t position, std::uint32_t key) {
+    if (!marks.empty() && position <= marks.back().position) return false;
+    marks.push_back({position, key});
+    return true;
+  });
+  if (!whole) marks.clear();
+}
+
+template <std::uint32_t ForReplay::*member>
+void count_for_replay(Line& line, Value& value) {
+  if (!line.replay) return;
+  if (const auto number = wire::count_of(value); number && *number < unknown_count) {
+    line.replay->*member = static_cast<std::uint32_t>(*number);
   }
 }
 
@@ -133,6 +164,7 @@ constexpr Member members[]{
          line.has_api = true;
        }
      }},
+    {"attempt", count_for_replay<&ForReplay::attempt>},
     {"cached_tokens", count<&Sample::cached_tokens>},
     {"common_prefix_bytes", count<&Sample::common_prefix_bytes>},
     {"complete", [](Line& line, Value& value) { line.complete = text_of(value).has_value(); }},
@@ -148,6 +180,7 @@ constexpr Member members[]{
     {"in_flight_mean", time<&Sample::in_flight_mean>},
     {"k_source", [](Line& line, Value& value) { line.sample.gaps_are_itl = text_of(value).has_value(); }},
     {"lasted_s", time<&Sample::lasted>},
+    {"max_tokens", count_for_replay<&ForReplay::max_tokens>},
     {"model", name_of_peer<&Sample::model>},
     {"outcome",
      [](Line& line, Value& value) {
@@ -160,9 +193,11 @@ constexpr Member members[]{
     {"output_tokens", count<&Sample::output_tokens>},
     {"pair", id<&Sample::pair>},
     {"pool", name<&Sample::pool>},
+    {"prefixes", read_prefixes},
     {"primary_valid_tools", maybe_flag<&Sample::primary_valid_tools>},
     {"prompt_chars", count<&Sample::prompt_chars>},
     {"prompt_tokens", count<&Sample::prompt_tokens>},
+    {"prompt_tokens_estimate", count_for_replay<&ForReplay::prompt_tokens_estimate>},
     {"queue_s", [](Line& line, Value& value) { line.queue = seconds_of(value).value_or(0); }},
     {"reasoning_tokens", count<&Sample::reasoning_tokens>},
     {"replica", name<&Sample::replica>},
@@ -243,10 +278,11 @@ bool served_by_outcome(const Line& line) {
 
 }  // namespace
 
-LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
+LineKind read_log_line(std::string_view text, Names& names, Sample& sample, ForReplay* replay) {
   sample = Sample{};
+  if (replay) *replay = ForReplay{};
   if (text.size() > longest_line) return LineKind::broken;
-  Line line{.sample = sample, .names = names, .time_us = {}, .served = {}};
+  Line line{.sample = sample, .names = names, .replay = replay, .time_us = {}, .served = {}};
   const bool whole = wire::for_each_field_of(text, [&](simdjson::ondemand::raw_json_string key, Value& value) {
     // The keys of the log have no escapes, so a key is compared as it stands, up to its quote.
     const std::string_view behind(key.raw(), static_cast<std::size_t>(text.data() + text.size() - key.raw()));
@@ -258,6 +294,7 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
   if (!line.version_1 || !line.has_outcome || !line.has_api || !line.time_us) return LineKind::foreign;
   sample.received_us = *line.time_us;
   sample.dispatched_us = sample.received_us + microseconds_of(line.queue);
+  if (replay) replay->output_tokens = sample.output_tokens;
   if (line.tokens_only_counted) sample.output_tokens = unknown_count;
   sample.served = line.served ? *line.served : served_by_outcome(line);
   sample.gaps.shrink_to_fit();

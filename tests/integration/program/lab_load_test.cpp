@@ -32,21 +32,18 @@ Finished load(const SimulatedReplica& replica, std::vector<std::string> words) {
 
 double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
-TEST(LabLoad, LlmperfChecksItsTasksAndCountsTheCost) {
+TEST(LabLoad, LlmperfHasItsOwnItlAndCountsTheCost) {
   const SimulatedReplica replica({"--speed", "20"});
   const auto report = replica.folder() / "report.json";
   const auto done = load(replica, {"--preset", "llmperf", "--requests", "20", "--cost-per-hour", "3.6"});
   EXPECT_EQ(done.exit.code, 0) << done.output;
-  EXPECT_THAT(done.output, AllOf(HasSubstr("LLMPerfITL"), HasSubstr("Numbers    20 of 20 (100.0 %) right"),
-                                 HasSubstr("(100.0 %) were in the prompt"), HasSubstr("per million output tokens"),
-                                 HasSubstr("loop lag"), Not(HasSubstr("of the numbers were right"))));
+  EXPECT_THAT(done.output,
+              AllOf(HasSubstr("LLMPerfITL"), HasSubstr("per million output tokens"), HasSubstr("loop lag")));
   const auto batches = load(replica, {"--preset", "llmperf", "--requests", "20", "--batches", "--price-in", "0.5",
                                       "--price-out", "1.5", "--json", report.string()});
   EXPECT_EQ(batches.exit.code, 0) << batches.output;
   const auto read = json::parse(read_file(report)).as_object();
   const auto& llmperf = read.at("llmperf").as_object();
-  EXPECT_EQ(llmperf.at("checked"), 20);
-  EXPECT_EQ(llmperf.at("right_share"), 1.0);
   const double spent = (number(read, "prompt_tokens") * 0.5 + number(read, "output_tokens") * 1.5) / 1e6;
   EXPECT_NEAR(number(llmperf, "cost_per_1000_requests"), spent / 20 * 1000, 1e-6);
   // TTFT is counted in, so the value of LLMPerf is above that of weir.
@@ -80,10 +77,6 @@ TEST(LabLoad, OverTlsDemandsACertificateOfAnAuthorityForTheHost) {
   const auto no_file = ask(right, {"--ca", replica.folder() / "nothing.pem"});
   EXPECT_EQ(no_file.exit.code, 2);
   EXPECT_THAT(no_file.output, HasSubstr("nothing.pem\" must be a file of certificates in PEM"));
-  const auto models = run_lab({"get", "--models", "--ca", ca, right.url() + "/v1/models"});
-  EXPECT_EQ(models.exit.code, 0) << models.output;
-  EXPECT_THAT(models.output, HasSubstr("sim-7b"));
-  EXPECT_THAT(run_lab({"get", right.url() + "/health"}).output, HasSubstr("certificate verify failed"));
 }
 
 TEST(LabLoad, BatchesWaitForAll) {

@@ -149,7 +149,7 @@ TEST(LabCtrlC, PrintsWhatWasMeasured) {
     std::uintmax_t bytes;  ///< So much of the log has been written by then.
     std::vector<std::string> told;
   } rows[]{
-      {{"--preset", "llmperf", "--requests", "0"}, 1, {"unfinished", "LLMPerfITL", "Numbers"}},
+      {{"--preset", "llmperf", "--requests", "0"}, 1, {"unfinished", "LLMPerfITL"}},
       // The batches are shorter than the time after which a load looks for Ctrl-C.
       {{"--concurrency", "1,2", "--runs", "10000", "--output-tokens", "10"},
        5000,

@@ -39,7 +39,7 @@ inline std::string log_of(std::span<const plan::TracedRequest> requests, const p
     const double e2e = *served.ttft + served.tpot.value_or(0) * after_first;
     metrics::wire::JsonWriter line;
     line.open('{').key("v").count(1).key("time").text(wall_clock(served.arrived));
-    line.key("role").text("primary").key("pool").text("chat");
+    line.key("role").text("primary").key("api").text("openai.chat").key("pool").text("chat");
     line.key("replica").text("gpu" + std::to_string(served.asked.back()));
     line.key("outcome").text("ok").key("served").boolean(true).key("max_tokens").count(1024);
     line.key("prompt_tokens").count(requests[i].prompt_tokens).key("cached_tokens").count(served.cached_tokens);

@@ -167,17 +167,6 @@ TEST(Workload, DrawsFromARangeEvenly) {
   EXPECT_NEAR(deviation, 3250 / std::sqrt(12), 20);
 }
 
-TEST(Workload, TasksCanBeToldAgainFromTheirNumber) {
-  WorkloadSettings settings;
-  settings.text = Text::tasks;
-  settings.seed = 4;
-  Workload workload(settings);
-  workload.next();
-  const Planned second = *workload.next();
-  EXPECT_EQ(workload.messages(second), std::vector<std::string>{task_of(4, second).prompt});
-  EXPECT_TRUE(tasks::is_task(workload.messages(second).front()));
-}
-
 TEST(RequestBody, SpeaksEachApi) {
   using boost::json::parse;
   const auto request_body = [](Api api, std::string_view model, std::string prompt, std::uint64_t tokens, bool usage) {
