@@ -31,7 +31,7 @@ class AnswerHandler {
   struct Options {
     ReplicaSide::Options replica;
     ClientFramer::Client client{};
-    /// Belongs to the replica: see fleet::ReplicaState. Null means that the request stays where it is.
+    /// Belongs to the replica: see fleet::SharedReplica. Null means that the request stays where it is.
     const fleet::LeaveSigns* leaves = nullptr;
     bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
     bool doubted = false;      ///< The replica may be the odd one: another one may better any refusal of it.

@@ -110,9 +110,8 @@ void Loop::follow_snapshot() {
   followed_ = std::move(snapshot);
 }
 
-void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,
+void Loop::keep_idle(const fleet::SharedReplica& replica, net::Destination where,
                      std::unique_ptr<net::Channel> connection, metrics::Moment now) {
-  if (const auto chosen = connection->chosen()) where.address = *chosen;
   if (idle.put(replica, std::move(where), std::move(connection), now)) return;
   shard.limit_hits.add(metrics::series::Limit::idle_upstream_connections);
 }

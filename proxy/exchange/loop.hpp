@@ -91,7 +91,7 @@ class Loop {
   void tick(metrics::Moment now);
 
   /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
-  void keep_idle(const fleet::ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
+  void keep_idle(const fleet::SharedReplica& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
                  metrics::Moment now);
   /// Returns 128 random bits in hex.
   std::string new_id();
@@ -117,7 +117,7 @@ class Loop {
         shard.tls_handshakes[static_cast<std::size_t>(side)][static_cast<std::size_t>(result)].add();
       }};
   std::unique_ptr<net::Connector> connector{
-      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking}, deadlines)};
+      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;                        ///< For use inside one handler.

@@ -16,9 +16,9 @@ using metrics::ticks;
 
 }  // namespace
 
-Relay::Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
-             bool connected, std::vector<std::string_view> request, AnswerHandler& handler,
-             const config::Limits& limits, Owner& owner)
+Relay::Relay(Loop& loop, ClientWatch& client, const fleet::SharedReplica& replica,
+             std::unique_ptr<net::Channel> channel, bool connected, std::vector<std::string_view> request,
+             AnswerHandler& handler, const config::Limits& limits, Owner& owner)
     : loop_(loop),
       client_(client),
       state_(replica),

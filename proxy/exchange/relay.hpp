@@ -43,7 +43,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
 
   /// `channel` is an idle connection, or one that has begun to connect (`connected` false). `request` is head and body
   /// as they go out; the owner keeps them until request_sent() or the end.
-  Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
+  Relay(Loop& loop, ClientWatch& client, const fleet::SharedReplica& replica, std::unique_ptr<net::Channel> channel,
         bool connected, std::vector<std::string_view> request, AnswerHandler& handler, const config::Limits& limits,
         Owner& owner);
   ~Relay();
@@ -105,7 +105,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
 
   Loop& loop_;
   ClientWatch& client_;
-  const fleet::ReplicaState& state_;
+  const fleet::SharedReplica& state_;
   std::unique_ptr<net::Channel> replica_;
   std::vector<std::string_view> request_;
   AnswerHandler& handler_;

@@ -1,4 +1,4 @@
-// The figures that an engine reports of itself and of its load, as last read. The engine reader publishes them; the
+// The figures that an engine reports of itself and of its load, as last read. The watcher publishes them; the
 // metrics page, /api/replicas and /api/live show it.
 #pragma once
 

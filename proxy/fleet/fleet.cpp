@@ -4,9 +4,12 @@
 #include <chrono>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
+#include "config/url.hpp"
+#include "metrics/ticks.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::fleet {
@@ -34,7 +37,7 @@ std::string place_of(const config::ReplicaUrl& url) {
   return url.host + ' ' + url.authority + url.prefix + (url.tls ? " tls" : "") + url.unix_path;
 }
 
-metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
+metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const SharedReplica& state,
                                          const balancer::ReplicaKey& key, balancer::Pool& pool) {
   const auto now = std::chrono::steady_clock::now();
   const auto load = pool.figures().load(key, now);
@@ -189,7 +192,7 @@ const Replica* same_replica(const Snapshot* snapshot, const PoolRuntime* pool, c
   return nullptr;
 }
 
-bool has(const Snapshot& snapshot, const ReplicaState* state) {
+bool has(const Snapshot& snapshot, const SharedReplica* state) {
   return std::ranges::any_of(snapshot.all_pools, [state](const auto& pool) {
     return std::ranges::any_of(pool->replicas, [state](const auto& one) { return one->state.get() == state; });
   });
@@ -229,6 +232,64 @@ bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* ser
            std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
   };
   return std::ranges::any_of(snapshot.all_pools, is_in) || std::ranges::any_of(snapshot.leaving_pools, is_in);
+}
+
+/// True if the pool has no other replica to which requests could go.
+bool is_last(const PoolRuntime& pool, const Replica& replica, metrics::Moment now) {
+  return pool.may_serve(replica, now) && std::ranges::none_of(pool.replicas, [&](const auto& other) {
+    return other.get() != &replica && pool.may_serve(*other, now);
+  });
+}
+
+/// Ends the requests on a replica whose time is over. Loops see the flag within a tick.
+void cut(const Replica& replica, std::uint32_t left) {
+  if (replica.state->cut.exchange(true)) return;
+  events::warn(events::What::drain, replica.settings.name, "replica '{}': limits.drain is over; {} requests are cut",
+               replica.settings.name, left);
+}
+
+/// Returns the url, for the log. Members of one name have one url, and an address each.
+std::string place_text(const config::Replica& replica) {
+  const auto text = config::to_text(replica.url);
+  return replica.expand ? text + " (" + replica.url.host + ')' : text;
+}
+
+/// Returns the replica as its pool's balancer takes it.
+balancer::ReplicaSpec spec_of(const std::shared_ptr<Replica>& replica, const config::Pool& pool,
+                              const std::optional<config::Rollout>& rollout) {
+  const auto& settings = replica->settings;
+  balancer::ReplicaSpec spec{settings.name,          place_of(settings.url), replica,
+                             settings.weight,        settings.kv_tokens,     settings.max_context,
+                             settings.max_in_flight, pool.health,            settings.max_queued_tokens};
+  spec.candidate = rollout && settings.config == rollout->candidate;
+  // Replicas that no configuration is given to are taken for alike.
+  if (settings.config != settings.name) spec.config = settings.config;
+  spec.max_context_refuses = settings.max_context_refuses;
+  return spec;
+}
+
+/// Has the series of the pool and its replicas ask the pool for their gauges. They do not own it, because the pool's
+/// replicas own their series.
+void export_gauges(const PoolRuntime& pool, const std::shared_ptr<const ShadowState>& shadow) {
+  const std::weak_ptr<balancer::Pool> of_pool = pool.balancer;
+  if (!shadow) {
+    pool.unassigned->waiting = [of_pool] {
+      metrics::series::Waiting waiting;
+      if (const auto books = of_pool.lock()) {
+        const auto queue = books->figures().queue(std::chrono::steady_clock::now());
+        waiting = {queue.waiting, queue.waiting_tokens};
+      }
+      return waiting;
+    };
+  }
+  for (const auto& replica : pool.replicas) {
+    replica->series->gauges = [of = replica->settings, state = replica->state, key = replica->key, of_pool, shadow] {
+      const auto books = of_pool.lock();
+      auto gauges = books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
+      if (shadow) gauges.shadow_active = shadow->on.load(std::memory_order_relaxed) ? 1 : 0;
+      return gauges;
+    };
+  }
 }
 
 }  // namespace
@@ -326,75 +387,53 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   pool->settings = settings;
   pool->shadow = shadow_name;
   pool->unassigned = exposition_.add({settings.name, "", "", role}).shared_from_this();
-  pool->balancer = old_pool != nullptr ? old_pool->balancer
-                                       : balancer::Pool::make(settings.policy, seed_++, sink_);
-  if (old_pool != nullptr &&
-      (old_pool->settings.policy != settings.policy))
-    pool->balancer->set_policy(settings.policy);
+  pool->balancer = old_pool != nullptr ? old_pool->balancer : balancer::Pool::make(settings.policy, seed_++, sink_);
+  if (old_pool != nullptr && old_pool->settings.policy != settings.policy) pool->balancer->set_policy(settings.policy);
   // Copies say nothing of their prompts' prefixes.
   if (!shadow && (old_pool == nullptr || old_pool->settings.prefix_aware != settings.prefix_aware))
     pool->balancer->set_prefix_aware(settings.prefix_aware);
   pool->balancer->set_limits(limits_of(settings), now);
   pool->rollout = rollout;
   begin_split(*pool, old_pool, now);
-  // The pointer does not own the pool, because the pool's replicas own their series.
-  const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
-  if (!shadow) {
-    pool->unassigned->waiting = [of_pool] {
-      metrics::series::Waiting waiting;
-      if (const auto books = of_pool.lock()) {
-        const auto queue = books->figures().queue(std::chrono::steady_clock::now());
-        waiting = {queue.waiting, queue.waiting_tokens};
-      }
-      return waiting;
-    };
-  }
   pool->poison = old_pool != nullptr ? old_pool->poison : std::make_shared<balancer::story::PoisonMemory>();
   std::vector<balancer::ReplicaSpec> specs;
-  for (const auto& [replica_settings, host] : expanded(settings, discovered_)) {
-    const auto* const old_replica = same_replica(before, old_pool, replica_settings);
-    auto replica = std::make_shared<Replica>();
-    replica->settings = replica_settings;
-    replica->pool = settings.name;
-    replica->host_in_settings = host;
-    replica->inject_usage = measure.inject_usage;
-    replica->inject_continuous_usage = measure.inject_continuous_usage;
-    replica->series =
-        exposition_.add({settings.name, replica_settings.name, replica_settings.config, role}).shared_from_this();
-    replica->state =
-        old_replica != nullptr ? old_replica->state : std::shared_ptr<ReplicaState>(new ReplicaState{.id = next_id_++});
+  for (const auto& place : expanded(settings, discovered_)) {
+    const auto* const old = same_replica(before, old_pool, place.settings);
+    auto replica = make_replica(place, settings, old, role, measure);
     // Another path or key may get another answer.
-    if (old_replica != nullptr && (old_pool->settings.health.path != settings.health.path ||
-                                   old_replica->settings.api_key != replica_settings.api_key))
+    if (old != nullptr && (old_pool->settings.health.path != settings.health.path ||
+                           old->settings.api_key != place.settings.api_key))
       replica->state->probe_connects = false;
-    if (const auto address = address_in(replica_settings.url)) replica->state->address.set(address);
-    replica->tls = target_of(replica_settings, host, tls_, old_replica);
-    specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
-                     replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
-                     settings.health, replica_settings.max_queued_tokens});
-    specs.back().candidate = rollout && replica_settings.config == rollout->candidate;
-    // Replicas that no configuration is given to are taken for alike.
-    if (replica_settings.config != replica_settings.name) specs.back().config = replica_settings.config;
-    specs.back().max_context_refuses = replica_settings.max_context_refuses;
-    specs.back().draining = drains_.has(Drains::who(replica_settings));
-    if (!specs.back().draining) replica->state->cut = false;
-    if (specs.back().draining && old_replica == nullptr)
-      events::info(events::What::drain, replica_settings.name, "replica '{}' at {} drains, as it was told to before",
-                   replica_settings.name, replica_settings.url.host);
+    auto& spec = specs.emplace_back(spec_of(replica, settings, rollout));
+    spec.draining = drains_.has(Drains::who(place.settings));
+    if (!spec.draining) replica->state->cut = false;
+    if (spec.draining && old == nullptr)
+      events::info(events::What::drain, place.settings.name, "replica '{}' at {} drains, as it was told to before",
+                   place.settings.name, place_text(place.settings));
     pool->replicas.push_back(std::move(replica));
   }
   const auto indexes = pool->balancer->set_replicas(specs, now);
-  for (std::size_t i = 0; i < indexes.size(); ++i) {
-    auto& replica = *pool->replicas[i];
-    replica.key = pool->balancer->figures().key(indexes[i]);
-    replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool, shadow] {
-      const auto books = of_pool.lock();
-      auto gauges = books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
-      if (shadow) gauges.shadow_active = shadow->on.load(std::memory_order_relaxed) ? 1 : 0;
-      return gauges;
-    };
-  }
+  for (std::size_t i = 0; i < indexes.size(); ++i)
+    pool->replicas[i]->key = pool->balancer->figures().key(indexes[i]);
+  export_gauges(*pool, shadow);
   return pool;
+}
+
+/// Makes a replica of the next snapshot. `old` is the same one in the snapshot before; null means that it is new.
+std::shared_ptr<Replica> Fleet::make_replica(const ReplicaPlace& place, const config::Pool& pool, const Replica* old,
+                                             const std::string& role, const config::Measure& measure) {
+  auto replica = std::make_shared<Replica>();
+  const auto& settings = replica->settings = place.settings;
+  replica->pool = pool.name;
+  replica->host_in_settings = place.host;
+  replica->inject_usage = measure.inject_usage;
+  replica->inject_continuous_usage = measure.inject_continuous_usage;
+  replica->series = exposition_.add({pool.name, settings.name, settings.config, role}).shared_from_this();
+  replica->state =
+      old != nullptr ? old->state : std::shared_ptr<SharedReplica>(new SharedReplica{.id = next_id_++});
+  if (const auto address = address_in(settings.url)) replica->state->address.set(address);
+  replica->tls = target_of(settings, place.host, tls_, old);
+  return replica;
 }
 
 void Fleet::retire_what_left(const Snapshot& before, const Snapshot& after) {
@@ -417,6 +456,99 @@ void Fleet::adopt(Discovered discovered) {
   discovered_ = std::move(discovered);
   const auto before = snapshot();
   adopt(before->settings, tls_, before->keys);
+}
+
+Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool force) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto before = snapshot();
+  for (const auto& pool : before->pools) {
+    for (const auto& replica : pool->replicas) {
+      if (replica->settings.name != name) continue;
+      const auto who = Drains::who(replica->settings);
+      if (drains_.has(who) == draining) return Draining::already;
+      if (draining && !force && is_last(*pool, *replica, now)) return Draining::last_one;
+      if (draining) {
+        drains_.begin(who);
+        events::info(events::What::drain, name, "replica '{}' drains: it takes no more requests; {} are on it", name,
+                     pool->balancer->figures().in_flight(replica->key));
+      } else {
+        drains_.end(who);
+        events::info(events::What::drain, name, "replica '{}' drains no more: it takes requests again", name);
+      }
+      adopt(before->settings, tls_, before->keys);  // The files of TLS may have changed. Only a reload reads them.
+      return Draining::set;
+    }
+  }
+  return Draining::unknown;
+}
+
+void Fleet::forget_drains(const Snapshot& snapshot, metrics::Moment now) {
+  if (drains_.empty()) return;
+  std::set<Drains::Who> there;
+  std::set<std::string> expanding;
+  for (const auto& pool : snapshot.pools) {
+    for (const auto& one : pool->settings.replicas)
+      if (one.expand) expanding.insert(one.name);
+    for (const auto& one : pool->replicas) there.insert(Drains::who(one->settings));
+  }
+  drains_.forget(there, expanding, now);
+}
+
+void Fleet::look_after_drains() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto before = snapshot();
+  forget_drains(*before, now);
+  const auto longest = metrics::ticks(before->settings.limits.drain);
+  const auto is_over = [&](balancer::Pool& pool, const Replica& replica, metrics::Moment since) {
+    const auto left = pool.figures().in_flight(replica.key);
+    if (left != 0 && now - since >= longest) cut(replica, left);
+    return left == 0;
+  };
+  for (const auto& pool : before->pools) {
+    for (const auto& replica : pool->replicas) {
+      const auto who = Drains::who(replica->settings);
+      if (!drains_.has(who)) continue;
+      if (!is_over(*pool->balancer, *replica, pool->balancer->health().of(replica->key, now).since)) continue;
+      if (drains_.note_over(who))
+        events::info(events::What::drain, replica->settings.name, "replica '{}' is drained: nothing is left on it",
+                     replica->settings.name);
+    }
+  }
+  std::erase_if(last_waited_, [&](const auto& waited) {
+    return std::ranges::none_of(before->leaving_pools,
+                                [&](const auto& pool) { return pool->balancer.get() == waited.first; });
+  });
+  std::vector<LeavingReplica> still;
+  for (const auto& one : before->leaving) {
+    const bool waited_for = before->is_waited_for(*one.balancer, now);
+    if (waited_for) last_waited_[one.balancer.get()] = now;
+    // A replica for which requests waited has limits.drain from the end of the waiting.
+    const auto waited = last_waited_.find(one.balancer.get());
+    const auto since = waited == last_waited_.end() ? one.since : std::max(one.since, waited->second);
+    if (!is_over(*one.balancer, *one.replica, since) || waited_for) {
+      still.push_back(one);
+      continue;
+    }
+    events::info(events::What::drain, one.replica->settings.name,
+                 "replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
+                 place_text(one.replica->settings));
+  }
+  // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another
+  // reload came between.
+  const auto is_known = [now](const std::shared_ptr<const PoolRuntime>& pool) {
+    if (pool.use_count() > 1) return true;
+    auto& figures = pool->balancer->figures();
+    return figures.in_flight() > 0 || figures.queue(now).waiting > 0;
+  };
+  std::vector<std::shared_ptr<const PoolRuntime>> known;
+  std::ranges::copy_if(before->leaving_pools, std::back_inserter(known), is_known);
+  if (still.size() == before->leaving.size() && known.size() == before->leaving_pools.size()) return;
+  auto after = Snapshot::changed(before.get(), [&](Snapshot& next) {
+    next.leaving = std::move(still);
+    next.leaving_pools = std::move(known);
+  });
+  retire_what_left(*before, *after);
+  snapshot_.set(std::move(after));
 }
 
 std::size_t Fleet::in_flight() const {

@@ -21,9 +21,6 @@
 
 namespace weir::proxy::fleet {
 
-/// How often the workers of the control thread look for a new snapshot.
-inline constexpr std::chrono::milliseconds look_for_a_new_snapshot_every{200};
-
 class Fleet {
  public:
   /// `sink` takes what pools grant to requests that wait; without one, nobody waits.
@@ -80,6 +77,8 @@ class Fleet {
                                          const std::shared_ptr<const ShadowState>& shadow,
                                          const std::optional<config::Rollout>& rollout,
                                          const config::Measure& measure, const Snapshot* before, metrics::Moment now);
+  std::shared_ptr<Replica> make_replica(const ReplicaPlace& place, const config::Pool& pool, const Replica* old,
+                                        const std::string& role, const config::Measure& measure);
   void make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now);
   void forget_drains(const Snapshot& snapshot, metrics::Moment now);
   void retire_what_left(const Snapshot& before, const Snapshot& after);

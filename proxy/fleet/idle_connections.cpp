@@ -7,19 +7,19 @@
 
 namespace weir::proxy::fleet {
 
-std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica, const net::Destination& where,
+std::unique_ptr<net::Channel> IdleConnections::take(const SharedReplica& replica, const net::Destination& where,
                                                     metrics::Moment now) {
   auto& waiting = idle_[replica.id];
   while (!waiting.empty()) {
     auto idle = std::move(waiting.back());
     waiting.pop_back();
-    if (where.may_lead_to(idle.where) && now - idle.since < longest_ && idle.connection->is_quiet())
+    if (where == idle.where && now - idle.since < longest_ && idle.connection->is_quiet())
       return std::move(idle.connection);
   }
   return nullptr;
 }
 
-bool IdleConnections::put(const ReplicaState& replica, net::Destination where,
+bool IdleConnections::put(const SharedReplica& replica, net::Destination where,
                           std::unique_ptr<net::Channel> connection, metrics::Moment now) {
   auto& waiting = idle_[replica.id];
   waiting.push_back({std::move(connection), std::move(where), now});

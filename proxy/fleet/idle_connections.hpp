@@ -19,9 +19,9 @@ namespace weir::proxy::fleet {
 class IdleConnections {
  public:
   /// `where` is the replica now. Connections to an address that it no longer has, or by other rules of TLS, are closed.
-  std::unique_ptr<net::Channel> take(const ReplicaState& replica, const net::Destination& where, metrics::Moment now);
+  std::unique_ptr<net::Channel> take(const SharedReplica& replica, const net::Destination& where, metrics::Moment now);
   /// The connection leads to `where`. Returns false if one connection too many was there, and was closed for it.
-  bool put(const ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
+  bool put(const SharedReplica& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
            metrics::Moment now);
   /// Closes those past their age, and those that the replica has closed: the poller has noted it. To be called often.
   void drop_old(metrics::Moment now);
@@ -37,7 +37,7 @@ class IdleConnections {
   };
   std::size_t most_ = 0;
   std::chrono::steady_clock::duration longest_{};
-  std::unordered_map<std::uint64_t, std::deque<Idle>> idle_;  ///< The key is ReplicaState::id; the oldest comes first.
+  std::unordered_map<std::uint64_t, std::deque<Idle>> idle_;  ///< The key is SharedReplica::id; the oldest comes first.
 };
 
 }  // namespace weir::proxy::fleet

@@ -1,12 +1,12 @@
 #include "proxy/fleet/keep_running.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
-#include <memory>
+#include <boost/asio/this_coro.hpp>
 #include <string>
 #include <utility>
 
 #include "proxy/events/events.hpp"
+#include "proxy/net/awaitable.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
@@ -24,44 +24,19 @@ std::string text_of_failure(const std::exception_ptr& failure) {
   }
 }
 
-/// A part, owned by the handlers of the events for which it waits.
-class Running : public std::enable_shared_from_this<Running> {
- public:
-  Running(asio::io_context& context, InternalErrors& errors, Part part, std::function<net::Awaitable<void>()> begin,
-          std::chrono::milliseconds pause)
-      : context_(context),
-        errors_(errors),
-        part_(part),
-        begin_(std::move(begin)),
-        pause_(pause),
-        timer_(context.get_executor()) {}
-
-  void start() {
-    try {
-      asio::co_spawn(context_, begin_(),
-                     [self = shared_from_this()](const std::exception_ptr& failure) { self->ended(failure); });
-    } catch (...) {
-      ended(std::current_exception());
-    }
-  }
-
- private:
-  void ended(const std::exception_ptr& failure) {
-    if (!failure) return;
-    note_failure(errors_, part_, failure, "it begins again");
-    timer_.expires_after(pause_);
-    timer_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
-      if (!cancelled) self->start();
+net::Awaitable<void> ticking(InternalErrors& errors, Part part, std::chrono::milliseconds every,
+                             std::function<void()> tick, std::chrono::milliseconds pause) {
+  const auto executor = co_await asio::this_coro::executor;
+  net::Timer timer(executor);
+  for (;;) {
+    auto wait = pause;
+    noting_failure(errors, part, "it goes on", [&] {
+      tick();
+      wait = every;
     });
+    timer.expires_after(wait);
+    co_await timer.async_wait(net::use_awaitable);
   }
-
-  asio::io_context& context_;
-  InternalErrors& errors_;
-  const Part part_;
-  const std::function<net::Awaitable<void>()> begin_;
-  const std::chrono::milliseconds pause_;
-  net::Timer timer_;
-};
 
 }  // namespace
 
@@ -73,10 +48,10 @@ void note_failure(InternalErrors& errors, Part part, const std::exception_ptr& f
                 metrics::series::part_names[static_cast<std::size_t>(part)], text_of_failure(failure), consequence);
 }
 
-void keep_running(asio::io_context& context, InternalErrors& errors, Part part,
-                  std::function<net::Awaitable<void>()> begin, std::chrono::milliseconds pause) {
-  const auto running = std::make_shared<Running>(context, errors, part, std::move(begin), pause);
-  asio::post(context, [running] { running->start(); });
+void keep_ticking(asio::io_context& context, InternalErrors& errors, Part part, std::chrono::milliseconds every,
+                  std::function<void()> tick, std::chrono::milliseconds pause) {
+  asio::co_spawn(context, ticking(errors, part, every, std::move(tick), pause),
+                 Unawaited(errors, part, "it has ended"));
 }
 
 }  // namespace weir::proxy::fleet

@@ -1,5 +1,5 @@
 // Coroutines that nobody awaits do not end in silence: an exception that leaves one is logged and counted, and a part
-// that is to run as long as weir does begins again.
+// that is to run as long as weir does goes on.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "metrics/series/internal_errors.hpp"
-#include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::fleet {
 
@@ -48,9 +47,9 @@ void noting_failure(InternalErrors& errors, Part part, std::string_view conseque
 
 inline constexpr std::chrono::seconds pause_after_failure{1};
 
-/// Runs the coroutine that `begin` returns until the context stops. After an exception it begins again, `pause` later.
-/// A coroutine that returns is not begun again. `begin` is called on the context's thread.
-void keep_running(boost::asio::io_context& context, InternalErrors& errors, Part part,
-                  std::function<net::Awaitable<void>()> begin, std::chrono::milliseconds pause = pause_after_failure);
+/// Calls `tick` at once and then every `every`, on the context's thread, until the context stops. After an exception it
+/// is called again `pause` later, so it has to leave its owner fit for that. The context owns it.
+void keep_ticking(boost::asio::io_context& context, InternalErrors& errors, Part part, std::chrono::milliseconds every,
+                  std::function<void()> tick, std::chrono::milliseconds pause = pause_after_failure);
 
 }  // namespace weir::proxy::fleet

@@ -1,10 +1,17 @@
 #include "proxy/fleet/model_directory.hpp"
 
 #include <algorithm>
-#include <set>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <exception>
+#include <map>
 
 #include "proxy/events/events.hpp"
-#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/http/head_lines.hpp"
 #include "proxy/net/timer.hpp"
@@ -13,22 +20,28 @@ namespace weir::proxy::fleet {
 namespace {
 
 namespace asio = boost::asio;
-using Clock = std::chrono::steady_clock;
-using net::Timer;
 
-constexpr std::chrono::seconds ask_every{5};
-constexpr std::size_t longest_list = 1024 * 1024;
+constexpr std::chrono::seconds client_waits{2};
 /// A longer list is not read on a loop, because tokens wait meanwhile.
 constexpr std::size_t longest_list_on_loop = 256 * 1024;
 constexpr std::size_t most_keyed = 16;
 constexpr unsigned most_clients = 64;
 
-ServedModels served_by(const Snapshot& snapshot, const ToldModels& told) {
+/// The lists that replicas told for one client. The key is SharedReplica::id.
+using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
+
+bool wants_key(unsigned status) { return status == 401 || status == 403; }
+
+/// Where a replica has told its models for the client, those count.
+ServedModels served_by(const Snapshot& snapshot, const ToldModels& for_client) {
   ServedModels served;
   for (const auto& pool : snapshot.pools) {
     std::vector<std::shared_ptr<const ModelEntries>> entries;
-    for (const auto& replica : pool->replicas)
-      if (const auto found = told.find(replica->state->id); found != told.end()) entries.push_back(found->second);
+    for (const auto& replica : pool->replicas) {
+      const auto found = for_client.find(replica->state->id);
+      auto told = found != for_client.end() ? found->second : replica->state->models.get();
+      if (told) entries.push_back(std::move(told));
+    }
     served.add_pool(pool->settings.models, entries);
   }
   return served;
@@ -83,102 +96,115 @@ class ClientSlot {
   bool got_;
 };
 
-}  // namespace
+/// The questions on behalf of one client. The last of them may outlive the wait for them.
+struct ClientQuestions {
+  explicit ClientQuestions(const asio::io_context::executor_type& executor) : timer(executor) {}
 
-/// The replicas' answers so far, on the control thread.
-class ModelDirectory::Answers {
- public:
-  explicit Answers(ModelDirectory& directory) : directory_(directory) {}
-
-  std::vector<ModelQuestion> questions() const {
-    std::vector<ModelQuestion> all;
-    for (const auto& pool : snapshot_->pools)
-      for (const auto& replica : pool->replicas) all.push_back({replica, bearer(replica->settings.api_key)});
-    return all;
+  /// Ends all that is under way.
+  void stop() {
+    for (auto& signal : signals) signal->emit(asio::cancellation_type::terminal);
+    timer.cancel();
   }
 
-  void learn(const Replica& replica, ModelAnswer answer) {
-    if (answer.status == 401 || answer.status == 403) {
-      const bool forgotten = told_.erase(replica.state->id) > 0;
-      if (!refusing_.insert(replica.state->id).second && !forgotten) return;
-      const auto& name = replica.settings.name;
-      if (replica.settings.api_key.empty())
-        events::info(events::What::engine, name, "replica '{}' tells its models only to who has its key: {}", name,
-                     snapshot_->keys ? "set api_key" : "clients' own are used, or set api_key");
-      else
-        events::warn(events::What::engine, name,
-                     "replica '{}' refuses the key that its api_key or api_key_file gives it", name);
-      return publish();
-    }
-    if (answer.status != 200) return;
-    // A replica that does not answer now keeps its earlier list: it serves the same model when it is back.
-    const bool welcome = refusing_.erase(replica.state->id) > 0;
-    auto& known = told_[replica.state->id];
-    const bool news = known == nullptr || (!answer.entries.empty() && *known != answer.entries);
-    if (news) known = std::make_shared<const ModelEntries>(std::move(answer.entries));
-    if (news || welcome) publish();
-  }
-
-  net::Awaitable<void> keep_asking() {
-    const auto executor = co_await asio::this_coro::executor;
-    Timer timer(executor);
-    const Tell tell = [this](const Replica& replica, ModelAnswer told) { learn(replica, std::move(told)); };
-    for (;;) {
-      auto all = questions();
-      co_await ask_all(std::move(all), longest_list, tell, nullptr);
-      for (const auto due = Clock::now() + ask_every; Clock::now() < due && !follow_snapshot();) {
-        timer.expires_after(look_for_a_new_snapshot_every);
-        co_await timer.async_wait(net::use_awaitable);
-      }
-    }
-  }
-
-  /// Returns true if there is a new snapshot, after publishing its models.
-  bool follow_snapshot() {
-    auto snapshot = directory_.fleet_.snapshot();
-    if (snapshot == snapshot_) return false;
-    snapshot_ = std::move(snapshot);
-    std::set<std::uint64_t> named;
-    for (const auto& pool : snapshot_->pools)
-      for (const auto& replica : pool->replicas) named.insert(replica->state->id);
-    std::erase_if(told_, [&named](const auto& one) { return !named.contains(one.first); });
-    std::erase_if(refusing_, [&named](std::uint64_t id) { return !named.contains(id); });
-    publish();
-    return true;
-  }
-
-  void publish() const {
-    auto known = std::make_shared<KnownModels>();
-    known->snapshot = snapshot_;
-    known->told = told_;
-    for (const auto& pool : snapshot_->pools)
-      for (const auto& replica : pool->replicas) {
-        if (replica->settings.api_key.empty() && refusing_.contains(replica->state->id))
-          known->keyed.push_back(replica);
-        const auto told = told_.find(replica->state->id);
-        pool->balancer->health().models_told(replica->key, told != told_.end() ? ids_of(*told->second) : nullptr);
-      }
-    known->served = served_by(*snapshot_, told_);
-    known->text = known->served.text();
-    directory_.known_.set(std::move(known));
-  }
-
- private:
-  ModelDirectory& directory_;
-  std::shared_ptr<const Snapshot> snapshot_;
-  ToldModels told_;
-  std::set<std::uint64_t> refusing_;  ///< Replicas that answered 401 or 403.
+  net::Timer timer;
+  std::size_t open = 0;
+  ToldModels told;
+  bool refused = false;
+  std::exception_ptr failure;  ///< What a question ended with.
+  std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
 };
 
-ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std::make_unique<Answers>(*this)) {
-  answers_->follow_snapshot();
+net::Awaitable<void> ask_one(std::shared_ptr<ClientQuestions> all, std::shared_ptr<const Replica> replica,
+                             Question question) {
+  const auto page = co_await ask_for_page(replica, std::move(question), client_waits, longest_list_on_loop);
+  all->refused |= wants_key(page.status);
+  if (page.status == 200) all->told[replica->state->id] = std::make_shared<const ModelEntries>(entries_of(page.body));
 }
 
-ModelDirectory::~ModelDirectory() = default;
+/// A question that stop() ended is no failure.
+bool is_failure(const std::exception_ptr& ended) {
+  if (!ended) return false;
+  try {
+    std::rethrow_exception(ended);
+  } catch (const boost::system::system_error& error) {
+    return error.code() != asio::error::operation_aborted;
+  } catch (...) {
+    return true;
+  }
+}
 
-void ModelDirectory::start(asio::io_context& context) {
-  keep_running(context, fleet_.internal_errors(), Part::model_directory,
-               [answers = answers_.get()] { return answers->keep_asking(); });
+/// Asks these replicas at once, and returns when all have answered, 2 s are up, or it is halted; then throws what a
+/// question ended with.
+net::Awaitable<std::shared_ptr<ClientQuestions>> ask_for_client(
+    std::span<const std::shared_ptr<const Replica>> replicas, std::string credential, Halt& halt) {
+  const asio::io_context::executor_type executor = co_await asio::this_coro::executor;
+  const auto all = std::make_shared<ClientQuestions>(executor);
+  all->timer.expires_after(client_waits);
+  for (const auto& replica : replicas) {
+    Question question;
+    question.path = "/v1/models";
+    question.credential = credential;
+    auto answered = [all](const std::exception_ptr& ended) {
+      if (is_failure(ended)) all->failure = ended;
+      if (--all->open == 0) all->timer.cancel();
+    };
+    auto& signal = *all->signals.emplace_back(std::make_unique<asio::cancellation_signal>());
+    auto stoppable = asio::bind_cancellation_slot(signal.slot(), std::move(answered));
+    asio::co_spawn(executor, ask_one(all, replica, std::move(question)), std::move(stoppable));
+    ++all->open;
+  }
+  halt.stops([all] { all->stop(); });
+  boost::system::error_code error;
+  const bool halted = halt.called();
+  if (all->open > 0 && !halted) co_await all->timer.async_wait(asio::redirect_error(net::use_awaitable, error));
+  halt.stops(nullptr);
+  if (all->failure) std::rethrow_exception(all->failure);
+  co_return all;
+}
+
+}  // namespace
+
+void ModelDirectory::follow(std::shared_ptr<const Snapshot> snapshot) {
+  snapshot_ = std::move(snapshot);
+  publish();
+}
+
+void ModelDirectory::learn(const Replica& replica, const PageAnswer& answer) {
+  auto& state = *replica.state;
+  const auto known = state.models.get();
+  if (wants_key(answer.status)) {
+    state.models.set(nullptr);
+    if (std::exchange(state.refuses_models, true) && !known) return;
+    const auto& name = replica.settings.name;
+    if (replica.settings.api_key.empty())
+      events::info(events::What::engine, name, "replica '{}' tells its models only to who has its key: {}", name,
+                   snapshot_->keys ? "set api_key" : "clients' own are used, or set api_key");
+    else
+      events::warn(events::What::engine, name, "replica '{}' refuses the key that its api_key or api_key_file gives it",
+                   name);
+    return publish();
+  }
+  if (answer.status != 200) return;
+  // A replica that does not answer now keeps its earlier list: it serves the same model when it is back.
+  const bool welcome = std::exchange(state.refuses_models, false);
+  auto entries = entries_of(answer.body);
+  const bool news = !known || (!entries.empty() && *known != entries);
+  if (news) state.models.set(std::make_shared<const ModelEntries>(std::move(entries)));
+  if (news || welcome) publish();
+}
+
+void ModelDirectory::publish() {
+  auto known = std::make_shared<KnownModels>();
+  known->snapshot = snapshot_;
+  for (const auto& pool : snapshot_->pools)
+    for (const auto& replica : pool->replicas) {
+      if (replica->settings.api_key.empty() && replica->state->refuses_models) known->keyed.push_back(replica);
+      const auto told = replica->state->models.get();
+      pool->balancer->health().models_told(replica->key, told ? ids_of(*told) : nullptr);
+    }
+  known->served = served_by(*snapshot_, {});
+  known->text = known->served.text();
+  known_.set(std::move(known));
 }
 
 net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& head, http::Route route, Halt& halt,
@@ -200,18 +226,10 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
     busy.retry_after = std::chrono::seconds(1);
     co_return busy;
   }
-  std::vector<ModelQuestion> questions;
-  for (const auto& replica : known->keyed)
-    if (questions.size() < most_keyed) questions.push_back({replica, credential});
-  ToldModels told = known->told;
-  bool refused = false;
-  const Tell tell = [&told, &refused](const Replica& replica, ModelAnswer answer) {
-    refused |= answer.status == 401 || answer.status == 403;
-    if (answer.status == 200) told[replica.state->id] = std::make_shared<const ModelEntries>(std::move(answer.entries));
-  };
-  co_await ask_all(std::move(questions), longest_list_on_loop, tell, &halt);
-  const auto served = served_by(*known->snapshot, told);
-  co_return answer_from(served, nullptr, head, route, refused);
+  const std::span keyed(known->keyed);
+  const auto asked = co_await ask_for_client(keyed.first(std::min(keyed.size(), most_keyed)), credential, halt);
+  const auto served = served_by(*known->snapshot, asked->told);
+  co_return answer_from(served, nullptr, head, route, asked->refused);
 }
 
 }  // namespace weir::proxy::fleet

@@ -1,6 +1,6 @@
 // Answers GET /v1/models and GET /v1/models/{id} from the replicas' own lists, and passes the lists on to the pools,
-// which choose replicas by them. The replicas are asked every few seconds on the control thread, each with its own key
-// if it has one. So a model that a replica loads or unloads is known within 5 s, or 7 s where some replica is slow. An
+// which choose replicas by them. The watcher asks the replicas every few seconds, each with its own key if it has one.
+// So a model that a replica loads or unloads is known within 5 s, or a little later where the replica is slow. An
 // empty list says nothing.
 //
 // Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
@@ -9,14 +9,14 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/fleet/model_asking.hpp"
+#include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/served_models.hpp"
 #include "proxy/http/head.hpp"
@@ -26,13 +26,25 @@
 
 namespace weir::proxy::fleet {
 
-/// The key is ReplicaState::id.
-using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
+/// Ends the questions for a client early, because it has left or weir stops. It is used on the loop's thread.
+class Halt {
+ public:
+  void call() {
+    called_ = true;
+    if (stop_) stop_();
+  }
+  bool called() const { return called_; }
+  /// Sets the function that ends the current questions; null once there are none.
+  void stops(std::function<void()> what) { stop_ = std::move(what); }
+
+ private:
+  std::function<void()> stop_;
+  bool called_ = false;
+};
 
 /// The models as they are known at one time. The object never changes; another one takes its place.
 struct KnownModels {
   std::shared_ptr<const Snapshot> snapshot;
-  ToldModels told;
   std::vector<std::shared_ptr<const Replica>> keyed;  ///< Those that want a client's credential, in the file's order.
   ServedModels served;
   std::string text;  ///< The answer to GET /v1/models.
@@ -41,11 +53,12 @@ struct KnownModels {
 class ModelDirectory {
  public:
   /// Publishes the models that the settings name.
-  explicit ModelDirectory(const Fleet& fleet);
-  ~ModelDirectory();
+  explicit ModelDirectory(const Fleet& fleet) { follow(fleet.snapshot()); }
 
-  /// Asks the replicas on the control thread until the context stops, and publishes what they answer.
-  void start(boost::asio::io_context& context);
+  /// Publishes the models of this snapshot. On the control thread.
+  void follow(std::shared_ptr<const Snapshot> snapshot);
+  /// Takes a replica's answer to GET /v1/models, and publishes what is new. On the control thread.
+  void learn(const Replica& replica, const PageAnswer& answer);
 
   /// Answers a request of Route::models or Route::model, on the client's loop. `head`, `halt` and `key` outlive the
   /// wait. When it is halted, the replicas' connections are closed at once, and the answer has what is known. `key` is
@@ -55,10 +68,9 @@ class ModelDirectory {
                                          const keys::ClientKey* key);
 
  private:
-  class Answers;
+  void publish();
 
-  const Fleet& fleet_;
-  std::unique_ptr<Answers> answers_;
+  std::shared_ptr<const Snapshot> snapshot_;  ///< The control thread uses it.
   Published<std::shared_ptr<const KnownModels>> known_;
   std::atomic<unsigned> asking_{0};  ///< Counts the clients for whom replicas are being asked.
 };

@@ -1,5 +1,5 @@
-// Asks a replica for a page of its own, on a connection of its own, without blocking: the reader of engines and the
-// model directory use it. The probe and weir's own commands wait for their answers.
+// Asks a replica for a page of its own, on a connection of its own, without blocking: the watcher and the model
+// directory use it. `weir check --probe` and weir's own commands wait for their answers.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>

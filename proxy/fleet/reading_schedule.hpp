@@ -1,4 +1,5 @@
-// Decides when an engine's own pages are read, and how long their figures are good. No clock is read.
+// Decides when a replica's own pages are read, how long their figures are good, and when the log says that the metrics
+// page fails. No clock is read.
 //
 // Engines have stalled under scrapes alone. So a slow engine is read less often: the pause is at least 20 times what
 // the reading took. An engine that has no metrics page is asked for one every 5 minutes, and its identity, too.
@@ -6,7 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "metrics/moment.hpp"
 
@@ -17,37 +21,64 @@ class ReadingSchedule {
   using Duration = std::chrono::steady_clock::duration;
   static constexpr int pauses_by_duration = 20;
   static constexpr std::chrono::minutes rarely{5};
+  static constexpr std::chrono::seconds models_every{5};
 
   enum class End : std::uint8_t { came, missing, failed };
 
-  /// True if the page is to be asked for.
-  bool due(metrics::Moment now) const { return now >= page_at_; }
-  /// True if the pages that identify the engine are to be asked for, too.
+  /// True if the metrics page is to be asked for.
+  bool page_due(metrics::Moment now) const { return now >= page_at_; }
+  /// True if the list of models is to be asked for.
+  bool models_due(metrics::Moment now) const { return now >= models_at_; }
+  /// True if the pages that identify the engine are to be asked for with the metrics page.
   bool identity_due(metrics::Moment now) const { return now >= identity_at_; }
 
   /// The engine may have been started anew: its pages are read at once.
   void came_back() {
-    identity_at_ = metrics::Moment::min();
     look_at(metrics::Moment::min());
+    identity_at_ = models_at_ = metrics::Moment::min();
   }
 
-  /// Plans a reading for this moment, whatever the pause. A reading that is under way does not count as this one.
-  void look_at(metrics::Moment when) { page_at_ = wanted_at_ = when; }
+  /// Plans a reading of the metrics page for this moment, whatever the pause. A reading that is under way does not
+  /// count as this one. The list of models waits, so that it does not hold this one up.
+  void look_at(metrics::Moment when) {
+    page_at_ = wanted_at_ = when;
+    models_at_ = std::max(models_at_, when + std::chrono::seconds(1));
+  }
 
   /// A reading begins.
   void began() { wanted_at_ = metrics::Moment::max(); }
 
   /// The page was asked for, which took so long. Returns until when its figures are good: two pauses.
-  metrics::Moment ended(End end, Duration took, Duration interval, metrics::Moment now) {
+  metrics::Moment page_ended(End end, Duration took, Duration interval, metrics::Moment now) {
     const Duration pause = std::max(end == End::missing ? Duration(rarely) : interval, took * pauses_by_duration);
     page_at_ = std::min(now + pause, wanted_at_);
     return now + 2 * pause;
   }
+  void models_ended(metrics::Moment now) { models_at_ = now + models_every; }
   void identified(metrics::Moment now) { identity_at_ = now + rarely; }
 
  private:
-  metrics::Moment page_at_ = metrics::Moment::min(), identity_at_ = metrics::Moment::min();
+  metrics::Moment page_at_ = metrics::Moment::min(), models_at_ = page_at_, identity_at_ = page_at_;
   metrics::Moment wanted_at_ = metrics::Moment::max();  ///< A reading was wanted then, since the latest began.
+};
+
+/// Decides when the log says that a metrics page fails: while the replica is up, each reason at most once an hour. A
+/// replica that is down or starts anew has no page to give, and its probe tells of it.
+class PageComplaints {
+ public:
+  static constexpr std::chrono::hours between{1};
+  static constexpr std::size_t most_reasons = 16;  ///< In an hour; further ones are not logged.
+
+  /// Returns true if `why` is to be said now. An empty reason is never due.
+  bool due(const std::string& why, bool up, metrics::Moment now) {
+    if (why.empty() || !up) return false;
+    std::erase_if(said_, [now](const auto& said) { return now - said.second >= between; });
+    return said_.size() < most_reasons && said_.emplace(why, now).second;
+  }
+  void forget() { said_.clear(); }
+
+ private:
+  std::map<std::string, metrics::Moment> said_;
 };
 
 }  // namespace weir::proxy::fleet

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t most_models = 64;
 constexpr std::size_t longest_text = 256;
+constexpr std::size_t longest_version = 64, longest_model = 128;
 
 /// A value of a page. One that is missing or of another type is an error, as is any value of a page that is broken or
 /// none.
@@ -157,6 +158,72 @@ ReplicaFacts facts_of(const Pages& pages) {
   }
   if (!facts.kv_tokens) facts.kv_tokens = series.kv_tokens;
   return facts;
+}
+
+std::span<const Page> identifying_pages(Engine engine) {
+  static constexpr std::array openai{Page::version};
+  static constexpr std::array sglang{Page::server_info, Page::get_server_info};
+  static constexpr std::array tgi{Page::info};
+  static constexpr std::array llama_cpp{Page::props};
+  static constexpr std::array ollama{Page::ollama_version, Page::ollama_tags};
+  static constexpr std::array all{Page::version,    Page::server_info,    Page::get_server_info,
+                                  Page::model_info, Page::get_model_info, Page::info,
+                                  Page::props,      Page::ollama_version, Page::ollama_tags};
+  switch (engine) {
+    case Engine::vllm:
+    case Engine::aphrodite:
+      return openai;
+    case Engine::sglang:
+      return sglang;
+    case Engine::tgi:
+      return tgi;
+    case Engine::llama_cpp:
+      return llama_cpp;
+    case Engine::ollama:
+      return ollama;
+    case Engine::weir_sim:
+      return {};
+    case Engine::unknown:
+      break;
+  }
+  return all;
+}
+
+void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
+  const auto version = config::printable_ascii(facts.version, longest_version);
+  const auto model =
+      facts.models.empty() ? std::string() : config::printable_ascii(facts.models.front(), longest_model);
+  const auto differs = [](const std::string& told, const std::string& known) {
+    return !told.empty() && !known.empty() && told != known;
+  };
+  const bool another_kind = facts.engine != Engine::unknown && facts.engine != figures.engine;
+  if (another_kind) {
+    figures.engine = facts.engine;
+    figures.version.clear();
+    figures.model.clear();
+  }
+  // An engine that was started anew with another model has other limits, too.
+  if (another_kind || differs(version, figures.version) || differs(model, figures.model))
+    figures.kv_tokens = figures.max_context = std::nullopt;
+  if (!version.empty()) figures.version = version;
+  if (!model.empty()) figures.model = model;
+  if (facts.kv_tokens) figures.kv_tokens = facts.kv_tokens;
+  if (facts.max_context) figures.max_context = facts.max_context;
+}
+
+balancer::EngineLimits limits_of(const EngineFigures& figures, metrics::Moment now) {
+  const auto* const load = figures.load_at(now);
+  return {figures.kv_tokens, figures.max_context, load != nullptr && load->asleep};
+}
+
+std::string text_of(const EngineFigures& figures) {
+  auto text =
+      figures.engine == Engine::unknown ? std::string("an unknown engine") : std::string(name_of(figures.engine));
+  if (!figures.version.empty()) text += " " + figures.version;
+  if (!figures.model.empty()) text += ", model '" + figures.model + "'";
+  if (figures.kv_tokens) text += ", KV cache of " + std::to_string(*figures.kv_tokens) + " tokens";
+  if (figures.max_context) text += ", context of " + std::to_string(*figures.max_context);
+  return text;
 }
 
 std::string refusal_message(std::string_view body) {

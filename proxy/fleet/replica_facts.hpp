@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ inline constexpr std::array<std::string_view, 11> page_paths{
     "/v1/models",      "/metrics", "/version", "/server_info", "/get_server_info", "/model_info",
     "/get_model_info", "/info",    "/props",   "/api/version", "/api/tags"};
 
+inline std::string_view path_of(Page page) { return page_paths[static_cast<std::size_t>(page)]; }
+
 struct Pages {
   std::array<PageAnswer, page_paths.size()> answers;
   PageAnswer& operator[](Page page) { return answers[static_cast<std::size_t>(page)]; }
@@ -56,6 +59,19 @@ struct ReplicaFacts {
 };
 
 ReplicaFacts facts_of(const Pages& pages);
+
+/// Returns the pages, besides metrics and models, that identify an engine of this kind; every page where the kind is
+/// unknown.
+std::span<const Page> identifying_pages(Engine engine);
+
+/// Takes new facts into the figures. Figures without a new fact stay, unless it is another engine now.
+void take_facts(const ReplicaFacts& facts, EngineFigures& figures);
+
+/// Returns what the pool is to know of them at this moment. An engine is taken to sleep as long as its load is good.
+balancer::EngineLimits limits_of(const EngineFigures& figures, metrics::Moment now);
+
+/// Returns one line: "vLLM 0.10.2, model 'm', KV cache of 1000 tokens, context of 4096".
+std::string text_of(const EngineFigures& figures);
 
 /// Returns why a replica refused, from the body of its answer: the message of any engine's error shape, else "". It is
 /// printable and at most 200 bytes long.

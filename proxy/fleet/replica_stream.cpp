@@ -1,14 +1,14 @@
 #include "proxy/fleet/replica_stream.hpp"
 
-#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
 #include "config/quantity.hpp"
+#include "proxy/net/connect.hpp"
 #include "proxy/net/connector.hpp"
-#include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
 #include "proxy/net/tls/failure.hpp"
 #include "proxy/net/tls/handshaking.hpp"
@@ -18,9 +18,6 @@ namespace {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
-
-/// A race of addresses is looked at so often.
-constexpr std::chrono::milliseconds tick{50};
 
 /// The state that the streams of a context share. A service of the context outlives all that the context destroys with
 /// its pending handlers, as a poller has to.
@@ -32,7 +29,6 @@ class Shared final : public asio::execution_context::service {
   explicit Shared(asio::io_context& context) : service(context), handshaking(context, {}) { poller.start(context); }
 
   net::Poller poller;
-  net::Deadlines deadlines;
   net::tls::Handshaking handshaking;
 
  private:
@@ -80,17 +76,29 @@ net::Awaitable<bool> ReplicaStream::wait(std::uint32_t events, metrics::Moment u
 
 bool ReplicaStream::is_too_late() { return timed_out_ = Clock::now() >= deadline_; }
 
-net::Awaitable<int> ReplicaStream::connect() {
+net::Awaitable<int> ReplicaStream::connect(std::span<net::Address> others) {
+  auto left = static_cast<std::ptrdiff_t>(others.size());
+  int error = 0;
+  for (auto next = others.begin();; ++next, --left) {
+    const auto now = Clock::now();
+    const int failed = co_await connect_until(now + (deadline_ - now) / (left + 1));
+    if (failed == 0) co_return 0;
+    error = others.empty() ? failed : net::error_of_several(error, failed, to_.address);
+    if (next == others.end()) co_return error;
+    std::swap(to_.address, *next);
+  }
+}
+
+net::Awaitable<int> ReplicaStream::connect_until(metrics::Moment until) {
   auto& shared = asio::use_service<Shared>(context_);
-  net::SocketConnector connector({shared.poller, clock_, shared.handshaking}, shared.deadlines);
-  channel_ = connector.connect(to_);
+  if (channel_) channel_->detach();
+  came_ = 0;
+  channel_ = net::SocketConnector({shared.poller, clock_, shared.handshaking}).connect(to_);
   if (!channel_) co_return errno;
   channel_->attach(*this, 0);
-  while (!co_await wait(EPOLLOUT, to_.others.empty() ? deadline_ : std::min(deadline_, Clock::now() + tick))) {
-    if (is_too_late()) co_return ETIMEDOUT;
-    for (bool more = shared.deadlines.tick(Clock::now()); more;) more = shared.deadlines.go_on(Clock::now());
-  }
-  co_return channel_->connect_error();
+  if (co_await wait(EPOLLOUT, until)) co_return channel_->connect_error();
+  timed_out_ = Clock::now() >= deadline_;
+  co_return ETIMEDOUT;
 }
 
 net::Awaitable<bool> ReplicaStream::write(std::string_view bytes) {

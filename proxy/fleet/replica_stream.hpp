@@ -1,13 +1,12 @@
 // A connection of weir's own to a replica, plain or TLS, for requests beside the data path: probes, pages, models,
 // and `weir check --probe`.
 //
-// Its channel is one of the data path's: addresses race, TLS is bounded and arrivals are stamped in one way. All
-// streams of a context share a poller, which lives as long as the context.
+// Its channel is one of the data path's: TLS is bounded and arrivals are stamped in one way. All streams of a context
+// share a poller, which lives as long as the context.
 #pragma once
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,11 +32,12 @@ class ReplicaStream final : net::Watcher {
   /// Gives the operations that follow a limit of their own, from now on.
   void set_limit(std::chrono::steady_clock::duration limit);
 
-  /// Connects to the first of its addresses that takes a connection, with the handshake. Returns 0 or an error as for
-  /// net::connect_error_text().
-  net::Awaitable<int> connect();
-  /// Returns which of several addresses it is, once it is connected.
-  std::optional<net::Address> chosen() const { return channel_ ? channel_->chosen() : std::nullopt; }
+  /// Connects, with the handshake. Returns 0 or an error as for net::connect_error_text(). `others` are addresses of
+  /// the same name, tried in this order where its own takes no connection: one that does not answer leaves those behind
+  /// it their share of the time. Each that is tried changes places with the one before.
+  net::Awaitable<int> connect(std::span<net::Address> others = {});
+  /// Returns the address that was tried last.
+  const net::Address& address() const { return to_.address; }
   /// Returns false if that failed.
   net::Awaitable<bool> write(std::string_view bytes);
   /// Returns when the first byte was written: before the call, because over loopback an answer can be stamped before it
@@ -56,13 +56,14 @@ class ReplicaStream final : net::Watcher {
   std::string failure() const;
 
  private:
+  net::Awaitable<int> connect_until(metrics::Moment until);
   net::Awaitable<bool> wait(std::uint32_t events, metrics::Moment until);
   bool is_too_late();
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void prefetch(std::uint32_t, int) const override {}
 
   boost::asio::io_context& context_;
-  const net::Destination to_;
+  net::Destination to_;
   std::chrono::steady_clock::duration limit_;
   metrics::Moment deadline_, sent_{};
   net::Timer timer_;  ///< Cancelled when an event has come.

@@ -13,9 +13,7 @@
 #include "metrics/ticks.hpp"
 #include "proxy/events/events.hpp"
 #include "proxy/fleet/discovery.hpp"
-#include "proxy/fleet/keep_ticking.hpp"
 #include "proxy/fleet/keep_running.hpp"
-#include "proxy/net/awaitable.hpp"
 #include "proxy/net/name_lookup.hpp"
 
 namespace weir::proxy::fleet {
@@ -59,7 +57,7 @@ class Resolver {
     }
     if (!changed_) return;
     fleet_.adopt(discovered());
-    changed_ = false;  // If that throws, the part begins again and has it adopted then.
+    changed_ = false;  // If that throws, the next tick has it adopted.
   }
 
  private:
@@ -191,7 +189,7 @@ class Resolver {
     const auto wanted = addresses_to_use(first ? std::vector{first->address()} : std::vector<Address>(), addresses);
     std::vector<net::Address> others;
     for (std::size_t i = 1; i < wanted.size(); ++i) others.emplace_back(wanted[i], port);
-    replica.state->other_addresses.set(std::move(others));
+    replica.state->other_addresses = std::move(others);
     if (first && first->address() == wanted.front()) return;
     replica.state->address.set(net::Address(wanted.front(), port));
     if (first)
@@ -235,10 +233,9 @@ class Resolver {
 }  // namespace
 
 void start_resolver(asio::io_context& context, Fleet& fleet) {
-  // The resolver that begins again is the same, because it knows the members of names with `expand`.
   const auto resolver = std::make_shared<Resolver>(fleet);
-  keep_running(context, fleet.internal_errors(), Part::resolver,
-               [resolver] { return keep_ticking(resolver, resolver_looks_every); });
+  keep_ticking(context, fleet.internal_errors(), Part::resolver, resolver_looks_every,
+               [resolver] { resolver->tick(); });
 }
 
 }  // namespace weir::proxy::fleet

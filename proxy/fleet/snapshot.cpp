@@ -8,9 +8,7 @@ namespace weir::proxy::fleet {
 std::optional<net::Destination> Replica::destination() const {
   const auto address = state->address.get();
   if (!address) return std::nullopt;
-  net::Destination to(*address, tls);
-  to.others = state->other_addresses.get();
-  return to;
+  return net::Destination(*address, tls);
 }
 
 void Snapshot::complete() {
@@ -77,7 +75,7 @@ std::string Snapshot::known_models() const {
   return names;
 }
 
-std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const ReplicaState& state) {
+std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const SharedReplica& state) {
   return settings.kv_tokens ? settings.kv_tokens : state.engine.get().kv_tokens;
 }
 

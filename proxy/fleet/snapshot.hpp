@@ -26,6 +26,7 @@
 #include "proxy/fleet/engine_figures.hpp"
 #include "proxy/fleet/failure_notes.hpp"
 #include "proxy/fleet/published.hpp"
+#include "proxy/fleet/served_models.hpp"
 #include "proxy/keys/client_keys.hpp"
 #include "proxy/net/address.hpp"
 #include "proxy/net/tls/context.hpp"
@@ -38,23 +39,24 @@ struct LeaveSigns {
   std::atomic<metrics::Moment> asleep_at{metrics::Moment::min()};  ///< Its engine went to sleep, and another is awake.
 };
 
-/// The learned state of a replica, which all snapshots that name it share. Any thread may use it.
-struct ReplicaState {
+/// What all snapshots that name a replica share: what weir has learned of it. Any thread may use it.
+struct SharedReplica {
   const std::uint64_t id;  ///< Never used again in this process.
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
   Published<std::optional<net::Address>> address{};
-  /// Its name's other addresses. They are tried in this order where a connection to the first one does not come about.
-  Published<std::vector<net::Address>> other_addresses{};
   balancer::story::UsageOption usage{};  ///< The source of its token counts.
-  Published<EngineFigures> engine{};  ///< The control thread sets it.
+  Published<EngineFigures> engine{};    ///< The control thread sets it.
+  /// The list of its models, which the control thread sets; null means unknown.
+  Published<std::shared_ptr<const ModelEntries>> models{};
   std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
   LeaveSigns leaves{};
   FailureNotes failures{};  ///< Decides which failures the log tells.
   /// A connection to the replica failed, so its host's name is looked up again.
   std::atomic<bool> connect_failed{false};
   // The control thread uses these.
-  bool probe_connects = false;    ///< The replica has no health path, so a probe only connects.
-  metrics::Moment suspected_at{}; ///< Last suspected to hang then: its metrics page is to be read.
+  std::vector<net::Address> other_addresses{};  ///< Of its name. The probe tries them where `address` fails.
+  bool probe_connects = false;                  ///< The replica has no health path, so a probe only connects.
+  bool refuses_models = false;                  ///< It tells its models only to who has its key.
 };
 
 /// A replica as one snapshot knows it.
@@ -65,7 +67,7 @@ struct Replica {
   balancer::ReplicaKey key;      ///< Names the replica in its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
-  std::shared_ptr<ReplicaState> state;
+  std::shared_ptr<SharedReplica> state;
   std::shared_ptr<const net::tls::Target> tls;  ///< Null means plain.
 
   /// Returns where it is now; nothing if its name has not been looked up yet.
@@ -156,7 +158,7 @@ struct Snapshot {
         if (one.balancer == pool->balancer && !pool->has(*one.replica)) look(*pool, one.replica);
     });
   }
-  /// Forgets the entries of replicas that each_replica() does not visit. The keys of `by_id` are ReplicaState::id.
+  /// Forgets the entries of replicas that each_replica() does not visit. The keys of `by_id` are SharedReplica::id.
   template <class Map>
   void keep_known(Map& by_id) const {
     std::set<std::uint64_t> known;
@@ -186,7 +188,7 @@ struct Snapshot {
 };
 
 /// Returns how many tokens the replica's KV cache holds: as set, or as the engine tells.
-std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const ReplicaState& state);
+std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const SharedReplica& state);
 
 /// Some replica of the pool is up, or starts.
 bool any_up(const PoolRuntime& pool, metrics::Moment now);

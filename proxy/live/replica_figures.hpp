@@ -48,7 +48,7 @@ class ReplicaFigures {
 
  private:
   struct OfReplica {
-    std::uint64_t id = 0;  ///< ReplicaState::id: another replica of that name begins anew.
+    std::uint64_t id = 0;  ///< SharedReplica::id: another replica of that name begins anew.
     RequestCounts requests;
     Minute retries, tokens_in, tokens_out, cached, cache_known, busy, streams, coalesced;
     Growth retried, prompt, output, cached_prompt, known_prompt, busy_seconds, prefill_seconds, decode_seconds,

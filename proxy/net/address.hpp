@@ -1,14 +1,12 @@
 // Where a connection leads: an IP address and a port, or the path of a Unix-domain socket.
 #pragma once
 
-#include <algorithm>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "config/settings.hpp"
 
@@ -51,21 +49,15 @@ namespace tls {
 class Target;
 }
 
-/// Where to connect: an address, the other addresses of its name, and the TLS target.
+/// Where to connect: an address, and the TLS target.
 struct Destination {
   Destination() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): without TLS, an address is all.
   Destination(Address where, std::shared_ptr<const tls::Target> how = nullptr)
       : address(std::move(where)), tls(std::move(how)) {}
   bool operator==(const Destination&) const = default;
-  /// True if a connection that was made to `there` is as good as a new one.
-  bool may_lead_to(const Destination& there) const {
-    return tls == there.tls &&
-           (address == there.address || std::ranges::find(others, there.address) != others.end());
-  }
 
   Address address;
-  std::vector<Address> others{};  ///< Tried in this order where the first one fails or takes its time.
   std::shared_ptr<const tls::Target> tls;  ///< Null means plain.
 };
 

@@ -6,12 +6,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "metrics/moment.hpp"
-#include "proxy/net/address.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/poller.hpp"
 
@@ -58,8 +56,6 @@ class Channel {
   /// Returns why the peer refused this side before it sent anything, by the numbers of connect_error(), once a read has
   /// failed. 0 means that it did not refuse: the connection broke.
   virtual int refusal() const { return 0; }
-  /// Returns where it leads, if it had several addresses to choose from and has chosen; else nothing.
-  virtual std::optional<Address> chosen() const { return std::nullopt; }
   /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
   /// True if the peer's system has been silent for `most_silence`, though it was asked again and again: see

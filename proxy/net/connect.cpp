@@ -29,6 +29,16 @@ UniqueFd begin_connect(const Address& address) {
   return socket;
 }
 
+int error_of_several(int before, int error, const Address& at) {
+  const auto has_no_way = [](int one) {
+    return one == EAFNOSUPPORT || one == ENETUNREACH || one == EPROTONOSUPPORT;
+  };
+  if (error == EADDRNOTAVAIL && !at.is_path() && at.address().is_v6()) error = ENETUNREACH;
+  if (before == 0) return error;
+  if (has_no_way(error)) return before;
+  return has_no_way(before) || before == ECONNREFUSED ? error : before;
+}
+
 std::string connect_error_text(int error) {
   if (error == name_unknown) return "its host name could not be resolved";
   return tls::is_failure(error) ? tls::failure_text(error) : std::generic_category().message(error);

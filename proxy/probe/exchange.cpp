@@ -1,6 +1,7 @@
 #include "proxy/probe/exchange.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <span>
 #include <utility>
 
 #include "metrics/format.hpp"
@@ -21,9 +22,10 @@ std::string seconds_of(Clock::duration time) {
 }
 
 /// The arguments outlive the coroutine.
-net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, const std::string& request, const ProbeLimits& limits,
+net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, std::span<net::Address> others,
+                                   const std::string& request, const ProbeLimits& limits,
                                    fleet::AnswerReader& reader) {
-  if (const int error = co_await stream.connect(); error != 0 && stream.timed_out())
+  if (const int error = co_await stream.connect(others); error != 0 && stream.timed_out())
     co_return QuestionResult{QuestionEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
   else if (error != 0)
     co_return QuestionResult{QuestionEnd::failed, "cannot connect: " + net::connect_error_text(error)};
@@ -43,27 +45,28 @@ net::Awaitable<QuestionResult> ask(fleet::ReplicaStream& stream, const std::stri
 
 }  // namespace
 
-std::variant<net::Destination, std::string> destination_of(const config::ReplicaUrl& url,
-                                                           const std::optional<config::ListenAddress>& nameserver,
-                                                           Clock::duration limit) {
-  if (!url.unix_path.empty()) return net::Destination(net::Address::at_path(url.unix_path));
+std::variant<Addresses, std::string> addresses_of(const config::ReplicaUrl& url,
+                                                  const std::optional<config::ListenAddress>& nameserver,
+                                                  Clock::duration limit) {
+  if (!url.unix_path.empty()) return Addresses{net::Address::at_path(url.unix_path), {}};
   net::NameLookup lookup(url.host, nameserver);
   const auto found = lookup.result(limit);
   if (!found) return "cannot look up " + url.host + " within " + seconds_of(limit);
   if (const auto* why = std::get_if<std::string>(&*found)) return "cannot look up " + url.host + ": " + *why;
   const auto addresses = fleet::addresses_to_use({}, std::get<std::vector<boost::asio::ip::address>>(*found));
-  net::Destination to(net::Address(addresses.front(), url.port));
+  Addresses to{net::Address(addresses.front(), url.port), {}};
   for (std::size_t i = 1; i < addresses.size(); ++i) to.others.emplace_back(addresses[i], url.port);
   return to;
 }
 
-fleet::QuestionResult exchange_with(const net::Destination& destination, const config::ReplicaUrl& url,
-                                    const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
-                                    fleet::AnswerReader& reader) {
+fleet::QuestionResult exchange_with(Addresses& to, const config::ReplicaUrl& url, const fleet::Question& question,
+                                    const ProbeLimits& limits, config::ReadClock clock, fleet::AnswerReader& reader) {
   boost::asio::io_context context{1};
   const auto request = fleet::bytes_of(url, question);
-  fleet::ReplicaStream stream(context.get_executor(), destination, limits.connect, clock);
-  return fleet::wait_for(context, ask(stream, request, limits, reader));
+  fleet::ReplicaStream stream(context.get_executor(), to.first, limits.connect, clock);
+  auto result = fleet::wait_for(context, ask(stream, to.others, request, limits, reader));
+  to.first.address = stream.address();
+  return result;
 }
 
 }  // namespace weir::proxy::probe

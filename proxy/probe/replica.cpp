@@ -158,15 +158,15 @@ class Probe {
   }
 
   ProbeReport run() {
-    auto found = destination_of(replica_.url, settings_.discovery.nameserver, connect_limit_);
+    auto found = addresses_of(replica_.url, settings_.discovery.nameserver, connect_limit_);
     if (auto* why = std::get_if<std::string>(&found)) {
       report_.failure = std::move(*why);
       return std::move(report_);
     }
-    destination_ = std::get<net::Destination>(std::move(found));
+    addresses_ = std::get<Addresses>(std::move(found));
     if (replica_.url.tls) {
       const auto& name = replica_.tls.server_name.empty() ? replica_.url.host : replica_.tls.server_name;
-      destination_.tls =
+      addresses_.first.tls =
           std::make_shared<const net::tls::Target>(std::make_shared<const net::tls::ClientContext>(replica_.tls), name);
     }
     if (!ask_pages()) return std::move(report_);
@@ -179,7 +179,7 @@ class Probe {
   fleet::QuestionResult exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
     question.user_agent = "weir-probe";
     question.credential = fleet::bearer(replica_.api_key);
-    return exchange_with(destination_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock,
+    return exchange_with(addresses_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock,
                          reader);
   }
 
@@ -276,7 +276,7 @@ class Probe {
   const config::Pool& pool_;
   const config::Replica& replica_;
   Duration stream_limit_, connect_limit_{};
-  net::Destination destination_;
+  Addresses addresses_;
   Route route_ = routes.front();
   UsageQuestion usage_ = UsageQuestion::none;
   ProbeReport report_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/controls.hpp"
+#include "config/url.hpp"
 #include "metrics/format.hpp"
 #include "metrics/wire/json/writer.hpp"
 
@@ -180,7 +181,7 @@ std::string text_of(const Probed& p, bool colours) {
     return colours ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
   };
   const auto& report = p.report;
-  auto out = coloured("1", p.replica.name) + "  http://" + p.replica.url.authority + p.replica.url.prefix + "  " +
+  auto out = coloured("1", p.replica.name) + "  " + config::to_text(p.replica.url) + "  " +
              (report.reachable ? engine_text(report.facts) + "  " : "") +
              (report.fine() ? coloured("32", "fine") : coloured("31", "FAILED: " + report.failure)) + '\n';
   if (!report.reachable) return out;
@@ -202,7 +203,7 @@ std::string json_of(const Probed& p) {
   const auto& facts = report.facts;
   JsonWriter json;
   json.open('{').key("replica").text(p.replica.name).key("pool").text(p.pool.name);
-  json.key("url").text("http://" + p.replica.url.authority + p.replica.url.prefix);
+  json.key("url").text(config::to_text(p.replica.url));
   json.key("fine").boolean(report.fine()).key("reachable").boolean(report.reachable);
   json.key("failure").known_text(report.failure);
   json.key("engine").text(name_of(facts.engine)).key("engine_version").known_text(facts.version);

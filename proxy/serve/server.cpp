@@ -27,11 +27,10 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/queue_wait.hpp"
 #include "proxy/exchange/shadows.hpp"
-#include "proxy/fleet/engine_reader.hpp"
 #include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
-#include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
+#include "proxy/fleet/watcher.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/handshakes.hpp"
@@ -437,9 +436,7 @@ int Server::run() {
   listeners_.commit(listeners_.prepare(settings));
   rollouts_.adopt(Clock::now());  // Before the first request.
   fleet::start_resolver(context_, fleet_);
-  fleet::start_prober(context_, fleet_, std::random_device()());
-  fleet::start_engine_reader(context_, fleet_, std::random_device()());
-  models_.start(context_);
+  fleet::start_watcher(context_, fleet_, models_, std::random_device()());
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   shadows_->start();
   await_signal();

@@ -97,7 +97,7 @@ TEST_F(Reload, AStreamOutlivesItsReplicasRemoval) {
   client.rest(got);
   EXPECT_EQ(got.body, script.body(false));
   EXPECT_EQ(got.end, BodyEnd::whole);
-  weir.wait_until_said("replica 'r0' at " + at_loopback(a.port()) + " is gone: its last request has ended");
+  weir.wait_until_said("replica 'r0' at http://" + at_loopback(a.port()) + " is gone: its last request has ended");
   EXPECT_THAT(replicas(), Not(HasSubstr("\"r0\"")));
   EXPECT_EQ(weir.log_lines(2).size(), 2u);
   weir.stop();

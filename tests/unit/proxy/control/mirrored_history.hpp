@@ -77,7 +77,7 @@ class MirroredHistory : public ::testing::Test {
     shadow->state->began = start;
     auto runtime = std::make_shared<fleet::Replica>();
     runtime->settings.name = replica;
-    runtime->state = std::shared_ptr<fleet::ReplicaState>(new fleet::ReplicaState{.id = 1});
+    runtime->state = std::shared_ptr<fleet::SharedReplica>(new fleet::SharedReplica{.id = 1});
     auto pool = std::make_shared<fleet::PoolRuntime>();
     pool->replicas = {runtime};
     shadow->pool = pool;

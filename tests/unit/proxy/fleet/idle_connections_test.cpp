@@ -12,13 +12,13 @@ using std::chrono::seconds;
 class Idle : public testing::Test {
  protected:
   static metrics::Moment at(int second) { return metrics::Moment(seconds(1000 + second)); }
-  std::shared_ptr<net::Peer> put(const ReplicaState& replica, int second) {
+  std::shared_ptr<net::Peer> put(const SharedReplica& replica, int second) {
     auto peer = std::make_shared<net::Peer>(calls);
     idle.put(replica, here, std::make_unique<net::ScriptedChannel>(peer), at(second));
     return peer;
   }
   /// Returns which of these was given out; -1 means none.
-  int taken(const ReplicaState& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
+  int taken(const SharedReplica& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
     const auto channel = idle.take(replica, here, at(second));
     if (!channel) return -1;
     const std::string_view mark = "!";
@@ -44,10 +44,10 @@ class Idle : public testing::Test {
     });
   }
   Idle() { idle.adopt(*snapshot_of(3)); }
-  std::vector<std::shared_ptr<ReplicaState>> states{std::shared_ptr<ReplicaState>(new ReplicaState{.id = 1}),
-                                                    std::shared_ptr<ReplicaState>(new ReplicaState{.id = 2})};
-  const std::shared_ptr<ReplicaState> owned[2]{states[0], states[1]};
-  const ReplicaState &one = *owned[0], &other = *owned[1];
+  std::vector<std::shared_ptr<SharedReplica>> states{std::shared_ptr<SharedReplica>(new SharedReplica{.id = 1}),
+                                                    std::shared_ptr<SharedReplica>(new SharedReplica{.id = 2})};
+  const std::shared_ptr<SharedReplica> owned[2]{states[0], states[1]};
+  const SharedReplica &one = *owned[0], &other = *owned[1];
   IdleConnections idle;
 };
 
@@ -126,15 +126,6 @@ TEST_F(Idle, DropsWhatTheReplicaHasClosedWhateverItsAge) {
   idle.drop_old(at(2));
   EXPECT_TRUE(closed->closed()) << "its descriptor is not kept until its age";
   EXPECT_FALSE(before->closed() || after->closed());
-}
-
-TEST_F(Idle, TakesAConnectionToAnyAddressThatTheReplicaHas) {
-  put(one, 0);
-  auto several = there;
-  EXPECT_EQ(idle.take(one, several, at(1)), nullptr);
-  put(one, 0);
-  several.others = {here.address};
-  EXPECT_NE(idle.take(one, several, at(1)), nullptr) << "another one is tried first now, and this one works";
 }
 
 TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {

@@ -1,4 +1,4 @@
-// Replicas on loopback that tell their models as the test has it; directory, replicas and clients share one context.
+// Replicas that tell their models as the test has it: weir by learn(), clients on loopback.
 #include "proxy/fleet/model_directory.hpp"
 
 #include <gmock/gmock.h>
@@ -19,23 +19,20 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string answer_of(unsigned status, const std::string& body) {
-  return "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-         body;
-}
-const std::string wants_a_key = answer_of(401, "{}");
-std::string list_of(const std::string& id) { return answer_of(200, R"({"data":[{"id":")" + id + R"("}]})"); }
+PageAnswer answer_of(unsigned status, const std::string& body) { return {.status = status, .body = body}; }
+const PageAnswer wants_a_key = answer_of(401, "{}");
+PageAnswer list_of(const std::string& id) { return answer_of(200, R"({"data":[{"id":")" + id + R"("}]})"); }
 
-/// A replica. What it answers may change between two requests; "" is no answer.
+/// A replica as clients find it. What it answers may change between two requests; the status 0 is no answer.
 class Teller {
  public:
-  Teller(asio::io_context& context, std::string first)
+  Teller(asio::io_context& context, PageAnswer first)
       : answer(std::move(first)), acceptor_(context, {asio::ip::address_v4::loopback(), 0}) {
     accept();
   }
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
-  std::string answer;
+  PageAnswer answer;
   std::vector<std::string> got;  ///< The requests.
   std::size_t left = 0;          ///< Connections that weir has closed.
 
@@ -52,11 +49,15 @@ class Teller {
                              [this, connection](boost::system::error_code failed, std::size_t) {
                                if (failed) return void(++left);
                                got.push_back(std::exchange(connection->bytes, ""));
-                               asio::write(connection->socket, asio::buffer(answer));
+                               if (answer.status != 0) asio::write(connection->socket, asio::buffer(bytes()));
                                await_end(connection);
                              });
       accept();
     });
+  }
+  std::string bytes() const {
+    return "HTTP/1.1 " + std::to_string(answer.status) +
+           " X\r\nContent-Length: " + std::to_string(answer.body.size()) + "\r\n\r\n" + answer.body;
   }
   void await_end(const std::shared_ptr<Connection>& connection) {
     connection->socket.async_wait(tcp::socket::wait_read, [this, connection](boost::system::error_code) { ++left; });
@@ -95,7 +96,17 @@ class Models : public testing::Test {
     settings.pools[0].replicas = std::move(replicas);
     fleet.emplace(settings, exposition, 1);
     directory.emplace(*fleet);
-    directory->start(context);
+  }
+  /// Begins with replicas that tell weir what they are about to tell clients.
+  void begin_told(const std::vector<const Teller*>& tellers, const std::string& key_of_first = "") {
+    std::vector<config::Replica> replicas;
+    for (const auto* teller : tellers) replicas.push_back(replica(*teller, replicas.empty() ? key_of_first : ""));
+    begin(std::move(replicas));
+    for (std::size_t i = 0; i < tellers.size(); ++i) tell(i, tellers[i]->answer);
+  }
+  /// Has a replica tell weir.
+  void tell(std::size_t replica, const PageAnswer& answer) {
+    directory->learn(*fleet->snapshot()->pools.front()->replicas[replica], answer);
   }
   void run_until(const std::function<bool()>& done) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -129,18 +140,23 @@ class Models : public testing::Test {
 };
 
 TEST_F(Models, AreThoseThatReplicasTell) {
-  Teller one(context, list_of("a")), other(context, list_of("b"));
-  begin({replica(one), replica(other, "key")});
-  run_until([&] { return one.left + other.left == 2; });
+  const Teller one(context, list_of("a")), other(context, list_of("b"));
+  begin_told({&one, &other});
   EXPECT_THAT(answer_to(Client()).body, AllOf(HasSubstr(R"("id":"a")"), HasSubstr(R"("id":"b")")));
-  EXPECT_THAT(one.got.front(), Not(HasSubstr("authorization")));
-  EXPECT_THAT(other.got.front(), HasSubstr("authorization: Bearer key\r\n"));
+}
+
+TEST_F(Models, OfReplicasThatAReloadTakesOutAreForgotten) {
+  const Teller one(context, list_of("a")), other(context, list_of("b"));
+  begin_told({&one, &other});
+  settings.pools[0].replicas.pop_back();
+  fleet->adopt(settings);
+  directory->follow(fleet->snapshot());
+  EXPECT_THAT(answer_to(Client()).body, AllOf(HasSubstr(R"("id":"a")"), Not(HasSubstr(R"("id":"b")"))));
 }
 
 TEST_F(Models, AreToldToThePoolWhichChoosesByThem) {
-  Teller one(context, list_of("a")), other(context, list_of("b"));
-  begin({replica(one), replica(other)});
-  run_until([&] { return one.left + other.left == 2; });
+  const Teller one(context, list_of("a")), other(context, list_of("b"));
+  begin_told({&one, &other});
   const auto snapshot = fleet->snapshot();
   const auto& pool = *snapshot->pools.front();
   // Counts how many of ten requests for the model the first replica gets.
@@ -159,32 +175,24 @@ TEST_F(Models, AreToldToThePoolWhichChoosesByThem) {
   EXPECT_EQ(of_first("a"), 10);
   EXPECT_EQ(of_first("b"), 0);
   EXPECT_EQ(of_first("c"), 5);
-  one.answer = wants_a_key;
-  const auto before = one.left;
-  fleet->adopt(settings);
-  run_until([&] { return one.left > before; });
+  tell(0, wants_a_key);
   EXPECT_EQ(of_first("b"), 5) << "the first one's list is unknown now";
 }
 
 TEST_F(Models, StayKnownWhereAReplicaTellsNone) {
-  Teller teller(context, list_of("a"));
-  begin({replica(teller)});
-  run_until([&] { return teller.left == 1; });
-  for (const auto& later : {answer_of(200, R"({"data":[]})"), answer_of(500, "{}"), std::string("no HTTP\r\n\r\n")}) {
-    const auto before = teller.left;
-    teller.answer = later;
-    fleet->adopt(settings);  // A new snapshot is asked at once.
-    run_until([&] { return teller.left > before; });
-    EXPECT_THAT(answer_to(Client()).body, HasSubstr(R"("id":"a")")) << later;
+  const Teller teller(context, list_of("a"));
+  begin_told({&teller});
+  for (const auto& later : {answer_of(200, R"({"data":[]})"), answer_of(500, "{}"), PageAnswer()}) {
+    tell(0, later);
+    EXPECT_THAT(answer_to(Client()).body, HasSubstr(R"("id":"a")")) << later.status;
   }
 }
 
 TEST_F(Models, OfAReplicaThatWantsAKeyAreForTheClientThatHasIt) {
   Teller teller(context, wants_a_key);
-  begin({replica(teller)});
-  run_until([&] { return teller.left == 1; });
+  begin_told({&teller});
   EXPECT_EQ(answer_to(Client()).status, 401u);
-  EXPECT_EQ(teller.got.size(), 1u) << "without a credential nobody is asked";
+  EXPECT_TRUE(teller.got.empty()) << "without a credential nobody is asked";
   teller.answer = list_of("a");
   EXPECT_THAT(answer_to(Client("Bearer mine")).body, HasSubstr(R"("id":"a")"));
   EXPECT_THAT(teller.got.back(), HasSubstr("authorization: Bearer mine\r\n"));
@@ -192,18 +200,16 @@ TEST_F(Models, OfAReplicaThatWantsAKeyAreForTheClientThatHasIt) {
 }
 
 TEST_F(Models, OfAReplicaThatRefusesWeirsOwnKeyAreNotAskedForWithAClients) {
-  Teller keyed(context, wants_a_key), open(context, list_of("a"));
-  begin({replica(keyed, "wrong"), replica(open)});
-  run_until([&] { return keyed.left == 1 && open.left == 1; });
+  const Teller keyed(context, wants_a_key), open(context, list_of("a"));
+  begin_told({&keyed, &open}, "wrong");
   EXPECT_THAT(answer_to(Client("Bearer mine")).body, HasSubstr(R"("id":"a")"));
-  EXPECT_EQ(keyed.got.size(), 1u);
+  EXPECT_TRUE(keyed.got.empty());
 }
 
 TEST_F(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {
   Teller teller(context, wants_a_key);
-  begin({replica(teller)});
-  run_until([&] { return teller.left == 1; });
-  teller.answer = "";
+  begin_told({&teller});
+  teller.answer = {};
   for (int round = 0; round < 2; ++round) {
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 64; ++i) ask(*clients.emplace_back(std::make_unique<Client>("Bearer mine")));
@@ -215,18 +221,18 @@ TEST_F(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {
     }
     for (const auto& client : clients) client->halt.call();
     for (const auto& client : clients) run_until([&client] { return client->answer.has_value(); });
-    run_until([&] { return teller.left == 1u + 64u * static_cast<unsigned>(round + 1); });
+    run_until([&] { return teller.left == 64u * static_cast<unsigned>(round + 1); });
   }
 }
 
 TEST_F(Models, OfAClientThatHasLeftAreNotAskedFor) {
-  Teller teller(context, wants_a_key);
-  begin({replica(teller)});
-  run_until([&] { return teller.left == 1; });
+  const Teller teller(context, wants_a_key);
+  begin_told({&teller});
   Client gone("Bearer mine");
   gone.halt.call();
   ask(gone);
   EXPECT_TRUE(gone.answer);
+  EXPECT_TRUE(teller.got.empty());
 }
 
 }  // namespace

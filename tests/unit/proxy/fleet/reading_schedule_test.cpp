@@ -24,18 +24,18 @@ TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
   };
   for (const auto& [end, took, pause] : cases) {
     ReadingSchedule schedule;
-    const auto good_until = schedule.ended(end, took, 5s, at_first);
-    EXPECT_FALSE(schedule.due(at_first + pause - 1ns)) << pause.count();
-    EXPECT_TRUE(schedule.due(at_first + pause)) << pause.count();
+    const auto good_until = schedule.page_ended(end, took, 5s, at_first);
+    EXPECT_FALSE(schedule.page_due(at_first + pause - 1ns)) << pause.count();
+    EXPECT_TRUE(schedule.page_due(at_first + pause)) << pause.count();
     EXPECT_EQ(good_until, at_first + 2 * pause) << "two intervals, in use as they are";
   }
 }
 
 TEST(ReadingSchedule, WhatTheEngineIsIsAskedAtOnceAndThenRarely) {
   ReadingSchedule schedule;
-  EXPECT_TRUE(schedule.due(at_first) && schedule.identity_due(at_first));
+  EXPECT_TRUE(schedule.page_due(at_first) && schedule.identity_due(at_first));
   schedule.identified(at_first);
-  schedule.ended(End::came, 1ms, 5s, at_first);
+  schedule.page_ended(End::came, 1ms, 5s, at_first);
   EXPECT_FALSE(schedule.identity_due(at_first + 5min - 1ns));
   EXPECT_TRUE(schedule.identity_due(at_first + 5min));
 }
@@ -43,9 +43,9 @@ TEST(ReadingSchedule, WhatTheEngineIsIsAskedAtOnceAndThenRarely) {
 TEST(ReadingSchedule, AnEngineThatComesBackIsReadAtOnce) {
   ReadingSchedule schedule;
   schedule.identified(at_first);
-  schedule.ended(End::missing, 1ms, 5s, at_first);
+  schedule.page_ended(End::missing, 1ms, 5s, at_first);
   schedule.came_back();
-  EXPECT_TRUE(schedule.due(at_first));
+  EXPECT_TRUE(schedule.page_due(at_first));
   EXPECT_TRUE(schedule.identity_due(at_first));
 }
 
@@ -53,15 +53,15 @@ TEST(ReadingSchedule, WhatIsAskedForDuringAReadingFollowsIt) {
   ReadingSchedule schedule;
   schedule.began();
   schedule.look_at(at_first);
-  schedule.ended(End::failed, 5s, 5s, at_first + 2s);
-  EXPECT_TRUE(schedule.due(at_first + 2s)) << "the pause of 100 s was not for this one";
+  schedule.page_ended(End::failed, 5s, 5s, at_first + 2s);
+  EXPECT_TRUE(schedule.page_due(at_first + 2s)) << "the pause of 100 s was not for this one";
   schedule.began();
-  schedule.ended(End::came, 1ms, 5s, at_first + 3s);
-  EXPECT_FALSE(schedule.due(at_first + 8s - 1ns));
+  schedule.page_ended(End::came, 1ms, 5s, at_first + 3s);
+  EXPECT_FALSE(schedule.page_due(at_first + 8s - 1ns));
   schedule.began();
   schedule.came_back();
-  schedule.ended(End::failed, 5s, 5s, at_first + 9s);
-  EXPECT_TRUE(schedule.due(at_first + 9s)) << "another engine may be there by now";
+  schedule.page_ended(End::failed, 5s, 5s, at_first + 9s);
+  EXPECT_TRUE(schedule.page_due(at_first + 9s)) << "another engine may be there by now";
 }
 
 TEST(EngineFigures, ALoadIsGoodForTwoIntervalsAndUnknownAfterThem) {
@@ -71,6 +71,49 @@ TEST(EngineFigures, ALoadIsGoodForTwoIntervalsAndUnknownAfterThem) {
   figures.load->good_until = at_first + 10s;
   EXPECT_NE(figures.load_at(at_first + 10s), nullptr);
   EXPECT_EQ(figures.load_at(at_first + 10s + 1ns), nullptr);
+}
+
+TEST(ReadingSchedule, TheListOfModelsIsAskedForEveryFiveSecondsAndHoldsUpNoWitness) {
+  ReadingSchedule schedule;
+  EXPECT_TRUE(schedule.models_due(at_first));
+  schedule.models_ended(at_first);
+  EXPECT_FALSE(schedule.models_due(at_first + 5s - 1ns));
+  EXPECT_TRUE(schedule.models_due(at_first + 5s));
+  schedule.look_at(at_first + 5s);
+  EXPECT_TRUE(schedule.page_due(at_first + 5s));
+  EXPECT_FALSE(schedule.models_due(at_first + 5s)) << "a replica that hangs would take its time";
+  EXPECT_TRUE(schedule.models_due(at_first + 6s));
+  schedule.models_ended(at_first + 6s);
+  schedule.came_back();
+  EXPECT_TRUE(schedule.models_due(at_first + 6s));
+}
+
+constexpr metrics::Moment at(std::chrono::minutes since) { return metrics::Moment(since); }
+
+TEST(PageComplaints, AreSaidOnceAnHourForEachReason) {
+  PageComplaints complaints;
+  EXPECT_TRUE(complaints.due("it answers 500", true, at(0min)));
+  EXPECT_FALSE(complaints.due("it answers 500", true, at(59min)));
+  EXPECT_TRUE(complaints.due("it took longer than 2 s", true, at(30min))) << "the reason has changed";
+  EXPECT_FALSE(complaints.due("it answers 500", true, at(31min))) << "nor is it said at every change";
+  EXPECT_TRUE(complaints.due("it answers 500", true, at(60min)));
+}
+
+TEST(PageComplaints, OfAReplicaThatIsNotUpAreNotSaidAndHideNothing) {
+  PageComplaints complaints;
+  EXPECT_FALSE(complaints.due("it answers 503", false, at(0min))) << "it starts anew";
+  EXPECT_TRUE(complaints.due("it answers 503", true, at(1min)));
+  EXPECT_FALSE(complaints.due("", true, at(2min))) << "the probe tells that nobody can connect";
+}
+
+TEST(PageComplaints, AreBoundedWhateverAnEngineAnswers) {
+  PageComplaints complaints;
+  std::size_t said = 0;
+  for (int status = 500; status < 600; ++status)
+    said += complaints.due("it answers " + std::to_string(status), true, at(1min));
+  EXPECT_EQ(said, PageComplaints::most_reasons);
+  complaints.forget();
+  EXPECT_TRUE(complaints.due("it answers 500", true, at(2min)));
 }
 
 }  // namespace

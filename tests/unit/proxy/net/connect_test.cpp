@@ -8,16 +8,50 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 
 namespace weir::proxy::net {
 namespace {
 
+const Address v4(boost::asio::ip::make_address("192.0.2.1"), 80), v6(boost::asio::ip::make_address("2001:db8::1"), 80);
+
 TEST(Connecting, TellsWeirsOwnWantsFromWhatTheReplicaDoes) {
   for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_local_shortage(own)) << own;
   for (const int other : {0, -1, ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EACCES})
     EXPECT_FALSE(is_local_shortage(other)) << other;
+}
+
+TEST(Connecting, ToSeveralAddressesIsRefusedOnlyIfEachRefuses) {
+  const struct {
+    std::vector<int> errors;
+    int meaning;
+  } cases[]{
+      {{ECONNREFUSED}, ECONNREFUSED},
+      {{ECONNREFUSED, ECONNREFUSED}, ECONNREFUSED},
+      {{ECONNREFUSED, ETIMEDOUT}, ETIMEDOUT},
+      {{EHOSTUNREACH, ECONNREFUSED}, EHOSTUNREACH},
+      {{ENETUNREACH, ECONNREFUSED}, ECONNREFUSED},
+      {{ENETUNREACH, ENETUNREACH}, ENETUNREACH},
+      {{ECONNREFUSED, ENETUNREACH, ETIMEDOUT, ECONNREFUSED}, ETIMEDOUT},
+      {{ECONNREFUSED, EMFILE}, EMFILE},
+  };
+  for (const auto& [errors, meaning] : cases) {
+    int error = 0;
+    for (const int one : errors) error = error_of_several(error, one, v4);
+    EXPECT_EQ(error, meaning);
+  }
+}
+
+TEST(Connecting, TheShortageOfLocalPortsIsNoRefusalAndTheLackOfIPv6SaysNothing) {
+  const auto meaning = [](int of_v6, int of_v4) {
+    return error_of_several(error_of_several(0, of_v6, v6), of_v4, v4);
+  };
+  EXPECT_EQ(meaning(ECONNREFUSED, EADDRNOTAVAIL), EADDRNOTAVAIL) << "all ports are in use";
+  EXPECT_EQ(meaning(ENETUNREACH, EADDRNOTAVAIL), EADDRNOTAVAIL);
+  EXPECT_EQ(meaning(EADDRNOTAVAIL, ECONNREFUSED), ECONNREFUSED) << "there is no IPv6";
+  EXPECT_EQ(meaning(EADDRNOTAVAIL, ETIMEDOUT), ETIMEDOUT);
 }
 
 TEST(Connecting, OpensASocketThatNeitherBlocksNorHoldsBytesBackNorIsInherited) {

@@ -57,8 +57,7 @@ class Socket : public testing::Test {
   boost::asio::io_context context{1};
   ArrivalClock clock{config::ReadClock::kernel};
   tls::Handshaking handshaking{context, nullptr};
-  Deadlines deadlines;
-  SocketConnector connector{{poller, clock, handshaking}, deadlines};
+  SocketConnector connector{{poller, clock, handshaking}};
   std::unique_ptr<Channel> channel;
   UniqueFd far;
   std::array<char, 64> buffer{};
@@ -124,6 +123,14 @@ TEST_F(Socket, KnowsWhatIsNotAcknowledged) {
   // The far end's system has room for only a part of it.
   EXPECT_GT(channel->unacknowledged(), 0);
   EXPECT_LE(channel->unacknowledged(), sent);
+}
+
+// A loop that is late has not been told yet what has connected.
+TEST_F(Socket, ThatHasConnectedUnseenWaitsForTheLoop) {
+  const LoopbackListener listens;
+  const Deaf deaf;
+  EXPECT_TRUE(connector.connect(Address(listens.endpoint))->connecting_waits_for_loop());
+  EXPECT_FALSE(connector.connect(deaf.address())->connecting_waits_for_loop());
 }
 
 }  // namespace

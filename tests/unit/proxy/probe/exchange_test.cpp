@@ -1,4 +1,5 @@
-// The probe's connection to a name with several addresses: one that refuses or does not answer costs no probe.
+// The probe's connection to a name with several addresses: one that refuses or does not answer costs no probe,
+// and the next questions go where the first one was answered.
 #include "proxy/probe/exchange.hpp"
 
 #include <gtest/gtest.h>
@@ -46,13 +47,14 @@ class Status final : public fleet::AnswerReader {
 };
 
 fleet::QuestionResult ask(const std::vector<net::Address>& addresses, Status& status) {
-  net::Destination to(addresses.front());
-  to.others.assign(addresses.begin() + 1, addresses.end());
+  Addresses to{addresses.front(), {addresses.begin() + 1, addresses.end()}};
   config::ReplicaUrl url;
   url.host = "several.example";
   fleet::Question question;
   question.path = "/health";
-  return exchange_with(to, url, question, {.connect = 2s, .answer = 5s}, config::ReadClock::read, status);
+  auto result = exchange_with(to, url, question, {.connect = 2s, .answer = 5s}, config::ReadClock::read, status);
+  EXPECT_EQ(to.first.address, addresses.back()) << "what was tried last comes first from then on";
+  return result;
 }
 
 TEST(ProbeConnects, ToTheFirstAddressThatTakesIt) {

@@ -6,6 +6,9 @@
 
 #include <boost/json/parse.hpp>
 #include <functional>
+#include <variant>
+
+#include "config/url.hpp"
 
 namespace weir::proxy::probe {
 namespace {
@@ -175,6 +178,15 @@ TEST(ProbeReport, AReplicaThatWasNotReachedIsOneLineAndItsJsonHasTheSameMembers)
   EXPECT_EQ(fine.at("stream").as_object().at("k_source"), "settled");
   EXPECT_EQ(fine.at("again").as_object().at("cached_tokens"), 96);
   EXPECT_DOUBLE_EQ(fine.at("stream").as_object().at("ttft_s").as_double(), 0.041);
+}
+
+TEST(ProbeReport, HasTheUrlAsItIsSet) {
+  for (const std::string url : {"http://10.0.0.1:8001/engine", "https://gpu0.example:8443", "unix:/run/vllm.sock"}) {
+    Case c;
+    c.replica.url = std::get<config::ReplicaUrl>(config::parse_replica_url(url));
+    EXPECT_THAT(text_of(c.probed(), false), StartsWith("gpu0  " + url + "  vLLM"));
+    EXPECT_EQ(boost::json::parse(json_of(c.probed())).at("url").as_string(), url);
+  }
 }
 
 TEST(ProbeBody, EachDialectIsAskedInItsOwnWords) {

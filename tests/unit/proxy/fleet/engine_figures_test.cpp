@@ -1,5 +1,5 @@
 // The figures of an engine stay until it tells otherwise, and another engine in its place begins anew.
-#include "proxy/fleet/engine_reader.hpp"
+#include "proxy/fleet/replica_facts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ ReplicaFacts vllm() {
   return facts;
 }
 
-TEST(EngineReader, FactsGoIntoTheFigures) {
+TEST(EngineFigures, FactsGoIntoTheFigures) {
   EngineFigures figures;
   take_facts(vllm(), figures);
   EXPECT_EQ(text_of(figures), "vLLM 0.10.2, model 'm', KV cache of 1000 tokens, context of 4096");
 }
 
-TEST(EngineReader, WhatAnAnswerLeavesOpenStays) {
+TEST(EngineFigures, WhatAnAnswerLeavesOpenStays) {
   EngineFigures figures;
   take_facts(vllm(), figures);
   take_facts(ReplicaFacts{}, figures);
@@ -36,7 +36,7 @@ TEST(EngineReader, WhatAnAnswerLeavesOpenStays) {
   EXPECT_EQ(text_of(figures), "vLLM 0.10.2, model 'm', KV cache of 2000 tokens, context of 4096");
 }
 
-TEST(EngineReader, AnotherEngineInItsPlaceKeepsNothingOfTheFirst) {
+TEST(EngineFigures, AnotherEngineInItsPlaceKeepsNothingOfTheFirst) {
   EngineFigures figures;
   take_facts(vllm(), figures);
   ReplicaFacts other;
@@ -46,7 +46,7 @@ TEST(EngineReader, AnotherEngineInItsPlaceKeepsNothingOfTheFirst) {
   EXPECT_EQ(text_of(figures), "llama.cpp b1");
 }
 
-TEST(EngineReader, TheSameEngineWithAnotherModelOrReleaseKeepsNoLimitsOfTheFirst) {
+TEST(EngineFigures, TheSameEngineWithAnotherModelOrReleaseKeepsNoLimitsOfTheFirst) {
   for (const bool model : {true, false}) {
     EngineFigures figures;
     take_facts(vllm(), figures);
@@ -59,7 +59,7 @@ TEST(EngineReader, TheSameEngineWithAnotherModelOrReleaseKeepsNoLimitsOfTheFirst
   }
 }
 
-TEST(EngineReader, AnEngineSleepsForAsLongAsThePageThatSaysSoIsGood) {
+TEST(EngineFigures, AnEngineSleepsForAsLongAsThePageThatSaysSoIsGood) {
   const metrics::Moment now = metrics::Moment() + std::chrono::hours(1);
   EngineFigures figures;
   take_facts(vllm(), figures);
@@ -73,7 +73,7 @@ TEST(EngineReader, AnEngineSleepsForAsLongAsThePageThatSaysSoIsGood) {
   EXPECT_EQ(limits_of(figures, now).max_context, 4096u);
 }
 
-TEST(EngineReader, TextsOfAnEngineAreBoundedAndPrintable) {
+TEST(EngineFigures, TextsOfAnEngineAreBoundedAndPrintable) {
   auto facts = vllm();
   facts.version = std::string(1000, '9');
   facts.models = {"a\nb\"\x1b" + std::string(1000, 'x')};
@@ -84,7 +84,7 @@ TEST(EngineReader, TextsOfAnEngineAreBoundedAndPrintable) {
   EXPECT_EQ(figures.model.substr(0, 5), "a?b\"?");
 }
 
-TEST(EngineReader, AnEngineIsAskedOnlyForPagesThatItHas) {
+TEST(EngineFigures, AnEngineIsAskedOnlyForPagesThatItHas) {
   const auto asked = [](Engine engine, Page page) {
     const auto pages = identifying_pages(engine);
     return std::ranges::find(pages, page) != pages.end();
@@ -94,8 +94,10 @@ TEST(EngineReader, AnEngineIsAskedOnlyForPagesThatItHas) {
   EXPECT_TRUE(asked(Engine::sglang, Page::server_info));
   EXPECT_TRUE(asked(Engine::tgi, Page::info));
   EXPECT_TRUE(asked(Engine::llama_cpp, Page::props));
+  // Metrics and models are read more often, and not for this.
   for (std::size_t page = 0; page < page_paths.size(); ++page)
-    EXPECT_EQ(asked(Engine::unknown, static_cast<Page>(page)), static_cast<Page>(page) != Page::metrics);
+    EXPECT_EQ(asked(Engine::unknown, static_cast<Page>(page)),
+              static_cast<Page>(page) != Page::metrics && static_cast<Page>(page) != Page::models);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// A probe that is under way when its prober ends, or its replica goes, leaves nothing behind.
-#include "proxy/fleet/prober.hpp"
+// A probe that is under way when the watcher ends, or its replica goes, leaves nothing behind. A probe tries the
+// addresses of a name in turn.
+#include "proxy/fleet/watcher.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <vector>
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -33,6 +35,7 @@ class ProbeUnderWay : public testing::Test {
     pool.name = "pool";
     pool.health.timeout = config::Seconds(0.3);
     pool.health.interval = config::Seconds(600);
+    pool.engine.metrics_path = "";
     for (const auto* listener : {&first, &second}) {
       config::Replica replica;
       replica.name = replica.config = "gpu" + std::to_string(pool.replicas.size());
@@ -49,7 +52,7 @@ class ProbeUnderWay : public testing::Test {
     key = fleet->snapshot()->pools.front()->replicas.front()->key;
     books = fleet->snapshot()->pools.front()->balancer;
     context.emplace();
-    start_prober(*context, *fleet, 1);
+    start_watcher(*context, *fleet, *models, 1);
     const auto most = std::chrono::steady_clock::now() + seconds(5);
     while (!far && std::chrono::steady_clock::now() < most) {
       context->run_one_for(milliseconds(1));
@@ -75,6 +78,7 @@ class ProbeUnderWay : public testing::Test {
   const net::LoopbackListener listener, other;
   metrics::series::Exposition exposition{1, {"test", "test"}};
   std::optional<Fleet> fleet{std::in_place, settings_of(listener, other), exposition, 1};
+  std::optional<ModelDirectory> models{std::in_place, *fleet};
   std::optional<boost::asio::io_context> context;
   std::weak_ptr<const Replica> replica_;
   balancer::ReplicaKey key;
@@ -97,7 +101,9 @@ TEST_F(ProbeUnderWay, LeavesNothingWhereAReloadTakesTheReplicaOut) {
   const auto with_probe = open_descriptors();
   run_until_closed();
   fleet->look_after_drains();
-  context->run_for(milliseconds(100));  // The prober looks, and lets go of the snapshot before.
+  // The watcher looks, and lets go of the snapshot before; the question for models has its time.
+  const auto most = std::chrono::steady_clock::now() + seconds(5);
+  while (!replica_.expired() && std::chrono::steady_clock::now() < most) context->run_for(milliseconds(10));
   EXPECT_TRUE(is_closed());
   EXPECT_LT(open_descriptors(), with_probe);
   EXPECT_FALSE(state->connect_failed) << "nothing is said of it";
@@ -114,9 +120,49 @@ TEST_F(ProbeUnderWay, LeavesNothingWhereWeirStops) {
   EXPECT_EQ(open_descriptors(), before + 1) << "this test's end of the connection";
   EXPECT_FALSE(state->connect_failed);
   EXPECT_TRUE(books->health().take_changes(std::chrono::steady_clock::now()).empty());
+  models.reset();
   fleet.reset();
   books.reset();
   EXPECT_TRUE(replica_.expired()) << "no coroutine holds it";
+}
+
+/// A replica whose name has two addresses: nobody connects to the first, and the second one takes a probe.
+class TwoAddresses : public testing::Test {
+ protected:
+  void run_with(const net::Address& first) {
+    config::Settings settings;
+    auto& pool = settings.pools.emplace_back();
+    pool.name = "pool";
+    pool.health.path = "";
+    pool.health.timeout = config::Seconds(1);
+    pool.engine.metrics_path = "";
+    auto& replica = pool.replicas.emplace_back();
+    replica.name = replica.config = "gpu";
+    replica.url.host = "several.example";
+    Fleet fleet(settings, exposition, 1);
+    ModelDirectory models(fleet);
+    const auto state = fleet.snapshot()->pools.front()->replicas.front()->state;
+    state->address.set(first);
+    state->other_addresses = {listens.endpoint};
+    boost::asio::io_context context;
+    start_watcher(context, fleet, models, 1);
+    const auto most = std::chrono::steady_clock::now() + seconds(10);
+    while (state->address.get() == first && std::chrono::steady_clock::now() < most)
+      context.run_one_for(milliseconds(1));
+    EXPECT_EQ(state->address.get(), net::Address(listens.endpoint));
+    EXPECT_EQ(state->other_addresses, std::vector<net::Address>{first}) << "it is tried again where this one fails";
+    EXPECT_FALSE(state->connect_failed);
+  }
+
+  const net::LoopbackListener listens;
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+};
+
+TEST_F(TwoAddresses, ConnectionsGoWhereTheProbeWasTakenAfterOneThatRefuses) { run_with(net::refusing()); }
+
+TEST_F(TwoAddresses, ConnectionsGoWhereTheProbeWasTakenAfterOneThatIsSilent) {
+  const net::Deaf deaf;
+  run_with(deaf.address());
 }
 
 }  // namespace
