@@ -25,8 +25,10 @@ struct ReplicaRef {
   bool doubted = false;             ///< See Lease::doubted.
 };
 
-/// Everything that an attempt leaves behind, however it ended.
+/// Everything that an attempt leaves behind, however it ended. The parts of the attempt fill it while it runs, and the
+/// story moves what the record has of it there.
 struct AttemptOver {
+  Lease lease{};  ///< The replica's work ends it. With stale, option_refused and unconnected it comes back unused.
   End end = End::closed;
   Reply reply = Reply::none;
   ConnectFailure connect_failure = ConnectFailure::other;  ///< Set with End::unconnected.
@@ -48,17 +50,19 @@ struct AttemptOver {
   std::optional<metrics::Nanoseconds> overhead_max{};
   Concurrency concurrency{};
   std::uint64_t bytes_out = 0;
-  metrics::record::Answer answer{};
   bool client_keep_alive = false;  ///< The client's connection may serve another request.
   bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
-  Lease lease{};                   ///< With stale, option_refused and unconnected it comes back unused.
+  bool replica_reusable = false;   ///< Head, body and framing came whole from the replica, and nothing after them.
+  metrics::record::Answer answer{};  ///< Last: it is filled when the replica's work has ended.
 
   /// The status that the answer stands for: an error inside a 200 answer may name one.
   unsigned told_status() const { return answer.in_band_status != 0 ? answer.in_band_status : status; }
 };
 
 /// The replica had the request and broke off.
-bool was_lost(const AttemptOver& over);
+inline bool was_lost(const AttemptOver& over) {
+  return over.sent && over.verdict.outcome == metrics::Outcome::upstream_reset && over.reply != Reply::error;
+}
 
 /// An attempt as the story's list has it.
 struct Attempt {

@@ -1,7 +1,12 @@
 // The ways in which an attempt at a request ends, in one list for all layers.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "metrics/vocabulary.hpp"
 
 namespace weir::balancer::story {
 
@@ -26,8 +31,38 @@ enum class End : std::uint8_t {
   unconnected,     ///< No connection came about, and nothing was sent.
 };
 
+/// What follows from an end by itself.
+struct EndFacts {
+  metrics::Outcome outcome;  ///< Of an answer that is not whole, and that reported no error of the replica's.
+  /// Why another replica may do better before an answer reached the client. Time that ran out: see AnswerHandler.
+  std::optional<metrics::Retry> retry;
+  std::string_view sentence;  ///< Tells the client of a stream why it is cut; "" where nothing is.
+};
+
+/// In the order of End.
+inline constexpr auto facts_of_ends = [] {
+  using metrics::Outcome, metrics::Retry;
+  constexpr std::string_view lost = "the replica was lost: the answer is incomplete";
+  return std::array<EndFacts, 13>{{
+      {Outcome::ok, {}, ""},
+      {Outcome::ok, {}, ""},
+      {Outcome::truncated, {}, "the replica closed the stream before its end: the answer is incomplete"},
+      {Outcome::upstream_reset, Retry::reset, lost},
+      {Outcome::upstream_reset, Retry::reset, lost},
+      {Outcome::upstream_error, Retry::reset, lost},
+      {Outcome::timeout, {}, "the replica stopped sending: the answer is incomplete"},
+      {Outcome::rejected, Retry::drain, "the time to drain (limits.drain) is over: the answer is incomplete"},
+      {Outcome::client_abort, {}, lost},
+      {Outcome::client_abort, {}, lost},
+      {Outcome::upstream_reset, Retry::stale_connection, lost},
+      {Outcome::upstream_reset, Retry::injection_refused, lost},
+      {Outcome::upstream_reset, Retry::connect, lost},
+  }};
+}();
+constexpr const EndFacts& facts_of(End end) { return facts_of_ends[static_cast<std::size_t>(end)]; }
+
 /// True for an end within an answer, or before one, that a client of the answer has to see as a cut.
-constexpr bool breaks_off(End end) { return end != End::whole && end != End::marked; }
+constexpr bool breaks_off(End end) { return !facts_of(end).sentence.empty(); }
 
 /// Whether an answer reached the client.
 enum class Reply : std::uint8_t {

@@ -40,21 +40,9 @@ Verdict unblamed_verdict(const AttemptFacts& seen, const metrics::record::Answer
   const bool whole = seen.end == End::whole || seen.end == End::marked || seen.client_has_all;
   if (whole) return {outcome_of_whole_answer(seen, answer)};
   if (answer.in_band_error) return {outcome_of_in_band_error(answer)};
-  switch (seen.end) {
-    case End::truncated:
-      return {Outcome::truncated};
-    case End::timed_out:
-      return {Outcome::timeout};
-    case End::bad_framing:
-      return {Outcome::upstream_error};
-    case End::client_left:
-    case End::given_up:
-      return {Outcome::client_abort, phase_of(seen, answer)};
-    case End::cut:
-      return {Outcome::rejected, phase_of(seen, answer)};
-    default:
-      return {Outcome::upstream_reset};
-  }
+  const Outcome outcome = facts_of(seen.end).outcome;
+  const bool unwanted = outcome == Outcome::client_abort || outcome == Outcome::rejected;
+  return {outcome, unwanted ? std::optional(phase_of(seen, answer)) : std::nullopt};
 }
 
 }  // namespace
@@ -83,13 +71,6 @@ EndCause cause_of(const Verdict& verdict) {
   }
   if (verdict.outcome != Outcome::client_abort) return EndCause::answered;
   return verdict.phase == Phase::queue ? EndCause::unsent : EndCause::client_left;
-}
-
-std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_token) {
-  if (end == End::cut) return metrics::Retry::drain;
-  if (end != End::timed_out) return metrics::Retry::reset;
-  if (hung) return metrics::Retry::hung;
-  return awaits_token ? std::optional(metrics::Retry::first_token) : std::nullopt;
 }
 
 Verdict verdict_of_given_up_error(unsigned status) {

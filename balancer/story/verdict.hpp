@@ -39,11 +39,6 @@ Verdict verdict_of_connecting(ConnectFailure failure);
 /// Returns why the attempt's lease ends.
 EndCause cause_of(const Verdict& verdict);
 
-/// Returns why another replica may do better where this one broke off before an answer reached the client; nothing
-/// where a retry would take as long. `hung`: the replica was found to hang. `awaits_token`: the stream's first token
-/// was due.
-std::optional<metrics::Retry> retry_reason_of(End end, bool hung, bool awaits_token);
-
 /// Judges an attempt whose error answer was given up for another replica's.
 Verdict verdict_of_given_up_error(unsigned status);
 

@@ -40,7 +40,7 @@ class AnswerHandler {
   enum class State : std::uint8_t {
     awaiting,   ///< No answer is accepted yet.
     keeping,    ///< An error answer is being kept.
-    undecided,  ///< The error cannot be kept: leave_error() or relay_error() has to follow.
+    undecided,  ///< The error cannot be kept: settle_error() has to follow.
     accepted,   ///< The answer is being sent to the client.
     done,       ///< The replica's work is done.
   };
@@ -50,47 +50,41 @@ class AnswerHandler {
 
   AnswerHandler(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard);
 
-  /// Says that the request's first byte was written (tS).
-  void sent(Moment now) { replica_side_.sent(now); }
-  std::optional<Moment> sent_at() const { return replica_side_.sent_at(); }
   /// Takes the bytes of one read: see ReplicaSide. Fills `out`; views in it are valid until the next call.
   void arrived(std::span<char> bytes, Moment at, ClientOutput& out);
   /// Says that the replica's connection ended by itself.
   void replica_ended(story::End how, Moment now, ClientOutput& out);
-  void client_gone(Moment now);
-  /// Says that weir gives the client no more, because limits.drain is over. The replica's work is done.
-  void client_cut();
+  /// Says that the client gets no more: it has gone, or limits.drain is over (`why` is rejected) and the replica's work
+  /// is done.
+  void client_gone(Moment now, metrics::Outcome why = metrics::Outcome::client_abort);
   /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
-  void paused() { replica_side_.paused(); }
-  void leave_unread(bool unread) { replica_side_.leave_unread(unread); }
+  /// See ReplicaSide::paused.
+  void paused(bool unread) { replica_side_.paused(unread); }
   void prefetch(int ahead) const { replica_side_.prefetch(ahead); }
 
   /// Returns when deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
   void deadline_passed(Moment now, ClientOutput& out);
 
-  /// In State::undecided: another replica is asked, and nothing of this answer is kept.
-  void leave_error(Moment now);
-  /// In State::undecided: no other replica is asked, and the error is relayed as it comes.
-  void relay_error(ClientOutput& out);
+  /// In State::undecided: with `leave` another replica is asked, and nothing of this answer is kept; else the error is
+  /// relayed as it comes. An answer that does not fit behind the head that weir has sent is left in any case.
+  void settle_error(bool leave, Moment now, ClientOutput& out);
 
   State state() const { return state_; }
   bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
-  /// True if the answer can only be kept: it does not fit behind the head that weir has sent.
-  bool is_misfit() const { return is_misfit_; }
-  unsigned told_status() const { return replica_side_.told_status(); }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
-  std::size_t buffered() const { return replica_side_.kept() + framer_.buffered() + (kept_ ? kept_->capacity() : 0); }
-  bool replica_reusable() const { return replica_side_.reusable(); }
+  std::size_t buffered() const {
+    return replica_side_.kept() + framer_.buffered() + (over_.kept ? over_.kept->capacity() : 0);
+  }
 
-  /// Returns all but what the functions below take, and what the relay knows. It is final once the attempt has ended
-  /// and the client has taken its bytes.
-  story::AttemptOver result() const;
-  std::unique_ptr<std::string> take_kept() { return std::move(kept_); }
-  balancer::Lease take_lease() { return replica_side_.take_lease(); }
+  /// Returns what is known of the attempt. The relay adds what it alone knows, such as the moment at which the request's
+  /// first byte was written (tS).
+  story::AttemptOver& over() { return over_; }
+  /// To be called once the attempt has ended and the client has taken its bytes.
+  story::AttemptOver take_over();
 
  protected:
   // Tests look at them while the attempt is under way.
@@ -99,13 +93,12 @@ class AnswerHandler {
 
  private:
   void take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
-  void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
-  bool may_be_bettered_in_band() const;
+  void take_head(const ReplicaSide::Progress& progress, Moment at, ClientOutput& out);
   void accept(ClientOutput& out);
   void keep(metrics::Retry reason, Moment now);
   void conclude(story::End end, ClientOutput& out);
   void keep_output(ClientOutput& out);
-  void lose_client(metrics::Outcome outcome);
+  void give_up_error(story::End end);
   void stop(story::End end, story::Reply reply);
   bool is_left_since(std::atomic<Moment> fleet::LeaveSigns::* sign) const;
   bool is_hung() const { return is_left_since(&fleet::LeaveSigns::hung_at); }
@@ -122,22 +115,17 @@ class AnswerHandler {
   EarlyHead* const early_;
   const Moment started_;
   const bool keep_errors_, doubted_;
-  std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();
   Moment read_at_{};     ///< The read whose output is being written arrived then.
   Moment written_at_{};  ///< The client was last written to then.
-  std::optional<metrics::Nanoseconds> overhead_max_;
-  std::optional<story::Verdict> verdict_;  ///< Overrides the replica side's verdict.
-  std::optional<metrics::Retry> retry_reason_;
   std::optional<story::End> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
   std::uint32_t read_token_events_ = 0;
   State state_ = State::awaiting;
-  story::End end_ = story::End::closed;
-  story::Reply reply_ = story::Reply::none;
   bool accepted_ = false;
-  bool is_misfit_ = false;
+  bool is_misfit_ = false;  ///< The answer can only be kept: it does not fit behind the head that weir has sent.
   bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came before it.
+  story::AttemptOver over_;
 };
 
 }  // namespace weir::proxy::exchange

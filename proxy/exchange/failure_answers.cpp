@@ -133,25 +133,24 @@ http::OwnAnswer poison_answer(const std::string& replica) {
 }
 
 http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {
+  const auto answer = [&](unsigned status, std::string_view type, std::string_view code, const std::string& what) {
+    return http::error_answer(status, type, code, "replica '" + replica + "' " + what);
+  };
   switch (outcome) {
     case Outcome::timeout:
-      return http::error_answer(504, "timeout_error", "replica_timeout",
-                                "replica '" + replica + "' did not answer in time");
+      return answer(504, "timeout_error", "replica_timeout", "did not answer in time");
     case Outcome::replica_refused:
-      return http::error_answer(503, "overloaded_error", "replica_refused",
-                                "replica '" + replica + "' refused the request, and no other can take it now");
-    case Outcome::rejected:
-      return overloaded_answer(503, "replica_drained",
-                               "replica '" + replica +
-                                   "' is being taken out, and its time to drain (limits.drain) is over: send the "
-                                   "request again",
-                               soon);
+      return answer(503, "overloaded_error", "replica_refused", "refused the request, and no other can take it now");
+    case Outcome::rejected: {
+      auto drained = answer(503, "overloaded_error", "replica_drained",
+                            "is being taken out, and its time to drain (limits.drain) is over: send the request again");
+      drained.retry_after = soon;
+      return drained;
+    }
     case Outcome::upstream_reset:
-      return http::error_answer(502, "upstream_error", "replica_lost",
-                                "replica '" + replica + "' broke off before it answered");
+      return answer(502, "upstream_error", "replica_lost", "broke off before it answered");
     default:
-      return http::error_answer(502, "upstream_error", "replica_failed",
-                                "replica '" + replica + "' did not answer properly");
+      return answer(502, "upstream_error", "replica_failed", "did not answer properly");
   }
 }
 

@@ -70,7 +70,7 @@ void Relay::ready(std::uint32_t, std::uint32_t events) {
 
 void Relay::replica_ready(std::uint32_t events) {
   if (!connected_) {
-    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return finish();
+    if (const int error = replica_->connect_error(); error != 0) return unconnected(error);
     if ((events & EPOLLOUT) == 0) return;
     connected();
   } else if ((events & EPOLLOUT) != 0 && span_ < request_.size()) {
@@ -82,7 +82,7 @@ void Relay::replica_ready(std::uint32_t events) {
 void Relay::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
-    metrics::prefetch(handler_);
+    metrics::prefetch(&handler_, sizeof handler_ - sizeof(metrics::record::Answer));  // It ends with that.
     return;
   }
   if (ahead == farthest_ahead - 1) {
@@ -94,7 +94,7 @@ void Relay::prefetch(std::uint32_t, int ahead) const {
 
 void Relay::connected() {
   connected_ = true;
-  connect_time_ = Clock::now() - started_;
+  handler_.over().connect = Clock::now() - started_;
   send_request();
 }
 
@@ -104,12 +104,12 @@ void Relay::send_request() {
     const auto rest = std::span(request_).subspan(span_);
     // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
     // call's return.
-    const auto before = handler_.sent_at() ? Moment() : Clock::now();
+    const auto before = handler_.over().sent ? Moment() : Clock::now();
     const auto sent = replica_->write(rest, span_offset_);
     // A failed send does not end the attempt: the replica may have answered before it stopped reading. The read shows
     // which.
     if (sent < 0) return;
-    if (!handler_.sent_at()) handler_.sent(before);
+    if (!handler_.over().sent) handler_.over().sent = before;
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
@@ -136,8 +136,8 @@ void Relay::read_replica() {
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
     } else if (const int refusal = read.size < 0 ? replica_->refusal() : 0; refusal != 0) {
-      connect_error_ = refusal;
-      return finish();
+      handler_.over().sent.reset();  // A replica that refused weir's certificate has not read what was written to it.
+      return unconnected(refusal);
     } else {
       handler_.replica_ended(read.size == 0 ? story::End::closed : story::End::reset, read.at, loop_.output);
     }
@@ -145,7 +145,7 @@ void Relay::read_replica() {
     if (!reads_on()) return;
     // After a pause, a read that fills the buffer means that more of what gathered is to come.
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
-    if (backlog_) handler_.paused();
+    if (backlog_) handler_.paused(false);
     // A short read has emptied the socket. After a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
@@ -155,7 +155,7 @@ void Relay::read_replica() {
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
-    owner_.answer_accepted(handler_.told_status());
+    owner_.answer_accepted(handler_.over().told_status());
     if (handler_.done() && defer_whole_answer()) return replica_done();
     replica_->prioritize();
   }
@@ -188,8 +188,7 @@ void Relay::deliver() {
   } else if (pending_.size() - pending_offset_ >= read_ahead() && !paused_) {
     paused_ = true;
     paused_since_ = now;
-    handler_.paused();
-    handler_.leave_unread(true);
+    handler_.paused(true);
   }
   if (done_) return;
   if (handler_.state() == AnswerHandler::State::undecided) return settle_error();
@@ -221,12 +220,8 @@ void Relay::write_whole_answer() {
 }
 
 void Relay::settle_error() {
-  if (owner_.spend_retry_on_error(handler_.told_status()) || handler_.is_misfit()) {
-    handler_.leave_error(Clock::now());
-    return replica_done();
-  }
-  handler_.relay_error(loop_.output);
-  deliver();
+  handler_.settle_error(owner_.spend_retry_on_error(handler_.over().told_status()), Clock::now(), loop_.output);
+  handler_.accepted() ? deliver() : replica_done();
 }
 
 /// A slow client gets less ahead where memory is short: one read.
@@ -267,9 +262,9 @@ void Relay::client_takes() {
     if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= read_ahead() / 2) {
     paused_ = false;
-    handler_.leave_unread(false);
+    handler_.paused(false);
     backlog_ = true;
-    paused_time_ += Clock::now() - paused_since_;
+    handler_.over().paused += Clock::now() - paused_since_;
     replica_->rearm(EPOLLIN);
   }
 }
@@ -286,7 +281,7 @@ void Relay::client_left() {
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
-  if (!handler_.replica_reusable() || span_ < request_.size()) drop_connection();
+  if (!handler_.over().replica_reusable || span_ < request_.size()) drop_connection();
   if (pending_.empty()) finish();
 }
 
@@ -305,34 +300,31 @@ void Relay::finish(Moment now) {
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   net::Timed::unlink();
-  if (!handler_.done() || !handler_.replica_reusable()) drop_connection();
-  ended_at_ = now;
+  if (!handler_.done() || !handler_.over().replica_reusable) drop_connection();
+  handler_.over().ended = now;
   // The end is posted, because the owner may end this relay while it is still at work.
   if (completion_) completion_.tell();
 }
 
-story::AttemptOver Relay::take_result() {
+void Relay::unconnected(int error) {
+  handler_.over().connect_error = error;
+  handler_.over().connect_failure = connect_failure_of(error);
+  finish();
+}
+
+story::AttemptOver Relay::take_over() {
   if (failure_) std::rethrow_exception(failure_);
-  auto result = handler_.result();
-  if (auto kept = handler_.take_kept()) {
+  auto over = handler_.take_over();
+  if (over.kept) {
     struct Paid {
       std::string bytes;
       net::BudgetHold hold;
     };
-    const auto paid = std::make_shared<Paid>(Paid{std::move(*kept), net::BudgetHold(loop_.shared.buffers)});
+    const auto paid = std::make_shared<Paid>(Paid{std::move(*over.kept), net::BudgetHold(loop_.shared.buffers)});
     paid->hold.set(paid->bytes.capacity());
-    result.kept = {paid, &paid->bytes};
+    over.kept = {paid, &paid->bytes};
   }
-  result.lease = handler_.take_lease();
-  // A replica that refused weir's certificate has not read what was written to it.
-  if (connect_error_ != 0) result.sent.reset();
-  result.client_reset |= stood_still_;
-  result.connect_error = connect_error_;
-  result.connect_failure = connect_failure_of(connect_error_);
-  result.ended = ended_at_;
-  result.connect = connect_time_;
-  result.paused = paused_time_;
-  return result;
+  return over;
 }
 
 bool Relay::cutting() const {
@@ -356,7 +348,7 @@ void Relay::cut(Moment now) {
     deliver();
   }
   if (done_) return;
-  handler_.client_cut();
+  handler_.client_gone(now, metrics::Outcome::rejected);
   finish();
 }
 
@@ -370,14 +362,13 @@ void Relay::end_by_deadline(Moment now) {
     const auto limit = pace_.make().limit_hit(now, client_.channel(), limits_);
     if (!limit) return;
     loop_.shard.limit_hits.add(*limit);
-    stood_still_ = true;
+    handler_.over().client_reset = true;  // It took nothing.
     return client_left();
   }
   if (!connected_) {
     // A late loop is no fault of the replica's. What the loop has still to do shows by the next tick.
     if (now < started_ + 2 * ticks(limits_.connect) && replica_->connecting_waits_for_loop()) return;
-    connect_error_ = ETIMEDOUT;
-    return finish();
+    return unconnected(ETIMEDOUT);
   }
   handler_.deadline_passed(now, loop_.output);
   deliver();

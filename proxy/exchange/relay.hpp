@@ -24,7 +24,7 @@ namespace weir::proxy::exchange {
 class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listener {
  public:
   /// The owner runs the relay. The relay calls its functions in handlers; an exception ends the attempt, and
-  /// take_result() throws it. None of them may run another handler of the loop, whose buffers are in use. They are
+  /// take_over() throws it. None of them may run another handler of the loop, whose buffers are in use. They are
   /// calls because resuming the owner's coroutine would resume it in the middle of a write.
   class Owner {
    public:
@@ -61,8 +61,9 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
         token);
   }
 
-  /// Returns the result, once the attempt has ended. Throws what ended it, if something was thrown in a handler.
-  story::AttemptOver take_result();
+  /// Returns what the attempt leaves behind, once it has ended. Throws what ended it, if something was thrown in a
+  /// handler.
+  story::AttemptOver take_over();
   /// Returns the replica's connection, if it may serve again.
   std::unique_ptr<net::Channel> take_connection() { return std::move(replica_); }
 
@@ -82,6 +83,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
 
   void replica_ready(std::uint32_t events);
   void connected();
+  void unconnected(int error);
   void send_request();
   bool reads_on() const;
   void read_replica();
@@ -118,14 +120,11 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   std::size_t pending_offset_ = 0;
   metrics::Rare<ClientPace> pace_;  ///< While bytes are pending.
   net::BudgetHold budget_hold_;     ///< Counts pending_ and the attempt's buffers against limits.buffer_memory.
-  Moment started_{}, paused_since_{}, ended_at_{};
-  metrics::Nanoseconds connect_time_{}, paused_time_{};
+  Moment started_{}, paused_since_{};
   std::exception_ptr failure_;  ///< A handler threw it.
-  int connect_error_ = 0;
   bool connected_, told_accepted_ = false, told_sent_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
   bool answer_waits_ = false;  ///< pending_ is a whole answer that is written when the batch ends.
-  bool stood_still_ = false;  ///< The client was given up because it took nothing.
 };
 
 }  // namespace weir::proxy::exchange

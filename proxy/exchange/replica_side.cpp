@@ -44,16 +44,7 @@ Malformed malformed_by(http::HeadError error) {
   }
 }
 
-const metrics::record::Answer no_answer{};
-
 }  // namespace
-
-ReplicaSide::ReplicaSide(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard)
-    : options_(options), lease_(std::move(lease)), shard_(shard) {}
-
-const metrics::record::Answer& ReplicaSide::answer() const { return meter_ ? meter_->answer() : no_answer; }
-
-bool ReplicaSide::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
 
 /// Frees what only the views of the previous call needed.
 void ReplicaSide::begin() {
@@ -64,7 +55,7 @@ ReplicaSide::Progress ReplicaSide::arrived(std::span<char> bytes, Moment at) {
   begin();
   Progress progress;
   // Bytes that were there before the request answer something else: the connection was not fit for it.
-  if (options_.reused && !any_byte_ && (!sent_ || at < *sent_)) {
+  if (options_.reused && !any_byte_ && (!over_.sent || at < *over_.sent)) {
     broken(End::bad_framing, at, progress);
     return progress;
   }
@@ -129,17 +120,18 @@ bool ReplicaSide::read_head(std::string_view bytes, Moment at, Progress& progres
     return false;
   }
   progress.head = std::move(*parsed);
-  head_at_ = at;
-  status_ = progress.head->status;
+  over_.head = at;
+  over_.status = progress.head->status;
   keep_alive_ = progress.head->keep_alive;
-  if (story::another_may_have_room(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
-  if (injected() && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
+  if (story::another_may_have_room(over_.status)) over_.retry_after = seconds_in((*progress.head)["retry-after"]);
+  if (injected() && !options_.injection_proven && (over_.status == 400 || over_.status == 422)) {
     progress.end = End::option_refused;
     state_ = State::done;
     return false;
   }
   begin_body(*progress.head, at);
   progress.event_stream = is_stream();
+  progress.strips = injected() && form_ == BodyForm::sse;
   return true;
 }
 
@@ -159,18 +151,17 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
   const auto coding = head[http::FieldName::content_encoding];
   const bool coded = !coding.empty() && !http::same_token(coding, "identity");
   if (!options_.unread)
-    form_ =
-        metrics::measure::body_form(options_.api, status_, head[http::FieldName::content_type], coded, options_.stream);
+    form_ = metrics::measure::body_form(options_.api, over_.status, head[http::FieldName::content_type], coded,
+                                        options_.stream);
   StreamMeter::Options meter;
   constexpr std::string_view page = "text/html";
-  is_page_ = options_.api != metrics::Api::other && status_ / 100 == 2 &&
+  is_page_ = options_.api != metrics::Api::other && over_.status / 100 == 2 &&
              http::same_token(head[http::FieldName::content_type].substr(0, page.size()), page);
   meter.api = options_.api;
   meter.form = form_;
-  meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
-  strips_ = injected() && form_ == BodyForm::sse;
-  if (strips_) meter.strip(options_.asked);
-  meter.reads_id = options_.handed_out.homes != nullptr && !options_.unread && status_ / 100 == 2 && !coded;
+  meter.coded = coded && options_.api != metrics::Api::other && over_.status / 100 == 2;
+  if (injected() && form_ == BodyForm::sse) meter.strip(options_.asked);
+  meter.reads_id = options_.handed_out.homes != nullptr && !options_.unread && over_.status / 100 == 2 && !coded;
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   meter.fingerprint_key = options_.fingerprint_key;
@@ -179,7 +170,7 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
     if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
   }
   meter.received = options_.received;
-  meter.sent = sent_.value_or(at);
+  meter.sent = over_.sent.value_or(at);
   meter_.emplace(meter, shard_);
   decoder_ = http::BodyDecoder(head.framing, head.content_length);
   if (form_ != BodyForm::json || !options_.stream) return;
@@ -204,26 +195,26 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
     if (as_stream_) decide_form(decoded.payload.front());
     shard_.bytes[1].add(decoded.payload.size());
     const auto read = meter_->arrived(decoded.payload, at);
-    if (const auto& [homes, home] = options_.handed_out; homes != nullptr && !id_noted_ && answer().id != 0) {
-      homes->note(answer().id, home, at);
+    if (const auto& [homes, home] = options_.handed_out; homes != nullptr && !id_noted_ && meter_->answer().id != 0) {
+      homes->note(meter_->answer().id, home, at);
       id_noted_ = true;
     }
     progress.body = read.forward;
     progress.token_events = read.token_events;
     // If an API's tokens are not read, any event shows that the replica works.
     if (read.token_events > 0 || (!metrics::generates(options_.api) && read.events > 0)) last_token_ = at;
-    if (read.first_token) lease_.first_token(at);
-    if (read.tokens > 0) lease_.tokens(read.tokens);
+    if (read.first_token) over_.lease.first_token(at);
+    if (read.tokens > 0) over_.lease.tokens(read.tokens);
     // An engine's front may answer with an error while nothing works behind it.
-    if (status_ / 100 == 2 && (options_.stream ? read.unread : options_.api != metrics::Api::other)) {
-      lease_.lives();
+    if (over_.status / 100 == 2 && (options_.stream ? read.unread : options_.api != metrics::Api::other)) {
+      over_.lease.lives();
       if (options_.stream) last_token_ = at;
     }
   }
   if (decoder_.finished()) {
     const bool surplus = decoded.consumed < bytes.size();
     if (surplus) shard_.malformed.add(Malformed::surplus);
-    reusable_ = keep_alive_ && !surplus;
+    over_.replica_reusable = keep_alive_ && !surplus;
     return finish(End::whole, progress.body, at, progress);
   }
   if (decoder_.failed()) malformed(Malformed::chunks, at, progress);
@@ -240,7 +231,7 @@ void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (is_truncated()) {
     // Before an answer has begun the close is no end that an answer could have, and the request may go elsewhere.
-    end = is_stream() && !begun() ? End::closed : End::truncated;
+    end = is_stream() && !meter_->begun() ? End::closed : End::truncated;
   } else {
     last_.append(held_back);
   }
@@ -253,8 +244,8 @@ void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment
 /// True for a stream that ended with its connection and without a sign of its end. Such a stream looks broken off. Any
 /// other framing would have told the client, so weir has to.
 bool ReplicaSide::is_truncated() const {
-  return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
-         answer().complete == metrics::Completeness::none && !answer().in_band_error;
+  return is_stream() && decoder_.ends_with_close() && over_.status / 100 == 2 &&
+         meter_->answer().complete == metrics::Completeness::none && !meter_->answer().in_band_error;
 }
 
 ReplicaSide::Progress ReplicaSide::ended(End how, Moment now) {
@@ -269,7 +260,7 @@ ReplicaSide::Progress ReplicaSide::ended(End how, Moment now) {
 }
 
 void ReplicaSide::broken(End how, Moment now, Progress& progress) {
-  reusable_ = false;
+  over_.replica_reusable = false;
   if (options_.reused && !any_byte_ && how != End::timed_out && how != End::cut) {
     progress.end = End::stale;
     state_ = State::done;
@@ -291,10 +282,10 @@ void ReplicaSide::broken(End how, Moment now, Progress& progress) {
 }
 
 void ReplicaSide::left(End why, Moment now, bool client_has_all) {
-  reusable_ = false;
+  over_.replica_reusable = false;
   if (state_ == State::done) return;
   // The replica had finished, so what is settled at an answer's end is known.
-  const bool error = answer().in_band_error && !client_has_all;
+  const bool error = meter_ && meter_->answer().in_band_error && !client_has_all;
   if (client_has_all || (is_stream() && has_end_marker() && !error))
     static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
   stop(why, now, client_has_all);
@@ -304,21 +295,21 @@ void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   state_ = State::done;
   story::AttemptFacts evidence;
   evidence.end = end;
-  evidence.status = status_;
+  evidence.status = over_.status;
   evidence.api = options_.api;
   evidence.body_is_read = form_ != BodyForm::opaque;
   evidence.is_json =
-      form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && status_ != 204;
+      form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && over_.status != 204;
   evidence.is_page = is_page_;
-  evidence.sent = sent_.has_value();
+  evidence.sent = over_.sent.has_value();
   evidence.client_has_all = client_has_all;
-  verdict_ = verdict_of(evidence, answer());
-  if (!lease_) return;
-  balancer::LeaseEnd told(story::cause_of(verdict_));
-  told.prompt_tokens = answer().prompt_tokens;
-  told.cached_tokens = answer().cached_tokens;
-  told.output_tokens = answer().output_tokens;
-  concurrency_ = lease_.end(told, now);
+  if (meter_) over_.answer = meter_->answer();
+  over_.verdict = verdict_of(evidence, over_.answer);
+  balancer::LeaseEnd told(story::cause_of(over_.verdict));
+  told.prompt_tokens = over_.answer.prompt_tokens;
+  told.cached_tokens = over_.answer.cached_tokens;
+  told.output_tokens = over_.answer.output_tokens;
+  over_.concurrency = over_.lease.end(told, now);
 }
 
 Moment ReplicaSide::deadline() const { return std::min(limit(), stall()); }
@@ -326,7 +317,7 @@ Moment ReplicaSide::deadline() const { return std::min(limit(), stall()); }
 bool ReplicaSide::tell_stall(Moment now) {
   if (now < stall() || now >= limit()) return false;
   told_stall_ = true;
-  lease_.stalled();
+  over_.lease.stalled();
   return true;
 }
 
@@ -340,7 +331,7 @@ Moment ReplicaSide::stall() const {
 Moment ReplicaSide::limit() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;
-  const Moment from = sent_.value_or(options_.started);
+  const Moment from = over_.sent.value_or(options_.started);
   if (!options_.stream || (state_ == State::body && !is_stream())) return from + ticks(limits.whole_answer);
   return last_token_ ? *last_token_ + ticks(limits.between_tokens) : from + ticks(limits.first_token);
 }

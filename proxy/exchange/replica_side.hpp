@@ -1,9 +1,9 @@
 // The replica's half of an attempt, as a machine without I/O: it is told what happened and returns what that brought.
 //
 // ReplicaSide reads the replica's head through the gate, takes the framing off the body, meters it, takes out what weir
-// asked for, and ends the lease with the replica's work. It knows no client: a relay frames its output for one, and a
-// mirror drops it. It has one thread, no clock and no socket. Between calls it keeps at most an unfinished head or
-// event.
+// asked for, and ends the lease with the replica's work. What it finds goes into the attempt's AttemptOver: moments,
+// status, verdict, answer. It knows no client: a relay frames its output for one, and a mirror drops it. It has one
+// thread, no clock and no socket. Between calls it keeps at most an unfinished head or event.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "balancer/homes.hpp"
-#include "balancer/pool.hpp"
-#include "balancer/story/end.hpp"
-#include "balancer/story/verdict.hpp"
+#include "balancer/story/attempt.hpp"
 #include "config/settings.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
@@ -59,16 +56,17 @@ class ReplicaSide {
   struct Progress {
     std::optional<http::ResponseHead> head{};  ///< The final head, given once.
     bool event_stream = false;                 ///< The head announces a stream.
+    bool strips = false;                       ///< Bytes may be taken out of this answer.
     std::span<const std::string_view> body{};  ///< The payload to pass on, in order.
     std::uint32_t token_events = 0;
     /// The replica's work has ended; `body` holds the last of it.
     std::optional<story::End> end{};
   };
 
-  ReplicaSide(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard);
+  /// `over` outlives it and holds the request's lease.
+  ReplicaSide(const Options& options, story::AttemptOver& over, metrics::series::ReplicaShard& shard)
+      : options_(options), over_(over), shard_(shard) {}
 
-  /// Says that the request's first byte was written (tS).
-  void sent(Moment now) { sent_ = now; }
   /// Takes the bytes of one read and overwrites them in place where framing is taken off. StreamMeter::padding bytes
   /// behind them must be readable.
   Progress arrived(std::span<char> bytes, Moment at);
@@ -77,10 +75,11 @@ class ReplicaSide {
   /// Says that nobody wants the rest: `why` is client_left or given_up. `client_has_all`: see story::AttemptFacts.
   void left(story::End why, Moment now, bool client_has_all);
 
-  /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile.
-  void paused() {
+  /// Says that the next read brings what gathered while reading was paused for a slow client. `unread`: the pause lasts.
+  void paused(bool unread) {
     was_paused_ = true;
     if (meter_) meter_->paused();
+    over_.lease.leave_unread(unread);
   }
   /// Says that a read will soon be passed on: see Watcher::prefetch.
   void prefetch(int ahead) const {
@@ -98,41 +97,15 @@ class ReplicaSide {
   /// long.
   bool tell_stall(Moment now);
 
-  // The answer so far.
-  unsigned status() const { return status_; }  ///< 0 if no head was read.
-  /// Returns the Retry-After of the head; at most a minute.
-  std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
-  bool is_stream() const;
-  bool strips() const { return strips_; }  ///< Bytes may be taken out of this answer.
-  /// Returns the status that the answer stands for: an error inside a 200 stream may name one.
-  unsigned told_status() const { return answer().in_band_status != 0 ? answer().in_band_status : status_; }
-  /// True once an event says more than that a choice opens or, if the answer is no stream, a byte has come.
-  bool begun() const { return meter_ && meter_->begun(); }
-  /// True if an error came before that: the replica answered 200 and then refused.
-  bool refused_in_band() const { return meter_ && meter_->refused(); }
+  /// Returns the form of the answer; opaque before its head.
+  metrics::measure::BodyForm form() const { return form_; }
+  bool is_stream() const {
+    return form_ == metrics::measure::BodyForm::sse || form_ == metrics::measure::BodyForm::lines;
+  }
+  /// Returns the meter of the answer; null before its head.
+  const metrics::measure::StreamMeter* meter() const { return meter_ ? &*meter_ : nullptr; }
   /// True if it is a stream's first token that has not come.
-  bool awaited_first_token() const { return options_.stream && !last_token_ && (!head_at_ || is_stream()); }
-  bool has_end_marker() const { return meter_ && meter_->complete(); }
-  bool reads_json() const { return form_ == metrics::measure::BodyForm::json; }
-  /// True if the answer is a stream of server-sent events, in which comments may stand.
-  bool is_sse() const { return form_ == metrics::measure::BodyForm::sse; }
-  /// True if the bytes passed on so far end between two events.
-  bool at_event_boundary() const { return meter_ && meter_->at_event_boundary(); }
-  const metrics::record::Answer& answer() const;
-
-  std::optional<Moment> sent_at() const { return sent_; }
-  std::optional<Moment> head_at() const { return head_at_; }
-
-  // Called in State::done.
-  const story::Verdict& verdict() const { return verdict_; }
-  /// True if head, body and framing came whole, and nothing after them.
-  bool reusable() const { return reusable_; }
-  const balancer::Concurrency& concurrency() const { return concurrency_; }
-  /// Says whether the replica is left unread for a slow client.
-  void leave_unread(bool unread) { lease_.leave_unread(unread); }
-  /// Returns the lease if the replica's work did not begin: nothing was sent, the connection was stale, or the
-  /// injection was refused.
-  balancer::Lease take_lease() { return std::move(lease_); }
+  bool awaited_first_token() const { return options_.stream && !last_token_ && (!over_.head || is_stream()); }
 
  private:
   /// A token of an engine that works takes less. A stream that was paused for a slow client is not judged: its tokens
@@ -151,12 +124,13 @@ class ReplicaSide {
   void finish(story::End end, std::span<const std::string_view> last, Moment at, Progress& progress);
   void broken(story::End how, Moment now, Progress& progress);
   void stop(story::End end, Moment now, bool client_has_all = false);
+  bool has_end_marker() const { return meter_ && meter_->complete(); }
   bool is_truncated() const;
   Moment limit() const;
   Moment stall() const;
 
   Options options_;
-  balancer::Lease lease_;
+  story::AttemptOver& over_;
   metrics::series::ReplicaShard& shard_;
   std::optional<metrics::measure::StreamMeter> meter_;
   /// Meter options, should the first byte prove a stream under a wrong Content-Type.
@@ -167,17 +141,13 @@ class ReplicaSide {
   std::string last_;              ///< The last bytes of the body, put together.
   std::string_view last_view_{};  ///< A view of `last_`.
 
-  std::optional<Moment> sent_, head_at_, last_token_;
-  balancer::Concurrency concurrency_;
-  story::Verdict verdict_;
-  unsigned status_ = 0;
+  std::optional<Moment> last_token_;
   std::uint32_t interim_heads_ = 0, interim_bytes_ = 0;
-  std::optional<std::chrono::seconds> retry_after_;
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;
   bool was_paused_ = false, told_stall_ = false;
   bool id_noted_ = false, is_page_ = false;
-  bool any_byte_ = false, strips_ = false, keep_alive_ = false, reusable_ = false;
+  bool any_byte_ = false, keep_alive_ = false;
 };
 
 }  // namespace weir::proxy::exchange

@@ -47,8 +47,10 @@ class Reading {
     options.injection_proven = with.proven;
     options.reused = with.reused;
     options.received = options.started = at(-1);
-    ReplicaSide machine(options, std::move(std::get<balancer::Admitted>(offered).lease), shard_);
-    machine.sent(at(0));
+    balancer::story::AttemptOver over;
+    over.lease = std::move(std::get<balancer::Admitted>(offered).lease);
+    over.sent = at(0);
+    ReplicaSide machine(options, over, shard_);
     std::size_t fed = 0;
     for (; fed < pieces.size() && machine.state() != ReplicaSide::State::done; ++fed) arrives(machine, pieces[fed]);
     const bool any_left = fed < pieces.size();
@@ -56,14 +58,13 @@ class Reading {
     must(machine.state() == ReplicaSide::State::done, "an attempt ends with its connection");
     must(ends_ == 1, "an end is told once");
     must(heads_ <= 1, "a final head is told once");
-    const auto lease = machine.take_lease();
-    must(pool_->figures().in_flight() == (lease ? 1u : 0u), "a lease ends with the replica's work");
-    told_ << " status " << machine.status() << " stream " << machine.is_stream() << " marker "
-          << machine.has_end_marker() << " outcome " << static_cast<int>(machine.verdict().outcome) << " tokens "
-          << machine.answer().token_events << " events " << machine.answer().events << " retry "
-          << machine.retry_after().value_or(std::chrono::seconds(-1)).count()
+    must(pool_->figures().in_flight() == (over.lease ? 1u : 0u), "a lease ends with the replica's work");
+    told_ << " status " << over.status << " stream " << machine.is_stream() << " marker "
+          << (machine.meter() && machine.meter()->complete()) << " outcome " << static_cast<int>(over.verdict.outcome)
+          << " tokens " << over.answer.token_events << " events " << over.answer.events << " retry "
+          << over.retry_after.value_or(std::chrono::seconds(-1)).count()
           // Bytes behind an answer that come later are seen where the idle connection is taken again.
-          << " reusable " << (machine.reusable() && !any_left) << " body " << body_;
+          << " reusable " << (over.replica_reusable && !any_left) << " body " << body_;
   }
 
   std::string told() const { return told_.str(); }

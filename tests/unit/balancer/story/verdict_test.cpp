@@ -178,15 +178,12 @@ TEST(Verdict, OfAnErrorThatIsGivenUp) {
 
 TEST(Verdict, ABreakBeforeTheAnswerIsRetriedUnlessARetryWouldTakeAsLong) {
   using metrics::Retry;
-  for (const bool hung : {false, true})
-    for (const bool awaits_token : {false, true}) {
-      EXPECT_EQ(retry_reason_of(End::cut, hung, awaits_token), Retry::drain);
-      for (const auto end : {End::reset, End::closed, End::bad_framing})
-        EXPECT_EQ(retry_reason_of(end, hung, awaits_token), Retry::reset);
-      EXPECT_EQ(retry_reason_of(End::timed_out, true, awaits_token), Retry::hung);
-    }
-  EXPECT_EQ(retry_reason_of(End::timed_out, false, true), Retry::first_token);
-  EXPECT_EQ(retry_reason_of(End::timed_out, false, false), std::nullopt);
+  EXPECT_EQ(facts_of(End::cut).retry, Retry::drain);
+  for (const auto end : {End::reset, End::closed, End::bad_framing}) EXPECT_EQ(facts_of(end).retry, Retry::reset);
+  EXPECT_EQ(facts_of(End::timed_out).retry, std::nullopt) << "but see RelayTimeout";
+  EXPECT_EQ(facts_of(End::stale).retry, Retry::stale_connection);
+  EXPECT_EQ(facts_of(End::option_refused).retry, Retry::injection_refused);
+  EXPECT_EQ(facts_of(End::unconnected).retry, Retry::connect) << "the table has the order of End";
 }
 
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {

@@ -267,7 +267,7 @@ TEST(RelayStall, IsToldOnceOfAStreamThatIsReadAndStandsStillBetweenTokens) {
 
   AttemptStory slow_client(one);
   slow_client.arrives(sse_head() + chunk(token("a")), at(4));
-  slow_client.machine->paused();
+  slow_client.machine->paused(true);
   EXPECT_EQ(slow_client.machine->deadline(), at(124));
   slow_client.machine->client_gone(at(20));
 

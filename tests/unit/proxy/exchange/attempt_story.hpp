@@ -70,28 +70,32 @@ class Observed : public AnswerHandler {
  public:
   using AnswerHandler::AnswerHandler;
   bool committed() const { return accepted(); }
-  End end() const { return result().end; }
-  Reply reply() const { return result().reply; }
-  Outcome outcome() const { return result().verdict.outcome; }
-  std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
-  std::optional<metrics::Retry> retry_reason() const { return result().retry_reason; }
-  unsigned status_read() const { return replica().status(); }
+  End end() const { return seen().end; }
+  Reply reply() const { return seen().reply; }
+  Outcome outcome() const { return seen().verdict.outcome; }
+  std::optional<metrics::Phase> phase() const { return seen().verdict.phase; }
+  std::optional<metrics::Retry> retry_reason() const { return seen().retry_reason; }
+  unsigned status_read() const { return seen().status; }
   std::optional<unsigned> status() const {
-    return result().accepted ? std::optional(replica().status()) : std::nullopt;
+    return client().was_opened() ? std::optional(seen().status) : std::nullopt;
   }
-  const metrics::record::Answer& answer() const { return replica().answer(); }
+  const metrics::record::Answer& answer() const { return replica().meter() ? replica().meter()->answer() : seen().answer; }
   std::uint64_t bytes_out() const { return client().bytes_out(); }
   http::ClientFraming client_framing() const { return client().framing(); }
   bool cut() const { return client().state() == ClientFramer::State::cut; }
   bool client_reusable() const { return client().reusable(); }
-  bool upstream_reusable() const { return replica().reusable(); }
-  balancer::Concurrency concurrency() const { return replica().concurrency(); }
-  std::optional<Moment> head_at() const { return replica().head_at(); }
-  std::optional<metrics::Nanoseconds> overhead_max() const { return result().overhead_max; }
+  bool upstream_reusable() const { return seen().replica_reusable; }
+  balancer::Concurrency concurrency() const { return seen().concurrency; }
+  std::optional<Moment> head_at() const { return seen().head; }
+  std::optional<metrics::Nanoseconds> overhead_max() const { return seen().overhead_max; }
   std::string take_kept() {
-    const auto kept = AnswerHandler::take_kept();
+    const auto kept = std::exchange(over().kept, nullptr);
     return kept ? *kept : "";
   }
+  balancer::Lease take_lease() { return std::move(over().lease); }
+
+ private:
+  const story::AttemptOver& seen() const { return const_cast<Observed*>(this)->over(); }
 };
 
 class AttemptStory {
@@ -119,7 +123,7 @@ class AttemptStory {
     pool->set_replicas({&spec, 1}, at(-2));
     if (setup.share) pool->set_split(setup.share, at(-2));
     machine.emplace(options, offer(), shard);
-    if (setup.sent) machine->sent(at(0));
+    if (setup.sent) machine->over().sent = at(0);
   }
   AttemptStory(const AttemptStory&) = delete;
   AttemptStory& operator=(const AttemptStory&) = delete;
@@ -230,12 +234,8 @@ class AttemptStory {
     write(when);
     if (machine->state() == AnswerHandler::State::undecided) {
       errors_left.push_back(machine->status_read());
-      if (setup.leaves_errors) {
-        machine->leave_error(when);
-      } else {
-        machine->relay_error(out);
-        write(when);
-      }
+      machine->settle_error(setup.leaves_errors, when, out);
+      if (!setup.leaves_errors) write(when);
     }
     if (machine->committed() && !std::exchange(was_accepted_, true)) ++accepted;
     return *this;
