@@ -2,24 +2,19 @@
 
 #include <algorithm>
 
-#include "balancer/if_memory_allows.hpp"
-
 namespace weir::balancer {
 
-void Homes::note(std::uint64_t id, const Home& home, metrics::Moment now) noexcept {
+void Homes::note(std::uint64_t id, const Home& home, metrics::Moment now) {
   const std::lock_guard lock(mutex_);
-  if_memory_allows([&] {
-    if (const auto found = by_id_.find(id); found != by_id_.end()) {
-      found->second->home = home;
-      return use(found->second, now);
-    }
-    if (order_.size() >= most) drop_last();
-    // Two go for one that comes, until no old one is left.
-    for (int i = 0; i < 2 && !order_.empty() && now - order_.back().used >= lasting; ++i) drop_last();
-    Order one{{id, home, now}};
-    by_id_.emplace(id, one.begin());
-    order_.splice(order_.begin(), one);
-  });
+  if (const auto found = by_id_.find(id); found != by_id_.end()) {
+    found->second->home = home;
+    return use(found->second, now);
+  }
+  if (order_.size() >= most) drop_last();
+  // Two go for one that comes, until no old one is left.
+  for (int i = 0; i < 2 && !order_.empty() && now - order_.back().used >= lasting; ++i) drop_last();
+  order_.push_front({id, home, now});
+  by_id_.emplace(id, order_.begin());
 }
 
 std::optional<Home> Homes::find(std::uint64_t id, metrics::Moment now) {

@@ -19,19 +19,15 @@ class PendingGrants {
   ~PendingGrants() {
     if (!granted_.empty()) sink_->grant(std::move(granted_));
   }
-  /// Makes room for one more. add() fails without it.
-  void make_room() {
-    if (granted_.size() == granted_.capacity()) granted_.reserve(2 * granted_.size() + 1);
-  }
   /// The grant or refusal of this request is for the caller, not for the sink.
   void keep(WaitTicket ticket) { kept_ticket_ = ticket; }
-  void add(WaitTicket ticket, std::shared_ptr<void> waiter, std::variant<Lease, Refused> what) noexcept {
+  void add(WaitTicket ticket, std::shared_ptr<void> waiter, std::variant<Lease, Refused> what) {
     if (ticket == kept_ticket_)
       kept_ = std::move(what);
     else
       granted_.push_back({std::move(waiter), std::move(what)});
   }
-  std::optional<std::variant<Lease, Refused>> take_kept() noexcept { return std::exchange(kept_, std::nullopt); }
+  std::optional<std::variant<Lease, Refused>> take_kept() { return std::exchange(kept_, std::nullopt); }
 
  private:
   GrantSink* sink_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "balancer/if_memory_allows.hpp"
 #include "balancer/silence.hpp"
 
 namespace weir::balancer {
@@ -231,11 +230,6 @@ bool PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) 
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr) return false;
     const EngineLimits before = std::exchange(replica->told, limits);
-    // Looks at all that wait. Engines tell the same every few seconds: without memory the next time counts.
-    if (before.max_context != limits.max_context && !if_memory_allows([&] { parts.queue.note_fits(); })) {
-      replica->told = before;
-      return false;
-    }
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
     const bool falls_asleep = limits.asleep && !before.asleep;
     return falls_asleep && std::ranges::any_of(parts.state.replicas.named(), &PoolReplica::is_in);
@@ -247,8 +241,6 @@ void PoolHealth::models_told(const ReplicaKey& key, ModelList models) {
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr || !replica->models.set(std::move(models))) return;
     parts.state.compare_lists();
-    // Without memory some requests of other models wait longer, and no more.
-    static_cast<void>(if_memory_allows([&] { parts.queue.note_fits(); }));
   });
 }
 
