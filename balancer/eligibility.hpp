@@ -1,35 +1,26 @@
 // Eligibility tells which replicas may take a request at all. The rules are the same for every policy, which then
-// chooses among them.
+// chooses among the replicas that are left. "Prefer" means: skip the others, unless no replica would be left.
 //
-// A replica that lacks the request's model gives way to one that has it and is in, busy or not: see ListedModels. If
-// those that have it all drain or are out, the others are tried, for a list may be old.
+//  1. Prefer the home, which has the state that the request names, while the home is in and takes requests. The request
+//     waits for its home. Without it the request goes anywhere, and the answer that its state is unknown is true.
+//  2. Skip replicas whose settings refuse a prompt of this length. If none is left, the request is too long.
+//  3. Prefer replicas that have the request's model, busy or not, if one of them is in: see ListedModels.
+//  4. Prefer replicas whose context holds prompt and output. If all of these drain, sleep or are out, the context has
+//     to hold the prompt: weir estimates prompts, and engines cut or refuse what is too long.
+//  5. Skip replicas that sleep, if one that is awake is in. Skip replicas that drain.
+//  6. Skip replicas that refuse connections.
+//  7. Skip replicas without room: at a limit, full by the evidence (evidence.hpp), or starting at their allowance.
+//  8. Prefer replicas that have not had this request and have room. A request rather goes back to the replica that
+//     failed it than wait for a busy one.
+//  9. Prefer replicas that are in; if all are out, what put them out may be wrong, and they are tried (panic).
+// 10. Prefer replicas that have not failed requests like this one lately.
+//     If no replica is left, the request waits.
+// 11. Prefer replicas whose KV cache the request does not overfill. An idle replica takes a request of any size.
+// 12. Prefer replicas that are not suspected to hang; no request waits for that.
+// 13. For a session, prefer the replica that ranks first among those with at most 1.25 of their share of what is in
+//     flight, and one more (Mirrokni, Thorup and Zadimoghaddam 2016).
 //
-// A replica whose context is too short gives way to one whose context is long enough, busy or not: weir estimates
-// prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain, sleep
-// or are out, one that holds the prompt without its output will do. Only a prompt that alone exceeds what the
-// settings say that a replica refuses never goes there. One that drains never may. One that says that it sleeps gives
-// way to those that are awake and in, busy or not; if there is none, it is treated like any other. For a request that
-// can wait, the rules are these, in this order. A replica that refuses connections may not. One at a limit, one that
-// is full, and one that starts and holds all that it may, has no room, and may not. One that already had the request
-// gives way to those that have not had it and have room: a request rather goes back to the replica that failed it
-// than wait for a busy one. One that is out gives way to those that are in; if all are out, or all that have not had
-// the request, what put them out may be wrong, and they are tried. One that has lately failed requests like this one
-// gives way in the same way. A request that no replica may take now waits.
-//
-// A replica is full for a request for as long as the evidence says (evidence.hpp): because it has no room for its
-// client or model, or rests after a failure.
-//
-// The home of a request, where the state lies that the request names, comes before all that: the request goes there, or
-// waits for it, as long as the home is in and takes requests. If it does not, the request goes anywhere, and the answer
-// that its state is unknown is the true one.
-//
-// A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
-// full or hold all that they may while they start, it is sent to one of them.
-//
-// Among those that are left, a replica whose KV cache the request would overfill gives way to others (a replica that
-// holds nothing takes a request of any size). Then one that is suspected to hang gives way to those that are not; no
-// request waits for that. A request of a session goes to the replica that ranks first for the session, but for those
-// that have more than 1.25 of their share of what is in flight, and one more (Mirrokni, Thorup and Zadimoghaddam 2016).
+// A request that cannot wait skips replicas at a limit, and prefers those that rules 6 and 7 would leave.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +53,11 @@ struct Narrowed {
   Eligibility eligibility;
   bool panic = false;  ///< Every replica that is left is out. One is tried: what put them out may be wrong.
 };
+
+/// True if the request may go to a replica that is left.
+constexpr bool takes(const Narrowed& narrowed) {
+  return narrowed.eligibility == Eligibility::some || narrowed.eligibility == Eligibility::kv_full;
+}
 
 /// Leaves in `replicas` those that may take the request, in their order. For some and kv_full there is at least one.
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);

@@ -50,6 +50,14 @@ struct PredictedTimes {
   double ttft = 0, e2e = 0, tpot = 0;
 };
 
+/// A choice keeps what the pool knew of the request's model at the replica: see RecentModels. Times are in seconds.
+struct ModelChoice {
+  ModelId id = 0;
+  std::size_t distance = 0;
+  double idle = 0;  ///< Since the replica last worked for the model.
+  double load_predicted = 0, behind_loads = 0;  ///< Its own load, and those under way before it.
+};
+
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
@@ -66,10 +74,7 @@ struct LedgerEntry {
   Moment since{};
   ReplicaTime::Began began{};  ///< What its replica had to do until its first token, as it was expected.
   std::optional<PredictedTimes> predicted{};
-  ModelId model = 0;
-  std::size_t model_distance = 0;  ///< At its replica, when that was chosen: see RecentModels.
-  double model_idle = 0;           ///< Its replica had worked for the model so many seconds before.
-  double load_predicted = 0, behind_loads = 0;  ///< The seconds of its own load, and of those under way before it.
+  ModelChoice model{};
   bool for_slot = false;  ///< It was to wait for a place in its engine's batch.
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;

@@ -27,7 +27,7 @@ class PendingGrants {
     else
       granted_.push_back({std::move(waiter), std::move(what)});
   }
-  std::optional<std::variant<Lease, Refused>> take_kept() noexcept { return std::exchange(kept_, std::nullopt); }
+  std::optional<std::variant<Lease, Refused>> take_kept() { return std::exchange(kept_, std::nullopt); }
 
  private:
   GrantSink* sink_;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <variant>
 #include <vector>
 
@@ -22,7 +21,7 @@ namespace weir::balancer {
 struct PlacementRequest {
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   /// The replicas that already had the request. One of them is chosen only if there is no other.
-  std::span<const Serial> tried{};
+  std::vector<Serial> tried{};
   std::uint64_t fair_key = 0;  ///< The queue is fair between keys.
   double share = 1;            ///< The key's share of the turns, relative to other keys'. Above 0.
   std::size_t bytes = 0;       ///< The body counts so much against the queue's bound.

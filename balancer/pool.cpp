@@ -4,43 +4,75 @@
 #include <utility>
 
 namespace weir::balancer {
+namespace {
+
+/// Tells of the latest request that went to a busy replica, while that is so.
+void tell_passed_over(ReplicaLoad& load, const PoolReplica& replica, const PoolState& pool) {
+  constexpr double told_for = 10;
+  const PoolReplica* const chosen = pool.replicas.find(replica.passed_over.chosen);
+  if (load.in_flight > 0 || !chosen || metrics::seconds(pool.latest - replica.passed_over.at) > told_for) return;
+  load.passed_over = replica.passed_over;
+  load.passed_over_for = chosen->spec.name;
+}
+
+ReplicaLoad load_of(PoolReplica& replica, const PoolParts& parts) {
+  const PoolState& pool = parts.state;
+  const Moment now = pool.latest;
+  TokenLedger& ledger = replica.ledger;
+  ledger.advance(now);
+  ReplicaLoad load;
+  load.key = replica.key;
+  load.name = replica.spec.name;
+  load.prefill_left = ledger.prefill_left();
+  load.decode_left = ledger.decode_left();
+  load.resident = ledger.resident();
+  load.in_flight = ledger.in_flight();
+  load.oldest_unanswered_seconds = ledger.oldest_unanswered_seconds();
+  load.silent_seconds = ledger.silent_seconds(now);
+  load.busy_seconds = ledger.busy_seconds();
+  load.prefill_seconds = ledger.prefill_seconds();
+  load.decode_seconds = ledger.decode_seconds();
+  load.time = replica.time.model(now);
+  tell_passed_over(load, replica, pool);
+  load.prefix_aware = parts.counts_cached();
+  const ReplicaPrefixes& prefix = pool.prefixes.of(replica.key.index);
+  load.prefix = prefix.sums();
+  load.prefix_believed = prefix.believed();
+  load.prefix_held = prefix.holdings().held();
+  load.prefix_capacity = prefix.holdings().capacity();
+  const auto& [kv_full, unknown_prompt, panic] = replica.fallbacks;
+  load.fallbacks = {{"kv_full", kv_full}, {"unknown_prompt", unknown_prompt}, {"panic", panic}};
+  return load;
+}
+
+}  // namespace
 
 std::shared_ptr<Pool> Pool::make(config::Policy policy, std::uint64_t seed, GrantSink* sink) {
   return std::shared_ptr<Pool>(new Pool(policy, seed, sink));
 }
 
-Pool::Pool(config::Policy policy, std::uint64_t seed, GrantSink* sink)
-    : core_(sink, *this, seed) {
+Pool::Pool(config::Policy policy, std::uint64_t seed, GrantSink* sink) : core_(sink, *this, seed) {
   set_policy(policy);
 }
 
 void Pool::set_limits(const PoolLimits& limits, Moment now) {
   core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) {
     parts.state.limits = limits;
-    parts.queue.serve(grants);
-    parts.queue.bound(grants);
+    parts.serve(grants);
+    parts.bound(grants);
   });
 }
 
 void Pool::set_policy(config::Policy policy) {
-  core_.locked([&](PoolParts& parts) {
-    parts.state.policy = policy;
-    parts.apply_policy();
-  });
+  core_.locked([&](PoolParts& parts) { parts.set_policy(policy); });
 }
 
 void Pool::set_prefix_aware(bool aware) {
-  core_.locked([&](PoolParts& parts) {
-    parts.state.prefix_aware = aware;
-    parts.apply_policy();
-  });
+  core_.locked([&](PoolParts& parts) { parts.set_prefix_aware(aware); });
 }
 
 void Pool::set_split(std::optional<double> share, Moment now) {
-  core_.free_room(now, [&](PoolParts& parts) {
-    parts.state.split.set(share);
-    parts.state.close_candidates();
-  });
+  core_.free_room(now, [&](PoolParts& parts) { parts.set_split(share); });
 }
 
 SplitFigures Pool::split() {
@@ -52,70 +84,17 @@ void Pool::note_overdue(Moment sent_before) {
 }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
-  return core_.free_room(now, [&](PoolParts& parts) {
-    // Whatever fails behind this, each replica has its place in the index.
-    parts.state.prefixes.set_places(parts.state.replicas.places_for(specs));
-    auto indices = parts.state.replicas.set(specs, parts.state.latest);
-    parts.state.close_candidates();
-    for (const PoolReplica& replica : parts.state.replicas.named())
-      parts.state.prefixes.place(replica.key, replica.kv_tokens().value_or(0));
-    parts.state.share_steps();
-    parts.queue.note_fits();
-    return indices;
-  });
+  return core_.free_room(now, [&](PoolParts& parts) { return parts.set_replicas(specs); });
 }
 
 Offered Pool::offer(const PlacementRequest& placement, Moment now) {
-  WaitingRequest request;
-  request.facts = placement.facts;
-  request.waiter = placement.waiter;
-  request.key = placement.fair_key;
-  request.caller = placement.caller;
-  request.model = model_id(placement.facts->model);
-  request.share = placement.share;
-  request.bytes = placement.bytes;
-  request.lot = placement.lot;
-  request.ties = placement.ties;
-  request.front_of_queue = placement.front_of_queue;
-  return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) -> Offered {
-    const PoolState& pool = parts.state;
-    if (pool.counts_cached) request.prefix = placement.prefix;
-    parts.leases.estimate(request);
-    request.tried.assign(placement.tried.begin(), placement.tried.end());
-    std::ranges::sort(request.tried);
-    request.since = pool.latest;
-
-    const bool can_wait = core_.has_sink() && placement.waiter && pool.limits.queue > 0;
-    const bool others_wait = can_wait && !pool.waiting.empty();
-    // A request that comes back does not go at once to where one has just failed.
-    parts.candidates.look(others_wait || (can_wait && placement.front_of_queue));
-    const Narrowed narrowed = parts.candidates.find(request, 0, can_wait);
-    switch (narrowed.eligibility) {
-      case Eligibility::no_replica:
-        if (!can_wait || !pool.limits.expects_replicas)
-          return parts.retry_after.refuse(Refused::Reason::no_replica, request);
-        break;
-      case Eligibility::too_long:
-        return Refused{Refused::Reason::too_long};
-      case Eligibility::busy:
-        if (!can_wait) return parts.retry_after.refuse(Refused::Reason::busy, request);
-        break;
-      case Eligibility::some:
-      case Eligibility::kv_full:
-        if (!others_wait) return Admitted{parts.leases.take(request, narrowed, parts.candidates.found())};
-    }
-    const auto time = pool.replicas.none_up() ? pool.limits.queue_time_none_up : pool.limits.queue_time;
-    request.deadline = placement.deadline.value_or(pool.latest + std::chrono::duration_cast<Moment::duration>(time));
-    return parts.queue.wait(std::move(request), grants);
+  return core_.granting(now, [&](PoolParts& parts, PendingGrants& grants) {
+    return parts.offer(placement, core_.has_sink(), grants);
   });
 }
 
 std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
-  return core_.free_room(now, [&](PoolParts& parts) -> std::optional<Refused> {
-    const auto request = parts.state.waiting.leave(ticket);
-    if (!request) return std::nullopt;
-    return parts.retry_after.refuse(Refused::Reason::expired, *request);
-  });
+  return core_.free_room(now, [&](PoolParts& parts) { return parts.leave(ticket); });
 }
 
 bool Pool::another_is_left(std::span<const Serial> tried, Serial beside) {
@@ -127,7 +106,7 @@ bool Pool::can_spare_one() {
 }
 
 Tokens Pool::first_token(const LedgerEntry& entry, Moment now) {
-  return core_.free_room(now, [&](PoolParts& parts) { return parts.leases.first_token(entry); });
+  return core_.free_room(now, [&](PoolParts& parts) { return parts.first_token(entry); });
 }
 
 void Pool::stalled(const LedgerEntry& entry) {
@@ -135,11 +114,66 @@ void Pool::stalled(const LedgerEntry& entry) {
 }
 
 void Pool::leave_unread(const LedgerEntry& entry, bool unread) {
-  core_.locked([&](PoolParts& parts) { parts.leases.leave_unread(entry, unread); });
+  core_.locked([&](PoolParts& parts) {
+    parts.state.replicas[entry.key.index].ledger.leave_unread(entry.ticket, unread, parts.state.latest);
+  });
 }
 
 Concurrency Pool::end(LedgerEntry entry, const LeaseEnd& end, Moment now) {
-  return core_.free_room(now, [&](PoolParts& parts) { return parts.leases.end(entry, end); });
+  return core_.free_room(now, [&](PoolParts& parts) { return parts.end(entry, end); });
+}
+
+ReplicaLoad PoolLoad::of(const ReplicaKey& replica) const {
+  const auto found = std::ranges::find(replicas, replica, &ReplicaLoad::key);
+  return found == replicas.end() ? ReplicaLoad() : *found;
+}
+
+PoolLoad PoolFigures::load(Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    PoolState& pool = parts.state;
+    pool.pass(now);
+    PoolLoad load{pool.in_flight, pool.waiting.figures(pool.latest), {}};
+    for (PoolReplica& replica : pool.replicas.all()) load.replicas.push_back(load_of(replica, parts));
+    return load;
+  });
+}
+
+QueueFigures PoolFigures::queue(Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    const WaitingQueue& waiting = parts.state.waiting;
+    return waiting.figures(waiting.empty() ? now : parts.state.pass(now));
+  });
+}
+
+std::uint32_t PoolFigures::in_flight() const {
+  return core_.locked([](PoolParts& parts) { return parts.state.in_flight; });
+}
+
+std::uint32_t PoolFigures::in_flight(const ReplicaKey& key) const {
+  return core_.locked([&](PoolParts& parts) {
+    const PoolReplica* const replica = parts.state.replicas.find(key);
+    return replica == nullptr ? 0 : replica->ledger.in_flight();
+  });
+}
+
+ReplicaLoad PoolFigures::load(const ReplicaKey& key, Moment now) {
+  return core_.locked([&](PoolParts& parts) {
+    PoolReplica* const replica = parts.state.replicas.find(key);
+    if (replica == nullptr) return ReplicaLoad();
+    parts.state.pass(now);
+    return load_of(*replica, parts);
+  });
+}
+
+bool PoolFigures::has(std::uint64_t identity) {
+  return core_.locked([&](PoolParts& parts) {
+    return std::ranges::any_of(parts.state.replicas.named(),
+                               [&](const PoolReplica& one) { return one.identity == identity; });
+  });
+}
+
+ReplicaKey PoolFigures::key(ReplicaIndex index) const {
+  return core_.locked([&](PoolParts& parts) { return parts.state.replicas.key_at(index); });
 }
 
 }  // namespace weir::balancer

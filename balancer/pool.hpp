@@ -10,29 +10,84 @@
 // given.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "balancer/lease.hpp"
 #include "balancer/placement.hpp"
 #include "balancer/pool_core.hpp"
-#include "balancer/pool_figures.hpp"
 #include "balancer/pool_health.hpp"
+#include "balancer/prefix/replica_prefixes.hpp"
 #include "balancer/replica_spec.hpp"
 #include "balancer/tokens.hpp"
 #include "config/settings.hpp"
-#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
+
+struct ReplicaLoad {
+  ReplicaKey key;
+  std::string name;
+  Tokens prefill_left = 0, decode_left = 0, resident = 0;
+  std::uint32_t in_flight = 0;
+  double oldest_unanswered_seconds = 0;
+  double silent_seconds = 0;  ///< No sign of life for so long while a stream was to get tokens: TokenLedger's.
+  double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
+  TimeModel time;               ///< The times that it is taken to need.
+  std::optional<PassedOver> passed_over;  ///< Within the last ten seconds, while it is idle.
+  std::string passed_over_for;            ///< The name of the replica that was chosen.
+  bool prefix_aware = false;    ///< The pool looks at what its replicas hold of prompts.
+  PrefixSums prefix;
+  double prefix_believed = 1;   ///< The share of what is predicted that comes true.
+  Tokens prefix_held = 0;       ///< Tokens that the replica's prefix cache is believed to hold,
+  Tokens prefix_capacity = 0;   ///< and to hold at most.
+  /// Counts by reason the choices that lacked something the policy needs. Every reason is listed, at 0 too.
+  std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
+};
+
+struct PoolLoad {
+  std::uint32_t in_flight = 0;  ///< On all replicas, those that are leaving included.
+  QueueFigures queue;
+  std::vector<ReplicaLoad> replicas;  ///< Replicas that are leaving included.
+
+  /// Returns the load of a replica; all zeros if it is not among these.
+  ReplicaLoad of(const ReplicaKey& replica) const;
+};
+
+/// The figures in a pool's books, for scrapes, operators and drains. Like its pool, which owns it, it is thread-safe.
+class PoolFigures {
+ public:
+  explicit PoolFigures(PoolCore& core) : core_(core) {}
+
+  /// Returns the load of the whole pool at one moment, with one lock.
+  PoolLoad load(Moment now);
+  QueueFigures queue(Moment now);
+  /// Returns how many requests are on all replicas.
+  std::uint32_t in_flight() const;
+  /// Returns how many requests are on the replica. 0 for one that is gone.
+  std::uint32_t in_flight(const ReplicaKey& replica) const;
+  /// Returns all zeros for a replica that is gone, whoever has its index now.
+  ReplicaLoad load(const ReplicaKey& replica, Moment now);
+  /// Returns the load of whoever has this index now: for those who never take a replica out.
+  ReplicaLoad load(ReplicaIndex replica, Moment now) { return load(key(replica), now); }
+  ReplicaKey key(ReplicaIndex replica) const;
+  /// True if the pool names a replica with this identity: see PoolReplica.
+  bool has(std::uint64_t identity);
+
+ private:
+  PoolCore& core_;
+};
 
 class Pool final : public LeaseOwner {
  public:
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
-  static std::shared_ptr<Pool> make(config::Policy policy, std::uint64_t seed,
-                                    GrantSink* sink = nullptr);
+  static std::shared_ptr<Pool> make(config::Policy policy, std::uint64_t seed, GrantSink* sink = nullptr);
   void set_limits(const PoolLimits& limits, Moment now);
 
   /// Chooses in another way from now on. The books stay.
@@ -57,10 +112,6 @@ class Pool final : public LeaseOwner {
 
   /// Chooses a replica and takes a lease on it. If none may take the request now, it waits, where it can.
   Offered offer(const PlacementRequest& placement, Moment now);
-  /// The same for a request that cannot wait.
-  Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const Serial> tried = {}) {
-    return offer(PlacementRequest{std::make_shared<const metrics::wire::RequestFacts>(facts), tried}, now);
-  }
   /// Says that the client left or that the deadline passed. Returns what to tell the client; nothing if the request
   /// was not waiting any more: its grant is on the way and is to be taken.
   std::optional<Refused> leave(WaitTicket ticket, Moment now);

@@ -230,7 +230,6 @@ bool PoolHealth::engine_told(const ReplicaKey& key, const EngineLimits& limits) 
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr) return false;
     const EngineLimits before = std::exchange(replica->told, limits);
-    if (before.max_context != limits.max_context) parts.queue.note_fits();  // Looks at all that wait.
     if (const auto tokens = replica->kv_tokens()) parts.state.prefixes.told(key.index, *tokens);
     const bool falls_asleep = limits.asleep && !before.asleep;
     return falls_asleep && std::ranges::any_of(parts.state.replicas.named(), &PoolReplica::is_in);
@@ -242,7 +241,6 @@ void PoolHealth::models_told(const ReplicaKey& key, ModelList models) {
     PoolReplica* const replica = parts.state.replicas.find(key);
     if (replica == nullptr || !replica->models.set(std::move(models))) return;
     parts.state.compare_lists();
-    parts.queue.note_fits();
   });
 }
 

@@ -29,6 +29,27 @@ struct PassedOver {
   bool weighs_less = false;                       ///< Than the chosen one, by the settings.
 };
 
+/// The size of an engine's batch, as far as the engine was seen to keep prompts waiting though it had nothing else to
+/// compute. An engine that computes what it was believed to have in its cache looks the same once, but not twice with
+/// as many requests that run.
+class BatchSlots {
+ public:
+  /// Returns the size, if it was seen within the last minute.
+  std::optional<std::uint32_t> at(Moment now) const;
+  /// A first token is about to come, as of the ledger's latest time.
+  void look(const TokenLedger& ledger, const ReplicaTime& times, Moment now);
+
+ private:
+  std::optional<std::uint32_t> slots_;
+  Moment seen_{};
+  std::uint32_t suspected_ = 0;
+};
+
+/// Counts the choices that lacked something the policy needs.
+struct Fallbacks {
+  std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;
+};
+
 struct PoolReplica {
   PoolReplica(const ReplicaSpec& wanted, const ReplicaKey& place, bool known, Moment now)
       : spec(wanted),
@@ -61,6 +82,7 @@ struct PoolReplica {
   const std::uint64_t identity;  ///< Hash of its url: the same after a reload or restart, and in all pools.
   TokenLedger ledger;
   ReplicaTime time{std::make_shared<StepTimes>()};
+  BatchSlots slots;
   Health health;
   Evidence evidence;
   Suspicion suspicion;
@@ -69,11 +91,8 @@ struct PoolReplica {
   bool closed = false;                     ///< Belongs to a candidate that gets no request.
   Moment left;                             ///< Since when it has been removed or draining.
   std::optional<WaitTicket> reserved_for;  ///< No other request may go there.
-  std::optional<std::uint32_t> slots;      ///< See ReplicaView::slots.
-  Moment slots_seen{};
-  std::uint32_t slots_suspected = 0;
   PassedOver passed_over;
-  std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
+  Fallbacks fallbacks;
 };
 
 }  // namespace weir::balancer

@@ -29,22 +29,10 @@ std::vector<ReplicaIndex> ReplicaSet::set(std::span<const ReplicaSpec> specs, Mo
   return indices;
 }
 
-ReplicaSet::Places::const_iterator ReplicaSet::find_place(const ReplicaSpec& spec) const {
-  return std::ranges::find_if(replicas_, [&spec](const auto& replica) {
+ReplicaIndex ReplicaSet::index_of(const ReplicaSpec& spec, Moment now) {
+  auto found = std::ranges::find_if(replicas_, [&spec](const auto& replica) {
     return replica && replica->spec.name == spec.name && replica->spec.url == spec.url;
   });
-}
-
-std::size_t ReplicaSet::places_for(std::span<const ReplicaSpec> specs) const {
-  const auto is_new = [this](const ReplicaSpec& spec) { return find_place(spec) == replicas_.end(); };
-  const auto wanted = static_cast<std::size_t>(std::ranges::count_if(specs, is_new));
-  const auto is_free = [](const auto& replica) { return replica == nullptr; };
-  const auto free = static_cast<std::size_t>(std::ranges::count_if(replicas_, is_free));
-  return replicas_.size() + wanted - std::min(wanted, free);
-}
-
-ReplicaIndex ReplicaSet::index_of(const ReplicaSpec& spec, Moment now) {
-  auto found = replicas_.begin() + (find_place(spec) - replicas_.cbegin());
   if (found == replicas_.end()) {
     found = std::ranges::find_if(replicas_, [](const auto& replica) { return replica == nullptr; });
     if (found == replicas_.end()) found = replicas_.emplace(replicas_.end());

@@ -72,8 +72,6 @@ class ReplicaSet {
   PoolReplica& operator[](ReplicaIndex index) const { return *replicas_[index]; }
   /// Returns how many places there are, free ones included.
   std::size_t places() const { return replicas_.size(); }
-  /// Returns how many places there are to be for these replicas.
-  std::size_t places_for(std::span<const ReplicaSpec> specs) const;
   /// Returns the key of the replica at this place; a serial of 0 if the place is free.
   ReplicaKey key_at(ReplicaIndex index) const;
 
@@ -106,7 +104,6 @@ class ReplicaSet {
   bool another_is_left(std::span<const Serial> tried, Serial beside) const;
 
  private:
-  Places::const_iterator find_place(const ReplicaSpec& spec) const;
   ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
 
   Places replicas_;  ///< By ReplicaIndex. Null is a free place.

@@ -34,7 +34,8 @@ std::optional<std::uint64_t> RetryAfter::places() const {
 
 double RetryAfter::seconds_until_done(const WaitingRequest& request) const {
   constexpr double least_assumed = 5, assumed_rate = 4000, assumed_to_last = 2;
-  Work before = pool_.waiting.ahead_of(request.key, static_cast<double>(WaitingQueue::cost(request)) / request.share);
+  Work before =
+      pool_.waiting.ahead_of(request.fair_key, static_cast<double>(WaitingQueue::cost(request)) / request.share);
   before.add({1, request.uncached()});
   double tokens = static_cast<double>(before.tokens), learned = 0, those_in = 0, those_known = 0;
   for (const PoolReplica& replica : pool_.replicas.named()) {

@@ -18,7 +18,8 @@
 
 #include "balancer/health.hpp"
 #include "balancer/token_ledger.hpp"
-#include "balancer/waiting_queue.hpp"
+#include "balancer/tokens.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 
@@ -65,8 +66,8 @@ struct Split : SplitFigures {
     return lot != 0 ? lot : facts.conversation;
   }
   /// Returns the side of a request. The pool is split.
-  bool gives_candidate(const WaitingRequest& request) const {
-    return belongs(number_of(*request.facts, request.lot), *share);
+  bool gives_candidate(const metrics::wire::RequestFacts& facts, std::uint64_t lot) const {
+    return belongs(number_of(facts, lot), *share);
   }
   static bool belongs(std::uint64_t number, double share) {
     return share >= 1 || static_cast<double>(number) < share * 0x1p64;

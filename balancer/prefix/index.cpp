@@ -1,6 +1,7 @@
 #include "balancer/prefix/index.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weir::balancer {
 
@@ -46,7 +47,6 @@ void PrefixIndex::set_places(std::size_t replicas) {
   auto table = table_ ? std::make_unique<Table>(places) : nullptr;
   serials_.resize(places);
   found_.resize(places);
-  uses_.resize(places);
   replicas_.resize(places);
   if (!table_) return;
   const auto old = std::exchange(table_, std::move(table));
@@ -102,7 +102,7 @@ void PrefixIndex::find_lines(const PromptPrefix& prefix) {
   looked_ = {};
   lines_.assign(prefix.anchors.size(), no_line);
   tokens_.reserve(lines_.size());
-  looked_ = {&prefix, tail, changes_};  // Nothing fails from here on.
+  looked_ = {&prefix, tail, changes_};
   if (!table_) return;
   for (const auto& anchor : prefix.anchors) __builtin_prefetch(&table_->heads[table_->set_of(anchor.key)]);
   for (std::size_t i = 0; i < lines_.size(); ++i) lines_[i] = table_->find(prefix.anchors[i].key);
@@ -161,7 +161,6 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
   looked_.found = changes_;
   looked_.prompt = prompt;
   std::ranges::fill(found_, PrefixFound{});
-  std::ranges::fill(uses_, 0u);
   spread_tokens(prefix, prompt);
   if (!table_) return;
   // An answer adds to the anchor before it; of two anchors the deeper one counts.
@@ -181,7 +180,7 @@ void PrefixIndex::look(const PromptPrefix& prefix, Tokens prompt) {
       found.answer = capped(found_again);
       found.answer_whole = capped(answer);
       found.depth = capped(holdings.depth(used));
-      uses_[replica] = static_cast<std::uint32_t>(table_->details[lines_[i]].uses);
+      found.uses = static_cast<std::uint32_t>(table_->details[lines_[i]].uses);
       break;
     }
   }
@@ -191,9 +190,26 @@ Tokens PrefixIndex::cached(ReplicaIndex replica, Tokens prompt) const {
   const ReplicaPrefixes& one = replicas_[replica];
   const Tokens held = found_[replica].held;
   if (held == 0 || prompt == 0) return 0;
-  const Tokens whole = held / one.granularity() * one.granularity();
-  const auto believed = static_cast<Tokens>(static_cast<double>(whole) * one.believed());
+  const auto believed = static_cast<Tokens>(static_cast<double>(held) * one.believed());
   return believed < least_cached ? 0 : std::min(believed, prompt - 1);
+}
+
+/// Work that is done twice takes another prompt's place in a cache, and keeps those waiting that come after. But a
+/// beginning that others will have, too, is computed once for all of them: the price halves with each request that has
+/// used it, and goes to -1, which is nothing at all.
+///
+/// What takes room in a full cache pushes out what others may want again. How often they do, the replica has shown. A
+/// copy that is used stays: so it takes as much room as it has sunk towards the end of the cache.
+double PrefixIndex::waste(ReplicaIndex best, ReplicaIndex replica, Tokens most, Tokens cached) const {
+  constexpr double unshared = 4, of_room = 8;
+  const double price = unshared * std::exp2(-static_cast<double>(found_[best].uses)) - 1;
+  const double twice = price * static_cast<double>(most - cached);
+  const PrefixHoldings& holdings = replicas_[replica].holdings();
+  const Tokens bucket = holdings.capacity() / PrefixHoldings::buckets_of_capacity;
+  if (holdings.held() + (most - cached) + bucket <= holdings.capacity()) return twice;
+  const double sunk =
+      cached > 0 ? static_cast<double>(found_[replica].depth) / static_cast<double>(holdings.capacity()) : 1;
+  return twice + of_room * replicas_[replica].wanted_again() * std::min(sunk, 1.0) * static_cast<double>(most);
 }
 
 void PrefixIndex::release(std::size_t line) {
@@ -224,7 +240,8 @@ void PrefixIndex::count_use(Detail& detail) {
   if (detail.uses < most_uses) detail.uses = detail.uses + 1 & most_uses;
 }
 
-PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt) {
+PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt, Tokens most,
+                                   Client client) {
   if (prefix.anchors.empty()) return {};
   if (!table_) {
     table_ = std::make_unique<Table>(replicas_.size());
@@ -232,7 +249,11 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   }
   look(prefix, prompt);
   PrefixPrediction prediction{prefix.anchors.back().key, capped(cached(replica, prompt)), found_[replica]};
+  prediction.client = client;
   ReplicaPrefixes& one = replicas_[replica];
+  one.sums().looked_up += prompt;
+  one.sums().best += most;
+  one.sums().predicted += prediction.cached;
   if (one.holdings().exhausted()) forget(replica);
   const auto is_held = [&](std::size_t line) {
     return line != no_line && one.holdings().holds(table_->use(line, replica).epoch);
@@ -279,13 +300,6 @@ PrefixPrediction PrefixIndex::sent(const PromptPrefix& prefix, ReplicaIndex repl
   return prediction;
 }
 
-void PrefixIndex::count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best) {
-  PrefixSums& sums = replicas_[replica].sums();
-  sums.looked_up += prompt;
-  sums.best += best;
-  sums.predicted += prediction.cached;
-}
-
 void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt,
                            const PrefixReport& report) {
   if (prediction.tail == 0) return;
@@ -323,7 +337,7 @@ void PrefixIndex::answered(const PrefixPrediction& prediction, ReplicaIndex repl
                                                   : static_cast<double>(*report.cached - before) /
                                                         static_cast<double>(found.answer_whole);
     // A miss of what came before the answer says nothing of answers.
-    if (*report.cached + one.granularity() + 64 > before)
+    if (*report.cached + 128 > before)
       answers_believed_ += (std::min(share, 1.0) - answers_believed_) / memory;
   }
   if (one.judge(rendered, counted, *report.cached, report.at)) wipe(replica, PrefixWipe::missed);
@@ -355,8 +369,8 @@ void PrefixIndex::failed(const PromptPrefix& prefix, const PrefixPrediction& pre
     if (line == no_line) continue;
     Use& use = table_->use(line, replica);
     if (use.doubts == 0 || !one.holdings().holds(use.epoch)) continue;
-    // Where more are under way than are counted, the line goes with the first that fails. One that succeeds brings it
-    // back.
+    // A saturated counter says too little: the line is dropped on the first failure, and entered again on the next
+    // success.
     if (use.doubts > 1 && use.doubts < most_doubts) {
       use.doubts = use.doubts - 1 & most_doubts;
       continue;

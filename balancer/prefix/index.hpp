@@ -67,16 +67,18 @@ class PrefixIndex {
   void look(const PromptPrefix& prefix, Tokens prompt);
   /// Returns what the replica holds of the prompt of the latest look.
   const PrefixFound& found(ReplicaIndex replica) const { return found_[replica]; }
-  /// Returns how many prompts have had the beginning that the replica holds of it.
-  std::uint32_t uses(ReplicaIndex replica) const { return uses_[replica]; }
   /// Returns how many tokens the replica will not have to compute of the prompt of the latest look, as far as it is to
   /// be believed: below the prompt, and 0 or at least `least_cached`.
   Tokens cached(ReplicaIndex replica, Tokens prompt) const;
 
-  /// The replica gets a prompt of so many tokens, and holds it from now on. Returns what is expected of it.
-  PrefixPrediction sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt);
-  /// Counts a prompt that was sent, of which the best candidate held `best`.
-  void count(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, Tokens best);
+  /// Returns what it costs beside the request's own time that `replica` serves the prompt of the latest look, in tokens
+  /// to compute. It holds `cached` of the prompt, and `best` holds most, `most`.
+  double waste(ReplicaIndex best, ReplicaIndex replica, Tokens most, Tokens cached) const;
+
+  /// The replica gets a client's prompt of so many tokens, and holds it from now on. The best candidate held `most` of
+  /// it. Returns what is expected of the replica.
+  PrefixPrediction sent(const PromptPrefix& prefix, ReplicaIndex replica, Tokens prompt, Tokens most = 0,
+                        Client client = {});
   /// The replica has answered a prompt that was estimated at so many tokens. Nothing for what it did not report.
   void answered(const PrefixPrediction& prediction, ReplicaIndex replica, Tokens prompt, const PrefixReport& report);
   /// The replica has computed a prompt that was sent: its first token came, or an answer without one.
@@ -92,9 +94,7 @@ class PrefixIndex {
   }
 
   const ReplicaPrefixes& of(ReplicaIndex replica) const { return replicas_[replica]; }
-  std::size_t places() const { return replicas_.size(); }
   std::size_t bytes() const;
-  double answers_believed() const { return answers_believed_; }
 
  private:
   using Epoch = PrefixHoldings::Epoch;
@@ -181,7 +181,6 @@ class PrefixIndex {
   std::vector<std::size_t> lines_;
   std::vector<Tokens> tokens_;
   std::vector<PrefixFound> found_;
-  std::vector<std::uint32_t> uses_;
 };
 
 }  // namespace weir::balancer

@@ -62,7 +62,7 @@ bool ReplicaPrefixes::found_nothing(const EngineSigns& signs, std::uint32_t now)
     return false;
   }
   const bool looks = signs.looked_up && looked_up_then_ && *signs.looked_up > *looked_up_then_;
-  const bool nothing = !reports() && looks && unproven_before_ >= misses_of_empty && found_since_miss_wipe_;
+  const bool nothing = reports_ == 0 && looks && unproven_before_ >= misses_of_empty && found_since_miss_wipe_;
   unproven_before_ = unproven_;
   return nothing;
 }
@@ -86,10 +86,7 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   const Tokens predicted = prediction.cached;
   (cached < predicted ? sums_.over : sums_.under) += std::max(cached, predicted) - std::min(cached, predicted);
   if (is_past(prediction)) return false;
-  if (cached > 0) {
-    found_since_miss_wipe_ = true;
-    learn_granularity(cached);
-  }
+  if (cached > 0) found_since_miss_wipe_ = true;
 
   if (prediction.in_doubt()) {
     if (cached > 0) misses_ = 0;
@@ -123,24 +120,11 @@ bool ReplicaPrefixes::judge(const PrefixPrediction& prediction, Tokens prompt, T
   return false;
 }
 
-void ReplicaPrefixes::learn_granularity(Tokens cached) {
-  constexpr unsigned most_reports = 32;
-  constexpr Tokens most = 1024;
-  divides_ |= cached;
-  const Tokens divisor = std::min(divides_ & (~divides_ + 1), most);
-  if (divisor < granularity_) granularity_ = divisor;
-  if (++since_granularity_ < granularity_reports_) return;
-  granularity_ = divisor;
-  divides_ = 0;
-  since_granularity_ = 0;
-  granularity_reports_ = std::min(2 * granularity_reports_, most_reports);
-}
-
-/// A prediction that failed says that there is less room than was used since. One is not enough, and what was used
-/// just now fails for another reason. What had left and is there after all says that there is more.
+/// A miss says that the cache is smaller than what was used since. Two in a row count, and a miss of what was used just
+/// now has another reason. A hit on a prompt that was believed evicted means that the cache is larger than assumed.
 void ReplicaPrefixes::learn_capacity(const PrefixPrediction& prediction, Tokens cached) {
   const PrefixFound& found = prediction.found;
-  const Tokens off_by = std::max({Tokens{found.held / 20}, granularity_, Tokens{64}});
+  const Tokens off_by = std::max(Tokens{found.held / 20}, Tokens{128});
   const Tokens capacity = holdings_.capacity();
   const double expected = believed() * static_cast<double>(found.held);
   if (found.held >= 512 && static_cast<double>(cached + off_by) < expected && found.depth > capacity / 4) {

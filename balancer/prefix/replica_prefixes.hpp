@@ -8,8 +8,7 @@
 //   by which an engine finds nothing, and a client could wipe the replica for all others.
 //   A prediction that rests on prompts of which no token had come yet says nothing of the cache: see PrefixIndex;
 // - predictions that fail where much was used since lower the capacity, and hits on what was thought to have left just
-//   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself;
-// - the greatest power of two that divides all that is reported is the engine's granularity.
+//   now raise it, so that an engine that keeps its cache in host memory, too, is found out by itself.
 // Prompts that were sent before the replica's cache was emptied say nothing of the cache that it has now.
 //
 // The engine's page tells more (EngineSigns): that its process is another one, that it sleeps, and what it has found in
@@ -62,6 +61,7 @@ struct PrefixFound {
   std::uint32_t answer = 0;        ///< Of `held`: the answer before, as much of it as is believed.
   std::uint32_t answer_whole = 0;  ///< The whole answer before.
   std::uint32_t depth = 0;         ///< How much was used since.
+  std::uint32_t uses = 0;          ///< So many prompts have had what is held.
 };
 
 /// The expectation of a replica when it got a prompt.
@@ -148,10 +148,6 @@ class ReplicaPrefixes {
   const PrefixSums& sums() const { return sums_; }
   /// The share of what is predicted that comes true, 0 to 1.
   double believed() const { return (came_true_ + prior) / (foretold_ + prior); }
-  /// True if the replica has reported anything cached or not.
-  bool reports() const { return reports_ > 0; }
-  /// The replica reports cached tokens in multiples of so many.
-  Tokens granularity() const { return granularity_; }
 
  private:
   static constexpr unsigned misses_of_empty = 3;
@@ -163,7 +159,6 @@ class ReplicaPrefixes {
   }
   bool started_anew(const EngineSigns& signs);
   bool found_nothing(const EngineSigns& signs, std::uint32_t now);
-  void learn_granularity(Tokens cached);
   void learn_capacity(const PrefixPrediction& prediction, Tokens cached);
 
   PrefixHoldings holdings_;
@@ -183,9 +178,6 @@ class ReplicaPrefixes {
   unsigned unproven_before_ = 0;         ///< and so many before the page that came last.
   unsigned too_deep_ = 0;  ///< So many predictions in a row failed for lack of room.
   std::uint64_t reports_ = 0;
-  Tokens granularity_ = 1, divides_ = 0;
-  unsigned since_granularity_ = 0;
-  unsigned granularity_reports_ = 4;  ///< After so many, what divides all of them is believed; a lower one at once.
   double wanted_again_ = 0.2;  ///< Until something is known.
   PrefixSums sums_;
 };

@@ -257,11 +257,11 @@ void pool_request(benchmark::State& state) {
   std::vector<balancer::ReplicaSpec> specs(static_cast<std::size_t>(state.range(0)));
   for (std::size_t i = 0; i < specs.size(); ++i) specs[i].name = "replica" + std::to_string(i);
   pool->set_replicas(specs, start);
-  const auto facts = chat_of(2000);
+  const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(chat_of(2000))};
   // Each replica has four requests, so that no replica is idle when one is chosen.
   std::vector<balancer::Lease> running;
   for (std::size_t i = 0; i < specs.size() * 4; ++i)
-    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(facts, start)).lease));
+    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(placement, start)).lease));
   balancer::LeaseEnd end(balancer::EndCause::answered);
   end.prompt_tokens = 550;
   end.output_tokens = 150;
@@ -271,7 +271,7 @@ void pool_request(benchmark::State& state) {
     now += std::chrono::microseconds(100);
     running[oldest].first_token(now);
     running[oldest].end(end, now);
-    running[oldest] = std::move(std::get<balancer::Admitted>(pool->offer(facts, now)).lease);
+    running[oldest] = std::move(std::get<balancer::Admitted>(pool->offer(placement, now)).lease);
     oldest = (oldest + 1) % running.size();
   }
   state.SetItemsProcessed(state.iterations());
@@ -339,10 +339,11 @@ void replica_load(benchmark::State& state) {
   std::vector<balancer::ReplicaSpec> specs(1);
   specs[0].name = "replica";
   pool->set_replicas(specs, start);
+  const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(chat_of(2000))};
   std::vector<balancer::Lease> running;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
     if (!running.empty()) running.back().first_token(start);
-    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(chat_of(2000), start)).lease));
+    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(placement, start)).lease));
   }
   Moment now = start;
   for (auto _ : state) {

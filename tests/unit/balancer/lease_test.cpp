@@ -23,7 +23,7 @@ TEST(Lease, AnEmptyOneDoesNothing) {
 TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   auto pool = pool_of({replica("a")});
   {
-    Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
+    Lease lease = admitted(place(*pool, prompt_of(100), at(1)));
     lease.tokens(3);
     pool->figures().load(0, at(5));
   }
@@ -39,7 +39,7 @@ TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
 TEST(Lease, MovesThroughContainers) {
   auto pool = pool_of({replica("a"), replica("b")});
   std::vector<Lease> leases;
-  for (int i = 0; i < 100; ++i) leases.push_back(admitted(pool->offer(prompt_of(10), at(1))));
+  for (int i = 0; i < 100; ++i) leases.push_back(admitted(place(*pool, prompt_of(10), at(1))));
   EXPECT_EQ(pool->figures().in_flight(), 100u);
   std::mt19937_64 random(3);
   std::ranges::shuffle(leases, random);
@@ -58,8 +58,8 @@ TEST(Lease, MovesThroughContainers) {
 
 TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
   auto pool = pool_of({replica("a")});
-  Lease lease = admitted(pool->offer(prompt_of(10), at(1)));
-  Lease left = admitted(pool->offer(prompt_of(10), at(1)));
+  Lease lease = admitted(place(*pool, prompt_of(10), at(1)));
+  Lease left = admitted(place(*pool, prompt_of(10), at(1)));
   const std::weak_ptr<Pool> watch = pool;
   pool.reset();
   EXPECT_FALSE(watch.expired());

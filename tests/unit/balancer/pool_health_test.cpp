@@ -26,7 +26,7 @@ class PoolHealth : public PoolWithKeys {
   std::set<ReplicaIndex> chosen(double now) {
     std::set<ReplicaIndex> found;
     for (int i = 0; i < 40; ++i) {
-      auto lease = admitted(pool->offer(prompt_of(10), at(now)));
+      auto lease = admitted(place(*pool, prompt_of(10), at(now)));
       found.insert(lease.replica());
       lease.end(LeaseEnd(EndCause::unsent), at(now));
     }
@@ -223,7 +223,7 @@ TEST_F(PoolHealth, ConnectionsThatAReplicaDoesNotTakeInTimeAreNoReasonWhileItAns
   EXPECT_EQ(state(0, 6), ejected) << "its last answer is 5 s old";
 
   begin(2);
-  Lease streams = admitted(pool->offer(prompt_of(10), at(1), std::array{keys[1].serial}));
+  Lease streams = admitted(place(*pool, prompt_of(10), at(1), std::array{keys[1].serial}));
   streams.first_token(at(1));
   for (int second = 2; second < 30; ++second) {
     streams.tokens(1);
@@ -247,7 +247,7 @@ TEST_F(PoolHealth, AReplicaRestsOnlyAfterAFailureOfItsOwn) {
     spec.max_in_flight = 1;
     pool = Pool::make(config::Policy::round_robin, 1, &grantees);
     pool->set_replicas(std::array{spec}, at(0));
-    Lease first = admitted(pool->offer(prompt_of(10), at(1)));
+    Lease first = admitted(place(*pool, prompt_of(10), at(1)));
     PlacementRequest waits{shared(prompt_of(10))};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
@@ -325,12 +325,12 @@ TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
   const auto held_by_new = [&] {
     return std::ranges::count_if(held, [&](const Lease& lease) { return lease.replica() == indexes[2]; });
   };
-  for (int i = 0; i < 30; ++i) held.push_back(admitted(pool->offer(prompt_of(100), at(1))));
+  for (int i = 0; i < 30; ++i) held.push_back(admitted(place(*pool, prompt_of(100), at(1))));
   EXPECT_EQ(held_by_new(), 1);
   for (auto& lease : held)
     if (lease.replica() == indexes[2]) lease.first_token(at(2));
   EXPECT_EQ(state(2, 2), starting) << "its peers hold more than 200";
-  for (int i = 0; i < 30; ++i) held.push_back(admitted(pool->offer(prompt_of(100), at(2))));
+  for (int i = 0; i < 30; ++i) held.push_back(admitted(place(*pool, prompt_of(100), at(2))));
   EXPECT_EQ(held_by_new(), 3) << "200 tokens beside the one that decodes";
   for (auto& lease : held)
     if (lease.replica() != indexes[2]) lease.first_token(at(3));

@@ -328,7 +328,7 @@ TEST_F(PoolHung, AnAnswerThatTakesALittleLongerThanExpectedMakesNobodyPreferOthe
   Lease lease = send(0, 1000, now, false, 100);
   out_at(0, now, now + 10);
   std::set<ReplicaIndex> seen;
-  for (int i = 0; i < 4; ++i) seen.insert(admitted(pool->offer(prompt_of(10), at(now + 10))).replica());
+  for (int i = 0; i < 4; ++i) seen.insert(admitted(place(*pool, prompt_of(10), at(now + 10))).replica());
   EXPECT_TRUE(seen.contains(0));
   EXPECT_EQ(suspected.size(), 1u) << "its witnesses were asked all the same";
 }
@@ -400,7 +400,7 @@ TEST_F(PoolHung, WhileASuspicionStandsOthersArePreferred) {
   begin(3);
   const double now = teach(0, 0);
   witness = Testimony::answered;
-  const auto sends = [&](double when) { return admitted(pool->offer(prompt_of(10), at(when))).replica(); };
+  const auto sends = [&](double when) { return admitted(place(*pool, prompt_of(10), at(when))).replica(); };
   Lease lease = send(0, 100, now);
   out_at(0, now, now + 6);
   for (int i = 0; i < 9; ++i) EXPECT_NE(sends(now + 6), 0u);
@@ -425,7 +425,7 @@ TEST_F(PoolHung, WhatItsBooksExplainMakesNobodyPreferOthers) {
   out_at(0, 0, 100);
   EXPECT_THAT(suspected, testing::ElementsAre(testing::DoubleNear(5, 0.06))) << "and again after 120 s";
   std::set<ReplicaIndex> seen;
-  for (int i = 0; i < 2; ++i) seen.insert(admitted(pool->offer(prompt_of(10), at(100))).replica());
+  for (int i = 0; i < 2; ++i) seen.insert(admitted(place(*pool, prompt_of(10), at(100))).replica());
   EXPECT_EQ(seen.size(), 2u);
   out_at(0, 100, 121);
   EXPECT_EQ(suspected.size(), 2u);

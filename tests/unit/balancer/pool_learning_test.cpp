@@ -7,15 +7,15 @@ namespace {
 
 TEST(Pool, LearnsOnlyFromAnswers) {
   auto pool = pool_of({replica("a")});
-  const Tokens before = admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate();
+  const Tokens before = admitted(place(*pool, chat_of(4000), at(1))).prompt_estimate();
   LeaseEnd failed = answer(2000, 10);
   failed.cause = EndCause::replica_failed;
-  for (int i = 0; i < 50; ++i) admitted(pool->offer(chat_of(4000), at(1))).end(failed, at(1));
-  EXPECT_EQ(admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate(), before);
+  for (int i = 0; i < 50; ++i) admitted(place(*pool, chat_of(4000), at(1))).end(failed, at(1));
+  EXPECT_EQ(admitted(place(*pool, chat_of(4000), at(1))).prompt_estimate(), before);
   EXPECT_EQ(pool->figures().load(0, at(10)).decode_left, 0u);
 
-  for (int i = 0; i < 200; ++i) admitted(pool->offer(chat_of(4000), at(11))).end(answer(2000, 77), at(11));
-  Lease lease = admitted(pool->offer(chat_of(4000), at(12)));
+  for (int i = 0; i < 200; ++i) admitted(place(*pool, chat_of(4000), at(11))).end(answer(2000, 77), at(11));
+  Lease lease = admitted(place(*pool, chat_of(4000), at(12)));
   EXPECT_NEAR(static_cast<double>(lease.prompt_estimate()), 2000, 20);
   EXPECT_EQ(pool->figures().load(0, at(12)).decode_left, 77u);
 }
@@ -25,12 +25,12 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
   auto pool = pool_of({replica("a")});
   double now = 0;
   for (int i = 0; i < 40; ++i) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(now)));
     lease.first_token(at(now += 0.1));
     lease.tokens(51);
     lease.end(answer(1000, 51), at(now += 1));
   }
-  Lease lease = admitted(pool->offer(not_streamed(prompt_of(1000)), at(now)));
+  Lease lease = admitted(place(*pool, not_streamed(prompt_of(1000)), at(now)));
   EXPECT_EQ(pool->figures().load(0, at(now)).prefill_left, 1000u);
   EXPECT_NEAR(static_cast<double>(pool->figures().load(0, at(now + 0.05)).prefill_left), 500, 30);
   const ReplicaLoad later = pool->figures().load(0, at(now + 0.5));
@@ -45,13 +45,13 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
   auto pool = pool_of({replica("a")});
   double now = 0;
   for (int i = 0; i < 40; ++i) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(now)));
     lease.first_token(at(now += 0.1));
     lease.end(answer(1000, 51), at(now += 1));
   }
   RequestFacts unread = prompt_of(1000);
   unread.api = metrics::Api::other;
-  Lease lease = admitted(pool->offer(unread, at(now)));
+  Lease lease = admitted(place(*pool, unread, at(now)));
   EXPECT_EQ(pool->figures().load(0, at(now)).prefill_left, 1000u);
   EXPECT_EQ(pool->figures().load(0, at(now + 0.2)).prefill_left, 0u);
   lease.end(answer(), at(now + 2));
@@ -63,7 +63,7 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
 void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const LeaseEnd& end,
            double decode = 0.001) {
   for (int i = 0; i < 40; ++i) {
-    Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
+    Lease lease = admitted(place(pool, prompt_of(1000), at(now), others));
     lease.first_token(at(now += seconds));
     lease.end(end, at(now += decode));
   }
@@ -93,7 +93,7 @@ struct PoolWithASlowOne : testing::Test {
     }
   }
   ReplicaIndex chosen(double when) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(when)));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(when)));
     const ReplicaIndex replica = lease.replica();
     lease.first_token(at(when + 0.01));
     lease.end(answer(1000, 2), at(when + 0.02));
@@ -116,8 +116,8 @@ TEST_F(PoolWithASlowOne, TheSlowOneIsTriedAgainOnceNothingHasTestedItForMinutes)
 }
 
 TEST_F(PoolWithASlowOne, ItsRequestsAreForeseenToTakeLonger) {
-  const Lease fast = admitted(pool->offer(prompt_of(1000), at(now), not_a));
-  const Lease slow = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+  const Lease fast = admitted(place(*pool, prompt_of(1000), at(now), not_a));
+  const Lease slow = admitted(place(*pool, prompt_of(1000), at(now), not_b));
   ASSERT_TRUE(fast.predicted() && slow.predicted());
   EXPECT_NEAR(fast.predicted()->ttft, 0.01, 0.003);
   EXPECT_NEAR(slow.predicted()->ttft, 0.1, 0.03);
@@ -130,7 +130,7 @@ TEST(Pool, AnswersOfManyChoicesTeachNoStep) {
   const auto ask = [&](std::uint32_t choices) {
     RequestFacts facts = prompt_of(1000);
     facts.n = choices;
-    Lease lease = admitted(pool->offer(facts, at(now)));
+    Lease lease = admitted(place(*pool, facts, at(now)));
     lease.first_token(at(now += 0.05));
     lease.end(answer(1000, 100 * choices), at(now += 2));
   };
@@ -147,7 +147,7 @@ TEST(Pool, AnAnswerThatWasLeftUnreadTeachesNoStep) {
   serve(*pool, {}, now, 0.05, answer(1000, 100), 2);
   const double step = pool->figures().load(0, at(now)).time.step;
   for (int i = 0; i < 10; ++i) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(now)));
     lease.first_token(at(now += 0.05));
     lease.leave_unread(true);
     lease.leave_unread(false);
@@ -166,7 +166,7 @@ TEST(Pool, AnUnknownConfigurationIsNotLeftIdle) {
   serve(*pool, not_a, now, 0.001, answer(1000, 10));
   int there = 0;
   for (int i = 0; i < 20; ++i) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(now)));
     there += lease.replica() == 1 ? 1 : 0;
     lease.first_token(at(now += 0.001));
     lease.end(answer(1000, 10), at(now += 0.001));
@@ -176,7 +176,7 @@ TEST(Pool, AnUnknownConfigurationIsNotLeftIdle) {
 
 TEST(Pool, NothingIsPredictedBeforeAnythingIsKnown) {
   auto pool = pool_of({replica("a")});
-  EXPECT_FALSE(admitted(pool->offer(prompt_of(1000), at(1))).predicted());
+  EXPECT_FALSE(admitted(place(*pool, prompt_of(1000), at(1))).predicted());
 }
 
 /// A replica that does no work, and answers at once, teaches nothing.
@@ -199,12 +199,12 @@ TEST(Pool, SeesHowManySequencesAnEngineRuns) {
   serve(*pool, not_b, now, 0.05, answer(1000, 100), 2);
   std::vector<Lease> batch;
   for (int i = 0; i < 6; ++i) {
-    batch.push_back(admitted(pool->offer(prompt_of(1000), at(now), not_a)));
+    batch.push_back(admitted(place(*pool, prompt_of(1000), at(now), not_a)));
     batch.back().first_token(at(now += 0.05));
   }
   double quick = 0;
   for (const bool twice : {false, true}) {
-    Lease held_back = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+    Lease held_back = admitted(place(*pool, prompt_of(1000), at(now), not_a));
     if (!twice) quick = held_back.predicted()->ttft;
     EXPECT_NEAR(held_back.predicted()->ttft / quick, 1, 0.5) << "once says little";
     now += 5;
@@ -212,7 +212,7 @@ TEST(Pool, SeesHowManySequencesAnEngineRuns) {
     held_back.first_token(at(now += 0.05));
     batch.front() = std::move(held_back);
   }
-  const Lease next = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  const Lease next = admitted(place(*pool, prompt_of(1000), at(now), not_a));
   EXPECT_GT(next.predicted()->ttft, 1.5 * quick) << "an answer has to end before it begins";
 }
 
@@ -227,15 +227,15 @@ TEST(Pool, AReplicaWhoseClientsGiveUpLooksSlow) {
     serve(*pool, not_b, now, 0.05, answer(1000, 100), 2);
   }
   for (int i = 0; i < 3; ++i) {
-    Lease lease = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+    Lease lease = admitted(place(*pool, prompt_of(1000), at(now), not_a));
     lease.end(LeaseEnd(EndCause::client_left), at(now += 30));
   }
-  const Lease next = admitted(pool->offer(prompt_of(1000), at(now), not_a));
+  const Lease next = admitted(place(*pool, prompt_of(1000), at(now), not_a));
   EXPECT_GT(next.predicted()->ttft, 0.25) << "0.05 s before";
-  Lease soon = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+  Lease soon = admitted(place(*pool, prompt_of(1000), at(now), not_b));
   const double before = soon.predicted()->ttft;
   soon.end(LeaseEnd(EndCause::client_left), at(now += 0.01));
-  EXPECT_NEAR(admitted(pool->offer(prompt_of(1000), at(now), not_b)).predicted()->ttft / before, 1, 0.1)
+  EXPECT_NEAR(admitted(place(*pool, prompt_of(1000), at(now), not_b)).predicted()->ttft / before, 1, 0.1)
       << "one that leaves at once says nothing";
 }
 

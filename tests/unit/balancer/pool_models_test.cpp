@@ -23,7 +23,7 @@ class PoolModels : public PoolWithKeys {
     pool->health().models_told(keys[index], list_of(names));
   }
   Offered offer(const std::string& model, double now, std::span<const Serial> tried = {}) {
-    return pool->offer(chat_of(100, model), at(now), tried);
+    return place(*pool, chat_of(100, model), at(now), tried);
   }
   /// Returns the replicas that get some of twenty requests, which all end well.
   std::set<ReplicaIndex> chosen(const std::string& model, double now) {
@@ -109,7 +109,7 @@ TEST_F(PoolModels, AModelThatWasUnloadedSinceTheListWasReadIsSoughtElsewhere) {
   Caller refused = placement.caller;
   refused.status = 400;
   pool->health().report(keys[0], Sign::client_error, at(1), {}, refused);
-  placement.tried = std::span(&keys[0].serial, 1);
+  placement.tried = {keys[0].serial};
   EXPECT_EQ(admitted(pool->offer(placement, at(1))).replica(), 0u) << "the request is wrong";
   refused.status = 404;
   pool->health().report(keys[0], Sign::client_error, at(2), {}, refused);
@@ -132,7 +132,7 @@ TEST_F(PoolModels, ARequestThatWasNotFoundGoesToAReplicaThatAnswersSuch) {
   };
   pool->health().report(keys[2], Sign::answered, at(1), {}, placement.caller);
   EXPECT_EQ(next(1), (Set{0, 1, 2, 3}));
-  placement.tried = std::span(&keys[0].serial, 1);
+  placement.tried = {keys[0].serial};
   EXPECT_EQ(next(1), (Set{1, 2, 3})) << "it may have failed";
   pool->health().report(keys[0], Sign::client_error, at(1), {}, refused);
   EXPECT_EQ(next(1), (Set{2}));
@@ -150,7 +150,7 @@ TEST_F(PoolModels, ARefusedRequestRatherGoesWhereSuchWereNotRefused) {
   Caller refused = placement.caller;
   refused.status = 404;
   for (const std::size_t replica : {0U, 1U}) pool->health().report(keys[replica], Sign::client_error, at(1), {}, refused);
-  placement.tried = std::span(&keys[0].serial, 1);
+  placement.tried = {keys[0].serial};
   Set found;
   for (int i = 0; i < 20; ++i) found.insert(admitted(pool->offer(placement, at(1))).replica());
   EXPECT_EQ(found, (Set{2, 3}));

@@ -41,11 +41,11 @@ TEST_F(PoolQueue, WithoutAWaiterOrAQueueOrASinkNobodyWaits) {
   begin({places("a", 1)});
   Lease first = admit({"first"}, 1);
   const auto reason_of = [](Offered offered) { return std::get<Refused>(offered).reason; };
-  EXPECT_EQ(reason_of(pool->offer(prompt_of(10), at(1))), Reason::busy);
+  EXPECT_EQ(reason_of(place(*pool, prompt_of(10), at(1))), Reason::busy);
   pool->set_limits(queue_of(0), at(1));
   EXPECT_EQ(refuse({"no queue"}, 1).reason, Reason::busy);
   auto alone = pool_of({places("a", 1)});
-  Lease other = admitted(alone->offer(prompt_of(10), at(1)));
+  Lease other = admitted(place(*alone, prompt_of(10), at(1)));
   RequestFacts facts = prompt_of(10);
   EXPECT_EQ(reason_of(alone->offer({.facts = shared(facts), .waiter = named("x")}, at(1))), Reason::busy);
 }
@@ -275,7 +275,7 @@ TEST_F(PoolQueue, WhereReplicasAreToComeItWaitsForTheFirst) {
   limits.expects_replicas = true;
   begin({}, limits);
   EXPECT_EQ(wait({"one"}, 1).deadline, at(61));
-  const auto cannot_wait = pool->offer(prompt_of(10), at(1));
+  const auto cannot_wait = place(*pool, prompt_of(10), at(1));
   EXPECT_EQ(std::get<Refused>(cannot_wait).reason, Reason::no_replica);
   const ReplicaSpec first[] = {replica("a")};
   pool->set_replicas(first, at(20));

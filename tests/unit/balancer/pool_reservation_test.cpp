@@ -117,7 +117,7 @@ TEST_F(PoolReservation, ItEndsWhenItsRequestLeavesAsTheLast) {
   tick(7.5);
   EXPECT_EQ(first_tokens(0, 5, 8), Got());
   EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
-  keep(admitted(pool->offer(prompt_of(10), at(9))));
+  keep(admitted(place(*pool, prompt_of(10), at(9))));
 }
 
 TEST_F(PoolReservation, ALongPromptIsPassedOverForFiveSecondsAndThenGetsAReplica) {

@@ -117,7 +117,7 @@ class Town {
     auto facts = prompt_of(request.prompt, request.output * (1 + below(3)));
     facts.stream = request.stream;
     if (fate_ == Fate::stops && below(4) == 0) facts.max_tokens.reset();
-    request.lease = admitted(pool_->offer(facts, at(now_)));
+    request.lease = admitted(place(*pool_, facts, at(now_)));
     auto& engine = engines_[request.lease.replica()];
     request.prefill_left = static_cast<double>(request.prompt) / engine.prefill;
     // A client of the engine that is to stop reads all it gets, so that its silence shows.

@@ -30,7 +30,7 @@ class PoolSplit : public testing::Test {
     pool->set_split(share, at(0));
   }
   bool goes_to_candidate(const RequestFacts& facts, std::vector<Serial> tried = {}) {
-    auto lease = admitted(pool->offer(facts, at(0), tried));
+    auto lease = admitted(place(*pool, facts, at(0), tried));
     return lease.replica() >= 2;
   }
   void go_down(ReplicaIndex index) { pool->health().report(pool->figures().key(index), Sign::probe_refused, at(0)); }
@@ -66,7 +66,7 @@ TEST_F(PoolSplit, WithoutASplitTheSidesDoNotCount) {
   std::map<bool, int> to;
   std::vector<Lease> held;
   for (int i = 0; i < 40; ++i) {
-    held.push_back(admitted(pool->offer(of_conversation(first), at(0))));
+    held.push_back(admitted(place(*pool, of_conversation(first), at(0))));
     ++to[held.back().replica() >= 2];
   }
   EXPECT_EQ(to[true], 20);
@@ -104,7 +104,7 @@ TEST_F(PoolSplit, AReturnTakesEveryRequestAtOnce) {
   const std::vector<ReplicaSpec> specs{replica("a"), candidate("c"), candidate("e")};
   pool->set_replicas(specs, at(0));
   for (int i = 0; i < 8; ++i)
-    EXPECT_EQ(admitted(pool->offer(of_conversation(first), at(0))).replica(), 0u)
+    EXPECT_EQ(admitted(place(*pool, of_conversation(first), at(0))).replica(), 0u)
         << "new replicas of the candidate, too";
 }
 
@@ -209,7 +209,7 @@ TEST_F(PoolSplit, StreamsWithoutAFirstTokenInTimeCountOnce) {
   begin(0.5);
   std::vector<Lease> held;
   const auto send = [&](const RequestFacts& facts, double when) {
-    held.push_back(admitted(pool->offer(facts, at(when))));
+    held.push_back(admitted(place(*pool, facts, at(when))));
   };
   send(of_conversation(first), 0);
   send(of_conversation(first), 1);
@@ -235,7 +235,7 @@ TEST_F(PoolSplit, StreamsThatStandStillCountForTheirConversationOnceWhereItWaite
   begin(0.5);
   std::vector<Lease> held;
   for (const auto conversation : {first, first, first + 1, last}) {
-    held.push_back(admitted(pool->offer(of_conversation(conversation), at(0))));
+    held.push_back(admitted(place(*pool, of_conversation(conversation), at(0))));
     if (conversation != first + 1) held.back().first_token(at(1));
   }
   for (const auto& lease : held) lease.stalled();
@@ -243,7 +243,7 @@ TEST_F(PoolSplit, StreamsThatStandStillCountForTheirConversationOnceWhereItWaite
   EXPECT_EQ(pool->split().candidate.overdue, 2u);
   EXPECT_EQ(pool->split().stable.overdue, 1u);
   pool->set_split(1, at(30));
-  const auto whole = admitted(pool->offer(of_conversation(first + 7), at(31)));
+  const auto whole = admitted(place(*pool, of_conversation(first + 7), at(31)));
   whole.stalled();
   EXPECT_EQ(pool->split().candidate.overdue, 2u) << "there are no two sides to compare";
   Lease().stalled();
@@ -338,7 +338,7 @@ class Traffic {
       own = own || (takes(i) && !closed && specs_[i].candidate == is_candidates);
       any = any || (takes(i) && !closed);
     }
-    auto offered = pool_->offer(of_conversation(number), at(now_));
+    auto offered = place(*pool_, of_conversation(number), at(now_));
     auto* const admitted = std::get_if<Admitted>(&offered);
     if (any) {
       ASSERT_NE(admitted, nullptr);

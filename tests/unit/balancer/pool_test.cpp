@@ -56,7 +56,7 @@ TEST(Pool, TellsWhetherAnotherReplicaIsLeft) {
   const ReplicaSpec drains[] = {a, b};
   pool->set_replicas(drains, at(3));
   EXPECT_FALSE(pool->another_is_left({}, of_a)) << "it drains";
-  Lease lease = admitted(pool->offer(prompt_of(10), at(3)));
+  Lease lease = admitted(place(*pool, prompt_of(10), at(3)));
   auto moved = a;
   moved.url = "elsewhere";
   const ReplicaSpec replaced[] = {moved};
@@ -81,7 +81,7 @@ TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
 
 TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
-  auto lease = admitted(pool->offer(prompt_of(10), at(1)));
+  auto lease = admitted(place(*pool, prompt_of(10), at(1)));
   const auto gone = pool->figures().key(0);
   const ReplicaSpec b[] = {replica("b")}, bc[] = {replica("b"), replica("c")};
   EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
@@ -108,10 +108,10 @@ TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
                       {"unsent", EndCause::unsent, 0, 0}};
   for (const Row& row : rows) {
     auto pool = pool_of({replica("a")});
-    admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(row.cause), at(2));
+    admitted(place(*pool, prompt_of(10), at(1))).end(LeaseEnd(row.cause), at(2));
     EXPECT_EQ(pool->figures().load(0, at(2.999)).prefill_left, row.at_once) << row.what;
     EXPECT_EQ(pool->figures().load(0, at(3)).prefill_left, 0u) << row.what << ", a second later";
-    Lease begun = admitted(pool->offer(prompt_of(10), at(4)));
+    Lease begun = admitted(place(*pool, prompt_of(10), at(4)));
     begun.first_token(at(5));
     begun.end(LeaseEnd(row.cause), at(6));
     EXPECT_EQ(pool->figures().load(0, at(6)).prefill_left, row.left_after_first_token) << row.what;
@@ -125,25 +125,25 @@ TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
   get.stream = false;
   get.gives_work = false;
   for (int i = 0; i < 100; ++i) {
-    Lease lease = admitted(pool->offer(get, at(1)));
+    Lease lease = admitted(place(*pool, get, at(1)));
     EXPECT_EQ(lease.prompt_estimate(), 0u);
     EXPECT_EQ(pool->figures().load(0, at(1)).prefill_left + pool->figures().load(0, at(1)).decode_left, 0u);
     lease.end(answer({}, 500), at(2));
   }
   EXPECT_EQ(fallback(pool->figures().load(0, at(2)), "unknown_prompt"), 0u);
   RequestFacts unknown = unknown_request();
-  Lease lease = admitted(pool->offer(unknown, at(3)));
+  Lease lease = admitted(place(*pool, unknown, at(3)));
   EXPECT_EQ(lease.prompt_estimate(), 2048u) << "what an unknown prompt is charged is the mean of real ones";
   EXPECT_EQ(pool->figures().load(0, at(3)).decode_left, 0u);
 }
 
 TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
   auto pool = pool_of({replica("a"), replica("b")}, config::Policy::round_robin);
-  Lease on_a = admitted(pool->offer(prompt_of(10), at(1)));
+  Lease on_a = admitted(place(*pool, prompt_of(10), at(1)));
   ASSERT_EQ(on_a.replica(), 0u);
   const ReplicaSpec only_b[] = {replica("b")};
   pool->set_replicas(only_b, at(2));
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(2))).replica(), 1u);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(admitted(place(*pool, prompt_of(10), at(2))).replica(), 1u);
   EXPECT_EQ(pool->figures().load(0, at(2)).in_flight, 1u);
   on_a.first_token(at(3));
   on_a.end(answer(10, 5), at(4));
@@ -152,19 +152,19 @@ TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
 
 TEST(Pool, AllBusyIsRefusedWithTheTimeItTakes) {
   auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
-  Lease first = admitted(pool->offer(prompt_of(600), at(1)));
-  Lease second = admitted(pool->offer(prompt_of(3000), at(1)));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).reason, Refused::Reason::busy);
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).retry_after, 5u);  // Nothing was finished.
+  Lease first = admitted(place(*pool, prompt_of(600), at(1)));
+  Lease second = admitted(place(*pool, prompt_of(3000), at(1)));
+  EXPECT_EQ(refused(place(*pool, prompt_of(10), at(1))).reason, Refused::Reason::busy);
+  EXPECT_EQ(refused(place(*pool, prompt_of(10), at(1))).retry_after, 5u);  // Nothing was finished.
 }
 
 TEST(Pool, APromptIsRefusedOnlyWhereTheOperatorSaysSoAndNoErrorOfTheEstimateExplainsIt) {
   auto pool = pool_of({refusing(replica("a"), 1000), refusing(replica("b"), 2000)});
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1601), at(1))).replica(), 1u);
-  EXPECT_TRUE(admitted(pool->offer(prompt_of(3200, 100'000), at(1)))) << "max_tokens refuses nothing";
-  EXPECT_EQ(refused(pool->offer(prompt_of(3201, 1), at(1))).reason, Refused::Reason::too_long);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(admitted(place(*pool, prompt_of(1601), at(1))).replica(), 1u);
+  EXPECT_TRUE(admitted(place(*pool, prompt_of(3200, 100'000), at(1)))) << "max_tokens refuses nothing";
+  EXPECT_EQ(refused(place(*pool, prompt_of(3201, 1), at(1))).reason, Refused::Reason::too_long);
   auto beside = pool_of({refusing(replica("a"), 1000), replica("b")});
-  EXPECT_EQ(admitted(beside->offer(prompt_of(1'000'000), at(1))).replica(), 1u);
+  EXPECT_EQ(admitted(place(*beside, prompt_of(1'000'000), at(1))).replica(), 1u);
 }
 
 TEST(Pool, APromptIsTooLongForEachOfItsChoicesAndAListOnlyInTheMean) {
@@ -180,7 +180,7 @@ TEST(Pool, APromptIsTooLongForEachOfItsChoicesAndAListOnlyInTheMean) {
     RequestFacts facts = prompt_of(tokens);
     facts.n = n;
     facts.prompts = prompts;
-    const auto offered = pool->offer(facts, at(1));
+    const auto offered = place(*pool, facts, at(1));
     const auto* refused = std::get_if<Refused>(&offered);
     EXPECT_EQ(refused == nullptr, taken) << tokens << " in " << prompts;
     if (refused) EXPECT_EQ(refused->reason, Refused::Reason::too_long);
@@ -189,28 +189,28 @@ TEST(Pool, APromptIsTooLongForEachOfItsChoicesAndAListOnlyInTheMean) {
 
 TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {
   auto pool = pool_of({with_context(replica("a"), 1000)});
-  Lease lease = admitted(pool->offer(unknown_request(), at(1)));
+  Lease lease = admitted(place(*pool, unknown_request(), at(1)));
   EXPECT_EQ(lease.prompt_estimate(), 2048u);
   EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "unknown_prompt"), 1u);
-  Lease known = admitted(pool->offer(prompt_of(500), at(1)));
+  Lease known = admitted(place(*pool, prompt_of(500), at(1)));
   known.end(answer(500), at(2));
-  EXPECT_EQ(admitted(pool->offer(unknown_request(), at(2))).prompt_estimate(), 500u);
+  EXPECT_EQ(admitted(place(*pool, unknown_request(), at(2))).prompt_estimate(), 500u);
   EXPECT_EQ(fallback(pool->figures().load(0, at(2)), "unknown_prompt"), 2u);
 }
 
 TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
   const Serial b[] = {2};
-  Lease on_a = admitted(pool->offer(prompt_of(900), at(1), b));
+  Lease on_a = admitted(place(*pool, prompt_of(900), at(1), b));
   on_a.first_token(at(1));  // There is no queue, but the cache is full.
-  Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
+  Lease on_b = admitted(place(*pool, prompt_of(800), at(1)));
   EXPECT_EQ(on_b.replica(), 1u);
-  Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
+  Lease fits_b = admitted(place(*pool, prompt_of(150), at(1)));
   EXPECT_EQ(fits_b.replica(), 1u);  // b is chosen although a has nothing queued.
   EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "kv_full") + fallback(pool->figures().load(1, at(1)), "kv_full"),
             0u);
 
-  Lease fits_none = admitted(pool->offer(prompt_of(150), at(1)));
+  Lease fits_none = admitted(place(*pool, prompt_of(150), at(1)));
   EXPECT_EQ(fits_none.replica(), 0u);
   EXPECT_EQ(fallback(pool->figures().load(0, at(1)), "kv_full"), 1u);
 }
@@ -218,22 +218,22 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
 TEST(Pool, OutputStillToComeWeighsALittle) {
   auto pool = pool_of({replica("a"), replica("b")});
   const Serial not_a[] = {2}, not_b[] = {1};
-  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));
+  Lease on_a = admitted(place(*pool, prompt_of(10, 200), at(1), not_a));
   on_a.first_token(at(1));
-  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);
-  Lease on_b = admitted(pool->offer(prompt_of(1000), at(1), not_b));
-  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 0u);
+  EXPECT_EQ(admitted(place(*pool, prompt_of(1), at(1))).replica(), 1u);
+  Lease on_b = admitted(place(*pool, prompt_of(1000), at(1), not_b));
+  EXPECT_EQ(admitted(place(*pool, prompt_of(1), at(1))).replica(), 0u);
 }
 
 TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
   auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
   const Serial not_a[] = {2};
-  Lease on_a = admitted(pool->offer(prompt_of(100'000), at(1), not_a));
-  Lease on_b = admitted(pool->offer(prompt_of(300), at(1)));
+  Lease on_a = admitted(place(*pool, prompt_of(100'000), at(1), not_a));
+  Lease on_b = admitted(place(*pool, prompt_of(300), at(1)));
   const ReplicaSpec left[] = {with_places(replica("b"), 1)};
   pool->set_replicas(left, at(1));
   on_b.first_token(at(2));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 5u) << "what the last one left has is nothing";
+  EXPECT_EQ(refused(place(*pool, prompt_of(10), at(2))).retry_after, 5u) << "what the last one left has is nothing";
 }
 
 TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
@@ -241,11 +241,11 @@ TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
   pool->health().engine_told(pool->figures().key(0), {.kv_tokens = 100, .max_context = 1000});
   pool->health().engine_told(pool->figures().key(1), {.kv_tokens = 100, .max_context = {}});
   const Serial not_a[] = {1}, not_b[] = {2};
-  Lease on_a = admitted(pool->offer(prompt_of(50), at(1), not_b));
-  Lease on_b = admitted(pool->offer(prompt_of(500), at(1), not_a));
+  Lease on_a = admitted(place(*pool, prompt_of(50), at(1), not_b));
+  Lease on_b = admitted(place(*pool, prompt_of(500), at(1), not_a));
   EXPECT_EQ(on_a.replica(), 0u);
   // The settings' size of b holds. a has fewer tokens queued, but its cache would overflow.
-  Lease third = admitted(pool->offer(prompt_of(60), at(1)));
+  Lease third = admitted(place(*pool, prompt_of(60), at(1)));
   EXPECT_EQ(third.replica(), 1u);
   EXPECT_EQ(fallback(pool->figures().load(1, at(1)), "kv_full"), 0u);
 }
@@ -253,8 +253,8 @@ TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
 TEST(Pool, AContextThatAnEngineToldChoosesAndRefusesNobody) {
   auto pool = pool_of({replica("a"), with_context(replica("b"), 2000)}, config::Policy::round_robin);
   pool->health().engine_told(pool->figures().key(0), {.kv_tokens = {}, .max_context = 1000});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
-  EXPECT_EQ(admitted(pool->offer(prompt_of(2500), at(1))).replica(), 0u) << "b's settings refuse it, a may cut it";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(place(*pool, prompt_of(1500), at(1))).replica(), 1u);
+  EXPECT_EQ(admitted(place(*pool, prompt_of(2500), at(1))).replica(), 0u) << "b's settings refuse it, a may cut it";
 }
 
 TEST(Pool, WhatAnEngineToldOutlivesAReloadAndGoesWithTheReplica) {
@@ -263,17 +263,17 @@ TEST(Pool, WhatAnEngineToldOutlivesAReloadAndGoesWithTheReplica) {
   pool->health().engine_told(key, {.kv_tokens = {}, .max_context = 1000});
   const ReplicaSpec same[] = {replica("a"), replica("b")}, without[] = {replica("b")};
   pool->set_replicas(same, at(1));
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(place(*pool, prompt_of(1500), at(1))).replica(), 1u);
   pool->set_replicas(without, at(2));
   pool->set_replicas(same, at(3));
   pool->health().engine_told(key, {.kv_tokens = {}, .max_context = 1});  // It is of the replica that is gone.
-  EXPECT_NE(admitted(pool->offer(prompt_of(1500), at(3))).replica(),
-            admitted(pool->offer(prompt_of(1500), at(3))).replica());
+  EXPECT_NE(admitted(place(*pool, prompt_of(1500), at(3))).replica(),
+            admitted(place(*pool, prompt_of(1500), at(3))).replica());
 }
 
 TEST(Pool, TimeMayArriveOutOfOrder) {
   auto pool = pool_of({replica("a")});
-  Lease lease = admitted(pool->offer(prompt_of(10), at(5)));
+  Lease lease = admitted(place(*pool, prompt_of(10), at(5)));
   lease.first_token(at(3));
   lease.end(answer(10, 1), at(4));
   EXPECT_EQ(pool->figures().load(0, at(1)).busy_seconds, 0.0);

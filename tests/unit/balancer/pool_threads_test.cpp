@@ -39,7 +39,7 @@ TEST(PoolThreads, EightOfThemLeaveNothingBehind) {
         RequestFacts facts = prompt_of(random() % 1000, 50);
         facts.stream = random() % 4 != 0;
         if (leases.size() == 4) leases.erase(leases.begin());
-        leases.push_back(admitted(pool->offer(facts, now)));
+        leases.push_back(admitted(place(*pool, facts, now)));
         for (Lease& lease : leases) {
           if (random() % 2) lease.first_token(now);
           for (int k = 0; k < 20; ++k) lease.tokens(1);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -74,6 +75,11 @@ inline std::shared_ptr<Pool> pool_of(std::vector<ReplicaSpec> specs,
   return pool;
 }
 
+/// Offers a request that cannot wait.
+inline Offered place(Pool& pool, const RequestFacts& facts, Moment now, std::span<const Serial> tried = {}) {
+  return pool.offer({std::make_shared<const RequestFacts>(facts), {tried.begin(), tried.end()}}, now);
+}
+
 /// Returns the lease if the request was admitted; else an empty one, and fails the test.
 inline Lease admitted(Offered offered) {
   if (auto* admitted = std::get_if<Admitted>(&offered)) return std::move(admitted->lease);
@@ -99,7 +105,7 @@ class PoolWithKeys : public testing::Test {
     std::vector<Serial> others;
     for (ReplicaIndex i = 0; i < keys.size(); ++i)
       if (i != to) others.push_back(keys[i].serial);
-    Lease lease = admitted(pool->offer(facts, at(now), others));
+    Lease lease = admitted(place(*pool, facts, at(now), others));
     EXPECT_EQ(lease.replica(), to);
     return lease;
   }

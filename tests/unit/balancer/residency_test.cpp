@@ -31,7 +31,7 @@ class OnDemand {
 
   using Done = std::function<void()>;
   void send(const std::string& model, Done done) {
-    auto lease = std::make_shared<Lease>(admitted(pool_->offer(chat_of(200, model), at(now_))));
+    auto lease = std::make_shared<Lease>(admitted(place(*pool_, chat_of(200, model), at(now_))));
     const ReplicaIndex r = lease->replica();
     ++requests[model][r];
     ++sent;

@@ -72,7 +72,7 @@ class Simulation {
 
   void start(Request started) {
     auto request = std::make_shared<Request>(std::move(started));
-    request->lease = admitted(pool_->offer(prompt_of(request->prompt, request->output), at(now_), request->tried));
+    request->lease = admitted(place(*pool_, prompt_of(request->prompt, request->output), at(now_), request->tried));
     const ReplicaIndex r = request->lease.replica();
     ++offered[r];
     offered_tokens[r] += request->prompt;

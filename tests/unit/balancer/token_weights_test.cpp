@@ -1,6 +1,5 @@
 #include "balancer/token_weights.hpp"
 
-#include <array>
 #include <random>
 
 #include "requests.hpp"
@@ -51,55 +50,20 @@ TEST(TokenWeights, WhatATextDoesNotHoldLearnsNothingFromIt) {
   EXPECT_NEAR(weight(weights, Script::cyrillic_greek), 0.3, 0.01);
 }
 
-// After a thousand answers a weight moves less with one that disagrees than it did at first, yet it does follow.
-TEST(TokenWeights, WhatIsSettledHoldsStillAndStillFollowsAChange) {
-  TokenWeights fresh, settled;
-  for (int i = 0; i < 1000; ++i) settled.learn(one(Script::letters, 4000), 1010);
-  const auto step = [](TokenWeights weights) {
-    const double before = weights.of(one(Script::letters, 4000));
-    weights.learn(one(Script::letters, 4000), 1200);
-    return weights.of(one(Script::letters, 4000)) - before;
-  };
-  EXPECT_LT(step(settled), step(fresh) / 3);
-  for (int i = 0; i < 60; ++i) settled.learn(one(Script::letters, 4000), 2000);
-  EXPECT_NEAR(settled.of(one(Script::letters, 4000)), 2000, 60);
-}
-
-TEST(TokenWeights, WhileErrorsAreSmallOneAnswerInFourTeachesWhateverThePeriodOfTheTraffic) {
-  const TextFeatures text = one(Script::letters, 4000);
+TEST(TokenWeights, FollowAChangeOfTokenizer) {
   TokenWeights weights;
-  for (int i = 0; i < 200; ++i) weights.learn(text, 1010);
-  std::array<int, 8> taught{};
-  for (std::size_t i = 0; i < 8000; ++i) {
-    const double before = weights.of(text);
-    weights.learn(text, i % 2 == 0 ? 1000 : 1020);
-    if (weights.of(text) != before) ++taught[i % taught.size()];
-  }
-  for (const int of_1000 : taught) EXPECT_NEAR(of_1000, 250, 10);
+  for (int i = 0; i < 1000; ++i) weights.learn(one(Script::letters, 4000), 1010);
+  EXPECT_NEAR(weights.of(one(Script::letters, 4000)), 1010, 20);
+  for (int i = 0; i < 60; ++i) weights.learn(one(Script::letters, 4000), 2000);
+  EXPECT_NEAR(weights.of(one(Script::letters, 4000)), 2000, 60);
 }
 
-TEST(TokenWeights, LargeErrorsMakeEachAnswerTeachAgain) {
-  const TextFeatures text = one(Script::letters, 4000);
-  TokenWeights weights;
-  for (int i = 0; i < 1000; ++i) weights.learn(text, 1010);
-  for (int i = 0; i < 16; ++i) weights.learn(text, 2000);
-  for (int i = 0; i < 8; ++i) {
-    const double before = weights.of(text);
-    weights.learn(text, 2000);
-    EXPECT_GT(weights.of(text), before) << i;
-  }
-}
-
-TEST(TokenWeights, AnHeirEstimatesTheSameAndLearnsAnew) {
+TEST(TokenWeights, AnHeirEstimatesTheSame) {
   TokenWeights weights;
   for (int i = 0; i < 100; ++i) weights.learn(one(Script::letters, 4000), 1500);
-  TokenWeights as_prior = weights.as_prior();
+  const TokenWeights as_prior = weights.as_prior();
   EXPECT_EQ(as_prior.answers(), 0U);
   EXPECT_DOUBLE_EQ(as_prior.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
-  as_prior.learn(one(Script::letters, 4000), 900);
-  weights.learn(one(Script::letters, 4000), 900);
-  EXPECT_LT(as_prior.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
-  EXPECT_EQ(as_prior.answers(), 1U);
 }
 
 }  // namespace

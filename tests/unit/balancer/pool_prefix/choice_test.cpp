@@ -82,23 +82,23 @@ TEST_F(PoolPrefix, AnIdleReplicaSaysWhatTheLatestRequestWasExpectedToCostThere) 
 
 /// A copy that is used stays, so that the one that has sunk is left to go.
 TEST_F(PoolPrefix, OfTwoCopiesInFullCachesTheOneThatWasUsedLatelyIsUsed) {
-  PoolState state;
-  for (const ReplicaIndex replica : {0u, 1u}) state.prefixes.place({replica, replica + 1u}, 10'000);
+  PrefixIndex prefixes;
+  for (const ReplicaIndex replica : {0u, 1u}) prefixes.place({replica, replica + 1u}, 10'000);
   const auto text = prefix_of(1, 2'000);
   const auto fill = [&](ReplicaIndex replica, std::uint64_t first, std::uint64_t texts) {
     for (std::uint64_t i = 0; i < texts; ++i) {
       const auto other = prefix_of(first + i, 1'000);
-      state.prefixes.computed(*other, state.prefixes.sent(*other, replica, 1'000), replica);
+      prefixes.computed(*other, prefixes.sent(*other, replica, 1'000), replica);
     }
   };
   fill(0, 10, 12);
   fill(1, 10, 12);
   for (const ReplicaIndex replica : {0u, 1u})
-    state.prefixes.computed(*text, state.prefixes.sent(*text, replica, 2'000), replica);
+    prefixes.computed(*text, prefixes.sent(*text, replica, 2'000), replica);
   fill(1, 30, 6);
-  state.prefixes.look(*text, 2'000);
+  prefixes.look(*text, 2'000);
   const auto room = [&](ReplicaIndex replica) {
-    return state.waste(0, replica, 1'999, 1'999) / (1'999 * 8 * state.prefixes.of(replica).wanted_again());
+    return prefixes.waste(0, replica, 1'999, 1'999) / (1'999 * 8 * prefixes.of(replica).wanted_again());
   };
   EXPECT_LT(room(0), 0.35) << "used just now";
   EXPECT_GT(room(1), 0.6) << "used long ago";
@@ -138,7 +138,7 @@ TEST_F(PoolPrefix, AReplicaIsNotTakenForAFastOneForWhatItDoesNotCompute) {
   double now = 1;
   for (std::uint64_t i = 0; i < 40; ++i) {
     for (const ReplicaIndex to : {0u, 1u}) {
-      PlacementRequest placement{shared(prompt_of(1000)), {&all[1 - to], 1}};
+      PlacementRequest placement{shared(prompt_of(1000)), {all[1 - to]}};
       auto prefix = *prefix_of(500, 400);
       prefix.anchors.push_back({10'000 + 2 * i + to, 1000});
       if (to == 0) prefix.anchors.erase(prefix.anchors.begin(), prefix.anchors.end() - 1);

@@ -167,7 +167,7 @@ TEST_F(PoolPrefix, ALongPromptGoesElsewhereWhereThePoolHasNoRoomAtTheReplicaThat
   on_a.first_token(at(2));
   on_b.first_token(at(2));
 
-  PlacementRequest long_one{shared(prompt_of(5000, 2000)), {&b, 1}};
+  PlacementRequest long_one{shared(prompt_of(5000, 2000)), {b}};
   long_one.prefix = prefix_of(1, 5000);
   long_one.waiter = named("long");
   ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(long_one, at(2))));

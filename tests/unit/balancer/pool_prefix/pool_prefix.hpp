@@ -44,7 +44,7 @@ class PoolPrefix : public testing::Test {
   }
   Offered offer(std::uint64_t conversation, Tokens tokens, double now, std::span<const Serial> tried = {},
                 std::shared_ptr<void> waiter = {}) {
-    PlacementRequest placement{shared(prompt_of(tokens)), tried};
+    PlacementRequest placement{shared(prompt_of(tokens)), {tried.begin(), tried.end()}};
     placement.prefix = prefix_of(conversation, tokens);
     placement.waiter = std::move(waiter);
     return pool->offer(placement, at(now));

@@ -81,7 +81,7 @@ TEST(PrefixLooks, AreRememberedUntilAnythingChanges) {
           ASSERT_EQ(one.found(i).held, other.found(i).held) << "seed " << seed << ", step " << step;
           ASSERT_EQ(one.found(i).remembered, other.found(i).remembered) << "seed " << seed << ", step " << step;
           ASSERT_EQ(one.found(i).answer, other.found(i).answer) << "seed " << seed << ", step " << step;
-          ASSERT_EQ(one.uses(i), other.uses(i)) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(one.found(i).uses, other.found(i).uses) << "seed " << seed << ", step " << step;
         }
         ASSERT_EQ(one.refine(watched, prompt), other.refine(*kept.back(), prompt)) << "seed " << seed << ", step " << step;
       }

@@ -1,4 +1,4 @@
-// The index learns from reports of cached tokens: restarts, belief, capacity and granularity. Caches are simulated
+// The index learns from reports of cached tokens: restarts, belief and capacity. Caches are simulated
 // beside it, block by block.
 #include <gtest/gtest.h>
 
@@ -159,7 +159,7 @@ TEST_F(Prefixes, ReportsBeyondWhatWasPredictedRaiseNoBeliefAboveOne) {
     serve(prompt_of({i, 2, 3, 4}), 0, 0, {.prompt = 256, .cached = {}, .output = 64});
     serve(prompt_of({i, 2, 3, 4, 5, 6, 7, 8}), 0, 0, {.prompt = 512, .cached = 511, .output = {}});
   }
-  EXPECT_EQ(index.answers_believed(), 1);
+  EXPECT_EQ(answers_believed(), 1);
   EXPECT_EQ(index.of(0).believed(), 1);
 }
 
@@ -339,34 +339,6 @@ TEST(PrefixCapacity, IsLearnedDownByMissesAndUpByHits) {
 TEST(PrefixCapacity, IsNotLoweredByAnEngineThatReportsHalfOfWhatItFinds) {
   constexpr Tokens real = 200'000;
   EXPECT_GT(static_cast<double>(capacity_learned(real, real, 0.5)), 0.7 * real);
-}
-
-TEST_F(Prefixes, TheGreatestDivisorOfWhatIsReportedIsTheGranularity) {
-  places(1);
-  const auto prompt = prompt_of(std::vector<std::uint64_t>(40, 7));
-  send(prompt, 0);
-  const auto answered = [&](Tokens cached, int many) {
-    while (many-- > 0) serve(prompt, 0, 0, {.prompt = {}, .cached = cached, .output = {}});
-    return index.of(0).granularity();
-  };
-  EXPECT_EQ(answered(2528, 3), 1u) << "three may agree by chance";
-  EXPECT_EQ(answered(2528, 1), 32u);
-  EXPECT_EQ(answered(2512, 1), 16u) << "a lower one is believed at once";
-  EXPECT_EQ(answered(2528, 64), 32u);
-  // The replica holds 600 tokens of the next prompt, of which 18 times 32 can be found.
-  PromptPrefix ids;
-  ids.token_ids = true;
-  ids.anchors = {{77, 600}};
-  index.sent(ids, 0, 600);
-  ids.anchors.push_back({78, 1000});
-  index.look(ids, 1000);
-  const double believed = index.of(0).believed();
-  EXPECT_EQ(index.cached(0, 1000), static_cast<Tokens>(576 * believed));
-  for (int i = 0; i < 32; ++i) {
-    answered(2560, 1);
-    answered(2512, 1);
-  }
-  EXPECT_EQ(index.of(0).granularity(), 16u);
 }
 
 }  // namespace

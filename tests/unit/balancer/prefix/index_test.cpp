@@ -230,10 +230,10 @@ TEST_F(Prefixes, SiblingsCountAsUsesOnceTheirBeginningIsComputed) {
   std::vector<PrefixPrediction> sent;
   for (int i = 0; i < 4; ++i) sent.push_back(send(prompt, 0));
   held(prompt, 0);
-  EXPECT_EQ(index.uses(0), 0u);
+  EXPECT_EQ(index.found(0).uses, 0u);
   for (const auto& one : sent) index.computed(prompt, one, 0);
   held(prompt, 0);
-  EXPECT_EQ(index.uses(0), 3u) << "the first had to compute it";
+  EXPECT_EQ(index.found(0).uses, 3u) << "the first had to compute it";
 }
 
 /// What left for want of room and is wanted again makes room dear. What went with the whole cache does not.
@@ -287,7 +287,7 @@ TEST_F(Prefixes, WhatTheTableForgetsIsHeldNoMore) {
   places(1, 1'000'000'000);
   std::mt19937_64 random(4);
   for (int i = 0; i < 60'000; ++i) send(prompt_of({random(), random(), random(), random()}), 0);
-  const std::size_t lines = index.bytes() / (16 + 8 + 4 * index.places());
+  const std::size_t lines = index.bytes() / (16 + 8 + 4 * 4);
   EXPECT_LE(index.of(0).holdings().held(), lines * tokens_a_part);
   EXPECT_GE(index.of(0).holdings().held(), lines * tokens_a_part * 9 / 10);
 }
@@ -332,7 +332,7 @@ TEST_F(Prefixes, UsesOfABeginningAreCountedOnceItIsComputed) {
   const auto next = prompt_of({1, 2, 3});
   const auto uses = [&] {
     index.look(next, tokens_of(next));
-    return index.uses(0);
+    return index.found(0).uses;
   };
   // Siblings that come meanwhile say nothing of those that come later.
   const auto first = prompt_of({1, 2, 1000});
@@ -362,7 +362,7 @@ TEST_F(Prefixes, AMissOfWhatCameBeforeAnAnswerSaysNothingOfAnswers) {
   const auto prediction = send(next, 0);
   ASSERT_EQ(prediction.found.answer_whole, 64u);
   index.answered(prediction, 0, 0, {.prompt = 320, .cached = 0, .output = {}});
-  EXPECT_EQ(index.answers_believed(), 1);
+  EXPECT_EQ(answers_believed(), 1);
 }
 
 TEST_F(Prefixes, LessThanAHundredAndTwentyEightTokensCountAsNone) {
@@ -396,7 +396,7 @@ TEST_F(Prefixes, AnswersThatAreNotFoundAgainAreBelievedNoMore) {
     const auto prediction = send(next, 0);
     index.answered(prediction, 0, 0, {.prompt = 320, .cached = 192, .output = 10});
   }
-  EXPECT_LT(index.answers_believed(), 0.05);
+  EXPECT_LT(answers_believed(), 0.05);
   send(prompt_of({1000, 2, 3}), 0);
 }
 

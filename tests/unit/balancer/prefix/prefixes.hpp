@@ -45,6 +45,12 @@ class Prefixes : public ::testing::Test {
     index.computed(prefix, prediction, replica);
     index.answered(prediction, replica, estimate, report);
   }
+  /// Returns the share of an answer of which its replica is believed to find the tokens again.
+  double answers_believed() {
+    serve(prompt_of({9'001, 2, 3}), 0, 0, {.prompt = 192, .cached = {}, .output = 64});
+    const PrefixFound found = send(prompt_of({9'001, 2, 3, 4, 5}), 0).found;
+    return static_cast<double>(found.answer) / found.answer_whole;
+  }
   PrefixIndex index;
 };
 

@@ -88,7 +88,7 @@ Ended run(const Candidate& candidate, std::uint64_t seed) {
       auto facts = prompt_of(100);
       const bool bad = uniform(random) < candidate.bad;
       facts.conversation = bad ? bad_clients.next() : random() | 1;
-      auto lease = admitted(pool->offer(facts, now));
+      auto lease = admitted(place(*pool, facts, now));
       const bool fails = uniform(random) < (lease.replica() == 2 ? candidate.fails : candidate.beside);
       const auto to = lease.key();
       const bool of_candidate = lease.replica() == 2;

@@ -146,7 +146,7 @@ class AttemptStory {
     facts.model = "m";
     facts.max_tokens = 50;
     facts.prompt_token_ids = 100;
-    auto offered = pool->offer(facts, at(-1));
+    auto offered = pool->offer({std::make_shared<const metrics::wire::RequestFacts>(facts)}, at(-1));
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
 

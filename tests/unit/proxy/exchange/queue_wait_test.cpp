@@ -49,7 +49,7 @@ class AWait : public testing::Test {
   std::size_t waiting() { return pool().figures().queue(Clock::now()).waiting; }
   void keep_busy() {
     metrics::wire::RequestFacts facts;
-    auto offered = pool().offer(facts, Clock::now());
+    auto offered = pool().offer({std::make_shared<const metrics::wire::RequestFacts>(facts)}, Clock::now());
     lease = std::move(std::get<balancer::Admitted>(offered).lease);
   }
   /// The replica has room from now on. The grant is posted, and nobody has seen it yet.

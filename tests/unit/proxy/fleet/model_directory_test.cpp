@@ -166,7 +166,8 @@ TEST_F(Models, AreToldToThePoolWhichChoosesByThem) {
     std::vector<balancer::Offered> held;
     int first = 0;
     for (int i = 0; i < 10; ++i) {
-      held.push_back(pool.balancer->offer(facts, std::chrono::steady_clock::now()));
+      const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(facts)};
+      held.push_back(pool.balancer->offer(placement, std::chrono::steady_clock::now()));
       const auto* const admitted = std::get_if<balancer::Admitted>(&held.back());
       first += admitted != nullptr && admitted->lease.key() == pool.replicas.front()->key ? 1 : 0;
     }

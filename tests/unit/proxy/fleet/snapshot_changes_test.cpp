@@ -89,7 +89,8 @@ class SnapshotChanges : public ::testing::Test {
   }
   balancer::Lease lease() {
     const metrics::wire::RequestFacts facts;
-    auto offered = fleet.snapshot()->pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+    const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(facts)};
+    auto offered = fleet.snapshot()->pools.front()->balancer->offer(placement, std::chrono::steady_clock::now());
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
   static std::string name_of(const balancer::Lease& lease) {

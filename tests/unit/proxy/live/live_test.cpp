@@ -186,7 +186,7 @@ TEST(LiveKeys, KeysThatWaitedOnceAreLetGoWhileAnotherWaits) {
   };
   auto& pool = *fleet.snapshot()->pools[0]->balancer;
   const auto facts = std::make_shared<const metrics::wire::RequestFacts>();
-  const auto runs = pool.offer(*facts, now);
+  const auto runs = pool.offer({facts}, now);
   ASSERT_TRUE(std::holds_alternative<balancer::Admitted>(runs));
   const auto waits = pool.offer({.facts = facts, .waiter = std::make_shared<int>()}, now);
   ASSERT_FALSE(std::holds_alternative<balancer::Admitted>(waits));

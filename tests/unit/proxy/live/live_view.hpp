@@ -76,7 +76,8 @@ class LiveTest : public ::testing::Test {
   }
   /// A request on a replica of the pool, until the lease is let go.
   balancer::Lease lease() {
-    auto offered = fleet.snapshot()->pools[0]->balancer->offer(metrics::wire::RequestFacts(), now);
+    const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>()};
+    auto offered = fleet.snapshot()->pools[0]->balancer->offer(placement, now);
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
   json::value document() { return json::parse(live.document(now)->json()); }

@@ -78,7 +78,7 @@ TEST_F(RolloutsOfAFleet, ACandidateThatHangsGoesBackOnceOthersWouldHaveAnswered)
     facts.api = metrics::Api::openai_chat;
     facts.stream = true;
     facts.conversation = conversation;
-    auto offered = pool.balancer->offer(facts, now);
+    auto offered = pool.balancer->offer({std::make_shared<const metrics::wire::RequestFacts>(facts)}, now);
     return std::move(std::get<balancer::Admitted>(offered).lease);
   };
   for (const auto ttft : {std::chrono::milliseconds(100), std::chrono::milliseconds(3000)}) {
@@ -113,7 +113,7 @@ TEST_F(RolloutsOfAFleet, NothingHangsWhereNothingIsKnownOfTheOthers) {
     facts.api = metrics::Api::openai_chat;
     facts.stream = true;
     facts.conversation = i;
-    auto offered = pool.balancer->offer(facts, now);
+    auto offered = pool.balancer->offer({std::make_shared<const metrics::wire::RequestFacts>(facts)}, now);
     held.push_back(std::move(std::get<balancer::Admitted>(offered).lease));
   }
   for (int i = 0; i < 60; ++i) tick();

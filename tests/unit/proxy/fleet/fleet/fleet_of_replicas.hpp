@@ -33,7 +33,8 @@ inline config::Settings settings_of(std::vector<config::Replica> replicas) {
 
 inline balancer::Lease lease_on(const Snapshot& snapshot) {
   metrics::wire::RequestFacts facts;
-  auto offered = snapshot.pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+  const balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(facts)};
+  auto offered = snapshot.pools.front()->balancer->offer(placement, std::chrono::steady_clock::now());
   return std::move(std::get<balancer::Admitted>(offered).lease);
 }
 
