@@ -7,17 +7,12 @@
 #include <string_view>
 
 #include "config/controls.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::lab {
 
-using metrics::format;
+using metrics::counted;
 using metrics::with_sign;
-
-/// Returns "1 stream", "2 streams".
-inline std::string counted(unsigned long long n, const char* what) {
-  return format("%llu %s%s", n, what, n == 1 ? "" : "s");
-}
 
 /// Returns how a line of a file begins, for an error: without letters that a terminal would obey.
 inline std::string beginning_of(std::string_view line) { return config::printable(line.substr(0, 100)); }

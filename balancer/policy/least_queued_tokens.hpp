@@ -19,7 +19,7 @@
 //
 // The weight of 0.01 is no setting, because a second is the same on every engine. The load of others, as engines' pages
 // tell it, is no part of the score: the figures are seconds old, and a prompt waits for a tenth of a second. Counted as
-// prompts, that load makes the p99 of the time to first token worse (build/release/bench_two_weirs).
+// prompts, that load makes the p99 of the time to first token worse (tests/bench/results/two_weirs.txt).
 #pragma once
 
 #include <tuple>

@@ -2,12 +2,12 @@
 
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
-#include "metrics/compare/report/json_writer.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::lab::chart {
 namespace {
 
-using metrics::compare::report::JsonWriter;
+using metrics::wire::JsonWriter;
 
 void write(JsonWriter& json, const Chart& chart) {
   json.open('{').key("kind").text("points").key("title").text(chart.title).key("hint").text(chart.hint);

@@ -138,7 +138,7 @@ void add_length_options(CLI::App& load, LoadOptions& options) {
   std::vector<std::string> names;
   for (const load::Shape& shape : load::shapes) {
     described += (names.empty() ? " " : ", ") + names.emplace_back(shape.name) +
-                 format(" %.0f in and %.0f out", shape.input_tokens, shape.output_tokens);
+                 fmt::format(" {:.0f} in and {:.0f} out", shape.input_tokens, shape.output_tokens);
   }
   // The shape stands before the options that override it, because CLI11 runs them in the order in which they were
   // added.

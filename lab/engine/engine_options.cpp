@@ -16,7 +16,7 @@ namespace {
 void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
-  const auto usual = format("%g", static_cast<double>(time.count()) / unit);
+  const auto usual = fmt::format("{:g}", static_cast<double>(time.count()) / unit);
   command.add_option_function<double>(name, set, help)->default_str(usual)->check(config::within(0.0, most));
 }
 

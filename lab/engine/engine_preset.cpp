@@ -72,9 +72,9 @@ std::string describe_engine_presets() {
       "preset   TTFT of 550 tokens   step of 1, 32, 64, 128 sequences   KV tokens   (simulated, 7B in 16 bit)\n";
   for (const EnginePreset& p : presets) {
     const auto step = [&p](std::uint32_t batch) { return in_ms(decode_step(p.settings, batch, 100)); };
-    out += format("%-8s %15.1f ms   %8.1f %6.1f %6.1f %6.1f ms   %12llu\n", std::string(p.name).c_str(),
-                  in_ms(time_to_first_token(p.settings, 550)), step(1), step(32), step(64), step(128),
-                  static_cast<unsigned long long>(p.settings.kv_tokens));
+    out += fmt::format("{:<8} {:15.1f} ms   {:8.1f} {:6.1f} {:6.1f} {:6.1f} ms   {:12}\n", std::string(p.name),
+                       in_ms(time_to_first_token(p.settings, 550)), step(1), step(32), step(64), step(128),
+                       p.settings.kv_tokens);
   }
   return out;
 }

@@ -88,7 +88,7 @@ std::string cell(const std::optional<Spread>& value, double factor) {
 }
 
 std::string lengths_text(double mean, double deviation) {
-  return format("%.0f", mean) + (deviation > 0 ? format(" ± %.0f", deviation) : "") + " tokens";
+  return fmt::format("{:.0f}", mean) + (deviation > 0 ? fmt::format(" ± {:.0f}", deviation) : "") + " tokens";
 }
 
 std::string in_quotes(std::string_view text) {
@@ -186,7 +186,7 @@ std::string csv_of(const Plan& plan, const Done& done) {
     }
     for (const Figure& figure : figures) {
       const auto value = spread_of(figure, row, done[i]);
-      out += value ? format(",%.6g,%.6g,%.6g", value->median, value->least, value->most) : ",,,";
+      out += value ? fmt::format(",{:.6g},{:.6g},{:.6g}", value->median, value->least, value->most) : ",,,";
     }
     out += "\r\n";
   }
@@ -277,7 +277,7 @@ void Rows::take(const Point& point, Ran ran) {
     return;
   }
   results_ << line_of(plan_, row, point.number, repetition) << std::endl;
-  progress_ << "        " << format("%.1f s", repetition.seconds)
+  progress_ << "        " << fmt::format("{:.1f} s", repetition.seconds)
             << (repetition.failed > 0 ? ", " + counted(repetition.failed, "request") + " failed" : "") << '\n';
   done_[point.row][point.number] = std::move(repetition);
 }

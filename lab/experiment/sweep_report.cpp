@@ -127,7 +127,7 @@ void add_phase(Document& document, Sizes sizes, const PhaseWords& phase, bool ba
 Document document_of(const SweepSettings& settings, Sizes sizes, bool cut, bool bars) {
   Document document;
   const auto& lengths = settings.load.workload;
-  document.paragraph(format("%.0f tokens in, %.0f out", lengths.input_tokens, lengths.output_tokens) +
+  document.paragraph(fmt::format("{:.0f} tokens in, {:.0f} out", lengths.input_tokens, lengths.output_tokens) +
                      ", the same for every request; " + std::to_string(settings.runs) +
                      (settings.runs == 1 ? " batch" : " batches") + " of each size are measured, after " +
                      std::to_string(settings.warm_up) +

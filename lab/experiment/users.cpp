@@ -42,7 +42,7 @@ std::string text_of(const Objective& objective) {
   std::string text;
   for (const auto& [name, threshold] :
        {std::pair("TTFT", objective.ttft), std::pair("TPOT", objective.tpot), std::pair("E2E", objective.e2e)}) {
-    if (threshold) text += (text.empty() ? "" : ", ") + format("%s %g s", name, *threshold);
+    if (threshold) text += (text.empty() ? "" : ", ") + fmt::format("{} {:g} s", name, *threshold);
   }
   return text;
 }
@@ -89,7 +89,7 @@ void add_table(Document& document, bool rates, std::span<const Stage> stages, bo
       row.push_back(latency ? short_number(1e3 * latency->p50) : "-");
       row.push_back(latency ? short_number(1e3 * latency->p95) : "-");
     }
-    if (judged) row.push_back(stage.attainment() ? format("%.1f", 100 * *stage.attainment()) : "-");
+    if (judged) row.push_back(stage.attainment() ? fmt::format("{:.1f}", 100 * *stage.attainment()) : "-");
   }
   document.table(std::move(table));
 }

@@ -6,7 +6,7 @@
 
 #include "lab/engine/random.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
-#include "metrics/compare/statistics/student_t.hpp"
+#include "metrics/compare/statistics/measured.hpp"
 
 namespace weir::lab::forecast {
 namespace {

@@ -54,8 +54,8 @@ void add_predictions(Document& document, const Forecast& forecast) {
     const auto logged = static_cast<double>(prediction.logged_cached);
     const auto simulated = static_cast<double>(prediction.simulated_cached);
     if (logged > 0 || simulated > 0) {
-      table.rows.push_back({prediction.replica, "cached, 1000 tokens", format("%.0f", logged / 1e3),
-                            format("%.0f", simulated / 1e3), error_of(logged, simulated)});
+      table.rows.push_back({prediction.replica, "cached, 1000 tokens", fmt::format("{:.0f}", logged / 1e3),
+                            fmt::format("{:.0f}", simulated / 1e3), error_of(logged, simulated)});
     }
   }
   document.table(std::move(table));
@@ -71,7 +71,7 @@ void add_fits(Document& document, const ServedLog& log, const Forecast& forecast
     table.rows.push_back({log.replicas[r] + (fit.pooled ? " (as all)" : ""), short_number(1e3 * fit.base),
                           short_number(1e6 * fit.prefill), short_number(1e6 * fit.sequence),
                           short_number(1e9 * fit.kv), short_number(1e3 * fit.overhead),
-                          format("%.1f %%", 100 * fit.error)});
+                          fmt::format("{:.1f} %", 100 * fit.error)});
   }
   document.table(std::move(table));
   if (log.cached_tokens_told)
@@ -101,7 +101,7 @@ void add_outcomes(Document& document, const ForecastSettings& settings, const Fo
         {name_of(outcome.scenario), with_interval(latencies.ttft_p50, outcome.ttft_p50),
          with_interval(latencies.ttft_p99, outcome.ttft_p99),
          first ? "-" : error_of(forecast.outcomes.front().latencies.ttft_p99, latencies.ttft_p99),
-         with_interval(latencies.tpot_p50, outcome.tpot_p50), format("%.0f", outcome.computed_tokens / 1e3)});
+         with_interval(latencies.tpot_p50, outcome.tpot_p50), fmt::format("{:.0f}", outcome.computed_tokens / 1e3)});
   }
   document.table(std::move(table));
 }
@@ -149,7 +149,7 @@ chart::Series curve(const std::string& name, const std::vector<double>& sorted) 
   for (int percent = 5; percent <= 99 && !sorted.empty(); percent += percent < 95 ? 5 : 1) {
     const double value =
         metrics::compare::statistics::quantile_of_sorted(std::span<const double>(sorted), 0.01 * percent);
-    series.points.push_back({static_cast<double>(percent), value, "", format("p%d: %.4g s", percent, value)});
+    series.points.push_back({static_cast<double>(percent), value, "", fmt::format("p{}: {:.4g} s", percent, value)});
   }
   return series;
 }

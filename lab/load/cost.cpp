@@ -14,8 +14,8 @@ std::optional<Cost> cost_of(const Prices& prices, const Bought& bought) {
 }
 
 void print_cost(std::ostream& out, const Cost& cost) {
-  out << format("Cost       %.4g per 1000 requests, %.4g per million tokens, %.4g per million output tokens\n",
-                cost.per_1000_requests, cost.per_million_tokens, cost.per_million_output_tokens);
+  out << fmt::format("Cost       {:.4g} per 1000 requests, {:.4g} per million tokens, {:.4g} per million output "
+                     "tokens\n", cost.per_1000_requests, cost.per_million_tokens, cost.per_million_output_tokens);
 }
 
 void write_members(metrics::wire::JsonWriter& json, const Cost& cost) {

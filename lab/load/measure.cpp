@@ -279,7 +279,8 @@ class Runner {
       if (ec) return;
       const Moment now = Clock::now();
       if (settings_.duration && metrics::seconds(now - begun_) >= *settings_.duration) send_no_more();
-      fail_running("timeout", format("no end within %g s", settings_.timeout), [&](const Connection& connection) {
+      fail_running("timeout", fmt::format("no end within {:g} s",
+                                          settings_.timeout), [&](const Connection& connection) {
         return metrics::seconds(now - connection.started()) > settings_.timeout;
       });
       if (interrupt_.seen() && !measured_.interrupted) {

@@ -18,15 +18,15 @@ std::optional<std::string> too_slow(const OwnSpeed& own, const Tally& measured) 
       "figures are partly the tool's.";
   if (measured.ok() == 0) return std::nullopt;  // There are no figures that it could have spoilt.
   if (own.cpu_share > most_cpu) {
-    return format("this tool computed for %.0f %% of the time, so it is itself what is slow. %s", 100 * own.cpu_share,
-                  remedy);
+    return fmt::format("this tool computed for {:.0f} % of the time, so it is itself what is slow. {}",
+                       100 * own.cpu_share, remedy);
   }
   const auto lag = distribution(own.lags);
   if (!lag) return std::nullopt;
   const auto slow = [&](const char* name, const std::optional<Distribution>& of) -> std::optional<std::string> {
     if (!of || lag->p90 <= most_lag * of->p50) return std::nullopt;
-    return format("a tenth of the time this tool read answers %.2f ms late or more, against a median %s of %.2f ms. %s",
-                  1e3 * lag->p90, name, 1e3 * of->p50, remedy);
+    return fmt::format("a tenth of the time this tool read answers {:.2f} ms late or more, against a median {} of "
+                       "{:.2f} ms. {}", 1e3 * lag->p90, name, 1e3 * of->p50, remedy);
   };
   if (auto sentence = slow("TPOT", measured.tpot())) return sentence;
   return slow("TTFT", measured.ttft());
@@ -35,8 +35,8 @@ std::optional<std::string> too_slow(const OwnSpeed& own, const Tally& measured) 
 std::string own_line(const OwnSpeed& own) {
   const auto lag = distribution(own.lags);
   if (!lag) return "";
-  return format("This tool  loop lag %.2f ms p50, %.2f ms p95, %.2f ms at most; %.0f %% of a CPU\n", 1e3 * lag->p50,
-                1e3 * lag->p95, 1e3 * lag->max, 100 * own.cpu_share);
+  return fmt::format("This tool  loop lag {:.2f} ms p50, {:.2f} ms p95, {:.2f} ms at most; {:.0f} % of a CPU\n",
+                     1e3 * lag->p50, 1e3 * lag->p95, 1e3 * lag->max, 100 * own.cpu_share);
 }
 
 }  // namespace weir::lab::load

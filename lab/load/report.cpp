@@ -17,12 +17,13 @@ double seconds_between(Moment from, Moment to) { return metrics::seconds(to - fr
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
   const auto d = distribution(values);
   if (!d) {
-    out << format("%-10s %9s\n", name, "-");
+    out << fmt::format("{:<10} {:>9}\n", name, "-");
     return;
   }
-  const auto ms = [](double seconds) { return format("%9.2f", seconds * 1e3); };
-  out << format("%-10s", name) << ' ' << ms(d->mean) << ' ' << ms(d->p50) << ' ' << ms(d->p90) << ' ' << ms(d->p95)
-      << ' ' << (d->p99 ? ms(*d->p99) : format("%9s", "-")) << format(" %9zu\n", d->count);
+  const auto ms = [](double seconds) { return fmt::format("{:9.2f}", seconds * 1e3); };
+  out << fmt::format("{:<10}",
+                     name) << ' ' << ms(d->mean) << ' ' << ms(d->p50) << ' ' << ms(d->p90) << ' ' << ms(d->p95)
+      << ' ' << (d->p99 ? ms(*d->p99) : fmt::format("{:>9}", "-")) << fmt::format(" {:9}\n", d->count);
 }
 
 }  // namespace
@@ -101,18 +102,18 @@ void Tally::write_members(JsonWriter& json, double elapsed) const {
 }
 
 void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl) const {
-  out << format("Requests   %llu ok, %llu failed", static_cast<unsigned long long>(ok_),
-                static_cast<unsigned long long>(failed_));
-  if (unfinished_ > 0) out << format(", %llu unfinished", static_cast<unsigned long long>(unfinished_));
-  out << format(" in %.1f s", elapsed);
-  if (elapsed > 0) out << format(": %.1f a minute", 60.0 * static_cast<double>(ok_) / elapsed);
+  out << fmt::format("Requests   {} ok, {} failed", ok_, failed_);
+  if (unfinished_ > 0) out << fmt::format(", {} unfinished", unfinished_);
+  out << fmt::format(" in {:.1f} s", elapsed);
+  if (elapsed > 0) out << fmt::format(": {:.1f} a minute", 60.0 * static_cast<double>(ok_) / elapsed);
   out << '\n';
   if (failed_ > 0) {
     out << "Errors    ";
     for (const auto& [kind, count] : errors_) out << ' ' << kind << ' ' << count;
     out << "\n           first: " << example_ << '\n';
   }
-  out << format("\n%-10s %9s %9s %9s %9s %9s %9s\n", "ms", "mean", "p50", "p90", "p95", "p99", "values");
+  out << fmt::format("\n{:<10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "ms", "mean", "p50", "p90", "p95", "p99",
+                     "values");
   print_row(out, "TTFT", ttft_);
   print_row(out, "ITL", itl_);
   print_row(out, "TPOT", tpot_);
@@ -121,20 +122,19 @@ void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* l
   if (!late_.empty()) print_row(out, "sent late", late_);
   if (ok_ > 0) {
     const auto mean = [this](std::uint64_t sum) { return static_cast<double>(sum) / static_cast<double>(ok_); };
-    out << format(
-        "\nLengths    prompts of %.1f tokens, %.1f asked for; answers of %.1f, at most %.1f asked for (means)\n",
-        mean(came_.prompt), mean(asked_.prompt), mean(came_.output), mean(asked_.output));
+    out << fmt::format("\nLengths    prompts of {:.1f} tokens, {:.1f} asked for; answers of {:.1f}, at most {:.1f} "
+                       "asked for (means)\n", mean(came_.prompt), mean(asked_.prompt), mean(came_.output),
+                       mean(asked_.output));
   }
   if (elapsed <= 0) return;
   const std::string of_failed =
       output_tokens_of_failed_ > 0
-          ? format(", %llu of them of requests that did not succeed",
-                   static_cast<unsigned long long>(output_tokens_of_failed_))
+          ? fmt::format(", {} of them of requests that did not succeed", output_tokens_of_failed_)
           : "";
   out << (ok_ > 0 ? "" : "\n")
-      << format("Output     %.1f tokens/s (%llu tokens%s)\nTotal      %.1f tokens/s, prompts included\n",
-                static_cast<double>(output_tokens_) / elapsed, static_cast<unsigned long long>(output_tokens_),
-                of_failed.c_str(), static_cast<double>(output_tokens_ + prompt_tokens_) / elapsed);
+      << fmt::format("Output     {:.1f} tokens/s ({} tokens{})\nTotal      {:.1f} tokens/s, prompts included\n",
+                     static_cast<double>(output_tokens_) / elapsed, output_tokens_, of_failed,
+                     static_cast<double>(output_tokens_ + prompt_tokens_) / elapsed);
 }
 
 void Report::add(const Result& result) {

@@ -68,7 +68,7 @@ std::string RequestLines::line(const Result& result) {
                                                             std::chrono::steady_clock::now() - result.ended);
   metrics::record::RequestRecord record = record_of(result, ended);
   record.id =
-      format("%016llx%016llx", static_cast<unsigned long long>(run_), static_cast<unsigned long long>(lines_++));
+      fmt::format("{:016x}{:016x}", run_, lines_++);
   record.config = label_;
   if (record.replica.empty()) record.replica = label_.empty() ? "direct" : label_;
   std::string line = metrics::record::log_line(record, "weir-lab");

@@ -89,7 +89,7 @@ std::string LogFacts::left_out() const {
 std::string LogFacts::warning() const {
   constexpr double most_unexplained = 0.05;
   if (unexplained() <= most_unexplained) return "";
-  return format("%.0f %%", 100 * unexplained()) +
+  return fmt::format("{:.0f} %", 100 * unexplained()) +
          " of the prompt tokens that replicas found in their caches are shared by prompts in ways that " +
          (keyed > 0 ? "the log's keys do not tell: with earlier requests, or across clients with keys of their own"
                     : "the log does not tell, such as a common system prompt; with [log] prefixes = true weir's log "

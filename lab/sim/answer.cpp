@@ -20,7 +20,7 @@ std::string json_string(std::string_view text) {
 std::string hex_id(std::uint64_t seed) {
   engine::Random random(seed);
   const unsigned long long high = random.next(), low = random.next();
-  return format("%016llx%016llx", high, low);
+  return fmt::format("{:016x}{:016x}", high, low);
 }
 
 }  // namespace

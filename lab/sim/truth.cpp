@@ -23,7 +23,8 @@ constexpr std::array<std::uint64_t, 19> per_token_bounds{
 
 std::uint64_t positive(std::chrono::nanoseconds d) { return d.count() > 0 ? static_cast<std::uint64_t>(d.count()) : 0; }
 
-std::string seconds_text(std::uint64_t nanoseconds) { return format("%.9g", static_cast<double>(nanoseconds) / 1e9); }
+std::string seconds_text(std::uint64_t nanoseconds) { return fmt::format("{:.9g}",
+                                                                         static_cast<double>(nanoseconds) / 1e9); }
 
 class Page {
  public:
@@ -150,7 +151,7 @@ std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view 
                  time_per_output_token_);
   Page process("");
   process.value("gauge", "process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
-                format("%.3f", started_));
+                fmt::format("{:.3f}", started_));
   return page.text + process.text;
 }
 

@@ -1,11 +1,10 @@
 // Writes a line of the request log: the fields of log_fields.hpp, in their order.
-#include <spdlog/fmt/chrono.h>
-
 #include <charconv>
 #include <chrono>
 #include <iterator>
 
 #include "metrics/record/request_log.hpp"
+#include "metrics/text.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::record {
@@ -15,13 +14,6 @@ using wire::JsonWriter;
 
 constexpr unsigned nanosecond_digits = 9;
 constexpr std::size_t usual_size = 1536;
-
-/// Writes RFC 3339 in UTC with microseconds.
-std::string timestamp(std::chrono::system_clock::time_point time) {
-  const auto second = std::chrono::floor<std::chrono::seconds>(time);
-  const auto part = std::chrono::floor<std::chrono::microseconds>(time - second);
-  return fmt::format("{:%FT%T}.{:06}Z", second, part.count());
-}
 
 /// Writes [[bin,count],...].
 std::string bins_of(const GapSketch& gaps) {
@@ -79,7 +71,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   };
 
   line.open('{');
-  line.key("v").count(1).key("time").text(timestamp(record.time)).key("id").text(record.id);
+  line.key("v").count(1).key("time").text(timestamp(std::chrono::floor<std::chrono::microseconds>(record.time), 6)).key("id").text(record.id);
   const Mirrored& mirrored = *record.mirrored;
   line.key("client_id").known_text(record.client_id).key("pair").known_text(mirrored.pair);
   line.key("group").known_text(facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());

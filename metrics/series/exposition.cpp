@@ -7,7 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "metrics/series/own_families.hpp"
 #include "metrics/series/series.hpp"
 #include "metrics/series/text_page.hpp"
 
@@ -387,8 +386,7 @@ ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std:
 }
 
 Exposition::Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos)
-    : build_(std::move(build)), objectives_(std::make_shared<const Objectives>(std::move(slos))) {
-  for (std::size_t i = 0; i < loops; ++i) loops_.push_back(std::make_unique<LoopShard>());
+    : OwnSources(loops, std::move(build)), objectives_(std::make_shared<const Objectives>(std::move(slos))) {
   unassigned_ = &add({});
 }
 

@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/series/internal_errors.hpp"
-#include "metrics/series/loop_shard.hpp"
+#include "metrics/series/own_families.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/series/text_page.hpp"
 
@@ -79,46 +78,6 @@ struct RetiredRequests {
   std::atomic<std::uint64_t> all{0}, well{0};
 };
 
-/// When settings were last loaded, and whether the latest attempt was a success.
-struct LastLoad {
-  std::chrono::system_clock::time_point last_success{};
-  bool successful = true;
-};
-
-/// The memory that limits.buffer_memory bounds, in bytes.
-struct BufferMemory {
-  std::size_t used = 0, limit = 0;
-};
-
-/// How a shadow differs from what it is compared with, as it stands now.
-struct ComparisonGauges {
-  struct Effect {
-    std::string_view metric;
-    double estimate = 0;  ///< A share of the other side's value.
-    std::optional<std::pair<double, double>> interval{};
-  };
-  /// Pairs of answers of which one has a fault.
-  struct Fault {
-    std::string_view fault;
-    std::uint64_t shadow = 0, other = 0;  ///< Of the shadow alone, and of the other side alone.
-    double evidence = 1;                  ///< That the shadow has more of them, as an e-value.
-  };
-  std::string shadow;
-  std::vector<Effect> effects{};
-  std::vector<Fault> faults{};
-  std::vector<std::pair<std::string_view, bool>> states{};   ///< Each with whether it is the one.
-  std::vector<std::pair<std::string_view, bool>> answers{};  ///< The same, of whether the answers are the same.
-};
-
-/// A rollout, as it stands now.
-struct RolloutGauges {
-  std::string rollout;
-  double share = 0;
-  std::vector<std::pair<std::string_view, bool>> states{};          ///< Each with whether it is the one.
-  std::vector<std::pair<std::string_view, std::uint64_t>> moves{};  ///< By reason.
-  std::uint64_t crossed = 0;
-};
-
 /// The shards of a replica: one for each loop.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
@@ -142,12 +101,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   std::vector<std::unique_ptr<ReplicaShard>> shards_;
 };
 
-struct BuildInfo {
-  std::string version, compiler;
-};
-
-/// Every member is thread-safe: add() and text() take a lock, writers of shards take none.
-class Exposition {
+/// Every function is thread-safe: add() and text() take a lock, writers of shards take none.
+class Exposition : public OwnSources {
  public:
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition();
@@ -163,21 +118,6 @@ class Exposition {
   /// Says that a replica is gone. Its counters stay on the page until nobody else owns them: requests that still run
   /// are counted. Should it come back before, it goes on with them.
   void retire(const ReplicaSeries& series);
-  LoopShard& loop(std::size_t index) { return *loops_[index]; }
-  const std::vector<std::unique_ptr<LoopShard>>& loops() const { return loops_; }
-  const BuildInfo& build() const { return build_; }
-
-  InternalErrors internal_errors{};                  ///< Any thread counts in it.
-  Counters<OperatorRefusal, operator_refusal_names.size()> operator_refusals{};  ///< The control thread counts in it.
-  std::function<std::uint64_t()> log_lines_dropped;  ///< Set before the first scrape.
-  std::function<BufferMemory()> buffer_memory;       ///< Set before the first scrape; zeros without it.
-  LastLoad last_load{};                              ///< Set on the scraping thread.
-  std::function<bool()> bypass;                      ///< Set before the first scrape.
-  /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.
-  std::function<std::vector<ComparisonGauges>()> comparisons;
-
-  /// Returns the rollouts of the settings. It is set and called as `comparisons` is.
-  std::function<std::vector<RolloutGauges>()> rollouts;
 
   /// Requests are compared with these from now on, once each loop follows.
   void set_slos(const std::vector<config::Slo>& slos);
@@ -188,14 +128,6 @@ class Exposition {
   /// While the result is held, no shard takes other bounds: whoever reads histograms or objectives outside text() holds
   /// it. A loop that would follow meanwhile tries again.
   std::unique_lock<std::mutex> hold_bounds() const { return std::unique_lock(following_); }
-
-  /// A finding that stands: what is wrong, and who it is about.
-  struct Finding {
-    std::string_view what;
-    std::string who;
-  };
-  /// Returns the findings that stand. It is set and called as `comparisons` is.
-  std::function<std::vector<Finding>()> findings;
 
   /// Returns the page in text format 0.0.4: the families of replicas and pools, then those of weir itself, each in the
   /// order of their names. Every family is on it, even one without series, so that a reader can tell an unused series
@@ -215,9 +147,7 @@ class Exposition {
 
   mutable std::mutex following_;  ///< No shard takes other bounds while a scrape reads them.
   mutable std::mutex mutex_;
-  BuildInfo build_;
   std::shared_ptr<const Objectives> objectives_;
-  std::vector<std::unique_ptr<LoopShard>> loops_;
   const std::shared_ptr<RetiredRequests> retired_ = std::make_shared<RetiredRequests>();
   mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Includes those without a replica's name.
   ReplicaSeries* unassigned_;

@@ -1,5 +1,7 @@
 #include "metrics/series/own_families.hpp"
 
+#include <prometheus/metric_family.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
@@ -125,7 +127,7 @@ class OwnFamilies {
     for (const auto& one : all) add({{"rollout", one.rollout}}, static_cast<double>(one.crossed));
   }
 
-  void findings(const std::vector<Exposition::Finding>& all) {
+  void findings(const std::vector<OwnSources::Finding>& all) {
     begin(finding_series, SeriesType::gauge);
     for (const auto& one : all) add({{"what", one.what}, {"who", one.who}}, 1);
   }
@@ -198,25 +200,29 @@ class OwnFamilies {
   std::vector<Family> begun_;
 };
 
-OwnFamilies gathered(const Exposition& exposition) {
+OwnFamilies gathered(const OwnSources& sources) {
   OwnFamilies own;
-  own.loops(exposition.loops());
-  own.comparisons(exposition.comparisons ? exposition.comparisons() : std::vector<ComparisonGauges>());
-  own.rollouts(exposition.rollouts ? exposition.rollouts() : std::vector<RolloutGauges>());
-  own.findings(exposition.findings ? exposition.findings() : std::vector<Exposition::Finding>());
-  own.internal_errors(exposition.internal_errors);
-  own.operators(exposition.operator_refusals);
-  own.buffer_memory(exposition.buffer_memory ? exposition.buffer_memory() : BufferMemory());
-  own.settings(exposition.last_load, exposition.bypass && exposition.bypass());
-  own.request_log(exposition.log_lines_dropped ? exposition.log_lines_dropped() : 0);
-  own.process(exposition.build());
+  own.loops(sources.loops());
+  own.comparisons(sources.comparisons ? sources.comparisons() : std::vector<ComparisonGauges>());
+  own.rollouts(sources.rollouts ? sources.rollouts() : std::vector<RolloutGauges>());
+  own.findings(sources.findings ? sources.findings() : std::vector<OwnSources::Finding>());
+  own.internal_errors(sources.internal_errors);
+  own.operators(sources.operator_refusals);
+  own.buffer_memory(sources.buffer_memory ? sources.buffer_memory() : BufferMemory());
+  own.settings(sources.last_load, sources.bypass && sources.bypass());
+  own.request_log(sources.log_lines_dropped ? sources.log_lines_dropped() : 0);
+  own.process(sources.build());
   return own;
 }
 
 }  // namespace
 
-std::vector<MetricFamily> own_families(const Exposition& exposition) { return gathered(exposition).sorted(); }
+OwnSources::OwnSources(std::size_t loops, BuildInfo build) : build_(std::move(build)) {
+  for (std::size_t i = 0; i < loops; ++i) loops_.push_back(std::make_unique<LoopShard>());
+}
 
-std::vector<Family> families_of_weir(const Exposition& exposition) { return gathered(exposition).begun(); }
+std::vector<MetricFamily> own_families(const OwnSources& sources) { return gathered(sources).sorted(); }
+
+std::vector<Family> families_of_weir(const OwnSources& sources) { return gathered(sources).begun(); }
 
 }  // namespace weir::metrics::series

@@ -20,9 +20,9 @@ std::optional<Slope> slope(const std::vector<double>& x, const std::vector<doubl
 }
 
 std::string with_interval(const Slope& slope, int digits) {
-  std::string out = format("%.*f ms", digits, slope.ms.value);
+  std::string out = fmt::format("{:.{}f} ms", slope.ms.value, digits);
   if (slope.ms.interval)
-    out += format(" (%.*f to %.*f)", digits, slope.ms.interval->low, digits, slope.ms.interval->high);
+    out += fmt::format(" ({:.{}f} to {:.{}f})", slope.ms.interval->low, digits, slope.ms.interval->high, digits);
   return out;
 }
 
@@ -75,20 +75,20 @@ void print(std::ostream& out, const std::optional<PrefillCost>& cost) {
   }
   const Slope& prefill = cost->per_1000_tokens;
   out << "Prefill    " << with_interval(prefill, 1)
-      << format(" per 1000 uncached prompt tokens, by %zu requests\n", prefill.requests);
+      << fmt::format(" per 1000 uncached prompt tokens, by {} requests\n", prefill.requests);
   if (prefill.hidden()) {
     out << "           The noise of these TTFTs hides it: send more requests, or longer prompts, to an idle replica.\n";
   }
   if (const auto& decode = cost->per_output_token) {
     out << "Decode     " << with_interval(*decode, 2) << " per output token\n";
     if (!prefill.hidden() && !decode->hidden()) {
-      out << format("           An output token takes as long as %.0f prompt tokens.\n",
-                    1000 * decode->ms.value / prefill.ms.value);
+      out << fmt::format("           An output token takes as long as {:.0f} prompt tokens.\n",
+                         1000 * decode->ms.value / prefill.ms.value);
     }
   }
   if (const auto& part = cost->short_prompts) {
-    out << format("Below %.0f  ", short_prompt) << with_interval(*part, 1) << " per 1000 prompt tokens"
-        << format(", by %zu requests", part->requests)
+    out << fmt::format("Below {:.0f}  ", short_prompt) << with_interval(*part, 1) << " per 1000 prompt tokens"
+        << fmt::format(", by {} requests", part->requests)
         << (part->hidden() ? ": the noise hides what such prompts cost\n" : "\n");
   }
 }

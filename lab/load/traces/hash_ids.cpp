@@ -95,7 +95,8 @@ class Sessions {
         go_on_from(*entry, last->second.entry);
     }
     if (static_cast<double>(entry->prompt_tokens) > most_tokens)
-      return "its prompt has " + counted(entry->prompt_tokens, "token") + ", more than " + format("%.0f", most_tokens);
+      return "its prompt has " + counted(entry->prompt_tokens, "token") + ", more than " + fmt::format("{:.0f}",
+                                                                                                       most_tokens);
     if (!entry->parent) begun_ = entry->at;
     if (session) last_.insert_or_assign(*session, Turn{number_, *entry});
     ++number_;

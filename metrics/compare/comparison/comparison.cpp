@@ -4,14 +4,133 @@
 #include <cmath>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "metrics/compare/comparison/judging.hpp"
-#include "metrics/compare/comparison/notes.hpp"
-#include "metrics/compare/comparison/side_names.hpp"
-#include "metrics/compare/comparison/window.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
+
+/// A window, and what a Comparison says of it: as it is declared, or else when both sides have requests and the shadows
+/// are warm.
+struct FoundWindow {
+  statistics::Window window{};  ///< Empty if the sides never met, or the shadow was never warm.
+  bool declared = false;
+  std::optional<Apart> apart{};  ///< Of a split; the window then holds both times.
+};
+
+/// Returns the window as far as it is declared.
+statistics::Window asked_for(const Options& options) {
+  statistics::Window asked = pairs::any_time;
+  if (options.from_us) asked.from_us = *options.from_us;
+  if (options.from_us && options.length_us) asked.to_us = *options.from_us + *options.length_us;
+  if (options.to_us) asked.to_us = *options.to_us;
+  return asked;
+}
+
+/// `first` is the first moment that counts, `begin` the one from which a declared length is measured.
+FoundWindow window_from(std::int64_t first, std::int64_t end, std::int64_t begin, const Options& options,
+                        std::span<const samples::Sample> samples) {
+  FoundWindow found{.declared = options.to_us || options.length_us};
+  statistics::Window& window = found.window;
+  // A window is a time that has requests, not one before the first of them.
+  window = {begin < samples::first_moment(samples) ? std::max(begin, std::min(first, end)) : begin, end};
+  if (options.length_us) window.to_us = begin + *options.length_us;
+  if (options.to_us) window.to_us = *options.to_us;
+  window.to_us = std::max(window.to_us, window.from_us);
+  return found;
+}
+
+/// The window begins as the earlier minutes do, and ends with the last pair.
+FoundWindow window_since(const table::Table& earlier, const pairs::Pairing& pairing) {
+  return {.window = {*earlier.from_us, pairing.pairs.empty() ? earlier.to_us : pairing.pairs.back().at_us + 1}};
+}
+
+FoundWindow window_of_pairs(const pairs::Pairing& pairing, std::span<const samples::Sample> samples,
+                            const Options& options) {
+  const auto warm = std::find_if(pairing.pairs.begin(), pairing.pairs.end(),
+                                 [&](const pairs::Pair& pair) { return pair.at_us >= *pairing.warm_us; });
+  std::int64_t first = *pairing.warm_us;
+  if (warm != pairing.pairs.end()) {
+    first = warm->at_us;
+  } else if (!options.from_us || first == pairs::never_warm) {
+    return {};
+  }
+  const std::int64_t end = pairing.pairs.empty() ? 0 : pairing.pairs.back().at_us + 1;
+  return window_from(first, end, std::max(options.from_us.value_or(first), *pairing.warm_us), options, samples);
+}
+
+/// Returns from the first of the requests in a window to the last.
+std::optional<statistics::Window> extent_of(const std::vector<pairs::Single>& singles,
+                                            const statistics::Window& window) {
+  std::optional<statistics::Window> found;
+  for (const pairs::Single& one : singles) {
+    if (!window.holds(one.at_us)) continue;
+    if (!found) found = statistics::Window{one.at_us, 0};
+    found->to_us = one.at_us + 1;
+  }
+  return found;
+}
+
+FoundWindow window_of_split(const pairs::Pairing& pairing, std::span<const samples::Sample> samples,
+                            const Options& options) {
+  const statistics::Window asked = asked_for(options);
+  const auto a = extent_of(pairing.only_a, asked), b = extent_of(pairing.only_b, asked);
+  if (!a || !b) return {};
+  const std::int64_t earlier = std::min(a->from_us, b->from_us), later = std::max(a->to_us, b->to_us);
+  if (a->to_us <= b->from_us || b->to_us <= a->from_us) return {.window = {earlier, later}, .apart = Apart{*a, *b}};
+  // Whoever says where the window begins wants all that follows.
+  const std::int64_t first = options.from_us ? earlier : std::max(a->from_us, b->from_us);
+  const std::int64_t end = options.from_us ? later : std::min(a->to_us, b->to_us);
+  return window_from(first, end, options.from_us.value_or(first), options, samples);
+}
+
+/// `earlier` has the minutes before those of the pairing; null without any. The cost is that of one look at each
+/// request.
+FoundWindow window_of(const pairs::Pairing& pairing, std::span<const samples::Sample> samples, const Options& options,
+                      const table::Table* earlier) {
+  if (pairing.mode == pairs::Mode::split) return window_of_split(pairing, samples, options);
+  if (earlier && earlier->from_us) return window_since(*earlier, pairing);
+  return window_of_pairs(pairing, samples, options);
+}
+
+/// Returns the name of the [[shadow]] on one side; "" if there are several.
+std::string_view only_shadow(const pairs::Pairing& pairing, const samples::Names& names,
+                             const samples::Sample* pairs::Pair::*side) {
+  samples::Names::Name found = 0;
+  for (const pairs::Pair& pair : pairing.pairs) {
+    const auto name = (pair.*side)->shadow;
+    if (name == 0 || (found != 0 && name != found)) return {};
+    found = name;
+  }
+  return names.text(found);
+}
+
+ComparedSide named(const sides::Selection& side, bool shadow, const samples::Names& names) {
+  if (side.by == sides::By::role) return {side.label(names), side.role};
+  return {side.label(names), shadow || side.by == sides::By::shadow ? Role::shadow : Role::primary};
+}
+
+std::string label(const ComparedSide& side, bool ambiguous, std::string_view shadow) {
+  return ambiguous && side.role == Role::shadow ? shadow_label(side.name, shadow) : side.name;
+}
+
+/// Sets the names and roles of the sides. A configuration may be on both sides, or beside the control in the primary's
+/// place too: its shadow then has the name of the [[shadow]] behind its own.
+void name_sides(Comparison& comparison, const pairs::Pairing& pairing, const samples::Names& names,
+                const Options& options) {
+  const bool control = pairing.mode == pairs::Mode::control;
+  comparison.side_a = named(options.a, control, names);
+  comparison.side_b = named(options.b, pairing.mode != pairs::Mode::split, names);
+  const bool of_shadows = options.a.by == sides::By::role || options.a.by == sides::By::shadow;
+  const bool same = !of_shadows && comparison.side_a.name == comparison.side_b.name;
+  const auto shadow_a = only_shadow(pairing, names, &pairs::Pair::a);
+  const auto shadow_b = only_shadow(pairing, names, &pairs::Pair::b);
+  comparison.a = label(comparison.side_a, !of_shadows && (same || control), shadow_a);
+  comparison.b = label(comparison.side_b, same, shadow_b);
+  // Two shadows of one name and configuration are told apart by nothing but the roles.
+  if (comparison.a == comparison.b && same) comparison.b = label(comparison.side_b, true, {});
+}
 
 /// Makes one comparison, step by step.
 class Comparing {
@@ -43,7 +162,6 @@ class Comparing {
     const bool ended = result_.declared && result_.window.to_us - last_us_ <= slack_us;
     judge(result_, table_, options_, history ? &*history : nullptr, ended);
     if (!result_.dropped.empty()) result_.needs_s.reset();
-    describe_values();
     result_.notes = notes_of(result_, table_, pairing_, samples_);
     return std::move(result_);
   }
@@ -186,26 +304,6 @@ class Comparing {
     return pools;
   }
 
-  void describe_values() {
-    if (options_.bins == 0) return;
-    for (const auto figure : {statistics::Figure::ttft, statistics::Figure::tpot}) {
-      const auto quantity = figure == statistics::Figure::ttft ? pairs::Quantity::ttft : pairs::Quantity::tpot;
-      std::vector<double> a, b;
-      const auto take = [&](const samples::Sample& sample, std::vector<double>& values) {
-        if (const auto value = pairs::value_of(quantity, sample)) values.push_back(*value);
-      };
-      for (const pairs::Pair& pair : pairing_.pairs) {
-        take(*pair.a, a);
-        take(*pair.b, b);
-      }
-      if (pairing_.mode == pairs::Mode::split) {
-        for (const pairs::Single& one : pairing_.only_a) take(*one.sample, a);
-        for (const pairs::Single& one : pairing_.only_b) take(*one.sample, b);
-      }
-      result_.distributions.push_back(statistics::overlay_of(figure, std::move(a), std::move(b), options_.bins));
-    }
-  }
-
   const std::span<const samples::Sample> samples_;
   const samples::Names& names_;
   const Options& options_;
@@ -228,14 +326,7 @@ const Verdict* Comparison::verdict_of(statistics::Figure figure) const {
 }
 
 const Had& Comparison::had_of(statistics::Figure figure) const {
-  return had[static_cast<std::size_t>(quantity_of(figure))];
-}
-
-pairs::Quantity quantity_of(statistics::Figure figure) {
-  using enum statistics::Figure;
-  if (figure == e2e) return pairs::Quantity::e2e;
-  if (figure == ttft || figure == ttft_geomean) return pairs::Quantity::ttft;
-  return figure == tpot || figure == tpot_geomean ? pairs::Quantity::tpot : pairs::Quantity::output_tokens;
+  return had[static_cast<std::size_t>(table::quantity_of(figure))];
 }
 
 const FaultVerdict* Comparison::fault_of(pairs::Fault fault) const {

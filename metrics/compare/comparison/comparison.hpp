@@ -20,7 +20,6 @@
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/drops.hpp"
 #include "metrics/compare/sides/selection.hpp"
-#include "metrics/compare/statistics/overlay.hpp"
 #include "metrics/compare/statistics/verdicts.hpp"
 #include "metrics/compare/table/table.hpp"
 
@@ -46,8 +45,6 @@ struct Options {
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
   /// of the other, or both sides share a pool.
   std::optional<bool> same_load{};
-  /// Distributions are counted in so many bins; 0 leaves them out.
-  unsigned bins = 0;
 };
 
 enum class State : std::uint8_t {
@@ -212,8 +209,8 @@ struct Comparison {
   std::uint64_t lost = 0;
   statistics::Window window{};
   double minutes = 0;  ///< So many minutes have requests of both sides.
-  /// The end of the window of which samples are held, where older ones are known by their minutes. Distributions,
-  /// divergence and what notes say of single requests are of these; the verdicts are of the whole window.
+  /// The end of the window of which samples are held, where older ones are known by their minutes. Divergence
+  /// and what notes say of single requests are of these; the verdicts are of the whole window.
   std::optional<statistics::Window> held{};
   bool declared = false;                 ///< The window has an end that was declared.
   std::optional<Apart> apart{};          ///< Then figures stand side by side, and none has a verdict.
@@ -224,7 +221,6 @@ struct Comparison {
   std::vector<FaultVerdict> faults;  ///< `slo` only with an objective.
   pairs::Sameness sameness{};
   Answers answers{};
-  std::vector<statistics::Overlay> distributions;  ///< The values of ttft and of tpot that are held.
   pairs::Divergence divergence{};                  ///< 0 in a split.
   std::array<Had, pairs::quantity_count> had{};    ///< Of the answers that are held.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
@@ -249,8 +245,6 @@ struct Comparison {
 /// Compares in time n log n, with memory for some figures a sample. The order of the samples does not matter.
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
 
-/// Returns the quantity that a figure is of. Stalls are of none, and stand beside that which all answers have.
-pairs::Quantity quantity_of(statistics::Figure figure);
 /// True of a figure that depends on what a token is.
 constexpr bool is_of_tokens(statistics::Figure figure) {
   using enum statistics::Figure;

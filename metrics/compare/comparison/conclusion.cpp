@@ -9,7 +9,7 @@
 
 #include "metrics/compare/comparison/judging.hpp"
 #include "metrics/compare/comparison/why.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -30,13 +30,13 @@ bool any_time(const Comparison& comparison, Finding finding) {
 
 std::string fault_text(const FaultVerdict& fault) {
   return std::string(word_for(fault.fault)) +
-         format(" from %.2f to %.2f %%", 100 * fault.share_a(), 100 * fault.share_b());
+         fmt::format(" from {:.2f} to {:.2f} %", 100 * fault.share_a(), 100 * fault.share_b());
 }
 
 std::string figure_text(const Verdict& verdict) {
   std::string text = std::string(word_for(verdict.figure)) + " from " +
                      values_text(verdict.figure, *verdict.value_a, *verdict.value_b);
-  return verdict.figure == Figure::stalls ? text : text + " (" + percent(*verdict.estimate) + ')';
+  return verdict.figure == Figure::stalls ? text : text + " (" + signed_percent(*verdict.estimate) + ')';
 }
 
 /// "TPOT from 27.2 to 31.5 ms (+14.1 %)" for each figure that is told: what is worse comes first, then what makes
@@ -108,7 +108,7 @@ std::string worse_word(const Comparison& comparison) {
   if (fault(pairs::Fault::slo)) words.emplace_back("misses the objective more often");
   const auto* const changed = change_for_the_worse(comparison);
   const std::string since = changed ? "became slower at " + time_of_day(changed->since_us).substr(0, 5) + " (" +
-                                          std::string(word_for(changed->figure)) + ' ' + percent(changed->by) +
+                                          std::string(word_for(changed->figure)) + ' ' + signed_percent(changed->by) +
                                           " since then)"
                                     : std::string();
   if (changed && changed->after >= sure_change) words.emplace_back(since);
@@ -170,7 +170,7 @@ std::string at_most_slower(const Comparison& comparison) {
   for (const auto figure : {Figure::ttft, Figure::tpot, Figure::e2e})
     if (const auto* const verdict = comparison.verdict_of(figure); verdict != nullptr && verdict->interval)
       most = std::max(most, verdict->interval->high);
-  return most > 0 ? format(", at most %.1f %% slower", 100 * most) : "";
+  return most > 0 ? fmt::format(", at most {:.1f} % slower", 100 * most) : "";
 }
 
 std::string likeness(const Comparison& comparison) {
@@ -237,7 +237,7 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
   if (comparison.unfilled) return {"Wait until the shadow is warm", shortfall(*comparison.unfilled)};
   if (const auto* const changed = change_for_the_worse(comparison))
     return {"Do not promote yet", b + " became worse at " + time_of_day(changed->since_us).substr(0, 5) + " (" +
-                                      std::string(word_for(changed->figure)) + ' ' + percent(changed->by) +
+                                      std::string(word_for(changed->figure)) + ' ' + signed_percent(changed->by) +
                                       " since then); find out what happened, and compare again from there (--from)"};
   if (!comparison.answers.why.empty() && comparison.answers.word == pairs::Alike::differs)
     return {"Look at the answers of " + b + " before you promote", "they differ from those of " + a};
@@ -271,8 +271,8 @@ Advice of_unknown(const Comparison& comparison, const std::vector<std::string>& 
   const double ten_minutes_s = length_in_minutes_s(comparison) * statistics::least_minutes_to_pass / comparison.minutes;
   if (early)
     return {wait_until(std::max(open.longest_s, ten_minutes_s)),
-            format("it is too early to tell, which takes %.0f minutes with requests of both sides at least",
-                   statistics::least_minutes_to_pass)};
+            fmt::format("it is too early to tell, which takes {:.0f} minutes with requests of both sides at least",
+                        statistics::least_minutes_to_pass)};
   if (open.for_ever.empty()) return {wait_until(open.longest_s), not_known};
   const Guardrails never = open_guardrails(comparison, open.for_ever);
   std::string why;

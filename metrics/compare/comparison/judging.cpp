@@ -143,7 +143,7 @@ class Judging {
   std::uint64_t count_of(Figure figure) const {
     std::uint64_t a = 0, b = 0;
     for (const table::Row& row : table_.rows) {
-      const auto& sums = row.sums[static_cast<std::size_t>(quantity_of(figure))];
+      const auto& sums = row.sums[static_cast<std::size_t>(table::quantity_of(figure))];
       a += figure == Figure::stalls ? row.requests_a : sums.count_a;
       b += figure == Figure::stalls ? row.requests_b : sums.count_b;
     }

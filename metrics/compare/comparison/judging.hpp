@@ -1,4 +1,4 @@
-// From a table of minutes to verdicts.
+// From a table of minutes to verdicts, and to notes on them.
 #pragma once
 
 #include "metrics/compare/comparison/comparison.hpp"
@@ -10,6 +10,11 @@ namespace weir::metrics::compare::comparison {
 /// declared window.
 void judge(Comparison& comparison, const table::Table& table, const Options& options, const History* history,
            bool ended);
+
+/// Returns the notes in a fixed order. `pairing` is what of the window is held; `samples` are all that are known,
+/// outside the window as well.
+std::vector<Note> notes_of(const Comparison& comparison, const table::Table& table, const pairs::Pairing& pairing,
+                           std::span<const samples::Sample> samples);
 
 /// Returns the length of the window, in which each minute that has requests is a whole one.
 double length_in_minutes_s(const Comparison& comparison);

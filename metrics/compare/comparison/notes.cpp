@@ -1,4 +1,4 @@
-#include "metrics/compare/comparison/notes.hpp"
+#include "metrics/compare/comparison/judging.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -16,7 +16,7 @@ std::string load_sentence(const Comparison& comparison, const pairs::Load& load)
   std::string text =
       "Load differs: " + comparison.a + " and " + comparison.b + " did not have the same requests at the same time";
   if (std::isfinite(load.in_flight_a) && std::isfinite(load.in_flight_b)) {
-    text += format(" (mean number in flight %.1f and %.1f)", load.in_flight_a, load.in_flight_b);
+    text += fmt::format(" (mean number in flight {:.1f} and {:.1f})", load.in_flight_a, load.in_flight_b);
   }
   return text +
          "; latency depends on load, so there is no verdict on it. Mirror all requests of one replica (twin) to get "
@@ -29,10 +29,9 @@ std::string spared_sentence(const Comparison& comparison, const pairs::Load& loa
   const std::string &side = is_b ? comparison.b : comparison.a, &other = is_b ? comparison.a : comparison.b;
   std::string text =
       side +
-      format(" has no finished answer to %llu of %llu requests (%.1f %%) that ",
-             static_cast<unsigned long long>(spared.requests), static_cast<unsigned long long>(load.sampled),
-             100.0 * static_cast<double>(spared.requests) / static_cast<double>(load.sampled)) +
-      other + format(" finished, with %.1f %% of the prompt tokens", 100 * spared.prompt_tokens);
+      fmt::format(" has no finished answer to {} of {} requests ({:.1f} %) that ", spared.requests, load.sampled,
+                  100.0 * static_cast<double>(spared.requests) / static_cast<double>(load.sampled)) +
+      other + fmt::format(" finished, with {:.1f} % of the prompt tokens", 100 * spared.prompt_tokens);
   text += "; by reason:";
   for (const auto& [reason, count] : spared.by_reason) {
     text += (reason == spared.by_reason.begin()->first ? " " : ", ") + reason + " " + std::to_string(count);
@@ -49,19 +48,16 @@ std::string missing_sentence(const Comparison& comparison, statistics::Figure fi
   const std::string &side = had.b_lacks() ? comparison.b : comparison.a,
                     &other = had.b_lacks() ? comparison.a : comparison.b;
   return std::string(word_for(figure)) + " is missing: " + side +
-         format(" lacks it in %llu of %llu whole answers in which ",
-                static_cast<unsigned long long>(had.b_lacks() ? had.only_a : had.only_b),
-                static_cast<unsigned long long>(had.b_lacks() ? had.a : had.b)) +
+         fmt::format(" lacks it in {} of {} whole answers in which ", had.b_lacks() ? had.only_a : had.only_b,
+                     had.b_lacks() ? had.a : had.b) +
          other + " has it. The others may be the fast ones, so there is no verdict on it.";
 }
 
 std::string drift_sentence() {
-  return format(
-      "Drift: TTFT, TPOT or E2E of one minute is much like that of the minute before. Two equal GPUs may drift apart "
-      "by "
-      "%.0f %%, so a smaller difference is called neither better nor worse. Eight hours of a control, of two replicas "
-      "of one configuration, or --floor FILE tell how much these drift.",
-      100 * drift_allowance);
+  return fmt::format("Drift: TTFT, TPOT or E2E of one minute is much like that of the minute before. Two equal GPUs "
+                     "may drift apart by {:.0f} %, so a smaller difference is called neither better nor worse. Eight "
+                     "hours of a control, of two replicas of one configuration, or --floor FILE tell how much these "
+                     "drift.", 100 * drift_allowance);
 }
 
 std::string apart_sentence(const Comparison& comparison) {
@@ -75,7 +71,8 @@ std::string objective_sentence(const config::Slo& slo) {
   std::string text;
   for (const auto& [name, threshold] : {std::pair("ttft_client", slo.ttft_client), std::pair("ttft", slo.ttft),
                                         std::pair("tpot", slo.tpot), std::pair("e2e", slo.e2e)})
-    if (threshold) text += (text.empty() ? "" : " or ") + std::string(name) + format(" %g s", threshold->count());
+    if (threshold) text += (text.empty() ? "" : " or ") + std::string(name) + fmt::format(" {:g} s",
+                                                                                          threshold->count());
   return "SLO misses: an answer misses the objective that exceeds " + text + '.';
 }
 
@@ -89,8 +86,7 @@ std::string held_sentence(const Comparison& comparison) {
 }
 
 std::string lost_sentence(const Comparison& comparison) {
-  return format("Lost to this comparison: %llu requests of its shadows. ",
-                static_cast<unsigned long long>(comparison.lost)) +
+  return fmt::format("Lost to this comparison: {} requests of its shadows. ", comparison.lost) +
          "They left in a burst before they could be added up, or ended long after the others of their time. The "
          "request log has them: weir compare reads it.";
 }
@@ -104,8 +100,8 @@ bool take_turns(const table::Table& table) {
 }
 
 std::string turns_sentence(const Comparison& comparison) {
-  return format("The sides take turns: %.0f minutes have requests of both, and only they count. Let both run at once.",
-                comparison.minutes);
+  return fmt::format("The sides take turns: {:.0f} minutes have requests of both, and only they count. Let both run "
+                     "at once.", comparison.minutes);
 }
 
 /// A replica's answers before or after a moment.
@@ -147,9 +143,9 @@ std::string shared_sentence(const Comparison& comparison, const pairs::Pairing& 
   const double load = after.mean_in_flight() / before.mean_in_flight();
   const double change = statistics::median(std::span(after.tpot)) / statistics::median(std::span(before.tpot));
   if (load > alike || load < 1 / alike || change < slower) return {};
-  return format("Shared hardware suspected: TPOT of the primary is %.1f %% longer since its shadow began, at %s, with "
-                "as many requests in flight (%.1f, before %.1f). ",
-                100 * (change - 1), time_of_day(began).c_str(), after.mean_in_flight(), before.mean_in_flight()) +
+  return fmt::format("Shared hardware suspected: TPOT of the primary is {:.1f} % longer since its shadow began, at "
+                     "{}, with as many requests in flight ({:.1f}, before {:.1f}). ", 100 * (change - 1),
+                     time_of_day(began), after.mean_in_flight(), before.mean_in_flight()) +
          "A shadow on the primary's GPU, host or network slows both, and the comparison tells nothing of a candidate "
          "that has its own.";
 }
@@ -181,9 +177,9 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
   if (comparison.counts_tokens_differently()) {
     notes.push_back(
         {"different_tokenizer",
-         format("Different tokenizer or template: the same prompts differ by %.1f %% in tokens, so TPOT and output "
-                "length count unlike tokens, and have no verdict. Compare E2E and characters (--details).",
-                100 * comparison.divergence.prompt_tokens_differ)});
+         fmt::format("Different tokenizer or template: the same prompts differ by {:.1f} % in tokens, so TPOT and "
+                     "output length count unlike tokens, and have no verdict. Compare E2E and characters (--details).",
+                     100 * comparison.divergence.prompt_tokens_differ)});
   }
   for (const auto figure :
        {statistics::Figure::ttft, statistics::Figure::tpot, statistics::Figure::e2e, statistics::Figure::output_tokens})
@@ -194,7 +190,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
   add("shared_hardware", shared_sentence(comparison, pairing, samples));
   if (shorter != nullptr && shorter->finding == statistics::Finding::shorter)
     add("spared_tokens",
-        comparison.b + format(" wrote %.0f %% fewer tokens than ", -100 * *shorter->estimate) + comparison.a +
+        comparison.b + fmt::format(" wrote {:.0f} % fewer tokens than ", -100 * *shorter->estimate) + comparison.a +
             " for the same requests. It had that much less to do, so its latency may look better than it is.");
   if (table.slo) add("objective", objective_sentence(*table.slo));
   if (comparison.drifts && too_near) notes.push_back({"drift", drift_sentence()});
@@ -213,20 +209,19 @@ std::vector<Note> notes_of(const Comparison& comparison, const table::Table& tab
   if (comparison.crowd > crowded || comparison.crowd < 1 / crowded)
     notes.push_back(
         {"unequal_load",
-         format("A replica of %s had %.2g times the requests of one of %s. That alone makes the busier side slower, so "
-                "no time or SLO miss counts against it. Give all replicas equal weight.",
-                comparison.b.c_str(), comparison.crowd, comparison.a.c_str())});
+         fmt::format("A replica of {} had {:.2g} times the requests of one of {}. That alone makes the busier side "
+                     "slower, so no time or SLO miss counts against it. Give all replicas equal weight.", comparison.b,
+                     comparison.crowd, comparison.a)});
   if (comparison.warming > 0 && comparison.dropped.empty()) {
-    std::string text = format("Pairs that are left out because the shadow was not warm yet: %llu.",
-                              static_cast<unsigned long long>(comparison.warming));
+    std::string text = fmt::format("Pairs that are left out because the shadow was not warm yet: {}.",
+                                   comparison.warming);
     if (comparison.unfilled) text += " So far " + shortfall(*comparison.unfilled) + '.';
     notes.push_back({"warm_up", std::move(text)});
   }
   if (pairing.repeated > 0) {
     notes.push_back(
-        {"several_answers", format("One side has several answers to %llu requests, and the first of each counts. "
-                                   "Name one shadow or replica.",
-                                   static_cast<unsigned long long>(pairing.repeated))});
+        {"several_answers", fmt::format("One side has several answers to {} requests, and the first of each counts. "
+                                        "Name one shadow or replica.", pairing.repeated)});
   }
   return notes;
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "metrics/compare/samples/rfc3339.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -20,7 +20,7 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
   const std::string figure(word_for(verdict.figure)), &a = comparison.a, &b = comparison.b;
   if (!verdict.estimate) return figure + ": no request has it on both sides";
   const std::string values = " (" + values_text(verdict.figure, *verdict.value_a, *verdict.value_b) + ')';
-  const std::string by = format("%.1f %%", 100 * std::abs(*verdict.estimate));
+  const std::string by = fmt::format("{:.1f} %", 100 * std::abs(*verdict.estimate));
   const std::string is = verdict.figure == Figure::stalls || verdict.figure == Figure::output_tokens ? " are " : " is ";
   if (verdict.figure == Figure::stalls)
     return figure + " of " + b + is + effect_text(verdict.figure, *verdict.estimate) + " beside " + a + values;
@@ -30,8 +30,8 @@ std::string statement(const Verdict& verdict, const Comparison& comparison) {
 
 /// "2.0 %", or "10 s per 1000 requests"
 std::string margin_text(Figure figure, double limit) {
-  if (figure == Figure::stalls) return format("%.3g s per 1000 requests", limit);
-  return format("%.3g %%", 100 * std::expm1(limit));
+  if (figure == Figure::stalls) return fmt::format("{:.3g} s per 1000 requests", limit);
+  return fmt::format("{:.3g} %", 100 * std::expm1(limit));
 }
 
 std::string conclusion(const Verdict& verdict) {
@@ -56,11 +56,11 @@ std::string conclusion(const Verdict& verdict) {
            effect_text(verdict.figure, statistics::shown(verdict.figure, *verdict.tail)) + ", more than " + most;
   if (verdict.too_near)
     return "beyond " + margin +
-           format(", but two equal GPUs may drift apart by %.0f %%", 100 * std::expm1(effect.least_claim));
+           fmt::format(", but two equal GPUs may drift apart by {:.0f} %", 100 * std::expm1(effect.least_claim));
   if (verdict.held_back)
     return "beyond " + margin +
-           format(" if it were the only figure (p = %.3f), but not sure yet among all that are tested together (Holm)",
-                  verdict.p);
+           fmt::format(" if it were the only figure (p = {:.3f}), but not sure yet among all that are tested "
+                       "together (Holm)", verdict.p);
   if (most.empty()) return "neither inside nor clearly beyond " + margin;
   return "not clearly less than " + most + " worse";
 }
@@ -104,8 +104,8 @@ std::string obstacle(const Verdict& verdict, const Comparison& comparison) {
       if (verdict.minutes >= statistics::least_minutes)
         return std::string("too few ") + (comparison.mode == pairs::Mode::split ? "conversations" : "requests") +
                " of a side have it";
-      return format("it takes %zu minutes in which both sides have it, and there %s %zu", statistics::least_minutes,
-                    verdict.minutes == 1 ? "is" : "are", verdict.minutes);
+      return fmt::format("it takes {} minutes in which both sides have it, and there {} {}", statistics::least_minutes,
+                         verdict.minutes == 1 ? "is" : "are", verdict.minutes);
     case Bar::cold:
       return "no pair counts before the shadow is warm, and " + shortfall(*comparison.unfilled);
     case Bar::apart:
@@ -144,41 +144,35 @@ std::string_view word_for(pairs::Fault fault) {
 }
 
 std::string values_text(Figure figure, double a, double b) {
-  if (figure == Figure::output_tokens) return format("%.0f to %.0f", a, b);
-  if (figure == Figure::stalls) return format("%.3g to %.3g s per 1000 requests", a, b);
+  if (figure == Figure::output_tokens) return fmt::format("{:.0f} to {:.0f}", a, b);
+  if (figure == Figure::stalls) return fmt::format("{:.3g} to {:.3g} s per 1000 requests", a, b);
   // From 0.9995 s on three digits of milliseconds would be 1e+03.
   const double most = std::max(a, b);
-  return most < 0.0995   ? format("%.2f to %.2f ms", 1e3 * a, 1e3 * b)
-         : most < 0.9995 ? format("%.1f to %.1f ms", 1e3 * a, 1e3 * b)
-                         : format("%.3f to %.3f s", a, b);
+  return most < 0.0995   ? fmt::format("{:.2f} to {:.2f} ms", 1e3 * a, 1e3 * b)
+         : most < 0.9995 ? fmt::format("{:.1f} to {:.1f} ms", 1e3 * a, 1e3 * b)
+                         : fmt::format("{:.3f} to {:.3f} s", a, b);
 }
 
 std::string effect_text(Figure figure, double estimate) {
-  return figure == Figure::stalls ? with_sign(estimate, 1) + " s per 1000 requests" : percent(estimate);
+  return figure == Figure::stalls ? with_sign(estimate, 1) + " s per 1000 requests" : signed_percent(estimate);
 }
 
 std::string shortfall(const Unfilled& unfilled) {
-  return unfilled.side + format(" has prefilled %llu of the %llu tokens that its KV cache holds",
-                                static_cast<unsigned long long>(unfilled.prefilled),
-                                static_cast<unsigned long long>(unfilled.kv_tokens));
+  return unfilled.side + fmt::format(" has prefilled {} of the {} tokens that its KV cache holds", unfilled.prefilled,
+                                     unfilled.kv_tokens);
 }
 
 std::string stretch(const statistics::Window& window) {
   return "from " + samples::format_rfc3339(window.from_us) + " to " + samples::format_rfc3339(window.to_us);
 }
 
-std::string percent(double share) { return with_sign(100 * share, 1) + " %"; }
-
 std::string length_text(double seconds) {
-  if (seconds < 60) return format("%.0f s", std::ceil(seconds));
-  return seconds < 7200 ? format("%.0f min", std::ceil(seconds / 60)) : format("%.1f h", std::ceil(seconds / 360) / 10);
+  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
+  if (seconds < 7200) return fmt::format("{:.0f} min", std::ceil(seconds / 60));
+  return fmt::format("{:.1f} h", std::ceil(seconds / 360) / 10);
 }
 
-std::string time_of_day(std::int64_t us) {
-  constexpr std::int64_t day = 86400;
-  const auto second = static_cast<int>(((us / 1'000'000) % day + day) % day);
-  return format("%02d:%02d:%02d", second / 3600, second / 60 % 60, second % 60);
-}
+std::string time_of_day(std::int64_t us) { return samples::format_rfc3339(us).substr(11, 8); }
 
 std::string why(const FaultVerdict& fault, const Comparison& comparison) {
   const auto& pairs = fault.pairs;
@@ -194,8 +188,8 @@ std::string why(const FaultVerdict& fault, const Comparison& comparison) {
   const double more = std::max(fault.more_in_a, fault.more_in_b);
   if (fault.finding == Finding::worse || fault.finding == Finding::better)
     return text + "; evidence against chance that " + (fault.finding == Finding::worse ? comparison.b : comparison.a) +
-           format(" has more: %.3g (%.0f is enough).", more, evidence_needed);
-  const std::string margin = format(" the margin of %.2f points", 100 * fault.margin);
+           fmt::format(" has more: {:.3g} ({:.0f} is enough).", more, evidence_needed);
+  const std::string margin = fmt::format(" the margin of {:.2f} points", 100 * fault.margin);
   if (fault.finding == Finding::not_worse) return text + ", below" + margin + '.';
   const bool one_cause = fault.share_b() > fault.share_a() && fault.causes.b < 4 && pairs.only_b >= 8;
   return text + ", not clearly below" + margin +
@@ -229,11 +223,11 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison) {
                      count(found.first_b);
   if (found.control) {
     text += " and " + a + " in " + count(found.first_a);
-    if (const auto ratio = found.hazard_ratio()) text += format(", %.2f times as often", *ratio);
+    if (const auto ratio = found.hazard_ratio()) text += fmt::format(", {:.2f} times as often", *ratio);
   }
   const auto per_thousand = [&](const std::string& side, const pairs::Leaving& leaving) {
     const auto events = leaving.per_thousand_tokens();
-    return events ? format("%.3g", *events) + " of " + side : "unknown of " + side;
+    return events ? fmt::format("{:.3g}", *events) + " of " + side : "unknown of " + side;
   };
   text += "; divergences per 1000 tokens: " + per_thousand(b, found.b);
   if (found.control) text += ", " + per_thousand(a, found.a);
@@ -242,7 +236,7 @@ std::string why(const pairs::Sameness& found, const Comparison& comparison) {
   if (found.b.at_start > 0) {
     const auto all = static_cast<double>(found.compared + found.repeated);
     const auto share = [&](std::uint64_t requests) {
-      return format("%.1f %%", 100 * static_cast<double>(requests) / all);
+      return fmt::format("{:.1f} %", 100 * static_cast<double>(requests) / all);
     };
     text += " Different within the first 64 bytes: " + share(found.b.at_start) + " of " + b;
     if (found.control) text += ", " + share(found.a.at_start) + " of " + a;
@@ -259,7 +253,7 @@ std::string why(const Verdict& verdict, const Comparison& comparison) {
   if (verdict.interval) {
     const auto& [low, high] = *verdict.interval;
     text += ", 95 % interval " + effect_text(verdict.figure, low) + " to " + effect_text(verdict.figure, high) +
-            format(", valid at any look, %.0f minutes", verdict.effect.sequence->minutes);
+            fmt::format(", valid at any look, {:.0f} minutes", verdict.effect.sequence->minutes);
   }
   if (verdict.withheld())
     return text + (verdict.estimate ? ", but no verdict: " : "; ") + obstacle(verdict, comparison) +
@@ -270,7 +264,7 @@ std::string why(const Verdict& verdict, const Comparison& comparison) {
 
 std::string change_sentence(const Changed& changed, const Comparison& comparison) {
   return "since " + time_of_day(changed.since_us) + ' ' + std::string(word_for(changed.figure)) + " of " +
-         comparison.b + " beside " + comparison.a + format(" is %.1f %% ", 100 * std::abs(changed.by)) +
+         comparison.b + " beside " + comparison.a + fmt::format(" is {:.1f} % ", 100 * std::abs(changed.by)) +
          (changed.by > 0 ? "above" : "below") + " what it was before.";
 }
 

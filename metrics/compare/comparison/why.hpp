@@ -30,8 +30,6 @@ std::string change_sentence(const Changed& changed, const Comparison& comparison
 
 /// "fp8 has prefilled 79000 of the 160000 tokens that its KV cache holds"
 std::string shortfall(const Unfilled& unfilled);
-/// "+8.1 %"
-std::string percent(double share);
 /// "30 s", "12 min" or "3.5 h", rounded up.
 std::string length_text(double seconds);
 /// "from 2026-11-21T07:10:00Z to 2026-11-21T07:40:00Z"

@@ -1,8 +1,7 @@
 "use strict";
-// The charts of one report: blocks over time, distributions, latency against throughput.
+// The charts of one report: blocks over time, latency against throughput.
 const charts = (() => {
   const { number, percent } = plots;
-  const ms = (seconds) => number(1000 * seconds);
 
   function grid(parent) {
     return plots.element(parent, "div", "", "charts");
@@ -53,55 +52,6 @@ const charts = (() => {
     plots.element(section, "p", `The value of each tenth of the window (points), the estimate (thick line)${interval}, 0 (thin line) and the margins (dashed).`);
     const place = grid(section);
     for (const verdict of known) block_chart(place, report, verdict);
-  }
-
-  const metric_names = { ttft: "TTFT", tpot: "TPOT" };
-
-  function distribution_chart(parent, report, shown) {
-    const name = metric_names[shown.metric];
-    const sides = [[report.label_a, shown.a], [report.label_b, shown.b]].filter(([, side]) => side.count > 0);
-    const share = (side, i) => side.counts[i] / side.count;
-    const last = shown.edges_s.length - 2;
-    const edges = shown.edges_s.map(Math.log);
-    const heights = sides.map(([, side]) => edges.map((_, i) => share(side, Math.min(i, last))));
-    const outside = sides.map(([label, side]) => {
-      const beyond = side.below + side.above;
-      return `${label}: ${side.count} values, median ${ms(side.median)} ms` + (beyond ? `, ${beyond} outside the chart` : "");
-    });
-    plots.chart(parent, {
-      title: name + ": how the values of both sides are distributed",
-      legend: sides.map(([label]) => label),
-      hint: outside.join("; ") + ".",
-      x: { label: name + ", ms (logarithmic)", range: [edges[0], edges[last + 1]], ticks: (low, high, count) => plots.logTicks(low + Math.log(1000), high + Math.log(1000), count).map((value) => value - Math.log(1000)),
-        format: (value) => number(1000 * Math.exp(value)) },
-      y: { label: "share of the values, %", range: [0, 1.08 * Math.max(...heights.flat())], ticks: plots.ticks, format: (value) => number(100 * value) },
-      data: [edges, ...heights],
-      series: sides.map(([label]) => ({
-        paths: uPlot.paths.stepped({ align: 1 }), width: 1.5, points: { show: false },
-        stroke: () => plots.colour(label), fill: () => plots.colour(label) + "40",
-      })),
-      draw: (u) => plots.inside(u, (ctx, x) => {
-        for (const [label, side] of sides) {
-          const at = x(Math.log(side.median));
-          plots.line(ctx, [[at, u.bbox.top], [at, u.bbox.top + u.bbox.height]], plots.colour(label), 1.5, [5, 4]);
-        }
-      }),
-      readout: (x) => {
-        const bin = edges.findIndex((edge) => edge > x) - 1;
-        if (bin < 0) return "";
-        const shares = sides.map(([label, side]) => `${label} ${number(100 * share(side, bin))} %`);
-        return `${ms(shown.edges_s[bin])} to ${ms(shown.edges_s[bin + 1])} ms: ${shares.join(", ")}`;
-      },
-    });
-  }
-
-  function distributions(parent, report) {
-    const known = report.charts.distributions.filter((one) => one.edges_s.length > 1);
-    if (!known.length) return;
-    const what = report.mode === "split" ? "Of all requests with a value." : "Of pairs in which both sides have a value.";
-    plots.element(parent, "p", what + " All bins are equally wide on the logarithmic axis. Dashed: the medians.");
-    const place = grid(parent);
-    for (const one of known) distribution_chart(place, report, one);
   }
 
   function with_interval(measured, factor, unit) {
@@ -186,5 +136,5 @@ const charts = (() => {
     });
   }
 
-  return { blocks, distributions, load_points };
+  return { blocks, load_points };
 })();

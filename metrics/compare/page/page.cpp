@@ -4,7 +4,6 @@
 
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
-#include "metrics/compare/report/report_document.hpp"
 #include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::compare::page {

@@ -6,7 +6,7 @@
   /** What is drawn before a heading, before and behind the first table under it, and at the end. */
   const drawings = {
     verdicts: { table: forest },
-    distributions: { before: charts.blocks, end: charts.distributions },
+    distributions: { before: charts.blocks },
     load_points: { start: charts.load_points },
   };
 

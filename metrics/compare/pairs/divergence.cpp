@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "metrics/compare/pairs/tool_calls.hpp"
+#include "metrics/compare/pairs/faults.hpp"
 #include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::pairs {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "metrics/compare/pairs/tool_calls.hpp"
 #include "metrics/compare/samples/attainment.hpp"
 
 namespace weir::metrics::compare::pairs {

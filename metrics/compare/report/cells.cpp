@@ -3,25 +3,26 @@
 #include <cmath>
 
 #include "metrics/compare/comparison/why.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::report {
 
 std::string short_number(double value) {
   if (!std::isfinite(value)) return unknown_cell;
-  return std::abs(value) >= 100 ? format("%.0f", value) : format("%.3g", value);
+  return std::abs(value) >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
 std::string short_number(const std::optional<double>& value, double factor) {
   return value ? short_number(*value * factor) : unknown_cell;
 }
 
-std::string share(const std::optional<double>& value) { return value ? format("%.2f %%", 100 * *value) : unknown_cell; }
+std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.2f} %",
+                                                                                   100 * *value) : unknown_cell; }
 
 std::string change(statistics::Figure figure, const std::optional<double>& value) {
   if (!value) return unknown_cell;
   if (figure == statistics::Figure::stalls) return with_sign(*value, 1);
-  return std::abs(*value) < 1 ? comparison::percent(*value) : with_sign(100 * *value, 0) + " %";
+  return std::abs(*value) < 1 ? signed_percent(*value) : with_sign(100 * *value, 0) + " %";
 }
 
 std::string change(statistics::Figure figure, const std::optional<statistics::Interval>& interval) {
@@ -41,7 +42,7 @@ std::string figure(statistics::Figure figure, const std::optional<double>& value
   if (!value) return unknown_cell;
   if (figure == statistics::Figure::output_tokens) return short_number(*value);
   if (figure == statistics::Figure::stalls) return short_number(*value);
-  return *value < 1 ? short_number(1e3 * *value) + " ms" : format("%.2f s", *value);
+  return *value < 1 ? short_number(1e3 * *value) + " ms" : fmt::format("{:.2f} s", *value);
 }
 
 std::string quantiles(const statistics::Distribution& distribution, double factor) {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "config/show.hpp"
-#include "metrics/compare/report/json_writer.hpp"
 #include "metrics/utf8.hpp"
+#include "metrics/wire/json/writer.hpp"
 
 namespace weir::metrics::compare::report {
 namespace {
@@ -242,7 +242,7 @@ std::string Document::markdown(Detail detail) const {
 }
 
 std::string Document::json() const {
-  JsonWriter json;
+  wire::JsonWriter json;
   json.open('[');
   for (const auto& part : parts_) {
     json.open('{');

@@ -62,9 +62,7 @@ Report make_report(std::span<const samples::Sample> samples, const samples::Name
   Report report;
   report.by = options.by;
   report.slo = options.comparison.slo;
-  comparison::Options whole = options.comparison;
-  whole.bins = 40;  // About what a chart on a page can show apart.
-  report.comparison = comparison::compare(samples, names, whole);
+  report.comparison = comparison::compare(samples, names, options.comparison);
   sides::SideOptions described;
   described.window = window_of(report.comparison, samples);
   described.objective.slo = report.slo;

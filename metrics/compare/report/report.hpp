@@ -49,6 +49,11 @@ struct CandidatesReport {
 };
 CandidatesReport together(std::vector<Report> reports);
 
+/// The report as headings, sentences and tables, before it is text, Markdown or a page.
+Document document_of(const Report& report);
+/// The table of all candidates, without the report of each.
+Document summary_of(const CandidatesReport& report);
+
 std::string as_json(const Report& report);
 std::string as_json(const CandidatesReport& report);
 

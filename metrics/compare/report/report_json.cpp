@@ -2,9 +2,8 @@
 #include "metrics/compare/comparison/conclusion.hpp"
 #include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
-#include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/report/report.hpp"
-#include "metrics/compare/report/side_json.hpp"
+#include "metrics/compare/report/side_report.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::metrics::compare::report {
@@ -31,27 +30,6 @@ void write(JsonWriter& json, const comparison::Verdict& verdict, const compariso
   json.key("why").text(why(verdict, comparison)).key("needs_s").decimal(verdict.needs_s);
   json.key("blocks").open('[');
   for (const double value : verdict.parts) json.decimal(value);
-  json.close(']').close('}');
-}
-
-void write(JsonWriter& json, std::string_view name, const statistics::Overlay::Values& values) {
-  json.key(name).open('{').key("count").count(values.count()).key("median").decimal(values.median);
-  json.key("below").count(values.below).key("above").count(values.above).key("counts").open('[');
-  for (const auto count : values.counts) json.count(count);
-  json.close(']').close('}');
-}
-
-/// Figures for charts alone; the points and the blocks that they show have their places already.
-void write_charts(JsonWriter& json, const comparison::Comparison& comparison) {
-  json.key("charts").open('{').key("distributions").open('[');
-  for (const auto& one : comparison.distributions) {
-    json.open('{').key("metric").text(name_of(one.figure)).key("edges_s").open('[');
-    for (const double edge : one.edges) json.decimal(edge);
-    json.close(']');
-    write(json, "a", one.a);
-    write(json, "b", one.b);
-    json.close('}');
-  }
   json.close(']').close('}');
 }
 
@@ -215,8 +193,7 @@ void write(JsonWriter& json, const Report& report) {
   write(json, comparison.divergence);
   json.key("sampled").count(comparison.sampled).key("warming").count(comparison.warming);
   json.key("lost").count(comparison.lost);
-  write_counts(json, "unfinished", comparison.unfinished);
-  write_charts(json, comparison);
+  write_counts(json.key("unfinished"), comparison.unfinished);
   json.close('}');
 }
 

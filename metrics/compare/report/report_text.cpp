@@ -7,10 +7,9 @@
 #include "metrics/compare/comparison/gate.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/report/cells.hpp"
-#include "metrics/compare/report/report_document.hpp"
-#include "metrics/compare/report/side_tables.hpp"
+#include "metrics/compare/report/side_report.hpp"
 #include "metrics/compare/samples/rfc3339.hpp"
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::report {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 /// Says what the variance is that verdicts are by.
 std::string basis_sentence(const comparison::Comparison& comparison) {
   if (const auto& history = comparison.history)
-    return format(" No error is taken to be less than %.1f h of one configuration showed (", history->hours) +
+    return fmt::format(" No error is taken to be less than {:.1f} h of one configuration showed (", history->hours) +
            history->source + ").";
   return " There is no history of one configuration (eight hours of a control or of replicas, or --floor).";
 }
@@ -26,14 +25,13 @@ std::string basis_sentence(const comparison::Comparison& comparison) {
 std::string state_sentence(const comparison::Comparison& comparison) {
   const auto& window = comparison.window;
   if (const auto& apart = comparison.apart)
-    return format("Side by side: %llu requests of ", static_cast<unsigned long long>(comparison.requests_a)) +
+    return fmt::format("Side by side: {} requests of ", comparison.requests_a) +
            comparison.a + ' ' + comparison::stretch(apart->a) +
-           format(", and %llu of ", static_cast<unsigned long long>(comparison.requests_b)) + comparison.b + ' ' +
+           fmt::format(", and {} of ", comparison.requests_b) + comparison.b + ' ' +
            comparison::stretch(apart->b) + '.';
-  const auto pairs = format("%llu pairs", static_cast<unsigned long long>(comparison.pairs));
+  const auto pairs = fmt::format("{} pairs", comparison.pairs);
   const auto what = comparison.mode == pairs::Mode::split
-                        ? format("%llu and %llu requests", static_cast<unsigned long long>(comparison.requests_a),
-                                 static_cast<unsigned long long>(comparison.requests_b))
+                        ? fmt::format("{} and {} requests", comparison.requests_a, comparison.requests_b)
                         : pairs;
   std::string text;
   switch (comparison.state) {
@@ -48,7 +46,8 @@ std::string state_sentence(const comparison::Comparison& comparison) {
       break;
   }
   if (!window.is_moment()) {
-    text += ' ' + comparison::stretch(window) + format(", %.0f minutes with requests of both", comparison.minutes);
+    text += ' ' + comparison::stretch(window) + fmt::format(", {:.0f} minutes with requests of both",
+                                                            comparison.minutes);
   } else if (window.to_us > window.from_us) {
     text += " at " + samples::format_rfc3339(window.from_us);  // The window of one pair is a microsecond long.
   }
@@ -126,8 +125,7 @@ void add_notes(Document& document, const Report& report) {
 }
 
 std::string of_compared(const pairs::Same& same) {
-  return format("%llu of %llu", static_cast<unsigned long long>(same.same),
-                static_cast<unsigned long long>(same.compared));
+  return fmt::format("{} of {}", same.same, same.compared);
 }
 
 void add_table(Document& document, const char* what, const pairs::TwoByTwo& table,

@@ -25,6 +25,20 @@ enum class Attainment : std::uint8_t {
 /// If the client left, it counts what had been waited by then. Only met and missed count in a side's attainment.
 Attainment judge(const config::Slo& slo, const Sample& sample, Since since);
 
+/// The objective by which a report's tables judge requests, if there is one.
+struct Objective {
+  std::optional<config::Slo> slo;
+  Since since = Since::arrival;
+
+  /// Returns nothing for a request that does not count in the attainment.
+  std::optional<bool> met(const Sample& sample) const {
+    if (!slo) return std::nullopt;
+    const auto attainment = judge(*slo, sample, since);
+    if (attainment != Attainment::met && attainment != Attainment::missed) return std::nullopt;
+    return attainment == Attainment::met;
+  }
+};
+
 /// Whether the two answers of one pair met the objective.
 struct PairAttainment {
   bool a = false, b = false;

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+
+#include "metrics/text.hpp"
 
 namespace weir::metrics::compare::samples {
 namespace {
@@ -86,17 +87,7 @@ std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
 }
 
 std::string format_rfc3339(std::int64_t us) {
-  using namespace std::chrono;
-  const sys_seconds time{floor<std::chrono::seconds>(microseconds{us})};
-  const auto midnight = floor<days>(time);
-  const year_month_day date{midnight};
-  const hh_mm_ss clock{time - midnight};
-  char text[48];
-  std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-                static_cast<int>(clock.seconds().count()));
-  return text;
+  return timestamp(std::chrono::sys_time<std::chrono::microseconds>{std::chrono::microseconds{us}}, 0);
 }
 
 }  // namespace weir::metrics::compare::samples

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "metrics/compare/samples/objective.hpp"
+#include "metrics/compare/samples/attainment.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/statistics/window.hpp"
 

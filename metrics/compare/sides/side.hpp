@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/compare/samples/objective.hpp"
+#include "metrics/compare/samples/attainment.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/load_points.hpp"
 #include "metrics/compare/sides/minutes.hpp"

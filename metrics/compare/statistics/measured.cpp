@@ -1,9 +1,8 @@
 #include "metrics/compare/statistics/measured.hpp"
 
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
-
-#include "metrics/compare/statistics/student_t.hpp"
 
 namespace weir::metrics::compare::statistics {
 namespace {
@@ -18,6 +17,10 @@ Measured with_error(double value, double error, std::size_t degrees) {
 }
 
 }  // namespace
+
+double t_two_sided(double confidence, double degrees) {
+  return boost::math::quantile(boost::math::complement(boost::math::students_t(degrees), (1 - confidence) / 2));
+}
 
 std::optional<Measured> measured(std::span<const double> values) {
   if (values.empty()) return std::nullopt;

@@ -1,4 +1,4 @@
-// A figure with the interval that it lies in, where that is known.
+// A figure with the interval that it lies in, where that is known. Student's t is Boost.Math's.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,9 @@
 #include "metrics/compare/statistics/window.hpp"
 
 namespace weir::metrics::compare::statistics {
+
+/// Returns Student's t that is exceeded with probability (1 - confidence) / 2: 2.262 for 95 % and 9 degrees of freedom.
+double t_two_sided(double confidence, double degrees);
 
 struct Measured {
   double value = 0;

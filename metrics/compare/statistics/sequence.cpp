@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "metrics/compare/statistics/student_t.hpp"
+#include "metrics/compare/statistics/measured.hpp"
 
 namespace weir::metrics::compare::statistics {
 namespace {

@@ -18,6 +18,13 @@ using statistics::RatioSums;
 
 constexpr double longest_of_usual = 10, shortest_of_usual = 0.02;
 
+RatioSums weighed(const RatioSums& sums) {
+  const auto [a, b, count_a, count_b] = sums;
+  if (count_a <= 0 || count_b <= 0) return {};
+  const double weight_a = count_b / (count_a + count_b), weight_b = count_a / (count_a + count_b);
+  return {a * weight_a, b * weight_b, count_a * weight_a, count_b * weight_b};
+}
+
 std::int64_t minute_of(std::int64_t us) { return us / minute_us - (us % minute_us < 0); }
 
 Table::Answer answer_of(const samples::Sample& sample) {
@@ -332,6 +339,34 @@ std::int64_t complete_us(const pairs::Pairing& pairing, std::int64_t last_us) {
 }
 
 }  // namespace
+
+pairs::Quantity quantity_of(Figure figure) {
+  using enum Figure;
+  if (figure == e2e) return pairs::Quantity::e2e;
+  if (figure == ttft || figure == ttft_geomean) return pairs::Quantity::ttft;
+  return figure == tpot || figure == tpot_geomean ? pairs::Quantity::tpot : pairs::Quantity::output_tokens;
+}
+
+RatioSums Row::of(Figure figure) const { return weighed(unweighted(figure)); }
+
+RatioSums Row::squares(Figure figure) const {
+  if (figure != Figure::ttft && figure != Figure::tpot && figure != Figure::e2e) return {};
+  const Sums& one = sums[static_cast<std::size_t>(quantity_of(figure))];
+  return weighed({static_cast<double>(one.square_a), static_cast<double>(one.square_b),
+                  static_cast<double>(one.count_a), static_cast<double>(one.count_b)});
+}
+
+RatioSums Row::unweighted(Figure figure) const {
+  if (figure == Figure::stalls) {
+    constexpr double thousand = 1000;
+    return {thousand * static_cast<double>(stalled_a), thousand * static_cast<double>(stalled_b),
+            static_cast<double>(requests_a), static_cast<double>(requests_b)};
+  }
+  const Sums& one = sums[static_cast<std::size_t>(quantity_of(figure))];
+  const bool logs = figure == Figure::ttft_geomean || figure == Figure::tpot_geomean;
+  return {static_cast<double>(logs ? one.log_a : one.a), static_cast<double>(logs ? one.log_b : one.b),
+          static_cast<double>(one.count_a), static_cast<double>(one.count_b)};
+}
 
 statistics::Scale scale_of(Figure figure) {
   const bool ratio =

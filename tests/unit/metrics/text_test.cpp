@@ -1,4 +1,4 @@
-#include "metrics/format.hpp"
+#include "metrics/text.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,8 @@
 #include <random>
 #include <string>
 #include <tuple>
+
+#include "metrics/format.hpp"
 
 namespace weir::metrics {
 namespace {
@@ -34,7 +36,6 @@ TEST(Format, ASignedNumberReadsBackWithinHalfItsLastDigit) {
   }
 }
 
-}  // namespace
 TEST(Format, CutsNothing) {
   for (const std::size_t length : {0U, 126U, 127U, 128U, 129U, 255U, 256U, 4000U}) {
     const std::string word(length, 'x');
@@ -42,4 +43,14 @@ TEST(Format, CutsNothing) {
   }
 }
 
+TEST(Text, AMomentHasItsDigits) {
+  const std::chrono::sys_time<std::chrono::microseconds> moment{std::chrono::microseconds(1'795'244'400'012'345)};
+  EXPECT_EQ(timestamp(moment, 6), "2026-11-21T07:00:00.012345Z");
+  EXPECT_EQ(timestamp(moment, 3), "2026-11-21T07:00:00.012Z");
+  EXPECT_EQ(timestamp(moment, 0), "2026-11-21T07:00:00Z");
+  EXPECT_EQ(timestamp(moment - moment.time_since_epoch() - std::chrono::microseconds(1), 6),
+            "1969-12-31T23:59:59.999999Z");
+}
+
+}  // namespace
 }  // namespace weir::metrics

@@ -1,6 +1,7 @@
 #include "metrics/series/own_families.hpp"
 
 #include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
 
 #include <algorithm>
 #include <chrono>

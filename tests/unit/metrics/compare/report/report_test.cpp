@@ -172,30 +172,6 @@ TEST_F(ReportOfATwin, SaysWhetherTheAnswersAreTheSame) {
                               "model).")));
 }
 
-TEST_F(ReportOfATwin, HasTheDistributionsThatTheVerdictsAreAbout) {
-  add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
-  const auto said = parsed();
-  const auto& distributions = said.at("charts").at("distributions").as_array();
-  ASSERT_EQ(distributions.size(), 2U);
-  EXPECT_EQ(distributions[0].at("metric"), "ttft");
-  const auto& tpot = distributions[1].as_object();
-  EXPECT_EQ(tpot.at("metric"), "tpot");
-  const auto& edges = tpot.at("edges_s").as_array();
-  ASSERT_EQ(edges.size(), 41U);
-  EXPECT_LT(edges.front().as_double(), 0.01);
-  EXPECT_GT(edges.back().as_double(), 0.011);
-  for (const auto* const side : {"a", "b"}) {
-    const auto& values = tpot.at(side).as_object();
-    EXPECT_EQ(values.at("count"), 900);  // Those of the pairs, after the warm-up.
-    std::int64_t sum = values.at("below").as_int64() + values.at("above").as_int64();
-    for (const auto& count : values.at("counts").as_array()) sum += count.as_int64();
-    EXPECT_EQ(sum, 900);
-    EXPECT_EQ(values.at("counts").as_array().size(), 40U);
-  }
-  EXPECT_NEAR(tpot.at("a").at("median").as_double(), 0.01, 0.0001);
-  EXPECT_NEAR(tpot.at("b").at("median").as_double(), 0.011, 0.0001);
-}
-
 TEST_F(ReportOfATwin, EveryNoteIsASentenceInTheText) {
   add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 2 == 0 ? 1.2F : 0.8F; });
   const auto made = report();
