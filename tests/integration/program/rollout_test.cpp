@@ -261,6 +261,7 @@ TEST_F(Rollout, WithoutAPlaceForItsStateItIsRefused) {
   EXPECT_THAT(refused.output, HasSubstr("No such file or directory; make it a directory that weir's user may write"));
   EXPECT_EQ(state_now(), "idle");
   std::filesystem::create_directory(state.path() / "missing");
+  weir.wait_until_said("the state of rollouts is kept again");
   expect_done({"rollout", "start"});
 }
 

@@ -160,9 +160,9 @@ TEST(ReloadAnswer, SaysHowItEnded) {
 TEST(AdminAddress, IsReadAsPeopleWriteIt) {
   const config::ListenAddress address{"127.0.0.1", 9091};
   for (const auto* text : {"127.0.0.1:9091", "localhost:9091", "http://127.0.0.1:9091", "http://127.0.0.1:9091/"})
-    EXPECT_EQ(admin_at({text}).address, address) << text;
-  EXPECT_EQ(admin_at({"unix:/run/weir.sock"}).address, (config::ListenAddress{"", 0, "/run/weir.sock"}));
-  EXPECT_THROW(admin_at({"weir"}), std::runtime_error);
+    EXPECT_EQ(commands::admin_at({text}).address, address) << text;
+  EXPECT_EQ(commands::admin_at({"unix:/run/weir.sock"}).address, (config::ListenAddress{"", 0, "/run/weir.sock"}));
+  EXPECT_THROW(commands::admin_at({"weir"}), std::runtime_error);
 }
 
 }  // namespace

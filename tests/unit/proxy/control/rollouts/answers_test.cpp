@@ -44,7 +44,7 @@ TEST_F(RolloutsWhereAnswersDiffer, ItGoesOnWhereTheyDoNotCount) {
   EXPECT_EQ(share_after_restart(), 0.05);
 }
 
-TEST_F(RolloutsWhereAnswersDiffer, WhatPassesWaitsForTheDiskAndDoesNotPause) {
+TEST_F(RolloutsWhereAnswersDiffer, AFullDiskEndsNoStepAndIsNoReasonToPause) {
   begin_with(config::OtherAnswers::any);
   hear_gate();
   fill_disk();

@@ -143,18 +143,17 @@ class RolloutsOfAFleet : public ::testing::Test {
   /// A request of the replica `old` and its shadow ended, for these reasons. It came so much later than the first one.
   void end_pair(const std::string& reason, const std::string& reason_of_shadow, std::chrono::milliseconds later = {}) {
     metrics::record::RequestRecord primary;
-    primary.time =
-        first_pair + later + std::chrono::duration_cast<std::chrono::microseconds>(now - began);
+    primary.time = first_pair + std::chrono::duration_cast<std::chrono::microseconds>(now + later - began);
     primary.id = std::string(24, '0') + std::to_string(10'000'000 + ++pairs);
     primary.pool = "chat";
     primary.replica = primary.config = "old";
     primary.facts.stream = true;
     primary.outcome = metrics::Outcome::ok;
     primary.shadows = 1;
-    primary.received = now;
-    primary.sent = now;
-    primary.answer.first_token = now + std::chrono::milliseconds(100);
-    primary.answer.last_choice = primary.answer.end = now + std::chrono::milliseconds(200);
+    primary.received = now + later;
+    primary.sent = primary.received;
+    primary.answer.first_token = primary.received + std::chrono::milliseconds(100);
+    primary.answer.last_choice = primary.answer.end = primary.received + std::chrono::milliseconds(200);
     primary.answer.first_output_tokens = 1;
     primary.answer.prompt_tokens = primary.answer.output_tokens = 100;
     primary.answer.finish_reason = reason;
