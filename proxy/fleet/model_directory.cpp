@@ -139,6 +139,7 @@ net::Awaitable<std::shared_ptr<ClientQuestions>> ask_for_client(
     std::span<const std::shared_ptr<const Replica>> replicas, std::string credential, Halt& halt) {
   const asio::io_context::executor_type executor = co_await asio::this_coro::executor;
   const auto all = std::make_shared<ClientQuestions>(executor);
+  if (halt.called()) co_return all;
   all->timer.expires_after(client_waits);
   for (const auto& replica : replicas) {
     Question question;
@@ -155,8 +156,7 @@ net::Awaitable<std::shared_ptr<ClientQuestions>> ask_for_client(
   }
   halt.stops([all] { all->stop(); });
   boost::system::error_code error;
-  const bool halted = halt.called();
-  if (all->open > 0 && !halted) co_await all->timer.async_wait(asio::redirect_error(net::use_awaitable, error));
+  if (all->open > 0) co_await all->timer.async_wait(asio::redirect_error(net::use_awaitable, error));
   halt.stops(nullptr);
   if (all->failure) std::rethrow_exception(all->failure);
   co_return all;
