@@ -25,9 +25,9 @@ struct ReplicaRef {
   bool doubted = false;             ///< See Lease::doubted.
 };
 
-/// Everything that an attempt leaves behind, however it ended. The parts of the attempt fill it while it runs, and the
-/// story moves what the record has of it there.
-struct AttemptOver {
+/// Everything that an attempt leaves behind but the answer, however it ended. The parts of the attempt fill it while it
+/// runs, and the story moves what the record has of it there.
+struct AttemptReport {
   Lease lease{};  ///< The replica's work ends it. With stale, option_refused and unconnected it comes back unused.
   End end = End::closed;
   Reply reply = Reply::none;
@@ -53,7 +53,11 @@ struct AttemptOver {
   bool client_keep_alive = false;  ///< The client's connection may serve another request.
   bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
   bool replica_reusable = false;   ///< Head, body and framing came whole from the replica, and nothing after them.
-  metrics::record::Answer answer{};  ///< Last: it is filled when the replica's work has ended.
+};
+
+/// The report of an attempt that has ended, with the answer, which its meter had until then.
+struct AttemptOver : AttemptReport {
+  metrics::record::Answer answer{};
 
   /// The status that the answer stands for: an error inside a 200 answer may name one.
   unsigned told_status() const { return answer.in_band_status != 0 ? answer.in_band_status : status; }

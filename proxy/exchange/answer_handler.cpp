@@ -20,7 +20,7 @@ constexpr std::size_t max_held = 16 * 1024;
 }  // namespace
 
 AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, metrics::series::ReplicaShard& shard)
-    : replica_side_(options.replica, over_, shard),
+    : replica_side_(options.replica, report_, shard),
       framer_(options.client),
       shard_(shard),
       limits_(options.replica.limits),
@@ -29,8 +29,8 @@ AnswerHandler::AnswerHandler(const Options& options, balancer::Lease&& lease, me
       started_(options.replica.started),
       keep_errors_(options.keep_errors),
       doubted_(options.doubted) {
-  over_.end = End::unconnected;
-  over_.lease = std::move(lease);
+  report_.end = End::unconnected;
+  report_.lease = std::move(lease);
 }
 
 void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
@@ -57,7 +57,6 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
     if (meter.refused()) {
       // A refusal that names the request's own fault is what a plain answer with that status is.
       const unsigned told = meter.answer().in_band_status;
-      over_.answer.in_band_status = meter.answer().in_band_status;
       if (told == 0 || story::may_be_bettered(told, doubted_)) keep(Retry::in_band_error, at);
     }
     if (state_ == State::awaiting && (meter.begun() || size > max_held)) accept(out);
@@ -96,8 +95,7 @@ void AnswerHandler::accept(ClientOutput& out) {
   state_ = State::accepted;
   accepted_ = true;
   keep_until_ = Moment::max();
-  over_.retry_reason.reset();
-  over_.answer.in_band_status = replica_side_.meter()->answer().in_band_status;
+  report_.retry_reason.reset();
   framer_.open(out);
 }
 
@@ -105,7 +103,7 @@ void AnswerHandler::keep(Retry reason, Moment now) {
   if (!keep_errors_) return;
   state_ = State::keeping;
   keep_until_ = now + kept_within;
-  over_.retry_reason = reason;
+  report_.retry_reason = reason;
 }
 
 /// Ends the replica's half: all that it brought is framed or held.
@@ -113,10 +111,10 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
   if (story::breaks_off(end) && (end != End::truncated || is_misfit_) && !accepted_) {
     if (state_ == State::keeping) return give_up_error(end);
     // Where time ran out, a retry would take as long, unless the replica gave no sign.
-    over_.retry_reason = end != End::timed_out                 ? story::facts_of(end).retry
-                         : is_hung()                           ? std::optional(Retry::hung)
-                         : replica_side_.awaited_first_token() ? std::optional(Retry::first_token)
-                                                               : std::nullopt;
+    report_.retry_reason = end != End::timed_out                 ? story::facts_of(end).retry
+                           : is_hung()                           ? std::optional(Retry::hung)
+                           : replica_side_.awaited_first_token() ? std::optional(Retry::first_token)
+                                                                 : std::nullopt;
     return stop(end, Reply::none);
   }
   if (state_ == State::keeping) {
@@ -127,7 +125,7 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
   framer_.body({}, {}, out);
   if (story::breaks_off(end)) {
     // An error of the replica's own has already told the client.
-    const bool tell = replica_side_.is_stream() && !over_.answer.in_band_error &&
+    const bool tell = replica_side_.is_stream() && !replica_side_.answer().in_band_error &&
                       replica_side_.meter()->at_event_boundary();
     framer_.cut(tell ? story::facts_of(end).sentence : "", out);
     return stop(end, Reply::relayed);
@@ -140,13 +138,13 @@ void AnswerHandler::conclude(End end, ClientOutput& out) {
 }
 
 void AnswerHandler::keep_output(ClientOutput& out) {
-  over_.kept = std::make_shared<std::string>();
-  for (const auto span : out.spans) over_.kept->append(span);
+  report_.kept = std::make_shared<std::string>();
+  for (const auto span : out.spans) report_.kept->append(span);
   out.clear();
 }
 
 void AnswerHandler::give_up_error(End end) {
-  over_.verdict = story::verdict_of_given_up_error(over_.told_status());
+  report_.verdict = story::verdict_of_given_up_error(told_status());
   stop(end, Reply::error);
 }
 
@@ -168,9 +166,9 @@ void AnswerHandler::client_gone(Moment now, Outcome why) {
     return stop(End::client_left, accepted_ ? Reply::relayed : Reply::none);
   }
   // The replica had finished, but its client has not got all its bytes.
-  const auto seen = over_.verdict.outcome;
+  const auto seen = report_.verdict.outcome;
   const bool good = seen == Outcome::ok || seen == Outcome::ok_empty;
-  if (good && !client_has_marker_) over_.verdict = {why, metrics::Phase::decode};
+  if (good && !client_has_marker_) report_.verdict = {why, metrics::Phase::decode};
 }
 
 /// The replica hangs, or sleeps, since a moment at which this attempt had nothing to show.
@@ -179,8 +177,8 @@ bool AnswerHandler::is_left_since(std::atomic<Moment> fleet::LeaveSigns::* sign)
 }
 
 void AnswerHandler::stop(End end, Reply reply) {
-  over_.end = end;
-  over_.reply = reply;
+  report_.end = end;
+  report_.reply = reply;
   state_ = State::done;
 }
 
@@ -192,7 +190,7 @@ void AnswerHandler::written(Moment now, bool at_once) {
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
-    over_.overhead_max = std::max(over_.overhead_max.value_or(overhead), overhead);
+    report_.overhead_max = std::max(report_.overhead_max.value_or(overhead), overhead);
   } else {
     shard_.client_blocked_events.add(read_token_events_);
   }
@@ -215,14 +213,14 @@ Moment AnswerHandler::early_at() const {
 }
 
 /// True if the replica's answer may stand behind the head that weir sends.
-bool AnswerHandler::fits_early() const { return over_.status / 100 == 2 && replica_side_.form() == BodyForm::sse; }
+bool AnswerHandler::fits_early() const { return report_.status / 100 == 2 && replica_side_.form() == BodyForm::sse; }
 
 Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_left()) return Moment::min();
   const Moment end = std::min({replica_side_.deadline(), keep_until_, comment_at(), early_at()});
   if (framer_.state() != ClientFramer::State::holding) return end;
-  return std::min(end, *over_.head + metrics::ticks(limits_.accept_hold));
+  return std::min(end, *report_.head + metrics::ticks(limits_.accept_hold));
 }
 
 void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
@@ -251,11 +249,12 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
 }
 
 story::AttemptOver AnswerHandler::take_over() {
-  over_.accepted = framer_.was_opened();
-  over_.bytes_out = framer_.bytes_out();
-  over_.client_keep_alive = framer_.reusable();
-  over_.client_reset |= framer_.state() == ClientFramer::State::cut && framer_.framing() == http::ClientFraming::close;
-  return std::move(over_);
+  report_.accepted = framer_.was_opened();
+  report_.bytes_out = framer_.bytes_out();
+  report_.client_keep_alive = framer_.reusable();
+  const bool cut = framer_.state() == ClientFramer::State::cut;
+  report_.client_reset |= cut && framer_.framing() == http::ClientFraming::close;
+  return {std::move(report_), replica_side_.answer()};
 }
 
 }  // namespace weir::proxy::exchange

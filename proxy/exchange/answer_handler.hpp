@@ -72,17 +72,21 @@ class AnswerHandler {
   void settle_error(bool leave, Moment now, ClientOutput& out);
 
   State state() const { return state_; }
-  bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
+  /// Returns the status that the answer stands for: an error inside a 200 stream may name one.
+  unsigned told_status() const {
+    const unsigned in_band = replica_side_.answer().in_band_status;
+    return in_band != 0 ? in_band : report_.status;
+  }
   /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
   std::size_t buffered() const {
-    return replica_side_.kept() + framer_.buffered() + (over_.kept ? over_.kept->capacity() : 0);
+    return replica_side_.kept() + framer_.buffered() + (report_.kept ? report_.kept->capacity() : 0);
   }
 
-  /// Returns what is known of the attempt. The relay adds what it alone knows, such as the moment at which the request's
-  /// first byte was written (tS).
-  story::AttemptOver& over() { return over_; }
+  /// Returns what is known of the attempt. The relay adds what it alone knows, such as the moment at which the
+  /// request's first byte was written (tS).
+  story::AttemptReport& report() { return report_; }
   /// To be called once the attempt has ended and the client has taken its bytes.
   story::AttemptOver take_over();
 
@@ -125,7 +129,7 @@ class AnswerHandler {
   bool accepted_ = false;
   bool is_misfit_ = false;  ///< The answer can only be kept: it does not fit behind the head that weir has sent.
   bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came before it.
-  story::AttemptOver over_;
+  story::AttemptReport report_;
 };
 
 }  // namespace weir::proxy::exchange

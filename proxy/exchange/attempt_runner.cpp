@@ -127,7 +127,7 @@ Outgoing AttemptRunner::prepare() {
 Command AttemptRunner::ended(Running& running) {
   const auto now = Clock::now();
   auto& state = *replica().state;
-  if (running.handler.over().sent) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
+  if (running.handler.report().sent) replica().series->shard(loop_.index).bytes[0].add(running.body_size);
   auto result = running.relay.take_over();
   if (auto left = running.relay.take_connection())
     loop_.keep_idle(state, std::move(running.connected_to), std::move(left), now);

@@ -96,7 +96,7 @@ class Loop {
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);
-  /// Returns when a client is to try again that found limits.buffer_memory spent: within 1 to 2 s, so that those that were
+  /// Returns when a client is to try again that found limits.buffer_memory spent: within 1 to 2 s, so that those
   /// refused together do not come back together.
   std::chrono::milliseconds time_to_retry();
   /// Returns a read buffer for use inside one handler, with padding behind it.

@@ -82,7 +82,7 @@ void Relay::replica_ready(std::uint32_t events) {
 void Relay::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
-    metrics::prefetch(&handler_, sizeof handler_ - sizeof(metrics::record::Answer));  // It ends with that.
+    metrics::prefetch(handler_);
     return;
   }
   if (ahead == farthest_ahead - 1) {
@@ -94,7 +94,7 @@ void Relay::prefetch(std::uint32_t, int ahead) const {
 
 void Relay::connected() {
   connected_ = true;
-  handler_.over().connect = Clock::now() - started_;
+  handler_.report().connect = Clock::now() - started_;
   send_request();
 }
 
@@ -104,12 +104,12 @@ void Relay::send_request() {
     const auto rest = std::span(request_).subspan(span_);
     // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
     // call's return.
-    const auto before = handler_.over().sent ? Moment() : Clock::now();
+    const auto before = handler_.report().sent ? Moment() : Clock::now();
     const auto sent = replica_->write(rest, span_offset_);
     // A failed send does not end the attempt: the replica may have answered before it stopped reading. The read shows
     // which.
     if (sent < 0) return;
-    if (!handler_.over().sent) handler_.over().sent = before;
+    if (!handler_.report().sent) handler_.report().sent = before;
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
@@ -122,7 +122,7 @@ void Relay::send_request() {
 }
 
 bool Relay::reads_on() const {
-  return !done_ && !paused_ && !handler_.done() && handler_.state() != AnswerHandler::State::undecided;
+  return !done_ && !paused_ && !replica_is_done() && handler_.state() != AnswerHandler::State::undecided;
 }
 
 void Relay::read_replica() {
@@ -136,7 +136,7 @@ void Relay::read_replica() {
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
     } else if (const int refusal = read.size < 0 ? replica_->refusal() : 0; refusal != 0) {
-      handler_.over().sent.reset();  // A replica that refused weir's certificate has not read what was written to it.
+      handler_.report().sent.reset();  // A replica that refused weir's certificate has not read what was written to it.
       return unconnected(refusal);
     } else {
       handler_.replica_ended(read.size == 0 ? story::End::closed : story::End::reset, read.at, loop_.output);
@@ -155,8 +155,8 @@ void Relay::read_replica() {
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   if (handler_.accepted() && !std::exchange(told_accepted_, true)) {
-    owner_.answer_accepted(handler_.over().told_status());
-    if (handler_.done() && defer_whole_answer()) return replica_done();
+    owner_.answer_accepted(handler_.told_status());
+    if (replica_is_done() && defer_whole_answer()) return replica_done();
     replica_->prioritize();
   }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
@@ -183,7 +183,7 @@ void Relay::deliver() {
   const auto now = Clock::now();
   if (caught_up && !pending_.empty()) pace_.make().begin(now, client_.channel(), limits_);
   handler_.written(now, at_once);
-  if (handler_.done()) {
+  if (replica_is_done()) {
     replica_done();
   } else if (pending_.size() - pending_offset_ >= read_ahead() && !paused_) {
     paused_ = true;
@@ -220,7 +220,7 @@ void Relay::write_whole_answer() {
 }
 
 void Relay::settle_error() {
-  handler_.settle_error(owner_.spend_retry_on_error(handler_.over().told_status()), Clock::now(), loop_.output);
+  handler_.settle_error(owner_.spend_retry_on_error(handler_.told_status()), Clock::now(), loop_.output);
   handler_.accepted() ? deliver() : replica_done();
 }
 
@@ -258,13 +258,13 @@ void Relay::client_takes() {
   if (pending_.empty() || answer_waits_) return;
   flush_pending();
   if (done_) return;
-  if (handler_.done()) {
+  if (replica_is_done()) {
     if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= read_ahead() / 2) {
     paused_ = false;
     handler_.paused(false);
     backlog_ = true;
-    handler_.over().paused += Clock::now() - paused_since_;
+    handler_.report().paused += Clock::now() - paused_since_;
     replica_->rearm(EPOLLIN);
   }
 }
@@ -281,7 +281,7 @@ void Relay::client_left() {
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
-  if (!handler_.over().replica_reusable || span_ < request_.size()) drop_connection();
+  if (!handler_.report().replica_reusable || span_ < request_.size()) drop_connection();
   if (pending_.empty()) finish();
 }
 
@@ -300,15 +300,15 @@ void Relay::finish(Moment now) {
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   net::Timed::unlink();
-  if (!handler_.done() || !handler_.over().replica_reusable) drop_connection();
-  handler_.over().ended = now;
+  if (!replica_is_done() || !handler_.report().replica_reusable) drop_connection();
+  handler_.report().ended = now;
   // The end is posted, because the owner may end this relay while it is still at work.
   if (completion_) completion_.tell();
 }
 
 void Relay::unconnected(int error) {
-  handler_.over().connect_error = error;
-  handler_.over().connect_failure = connect_failure_of(error);
+  handler_.report().connect_error = error;
+  handler_.report().connect_failure = connect_failure_of(error);
   finish();
 }
 
@@ -343,7 +343,7 @@ void Relay::cut(Moment now) {
   // The client has only a part of the head that weir sent, so no other replica's answer can follow.
   const bool in_early_head = !pending_.empty() && !handler_.accepted();
   if (in_early_head) return client_left();
-  if (!handler_.done()) {
+  if (!replica_is_done()) {
     handler_.replica_ended(story::End::cut, now, loop_.output);
     deliver();
   }
@@ -362,7 +362,7 @@ void Relay::end_by_deadline(Moment now) {
     const auto limit = pace_.make().limit_hit(now, client_.channel(), limits_);
     if (!limit) return;
     loop_.shard.limit_hits.add(*limit);
-    handler_.over().client_reset = true;  // It took nothing.
+    handler_.report().client_reset = true;  // It took nothing.
     return client_left();
   }
   if (!connected_) {

@@ -85,6 +85,7 @@ class Relay final : net::Watcher, net::Timed, net::Deferred, ClientWatch::Listen
   void connected();
   void unconnected(int error);
   void send_request();
+  bool replica_is_done() const { return handler_.state() == AnswerHandler::State::done; }
   bool reads_on() const;
   void read_replica();
   void deliver();

@@ -44,7 +44,11 @@ Malformed malformed_by(http::HeadError error) {
   }
 }
 
+const metrics::record::Answer no_answer{};
+
 }  // namespace
+
+const metrics::record::Answer& ReplicaSide::answer() const { return meter_ ? meter_->answer() : no_answer; }
 
 /// Frees what only the views of the previous call needed.
 void ReplicaSide::begin() {
@@ -55,7 +59,7 @@ ReplicaSide::Progress ReplicaSide::arrived(std::span<char> bytes, Moment at) {
   begin();
   Progress progress;
   // Bytes that were there before the request answer something else: the connection was not fit for it.
-  if (options_.reused && !any_byte_ && (!over_.sent || at < *over_.sent)) {
+  if (options_.reused && !any_byte_ && (!report_.sent || at < *report_.sent)) {
     broken(End::bad_framing, at, progress);
     return progress;
   }
@@ -120,11 +124,11 @@ bool ReplicaSide::read_head(std::string_view bytes, Moment at, Progress& progres
     return false;
   }
   progress.head = std::move(*parsed);
-  over_.head = at;
-  over_.status = progress.head->status;
+  report_.head = at;
+  report_.status = progress.head->status;
   keep_alive_ = progress.head->keep_alive;
-  if (story::another_may_have_room(over_.status)) over_.retry_after = seconds_in((*progress.head)["retry-after"]);
-  if (injected() && !options_.injection_proven && (over_.status == 400 || over_.status == 422)) {
+  if (story::another_may_have_room(report_.status)) report_.retry_after = seconds_in((*progress.head)["retry-after"]);
+  if (injected() && !options_.injection_proven && (report_.status == 400 || report_.status == 422)) {
     progress.end = End::option_refused;
     state_ = State::done;
     return false;
@@ -151,17 +155,17 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
   const auto coding = head[http::FieldName::content_encoding];
   const bool coded = !coding.empty() && !http::same_token(coding, "identity");
   if (!options_.unread)
-    form_ = metrics::measure::body_form(options_.api, over_.status, head[http::FieldName::content_type], coded,
+    form_ = metrics::measure::body_form(options_.api, report_.status, head[http::FieldName::content_type], coded,
                                         options_.stream);
   StreamMeter::Options meter;
   constexpr std::string_view page = "text/html";
-  is_page_ = options_.api != metrics::Api::other && over_.status / 100 == 2 &&
+  is_page_ = options_.api != metrics::Api::other && report_.status / 100 == 2 &&
              http::same_token(head[http::FieldName::content_type].substr(0, page.size()), page);
   meter.api = options_.api;
   meter.form = form_;
-  meter.coded = coded && options_.api != metrics::Api::other && over_.status / 100 == 2;
+  meter.coded = coded && options_.api != metrics::Api::other && report_.status / 100 == 2;
   if (injected() && form_ == BodyForm::sse) meter.strip(options_.asked);
-  meter.reads_id = options_.handed_out.homes != nullptr && !options_.unread && over_.status / 100 == 2 && !coded;
+  meter.reads_id = options_.handed_out.homes != nullptr && !options_.unread && report_.status / 100 == 2 && !coded;
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   meter.fingerprint_key = options_.fingerprint_key;
@@ -170,7 +174,7 @@ void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
     if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
   }
   meter.received = options_.received;
-  meter.sent = over_.sent.value_or(at);
+  meter.sent = report_.sent.value_or(at);
   meter_.emplace(meter, shard_);
   decoder_ = http::BodyDecoder(head.framing, head.content_length);
   if (form_ != BodyForm::json || !options_.stream) return;
@@ -195,26 +199,26 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
     if (as_stream_) decide_form(decoded.payload.front());
     shard_.bytes[1].add(decoded.payload.size());
     const auto read = meter_->arrived(decoded.payload, at);
-    if (const auto& [homes, home] = options_.handed_out; homes != nullptr && !id_noted_ && meter_->answer().id != 0) {
-      homes->note(meter_->answer().id, home, at);
+    if (const auto& [homes, home] = options_.handed_out; homes != nullptr && !id_noted_ && answer().id != 0) {
+      homes->note(answer().id, home, at);
       id_noted_ = true;
     }
     progress.body = read.forward;
     progress.token_events = read.token_events;
     // If an API's tokens are not read, any event shows that the replica works.
     if (read.token_events > 0 || (!metrics::generates(options_.api) && read.events > 0)) last_token_ = at;
-    if (read.first_token) over_.lease.first_token(at);
-    if (read.tokens > 0) over_.lease.tokens(read.tokens);
+    if (read.first_token) report_.lease.first_token(at);
+    if (read.tokens > 0) report_.lease.tokens(read.tokens);
     // An engine's front may answer with an error while nothing works behind it.
-    if (over_.status / 100 == 2 && (options_.stream ? read.unread : options_.api != metrics::Api::other)) {
-      over_.lease.lives();
+    if (report_.status / 100 == 2 && (options_.stream ? read.unread : options_.api != metrics::Api::other)) {
+      report_.lease.lives();
       if (options_.stream) last_token_ = at;
     }
   }
   if (decoder_.finished()) {
     const bool surplus = decoded.consumed < bytes.size();
     if (surplus) shard_.malformed.add(Malformed::surplus);
-    over_.replica_reusable = keep_alive_ && !surplus;
+    report_.replica_reusable = keep_alive_ && !surplus;
     return finish(End::whole, progress.body, at, progress);
   }
   if (decoder_.failed()) malformed(Malformed::chunks, at, progress);
@@ -244,8 +248,8 @@ void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment
 /// True for a stream that ended with its connection and without a sign of its end. Such a stream looks broken off. Any
 /// other framing would have told the client, so weir has to.
 bool ReplicaSide::is_truncated() const {
-  return is_stream() && decoder_.ends_with_close() && over_.status / 100 == 2 &&
-         meter_->answer().complete == metrics::Completeness::none && !meter_->answer().in_band_error;
+  return is_stream() && decoder_.ends_with_close() && report_.status / 100 == 2 &&
+         answer().complete == metrics::Completeness::none && !answer().in_band_error;
 }
 
 ReplicaSide::Progress ReplicaSide::ended(End how, Moment now) {
@@ -260,7 +264,7 @@ ReplicaSide::Progress ReplicaSide::ended(End how, Moment now) {
 }
 
 void ReplicaSide::broken(End how, Moment now, Progress& progress) {
-  over_.replica_reusable = false;
+  report_.replica_reusable = false;
   if (options_.reused && !any_byte_ && how != End::timed_out && how != End::cut) {
     progress.end = End::stale;
     state_ = State::done;
@@ -282,10 +286,10 @@ void ReplicaSide::broken(End how, Moment now, Progress& progress) {
 }
 
 void ReplicaSide::left(End why, Moment now, bool client_has_all) {
-  over_.replica_reusable = false;
+  report_.replica_reusable = false;
   if (state_ == State::done) return;
   // The replica had finished, so what is settled at an answer's end is known.
-  const bool error = meter_ && meter_->answer().in_band_error && !client_has_all;
+  const bool error = answer().in_band_error && !client_has_all;
   if (client_has_all || (is_stream() && has_end_marker() && !error))
     static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
   stop(why, now, client_has_all);
@@ -295,21 +299,20 @@ void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   state_ = State::done;
   story::AttemptFacts evidence;
   evidence.end = end;
-  evidence.status = over_.status;
+  evidence.status = report_.status;
   evidence.api = options_.api;
   evidence.body_is_read = form_ != BodyForm::opaque;
   evidence.is_json =
-      form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && over_.status != 204;
+      form_ == BodyForm::json && options_.api != metrics::Api::other && !options_.to_head && report_.status != 204;
   evidence.is_page = is_page_;
-  evidence.sent = over_.sent.has_value();
+  evidence.sent = report_.sent.has_value();
   evidence.client_has_all = client_has_all;
-  if (meter_) over_.answer = meter_->answer();
-  over_.verdict = verdict_of(evidence, over_.answer);
-  balancer::LeaseEnd told(story::cause_of(over_.verdict));
-  told.prompt_tokens = over_.answer.prompt_tokens;
-  told.cached_tokens = over_.answer.cached_tokens;
-  told.output_tokens = over_.answer.output_tokens;
-  over_.concurrency = over_.lease.end(told, now);
+  report_.verdict = verdict_of(evidence, answer());
+  balancer::LeaseEnd told(story::cause_of(report_.verdict));
+  told.prompt_tokens = answer().prompt_tokens;
+  told.cached_tokens = answer().cached_tokens;
+  told.output_tokens = answer().output_tokens;
+  report_.concurrency = report_.lease.end(told, now);
 }
 
 Moment ReplicaSide::deadline() const { return std::min(limit(), stall()); }
@@ -317,7 +320,7 @@ Moment ReplicaSide::deadline() const { return std::min(limit(), stall()); }
 bool ReplicaSide::tell_stall(Moment now) {
   if (now < stall() || now >= limit()) return false;
   told_stall_ = true;
-  over_.lease.stalled();
+  report_.lease.stalled();
   return true;
 }
 
@@ -331,7 +334,7 @@ Moment ReplicaSide::stall() const {
 Moment ReplicaSide::limit() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;
-  const Moment from = over_.sent.value_or(options_.started);
+  const Moment from = report_.sent.value_or(options_.started);
   if (!options_.stream || (state_ == State::body && !is_stream())) return from + ticks(limits.whole_answer);
   return last_token_ ? *last_token_ + ticks(limits.between_tokens) : from + ticks(limits.first_token);
 }

@@ -1,8 +1,8 @@
 // The replica's half of an attempt, as a machine without I/O: it is told what happened and returns what that brought.
 //
 // ReplicaSide reads the replica's head through the gate, takes the framing off the body, meters it, takes out what weir
-// asked for, and ends the lease with the replica's work. What it finds goes into the attempt's AttemptOver: moments,
-// status, verdict, answer. It knows no client: a relay frames its output for one, and a mirror drops it. It has one
+// asked for, and ends the lease with the replica's work. What it finds goes into the attempt's AttemptReport: moments,
+// status, verdict. It knows no client: a relay frames its output for one, and a mirror drops it. It has one
 // thread, no clock and no socket. Between calls it keeps at most an unfinished head or event.
 #pragma once
 
@@ -63,9 +63,9 @@ class ReplicaSide {
     std::optional<story::End> end{};
   };
 
-  /// `over` outlives it and holds the request's lease.
-  ReplicaSide(const Options& options, story::AttemptOver& over, metrics::series::ReplicaShard& shard)
-      : options_(options), over_(over), shard_(shard) {}
+  /// `report` outlives it and holds the request's lease.
+  ReplicaSide(const Options& options, story::AttemptReport& report, metrics::series::ReplicaShard& shard)
+      : options_(options), report_(report), shard_(shard) {}
 
   /// Takes the bytes of one read and overwrites them in place where framing is taken off. StreamMeter::padding bytes
   /// behind them must be readable.
@@ -75,11 +75,11 @@ class ReplicaSide {
   /// Says that nobody wants the rest: `why` is client_left or given_up. `client_has_all`: see story::AttemptFacts.
   void left(story::End why, Moment now, bool client_has_all);
 
-  /// Says that the next read brings what gathered while reading was paused for a slow client. `unread`: the pause lasts.
+  /// Says that the next read brings what gathered while reading was paused for a slow client. `unread`: it still is.
   void paused(bool unread) {
     was_paused_ = true;
     if (meter_) meter_->paused();
-    over_.lease.leave_unread(unread);
+    report_.lease.leave_unread(unread);
   }
   /// Says that a read will soon be passed on: see Watcher::prefetch.
   void prefetch(int ahead) const {
@@ -102,10 +102,12 @@ class ReplicaSide {
   bool is_stream() const {
     return form_ == metrics::measure::BodyForm::sse || form_ == metrics::measure::BodyForm::lines;
   }
+  /// Returns what the meter has of the answer; it is final once the replica's work has ended.
+  const metrics::record::Answer& answer() const;
   /// Returns the meter of the answer; null before its head.
   const metrics::measure::StreamMeter* meter() const { return meter_ ? &*meter_ : nullptr; }
   /// True if it is a stream's first token that has not come.
-  bool awaited_first_token() const { return options_.stream && !last_token_ && (!over_.head || is_stream()); }
+  bool awaited_first_token() const { return options_.stream && !last_token_ && (!report_.head || is_stream()); }
 
  private:
   /// A token of an engine that works takes less. A stream that was paused for a slow client is not judged: its tokens
@@ -130,7 +132,7 @@ class ReplicaSide {
   Moment stall() const;
 
   Options options_;
-  story::AttemptOver& over_;
+  story::AttemptReport& report_;
   metrics::series::ReplicaShard& shard_;
   std::optional<metrics::measure::StreamMeter> meter_;
   /// Meter options, should the first byte prove a stream under a wrong Content-Type.

@@ -66,7 +66,7 @@ Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accep
 
 /// Waits for the next client before this one is handled, which may throw.
 void Listener::accept() {
-  acceptor_.async_wait(boost::asio::socket_base::wait_read, [self = shared_from_this()](boost::system::error_code error) {
+  const auto take = [self = shared_from_this()](boost::system::error_code error) {
     if (!self->acceptor_.is_open()) return;
     net::UniqueFd client;
     if (!error) {
@@ -76,7 +76,8 @@ void Listener::accept() {
     if (error) return self->back_off(error);
     self->accept();
     if (client) self->accepted_(std::move(client));
-  });
+  };
+  acceptor_.async_wait(boost::asio::socket_base::wait_read, take);
 }
 
 net::UniqueFd Listener::take_one() {

@@ -47,7 +47,7 @@ class Reading {
     options.injection_proven = with.proven;
     options.reused = with.reused;
     options.received = options.started = at(-1);
-    balancer::story::AttemptOver over;
+    balancer::story::AttemptReport over;
     over.lease = std::move(std::get<balancer::Admitted>(offered).lease);
     over.sent = at(0);
     ReplicaSide machine(options, over, shard_);
@@ -61,7 +61,7 @@ class Reading {
     must(pool_->figures().in_flight() == (over.lease ? 1u : 0u), "a lease ends with the replica's work");
     told_ << " status " << over.status << " stream " << machine.is_stream() << " marker "
           << (machine.meter() && machine.meter()->complete()) << " outcome " << static_cast<int>(over.verdict.outcome)
-          << " tokens " << over.answer.token_events << " events " << over.answer.events << " retry "
+          << " tokens " << machine.answer().token_events << " events " << machine.answer().events << " retry "
           << over.retry_after.value_or(std::chrono::seconds(-1)).count()
           // Bytes behind an answer that come later are seen where the idle connection is taken again.
           << " reusable " << (over.replica_reusable && !any_left) << " body " << body_;

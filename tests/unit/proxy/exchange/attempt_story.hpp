@@ -69,6 +69,7 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
 class Observed : public AnswerHandler {
  public:
   using AnswerHandler::AnswerHandler;
+  bool done() const { return state() == State::done; }
   bool committed() const { return accepted(); }
   End end() const { return seen().end; }
   Reply reply() const { return seen().reply; }
@@ -79,7 +80,7 @@ class Observed : public AnswerHandler {
   std::optional<unsigned> status() const {
     return client().was_opened() ? std::optional(seen().status) : std::nullopt;
   }
-  const metrics::record::Answer& answer() const { return replica().meter() ? replica().meter()->answer() : seen().answer; }
+  const metrics::record::Answer& answer() const { return replica().answer(); }
   std::uint64_t bytes_out() const { return client().bytes_out(); }
   http::ClientFraming client_framing() const { return client().framing(); }
   bool cut() const { return client().state() == ClientFramer::State::cut; }
@@ -89,13 +90,13 @@ class Observed : public AnswerHandler {
   std::optional<Moment> head_at() const { return seen().head; }
   std::optional<metrics::Nanoseconds> overhead_max() const { return seen().overhead_max; }
   std::string take_kept() {
-    const auto kept = std::exchange(over().kept, nullptr);
+    const auto kept = std::exchange(report().kept, nullptr);
     return kept ? *kept : "";
   }
-  balancer::Lease take_lease() { return std::move(over().lease); }
+  balancer::Lease take_lease() { return std::move(report().lease); }
 
  private:
-  const story::AttemptOver& seen() const { return const_cast<Observed*>(this)->over(); }
+  const story::AttemptReport& seen() const { return const_cast<Observed*>(this)->report(); }
 };
 
 class AttemptStory {
@@ -123,7 +124,7 @@ class AttemptStory {
     pool->set_replicas({&spec, 1}, at(-2));
     if (setup.share) pool->set_split(setup.share, at(-2));
     machine.emplace(options, offer(), shard);
-    if (setup.sent) machine->over().sent = at(0);
+    if (setup.sent) machine->report().sent = at(0);
   }
   AttemptStory(const AttemptStory&) = delete;
   AttemptStory& operator=(const AttemptStory&) = delete;
