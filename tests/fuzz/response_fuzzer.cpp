@@ -38,7 +38,7 @@ class Reading {
     metrics::wire::RequestFacts facts;
     facts.api = with.api;
     facts.stream = with.stream;
-    auto offered = pool_->offer(facts, at(-1));
+    auto offered = pool_->offer({std::make_shared<const metrics::wire::RequestFacts>(facts)}, at(-1));
     ReplicaSide::Options options{.limits = limits};
     options.api = with.api;
     options.stream = with.stream;

@@ -32,6 +32,7 @@ class Player {
     specs_.resize(3 + below(2));
     for (std::size_t r = 0; r < specs_.size(); ++r) specs_[r] = replica("r" + std::to_string(r), r == 0 ? 2 : 1);
     known_.resize(specs_.size());
+    pool_->set_replicas(specs_, at(0));
     change_replicas();
     change_limits();
   }
@@ -105,6 +106,7 @@ class Player {
     if (below(2)) placement.prefix = prefix_of(below(10), prompt);
     const Request request{prompt, prompt + most, std::min(most, ExpectedOutput::before_any), now_};
     auto offered = pool_->offer(placement, at(now_));
+    if (!placement.waiter) look();  // It serves nobody.
     told_[id] = 1;
     if (auto* const admitted = std::get_if<Admitted>(&offered)) return hold(std::move(admitted->lease), request);
     const auto* const waits = std::get_if<Waiting>(&offered);

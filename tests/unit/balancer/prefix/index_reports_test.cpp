@@ -284,7 +284,6 @@ TEST_F(Prefixes, AReplicaThatReportsNothingIsBelieved) {
   for (int i = 0; i < 60; ++i) serve(prompt, 0, 0, {});
   index.look(prompt, 2560);
   EXPECT_EQ(index.cached(0, 2560), 2559u);
-  EXPECT_FALSE(index.of(0).reports());
 }
 
 /// An engine with so many tokens of room, which forgets what was used longest ago; conversations go round and round.
