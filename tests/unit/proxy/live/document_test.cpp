@@ -107,10 +107,8 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
   failed[0].tried.emplace_back();
   auto now = full();
   now.weir.reload_errors = {"no"};
-  Window window;
-  window.add(now);
   const auto text =
-      document_of(now, &window, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
+      document_of(now, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
           .json();
   std::map<std::string, json::value> paths;
   paths_in(json::parse(text), "", paths);
@@ -124,7 +122,7 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
 }
 
 TEST(LiveDocument, UnknownIsNull) {
-  const auto value = json::parse(document_of(full(), nullptr, {}, {}, {}, {}).json());
+  const auto value = json::parse(document_of(full(), {}, {}, {}, {}).json());
   const auto& replica = value.at("replicas").at("gpu0");
   for (const auto* name : {"in_prefill", "silent_s", "share", "cached_share", "max_in_flight", "gpu", "shadow"})
     EXPECT_TRUE(replica.at(name).is_null()) << name;
@@ -139,7 +137,7 @@ TEST(LiveDocument, SaysWhoseWordItIsAndHowBadAnEventIs) {
   auto now = full();
   now.replicas[0].kv_usage = 0.5;
   const auto source = [&] {
-    const auto value = json::parse(document_of(now, nullptr, {}, {}, {}, {}).json());
+    const auto value = json::parse(document_of(now, {}, {}, {}, {}).json());
     return std::string(value.at("replicas").at("gpu0").at("kv").at("source").as_string());
   };
   EXPECT_EQ(source(), "weir");
@@ -183,7 +181,7 @@ TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
     std::vector<RequestRow> slowest(random() % 3);
     std::vector<Finding> findings;
     if (random() % 2 == 0) findings.push_back({"late_loop", "weir", {}, {}, std::to_string(random() % 2), {}});
-    return document_of(now, nullptr, slowest, {}, findings, {});
+    return document_of(now, slowest, {}, findings, {});
   };
   auto before = next();
   auto client = json::parse(before.json());
