@@ -17,7 +17,17 @@ constexpr std::chrono::milliseconds between_looks{200};
 
 bool takes_requests(std::string_view state) { return state == "up" || state == "starting"; }
 
-/// The requests left on the replicas of a name; a replica that leaves the settings may have a namesake in them.
+/// Calls look(replica) for the rows of /api/live of this name; a replica that leaves the settings may have a namesake in
+/// them.
+template <class Look>
+void each_row(const Admin& admin, const std::string& name, const Look& look) {
+  const auto answer = body_of(ask_admin(admin, "GET", "/api/live"));
+  simdjson::dom::parser parser;
+  for (const auto [row, one] : simdjson::dom::object(parser.parse(answer)["replicas"]))
+    if (row == name || row.starts_with(name + " (leaving")) look(one);
+}
+
+/// The requests left on the replicas of a name.
 struct Left {
   bool known = false, draining = false;
   std::uint64_t in_flight = 0;
@@ -25,15 +35,12 @@ struct Left {
 
 Left look(const Admin& admin, const std::string& name) {
   Left left;
-  const auto answer = body_of(ask_admin(admin, "GET", "/api/replicas"));
-  simdjson::dom::parser parser;
-  for (const auto one : parser.parse(answer)["replicas"]) {
-    if (std::string_view(one["name"]) != name) continue;
+  each_row(admin, name, [&](const auto& one) {
     left.known = true;
-    if (std::string_view(one["state"]) != "draining") continue;
+    if (std::string_view(one["state"]) != "draining") return;
     left.draining = true;
     left.in_flight += std::uint64_t(one["in_flight"]);
-  }
+  });
   return left;
 }
 
@@ -58,15 +65,12 @@ struct Readiness {
 /// Returns how the replica in the settings stands; a namesake may be leaving them.
 Readiness readiness_of(const Admin& admin, const std::string& name) {
   Readiness last{false, "gone", "it is no longer in the settings"};
-  const auto answer = body_of(ask_admin(admin, "GET", "/api/replicas"));
-  simdjson::dom::parser parser;
-  for (const auto one : parser.parse(answer)["replicas"]) {
-    if (std::string_view(one["name"]) != name) continue;
+  each_row(admin, name, [&](const auto& one) {
+    if (last.takes) return;
     last.state = config::printable(std::string_view(one["state"]));
     last.reason = config::printable(std::string_view(one["reason"]));
     last.takes = takes_requests(last.state) && !one["address"].is_null();
-    if (last.takes) break;
-  }
+  });
   return last;
 }
 

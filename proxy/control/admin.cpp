@@ -169,9 +169,9 @@ Answering shadow(Call call) {
   co_return shadow_answer(call.snapshot, call.name, on, call.weir.history, std::chrono::steady_clock::now());
 }
 
-template <ApiAnswer (*made)(std::string_view query, live::Live& live, metrics::Moment now)>
+template <ApiAnswer (*made)(std::string_view query, const live::Live& live)>
 Answering of_live(Call call) {
-  co_return made(call.asked.query, call.weir.live, std::chrono::steady_clock::now());
+  co_return made(call.asked.query, call.weir.live);
 }
 
 template <Rollouts::Wish wish>
@@ -197,18 +197,15 @@ constexpr Route routes[] = {
        const auto why_not = call.weir.why_not_ready();
        co_return why_not.empty() ? plain("ready\n") : plain("not ready: " + why_not + "\n", 503);
      }},
-    {AdminScope::admin, false, "/api/replicas", "What weir knows of each replica now.",
-     [](Call call) -> Answering {
-       auto& weir = call.weir;
-       const auto now = std::chrono::steady_clock::now();
-       co_return replicas_answer(call.snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing());
-     }},
     {AdminScope::admin, false, "/api/live",
-     "[The document](#the-document) of the present second: what `weir top` and the page show.", of_live<live_answer>},
+     "[The document](#the-document) of the present second: what `weir top` and the page show.",
+     [](Call call) -> Answering {
+       co_return live_answer(call.asked.query, call.weir.live, std::chrono::steady_clock::now());
+     }},
     {AdminScope::admin, false, "/api/live/stream",
      "The same as server-sent events, one a second: first `live`, the document, then `change`, a JSON merge patch "
      "(RFC 7396). 16 streams at most.",
-     [](Call call) -> Answering { co_return stream_answer(call.asked.query, call.weir.live); }},
+     of_live<stream_answer>},
     {AdminScope::admin, false, "/api/live/window",
      "The last `seconds` (1 to 900; 60) of each [figure](#figures-of-the-window), one number a second; "
      "`figures=A,B`, `pool`, `replica` or `shadow` choose. 200,000 numbers at most.",
@@ -221,7 +218,7 @@ constexpr Route routes[] = {
      "A page about the last minutes, or with `format=json` its data; `last=5m` says how many, 15m at most.",
      [](Call call) -> Answering {
        auto& weir = call.weir;
-       co_return report_answer(call.asked.query, weir.live, weir.reload.settings(), std::chrono::steady_clock::now());
+       co_return report_answer(call.asked.query, weir.live, weir.reload.settings());
      }},
     {AdminScope::admin, false, "/api/settings", "The settings in use, without secrets.",
      [](Call call) -> Answering { co_return settings_answer(call.weir.reload.settings()); }},

@@ -20,7 +20,6 @@
 #include "proxy/control/reload.hpp"
 #include "proxy/control/rollouts.hpp"
 #include "proxy/control/slow_answers.hpp"
-#include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/live/live.hpp"
 #include "proxy/net/unique_fd.hpp"
@@ -53,7 +52,6 @@ struct AdminSources {
   live::Live& live;
   std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< Returns "" if weir takes requests and has a replica for them.
-  std::function<Standing()> standing;
   std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>();
   std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>();
   std::chrono::steady_clock::time_point warned{};

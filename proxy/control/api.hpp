@@ -5,9 +5,7 @@
 #include <string_view>
 
 #include "metrics/moment.hpp"
-#include "proxy/control/medians.hpp"
 #include "proxy/control/reload.hpp"
-#include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
 
 namespace weir::proxy::control {
@@ -20,11 +18,6 @@ struct ApiAnswer {
 
 /// {"error":{"message","type","code"}}
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
-
-/// Returns the state of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
-/// itself stands.
-ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now,
-                          bool bypassed = false, const Standing& standing = {});
 
 /// Drains a replica, or ends that; one that is ejected comes back then, on probation. The body is empty or a JSON
 /// object which may have "force".

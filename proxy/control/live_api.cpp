@@ -14,8 +14,8 @@
 namespace weir::proxy::control {
 namespace {
 
-using live::Window;
-using Rows = Window::Rows;
+using live::Figures;
+using live::Rows;
 
 std::optional<std::uint64_t> whole(const std::string& text) {
   std::uint64_t number = 0;
@@ -38,7 +38,7 @@ struct WindowAsked {
   std::optional<std::pair<Rows, std::string>> only;
 
   bool wants(Rows rows, std::string_view figure) const {
-    return std::ranges::any_of(Window::figures(rows), [&](auto one) { return one == figure; }) &&
+    return std::ranges::any_of(Figures::drawn(rows), [&](auto one) { return one == figure; }) &&
            (figures.empty() || std::ranges::find(figures, figure) != figures.end());
   }
 };
@@ -48,7 +48,7 @@ constexpr std::array<std::pair<std::string_view, Rows>, 3> selectors{
 constexpr std::array all_rows{Rows::weir, Rows::pools, Rows::replicas, Rows::shadows};
 
 bool is_figure(std::string_view name) {
-  return std::ranges::any_of(all_rows, [&](Rows rows) { return Window::number_of(rows, name).has_value(); });
+  return std::ranges::any_of(all_rows, [&](Rows rows) { return Figures::number_of(rows, name).has_value(); });
 }
 
 /// Returns why the figures cannot be; nothing if they can.
@@ -60,7 +60,7 @@ std::optional<std::string> take_figures(const std::string& value, WindowAsked& a
     if (!is_figure(name)) {
       std::string known;
       for (const auto rows : all_rows)
-        for (const auto figure : Window::figures(rows))
+        for (const auto figure : Figures::drawn(rows))
           if (known.find(figure) == known.npos) known.append(known.empty() ? "" : ", ").append(figure);
       return std::string("no figure is named '").append(name).append("'; known are ").append(known);
     }
@@ -76,8 +76,8 @@ std::optional<std::string> take(std::string_view query, WindowAsked& asked) {
   for (const auto& [name, value] : *parameters) {
     if (name == "seconds") {
       const auto seconds = whole(value);
-      if (!seconds || *seconds < 1 || *seconds > Window::seconds)
-        return "seconds must be a whole number from 1 to " + std::to_string(Window::seconds);
+      if (!seconds || *seconds < 1 || *seconds > live::Seconds::window)
+        return "seconds must be a whole number from 1 to " + std::to_string(live::Seconds::window);
       asked.seconds = *seconds;
     } else if (name == "figures") {
       if (auto why_not = take_figures(value, asked)) return why_not;
@@ -92,14 +92,15 @@ std::optional<std::string> take(std::string_view query, WindowAsked& asked) {
   return std::nullopt;
 }
 
-void write_row(metrics::wire::JsonWriter& json, const Window& window, const WindowAsked& asked, Rows rows,
+void write_row(metrics::wire::JsonWriter& json, const Figures& all, const WindowAsked& asked, Rows rows,
                const std::string& name) {
+  const auto& row = *all.row(rows, name);
   json.open('{');
-  const auto figures = Window::figures(rows);
+  const auto figures = Figures::drawn(rows);
   for (std::size_t i = 0; i < figures.size(); ++i) {
     if (!asked.wants(rows, figures[i])) continue;
     json.key(figures[i]).open('[');
-    const auto numbers = thinned(window.last(rows, name, i, asked.seconds), asked.step);
+    const auto numbers = thinned(row.numbers(i, asked.seconds), asked.step);
     for (const float number : numbers) json.decimal(number);
     json.close(']');
   }
@@ -108,11 +109,11 @@ void write_row(metrics::wire::JsonWriter& json, const Window& window, const Wind
 
 using NamesOfRows = std::vector<std::pair<Rows, std::vector<std::string>>>;
 
-NamesOfRows names_of(const Window& window, const WindowAsked& asked) {
+NamesOfRows names_of(const Figures& all, const WindowAsked& asked) {
   NamesOfRows shown;
   for (const auto rows : all_rows) {
     if (asked.only && asked.only->first != rows) continue;
-    auto names = window.names(rows);
+    auto names = all.names(rows);
     if (asked.only) std::erase_if(names, [&](const auto& name) { return name != asked.only->second; });
     shown.emplace_back(rows, std::move(names));
   }
@@ -124,26 +125,25 @@ std::size_t numbers_of(const NamesOfRows& shown, const WindowAsked& asked) {
   std::size_t numbers = 0;
   for (const auto& [rows, names] : shown) {
     const auto wanted =
-        std::ranges::count_if(Window::figures(rows), [&, of = rows](auto one) { return asked.wants(of, one); });
+        std::ranges::count_if(Figures::drawn(rows), [&, of = rows](auto one) { return asked.wants(of, one); });
     numbers += asked.seconds * names.size() * static_cast<std::size_t>(wanted);
   }
   return numbers;
 }
 
-std::string window_json(const live::Live& live, const Window& window, const WindowAsked& asked,
-                        const NamesOfRows& shown) {
+std::string window_json(const live::Live& live, const WindowAsked& asked, const NamesOfRows& shown) {
   metrics::wire::JsonWriter json(12 * numbers_of(shown, asked) / asked.step + 1024);
   json.open('{').key("schema").count(live::schema);
   live::write_time(json.key("end"), live.now().time);
   json.key("serial").count(live.serial()).key("step_s").count(asked.step);
   for (const auto& [rows, names] : shown) {
-    json.key(Window::rows_names[static_cast<std::size_t>(rows)]);
+    json.key(live::rows_names[static_cast<std::size_t>(rows)]);
     if (rows == Rows::weir) {
-      write_row(json, window, asked, rows, "");
+      write_row(json, live.figures(), asked, rows, "");
       continue;
     }
     json.open('{');
-    for (const auto& name : names) write_row(json.key(std::string_view(name)), window, asked, rows, name);
+    for (const auto& name : names) write_row(json.key(std::string_view(name)), live.figures(), asked, rows, name);
     json.close('}');
   }
   return json.close('}').written();
@@ -157,18 +157,16 @@ ApiAnswer not_yet() {
 
 ApiAnswer live_answer(std::string_view query, live::Live& live, metrics::Moment now) {
   if (auto refused = refuse_parameters(query)) return std::move(*refused);
-  const auto document = live.document(now);
+  const auto document = live.document_of_now(now);
   if (!document) return not_yet();
   return {200, document->json() + "\n"};
 }
 
-ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Moment now) {
+ApiAnswer window_answer(std::string_view query, const live::Live& live) {
   WindowAsked asked;
   if (const auto why_not = take(query, asked)) return bad_query(*why_not);
-  live.looked(now);
-  const auto* const window = live.window();
-  if (window == nullptr || window->rows() == 0) return not_yet();
-  const auto shown = names_of(*window, asked);
+  if (live.serial() == 0) return not_yet();
+  const auto shown = names_of(live.figures(), asked);
   if (asked.only && shown.front().second.empty())
     return api_error(404, "unknown_name",
                      "the window has no row named '" + asked.only->second + "'; GET /api/live lists them");
@@ -177,17 +175,15 @@ ApiAnswer window_answer(std::string_view query, live::Live& live, metrics::Momen
     return bad_query("that would be " + std::to_string(numbers) + " numbers, and an answer has at most " +
                    std::to_string(most_window_numbers) +
                    ": ask for fewer seconds, for some figures (figures=), or for one row (replica=, pool=, shadow=)");
-  return {200, window_json(live, *window, asked, shown) + "\n"};
+  return {200, window_json(live, asked, shown) + "\n"};
 }
 
-std::string whole_window_json(live::Live& live, std::size_t seconds) {
-  const auto* const window = live.window();
-  if (window == nullptr || window->rows() == 0) return "null";
+std::string whole_window_json(const live::Live& live, std::size_t seconds) {
   WindowAsked asked;
   asked.seconds = seconds;
-  const auto shown = names_of(*window, asked);
+  const auto shown = names_of(live.figures(), asked);
   asked.step = std::max<std::size_t>(1, (numbers_of(shown, asked) + most_window_numbers - 1) / most_window_numbers);
-  return window_json(live, *window, asked, shown);
+  return window_json(live, asked, shown);
 }
 
 std::vector<float> thinned(std::vector<float> numbers, std::size_t step) {
@@ -208,7 +204,7 @@ std::vector<float> thinned(std::vector<float> numbers, std::size_t step) {
   return means;
 }
 
-ApiAnswer events_answer(std::string_view query, live::Live& live, metrics::Moment now) {
+ApiAnswer events_answer(std::string_view query, const live::Live& live) {
   const auto parameters = parameters_of(query);
   if (!parameters) return bad_query(std::string(not_a_query));
   std::uint64_t since = 0, limit = events::Ring::most;
@@ -219,11 +215,10 @@ ApiAnswer events_answer(std::string_view query, live::Live& live, metrics::Momen
     if (!number) return bad_query(name + " must be a whole number, such as the seq of an event");
     *into = *number;
   }
-  live.looked(now);
   return {200, live::events_json(events::ring().since(since, limit), live.started()) + "\n"};
 }
 
-ApiAnswer stream_answer(std::string_view query, live::Live& live) {
+ApiAnswer stream_answer(std::string_view query, const live::Live& live) {
   if (auto refused = refuse_parameters(query)) return std::move(*refused);
   if (live.is_full())
     return api_error(503, "busy", std::to_string(live::Live::most_streams) +
@@ -232,7 +227,7 @@ ApiAnswer stream_answer(std::string_view query, live::Live& live) {
 }
 
 std::string LiveStream::next(metrics::Moment now) {
-  auto document = live_.document(now);
+  auto document = live_.document();
   if (document == has_) {
     if (now - sent_at_ < still_here_every) return "";
     sent_at_ = now;

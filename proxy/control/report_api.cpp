@@ -39,11 +39,10 @@ std::optional<std::string> take(std::string_view query, Wanted& wanted) {
 
 }  // namespace
 
-ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings,
-                        metrics::Moment now) {
+ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings) {
   Wanted wanted;
   if (const auto why_not = take(query, wanted)) return bad_query(*why_not);
-  auto data = incident::data(live, settings, wanted.last, "an operator asked for it", now);
+  auto data = incident::data(live, settings, wanted.last, "an operator asked for it");
   if (data.empty()) return not_yet();
   if (wanted.json) return {200, std::move(data) + "\n"};
   return {200, incident::page(data), "text/html; charset=utf-8"};

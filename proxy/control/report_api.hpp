@@ -10,7 +10,6 @@
 
 namespace weir::proxy::control {
 
-ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings,
-                        metrics::Moment now);
+ApiAnswer report_answer(std::string_view query, live::Live& live, const config::Settings& settings);
 
 }  // namespace weir::proxy::control

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "metrics/wire/json/writer.hpp"
 #include "proxy/events/events.hpp"
 
 namespace weir::proxy::control {
@@ -28,7 +29,7 @@ ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view name, 
       std::ranges::find_if(snapshot.shadows, [name](const auto& one) { return one->settings.name == name; });
   if (found == snapshot.shadows.end())
     return api_error(404, "unknown_shadow",
-                     "no shadow is named '" + std::string(name) + "'; GET /api/replicas lists them");
+                     "no shadow is named '" + std::string(name) + "'; GET /api/live lists them");
   const bool changed = switch_shadow(**found, on, history, now);
   metrics::wire::JsonWriter json;
   json.open('{').key("name").text(name).key("on").boolean(on).key("changed").boolean(changed).close('}');
@@ -54,23 +55,6 @@ std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fle
         known[replica->settings.name] = *tokens;
   }
   return known;
-}
-
-void write_shadows(metrics::wire::JsonWriter& json, const fleet::Snapshot& snapshot) {
-  json.key("shadows").open('[');
-  for (const auto& shadow : snapshot.shadows) {
-    const auto& settings = shadow->settings;
-    const auto& state = *shadow->state;
-    json.open('{').key("name").text(settings.name).key("of").text(settings.of);
-    json.key("twin").known_text(settings.twin).key("sample").exact(settings.sample);
-    json.key("control").boolean(settings.control).key("on").boolean(state.on.load());
-    json.key("finished").count(state.finished.load());
-    json.key("in_flight").count(shadow->pool->balancer->figures().in_flight());
-    json.key("replicas").open('[');
-    for (const auto& replica : shadow->pool->replicas) json.text(replica->settings.name);
-    json.close(']').close('}');
-  }
-  json.close(']');
 }
 
 }  // namespace weir::proxy::control

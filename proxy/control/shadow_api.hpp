@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "metrics/wire/json/writer.hpp"
 #include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/fleet/snapshot.hpp"
@@ -31,8 +30,5 @@ void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, His
 /// Returns how many tokens the KV caches of the shadows' replicas hold, where that is set or the engine tells it: by
 /// the replica's name, and by configuration where the addresses of a name are found.
 std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::Snapshot& snapshot);
-
-/// Writes the member "shadows" of GET /api/replicas.
-void write_shadows(metrics::wire::JsonWriter& json, const fleet::Snapshot& snapshot);
 
 }  // namespace weir::proxy::control

@@ -77,7 +77,7 @@ std::string weir_json(const WeirNow& weir) {
   return json.close('}').written();
 }
 
-std::string pool_json(const PoolNow& pool, const Window* window) {
+std::string pool_json(const PoolNow& pool) {
   JsonWriter json(1024);
   json.open('{').key("replicas").count(pool.replicas).key("up").count(pool.up);
   json.key("in_flight").count(pool.in_flight).key("max_in_flight").count(pool.max_in_flight);
@@ -100,13 +100,8 @@ std::string pool_json(const PoolNow& pool, const Window* window) {
   } else {
     json.null();
   }
-  json.key("peak");
-  if (window == nullptr) return json.null().close('}').written();
-  json.open('{');
-  for (const std::string_view figure : {"in_flight", "waiting", "requests_per_s", "tokens_out_per_s"}) {
-    const auto number = *Window::number_of(Window::Rows::pools, figure);
-    json.key(figure).fixed(window->peak(Window::Rows::pools, pool.name, number), 1);
-  }
+  json.key("peak").open('{');
+  for (const auto& [figure, most] : pool.peaks) json.key(figure).fixed(most, 1);
   return json.close('}').close('}').written();
 }
 
@@ -114,10 +109,12 @@ std::string replica_json(const ReplicaNow& one) {
   JsonWriter json(1536);
   json.open('{').key("pool").text(one.pool).key("role").text(name_of(one.role));
   json.key("shadow").known_text(one.shadow).key("config").text(one.config).key("gpu").known_text(one.gpu);
-  json.key("url").text(one.url).key("state").text(name_of(one.state));
+  json.key("url").text(one.url).key("address").known_text(one.address).key("weight").exact(one.weight);
+  json.key("state").text(name_of(one.state));
   write_time(json.key("since"), one.since);
   json.key("reason").text(one.reason).key("asleep").boolean(one.asleep);
   json.key("idle").known_text(one.idle).key("leaving").boolean(one.leaving);
+  json.key("injection_disabled").boolean(one.injection_disabled);
   json.key("in_flight").count(one.in_flight).key("max_in_flight").count(one.max_in_flight);
   json.key("in_prefill").fixed(one.in_prefill, of_rates).key("in_decode").fixed(one.in_decode, of_rates);
   json.key("queued_prefill_tokens").count(one.queued_prefill_tokens);
@@ -136,7 +133,9 @@ std::string replica_json(const ReplicaNow& one) {
   json.close('}').key("prediction_error").fixed(one.prediction_error, of_shares).key("cached_share").fixed(one.cached_share, of_shares);
   json.key("estimate_ratio").fixed(one.estimate_ratio, of_rates);
   json.key("engine").open('{').key("name").known_text(one.engine).key("version").known_text(one.engine_version);
-  json.key("model").known_text(one.model).key("running").fixed(one.engine_running, 0);
+  json.key("model").known_text(one.model).key("max_context").count(one.max_context);
+  json.key("prefix_cache_queries").exact(one.prefix_queries).key("prefix_cache_hits").exact(one.prefix_hits);
+  json.key("running").fixed(one.engine_running, 0);
   json.key("waiting").fixed(one.engine_waiting, 0).key("divergence").decimal(one.divergence).close('}');
   return json.close('}').written();
 }
@@ -326,9 +325,8 @@ std::string Document::patch_of(const Document& before) const {
   return json.close('}').written();
 }
 
-Document document_of(const Now& now, const Window* window, const std::vector<RequestRow>& slowest,
-                     const std::deque<RequestRow>& failed, const std::vector<Finding>& findings,
-                     const std::vector<events::Event>& latest) {
+Document document_of(const Now& now, const std::vector<RequestRow>& slowest, const std::deque<RequestRow>& failed,
+                     const std::vector<Finding>& findings, const std::vector<events::Event>& latest) {
   Document document;
   document.value("schema", std::to_string(schema));
   JsonWriter time;
@@ -338,7 +336,7 @@ Document document_of(const Now& now, const Window* window, const std::vector<Req
   using enum Document::Members;
   document.value("weir", weir_json(now.weir), vary);
   auto& pools = document.rows("pools", vary).rows;
-  for (const auto& one : now.pools) pools.push_back({one.name, pool_json(one, window)});
+  for (const auto& one : now.pools) pools.push_back({one.name, pool_json(one)});
   auto& replicas = document.rows("replicas").rows;
   for (const auto& one : now.replicas) replicas.push_back({one.row, replica_json(one)});
   auto& shadows = document.rows("shadows", vary).rows;

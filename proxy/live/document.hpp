@@ -16,7 +16,6 @@
 #include "proxy/live/findings.hpp"
 #include "proxy/live/now.hpp"
 #include "proxy/live/requests.hpp"
-#include "proxy/live/window.hpp"
 
 namespace weir::proxy::live {
 
@@ -55,10 +54,9 @@ class Document {
 
 inline constexpr int schema = 1;
 
-/// `window` may be null: none is kept. `slowest` and `failed` are requests as they stand.
-Document document_of(const Now& now, const Window* window, const std::vector<RequestRow>& slowest,
-                     const std::deque<RequestRow>& failed, const std::vector<Finding>& findings,
-                     const std::vector<events::Event>& latest);
+/// `slowest` and `failed` are requests as they stand.
+Document document_of(const Now& now, const std::vector<RequestRow>& slowest, const std::deque<RequestRow>& failed,
+                     const std::vector<Finding>& findings, const std::vector<events::Event>& latest);
 
 /// {"schema","started","first","last","missed","events":[...]}
 std::string events_json(const events::Ring::Since& since, Wall started);

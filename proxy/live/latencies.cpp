@@ -30,8 +30,9 @@ void Latencies::add(std::optional<double> ttft, std::optional<double> tpot, metr
 
 Latencies::Quantiles Latencies::quantiles(metrics::Moment now, std::chrono::seconds back) const {
   std::vector<float> ttft, tpot;
-  for (const auto& one : ring_) {
-    if (now - one.ended > back) continue;
+  for (std::size_t i = 1; i <= ring_.size(); ++i) {  // The latest first.
+    const auto& one = ring_[(next_ + ring_.size() - i) % ring_.size()];
+    if (now - one.ended > back) break;
     if (!std::isnan(one.ttft)) ttft.push_back(one.ttft);
     if (!std::isnan(one.tpot)) tpot.push_back(one.tpot);
   }

@@ -24,7 +24,7 @@ class Latencies {
 
   /// Takes a request that ended at `now`; an absent figure counts nowhere.
   void add(std::optional<double> ttft, std::optional<double> tpot, metrics::Moment now);
-  /// Returns the quantiles of the requests that ended within `back` before now. Costs O(n).
+  /// Returns the quantiles of the requests that ended within `back` before now. Costs O(of these).
   Quantiles quantiles(metrics::Moment now, std::chrono::seconds back = minute) const;
 
  private:

@@ -15,13 +15,12 @@ Live::Live(fleet::Fleet& fleet, const metrics::series::Exposition& exposition, s
       exposition_(exposition),
       around_(std::move(around)),
       started_(time),
-      collector_(exposition, threads, time, now),
-      findings_(rules()),
-      looked_(now) {}
+      figures_(exposition, threads, time, now),
+      findings_(rules()) {}
 
 void Live::finished(const metrics::record::RequestRecord& record, Moment now) {
   const auto figures = metrics::record::figures_of(record);
-  collector_.finished(record, figures, now);
+  figures_.finished(record, figures, now);
   if (record.role == metrics::Role::primary) requests_.add(record, figures, now);
 }
 
@@ -32,30 +31,30 @@ void Live::tick(const std::string& instance, Moment now, Wall time) {
   // The grid is kept, unless a second was missed.
   next_ = next_ + 2 * every > now ? next_ + every : now + every;
   if (next_ <= now) next_ = now + every;
-  if (now - looked_ > kept) window_.reset();
-  const auto seconds = static_cast<std::size_t>(passed);
-  now_ = collector_.take(*fleet_.snapshot(), around_(), instance, window_.has_value(), seconds, now, time);
+  instance_ = instance;
+  now_ = figures_.take(*fleet_.snapshot(), around_(), instance, static_cast<std::size_t>(passed), now, time);
   document_.reset();
-  if (window_) window_->add(now_, seconds);
   tell_findings(findings_.tick(now_));
   tell_limits();
   tell_certificate();
 }
 
-void Live::looked(Moment now) {
-  looked_ = now;
-  if (!window_) window_.emplace();
+Document Live::made_of(Now& now) {
+  figures_.complete(now, *fleet_.snapshot());
+  return document_of(now, requests_.slowest(now.at), requests_.failed(), findings_.standing(),
+                     events::ring().since(0, latest_events).events);
 }
 
-std::shared_ptr<const Document> Live::document(Moment now) {
-  looked(now);
-  if (!document_ && now_.serial > 0) {
-    collector_.complete(now_, *fleet_.snapshot());
-    document_ = std::make_shared<const Document>(document_of(now_, window(), requests_.slowest(now_.at),
-                                                             requests_.failed(), findings_.standing(),
-                                                             events::ring().since(0, latest_events).events));
-  }
+std::shared_ptr<const Document> Live::document() {
+  if (!document_ && now_.serial > 0) document_ = std::make_shared<const Document>(made_of(now_));
   return document_;
+}
+
+std::shared_ptr<const Document> Live::document_of_now(Moment at) {
+  if (now_.serial == 0) return nullptr;
+  const auto time = now_.time + std::chrono::duration_cast<Wall::duration>(at - now_.at);
+  auto now = figures_.take(*fleet_.snapshot(), around_(), instance_, 0, at, time);
+  return std::make_shared<const Document>(made_of(now));
 }
 
 void Live::tell_findings(const std::vector<Findings::Change>& changes) {

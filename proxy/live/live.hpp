@@ -15,19 +15,16 @@
 #include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/fleet.hpp"
-#include "proxy/live/collector.hpp"
 #include "proxy/live/document.hpp"
+#include "proxy/live/figures.hpp"
 #include "proxy/live/findings.hpp"
 #include "proxy/live/requests.hpp"
-#include "proxy/live/window.hpp"
 
 namespace weir::proxy::live {
 
 class Live {
  public:
   static constexpr std::chrono::seconds every{1};
-  /// The window is let go when nobody has looked for so long.
-  static constexpr std::chrono::hours kept{1};
   static constexpr std::size_t most_streams = 16;
   static constexpr std::size_t latest_events = 50;
   /// A limit's hit is told if there was none for so long before; a certificate's end so often.
@@ -44,14 +41,14 @@ class Live {
   /// Does what is due. To be called often; `instance` is weir's name in the request log.
   void tick(const std::string& instance, Moment now, Wall time);
 
-  /// Somebody looks.
-  void looked(Moment now);
   /// Returns the document of the last second. Null before the first tick. It is made once a second at most.
-  std::shared_ptr<const Document> document(Moment now);
+  std::shared_ptr<const Document> document();
+  /// Returns the same with the states and books of now, for who asks what has come of a change.
+  std::shared_ptr<const Document> document_of_now(Moment now);
   /// Rises by 1 with each second, by more where seconds were missed.
   std::uint64_t serial() const { return now_.serial; }
   const Now& now() const { return now_; }
-  const Window* window() const { return window_ ? &*window_ : nullptr; }
+  const Figures& figures() const { return figures_; }
   std::vector<Finding> findings() const { return findings_.standing(); }
   Wall started() const { return started_; }
 
@@ -70,6 +67,7 @@ class Live {
   bool is_full() const { return *streams_ >= most_streams; }
 
  private:
+  Document made_of(Now& now);
   void tell_findings(const std::vector<Findings::Change>& changes);
   void tell_limits();
   void tell_certificate();
@@ -78,13 +76,13 @@ class Live {
   const metrics::series::Exposition& exposition_;
   const std::function<Surroundings()> around_;
   const Wall started_;
-  Collector collector_;
+  Figures figures_;
   Requests requests_;
   Findings findings_;
-  std::optional<Window> window_{std::in_place};
   Now now_;
   std::shared_ptr<const Document> document_;  ///< Of now_; null until somebody asks.
-  Moment looked_, next_{};
+  std::string instance_;
+  Moment next_{};
   const std::shared_ptr<std::size_t> streams_ = std::make_shared<std::size_t>(0);
   struct LimitHit {
     std::uint64_t hits = 0;

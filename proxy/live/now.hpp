@@ -1,4 +1,4 @@
-// All that /api/live tells of one second, as plain values. Collector makes it; the rules of findings and the JSON read
+// All that /api/live tells of one second, as plain values. Figures makes it; the rules of findings and the JSON read
 // it. docs/reference/api.md defines each figure. An absent value is unknown.
 #pragma once
 
@@ -69,6 +69,7 @@ struct WeirNow : Surroundings {
   std::optional<Wall> certificate_ends{};
   std::optional<double> bypass_seconds{};      ///< Bypass has been on for so long.
   Words limits_60s{};
+  double log_lost_60s = 0;  ///< Lines of the request log.
 };
 
 struct PoolNow {
@@ -83,55 +84,71 @@ struct PoolNow {
   double requests_per_s = 0, failed_per_s = 0, refused_per_s = 0, tokens_in_per_s = 0, tokens_out_per_s = 0;
   double requests_60s = 0, refused_60s = 0;
   Words outcomes_60s{};
-  Latencies::Quantiles latencies{};  ///< Collector::complete adds them, here and below.
+  Latencies::Quantiles latencies{};  ///< Figures::complete adds them, here and below, and the peaks.
   struct Objective {
     std::string name;
     double good_60s = 0, bad_60s = 0;
   };
   std::optional<Objective> slo{};
-  // The last second, for the window.
-  double second_requests = 0, second_failed = 0, second_tokens_in = 0, second_tokens_out = 0;
-  std::optional<double> second_ttft{};
+  struct Peak {
+    std::string_view figure;
+    std::optional<double> most;
+  };
+  std::vector<Peak> peaks{};
 };
 
-struct ReplicaNow {
+/// A replica as the settings have it.
+struct ReplicaSettings {
   std::string row;  ///< The key of its row: its name, or "NAME (leaving)", "NAME (leaving 2)".
   std::string name, pool, shadow, config, gpu, url;
   metrics::Role role = metrics::Role::primary;
+  double weight = 1;
+  std::optional<std::uint32_t> max_in_flight{};
+};
+struct ReplicaStands {
   metrics::ReplicaState state = metrics::ReplicaState::down;
   double state_seconds = 0;
   Wall since{};  ///< The state's begin.
   std::string reason;
+  std::string address;  ///< The one in use; "" before it is found.
   bool asleep = false;  ///< It is in, and its engine says that it sleeps.
   bool leaving = false;
-  double weight = 1;
+  bool injection_disabled = false;  ///< It refused to be asked for usage.
+};
+/// The pool's books of a replica.
+struct ReplicaBooks {
   std::uint32_t in_flight = 0;
-  std::optional<std::uint32_t> max_in_flight{};
   std::optional<double> in_prefill{}, in_decode{};
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
-  std::optional<double> kv_usage{};
-  bool kv_by_engine = false;
-  std::optional<std::uint64_t> kv_tokens{};
   std::optional<double> oldest_unanswered{}, silent{};
+  double usual_ttft = 0;  ///< What an idle replica is taken to need for a prompt of 1000 tokens, in seconds.
+  std::string idle;       ///< Why the latest requests went to busy replicas, while it has none.
+};
+struct ReplicaCounts {
   double requests_per_s = 0, failed_per_s = 0, tokens_in_per_s = 0, tokens_out_per_s = 0;
   double requests_60s = 0, failed_60s = 0, retries_60s = 0;
-  double empty_60s = 0;  ///< Answers with status 2xx and nothing in them.
-  std::optional<double> share{}, tokens_per_busy_s{};
+  double empty_60s = 0;                       ///< Answers with status 2xx and nothing in them.
+  double streams_60s = 0, coalesced_60s = 0;  ///< Streams, and those whose ITL is suspect.
+  std::optional<double> share{}, tokens_per_busy_s{}, cached_share{};
+};
+struct ReplicaTimes {
   Latencies::Quantiles latencies{};
   std::optional<double> recent_ttft{}, recent_gap{};  ///< Medians of the last seconds, in seconds.
   double recent_ttfts = 0, recent_gaps = 0;           ///< Of so many observations.
-  double usual_ttft = 0;  ///< What an idle replica is taken to need for a prompt of 1000 tokens, in seconds.
   std::optional<double> ttft_by_peers{}, gap_by_peers{};
-  std::string idle;  ///< Why the latest requests went to busy replicas, while it has none.
   std::optional<double> prediction_error{};  ///< Half of the predicted times to first token were right within this share.
-  std::optional<double> cached_share{}, estimate_ratio{};
-  double estimates = 0;                       ///< The ratio is of so many requests.
-  double streams_60s = 0, coalesced_60s = 0;  ///< Streams, and those whose ITL is suspect.
-  std::string engine, engine_version, model;
-  std::optional<double> engine_running{}, engine_waiting{}, divergence{};
-  double second_requests = 0, second_failed = 0, second_tokens_in = 0, second_tokens_out = 0;
-  std::optional<double> second_ttft{}, second_tpot{};
+  std::optional<double> estimate_ratio{};
+  double estimates = 0;  ///< The ratio is of so many requests.
 };
+/// What the engine tells of itself; where it tells no use of the KV cache, weir's books do.
+struct ReplicaEngine {
+  std::string engine, engine_version, model;
+  std::optional<std::uint64_t> max_context{}, kv_tokens{};
+  std::optional<double> kv_usage{};
+  bool kv_by_engine = false;
+  std::optional<double> engine_running{}, engine_waiting{}, divergence{}, prefix_queries{}, prefix_hits{};
+};
+struct ReplicaNow : ReplicaSettings, ReplicaStands, ReplicaBooks, ReplicaCounts, ReplicaTimes, ReplicaEngine {};
 
 struct ShadowNow {
   std::string name, of, twin;
@@ -144,7 +161,6 @@ struct ShadowNow {
   double sent_60s = 0;
   Words dropped_60s{};
   std::uint64_t pairs = 0;
-  double second_sent = 0, second_dropped = 0;
 };
 
 struct KeyNow {

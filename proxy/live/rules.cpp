@@ -236,10 +236,11 @@ void late_loop(const Now& now, Cases& cases) {
 }
 
 void log_lines_lost(const Now& now, Cases& cases) {
-  if (!now.weir.log_loses) return;
+  if (!now.weir.log_loses && now.weir.log_lost_60s == 0) return;
   cases.push_back({std::string(weir_itself), Sign::bad,
-                   "the request log loses lines, " + std::to_string(now.weir.log.dropped) + " so far: " +
-                       now.weir.log_why});
+                   "the request log " + std::string(now.weir.log_loses ? "loses" : "has lost") + " lines, " +
+                       std::to_string(now.weir.log.dropped) + " so far" +
+                       (now.weir.log_loses ? ": " + now.weir.log_why : "")});
 }
 
 void bypass_on(const Now& now, Cases& cases) {
@@ -316,7 +317,7 @@ constexpr std::array all_rules{
          coalescing_upstream},
     Rule{"saturated_pool", "pool", "Requests wait, the oldest for 2 s or more.", Held(10), saturated_pool},
     Rule{"late_loop", "`weir`", "More than 1 % of the loops' ticks are later than 50 ms.", Held(10), late_loop},
-    Rule{"log_lines_lost", "`weir`", "The request log loses lines.", Held(0), log_lines_lost},
+    Rule{"log_lines_lost", "`weir`", "The request log has lost lines within a minute.", Held(0), log_lines_lost},
     Rule{"bypass_on", "`weir`", "Bypass has been on for 10 minutes.", Held(0), bypass_on},
     Rule{"drain_forgotten", "replica", "It has been drained, with nothing left on it, for 30 minutes.", Held(0),
          drain_forgotten},

@@ -1,6 +1,7 @@
 // Sums over the shards of the loops: of counters, and of histograms.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,6 +37,11 @@ void add_histograms(const Shards& shards, Pick pick, std::vector<std::uint64_t>&
 
 inline std::optional<double> scaled(std::optional<double> value, double unit) {
   return value ? std::optional(*value / unit) : std::nullopt;
+}
+
+/// Returns the part as a share of all, at most 1; nothing without any.
+inline std::optional<double> share_of(double part, double all) {
+  return all > 0 ? std::optional(std::min(1.0, part / all)) : std::nullopt;
 }
 
 }  // namespace weir::proxy::live

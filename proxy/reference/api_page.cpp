@@ -5,7 +5,7 @@
 #include "proxy/events/events.hpp"
 #include "proxy/live/members.hpp"
 #include "proxy/live/rules.hpp"
-#include "proxy/live/window.hpp"
+#include "proxy/live/figures.hpp"
 #include "proxy/reference/markdown.hpp"
 #include "proxy/reference/reference.hpp"
 
@@ -43,8 +43,7 @@ constexpr std::string_view of_window = R"(
 ## Figures of the window
 
 `{"schema", "end", "serial", "step_s", "weir", "pools", "replicas", "shadows"}`, each row with lists of numbers; the
-last one is that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds. weir frees
-the window when nobody has asked for an hour.
+last one is that of `end`. Here `_per_s` is that second's count, and `_p50_s` the median of ten seconds.
 
 )";
 
@@ -132,9 +131,9 @@ std::string api_page() {
   text += document();
   text += of_window;
   text += "| rows | figures |\n|---|---|\n";
-  using Rows = live::Window::Rows;
+  using live::Rows;
   for (const auto rows : {Rows::weir, Rows::pools, Rows::replicas, Rows::shadows})
-    text += row(code(live::Window::rows_names[static_cast<std::size_t>(rows)]), list_of(live::Window::figures(rows)));
+    text += row(code(live::rows_names[static_cast<std::size_t>(rows)]), list_of(live::Figures::drawn(rows)));
   text += of_events;
   text += "| `what` | when |\n|---|---|\n";
   for (std::size_t i = 0; i < events::what_names.size(); ++i)

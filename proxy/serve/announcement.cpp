@@ -83,7 +83,7 @@ std::vector<std::string> listening_lines(const config::Settings& settings) {
   for (const auto& address : settings.server.listen)
     lines.push_back("serving on " + url_for_clients(address, settings));
   if (settings.metrics.listen) lines.push_back("metrics on " + page_of(*settings.metrics.listen, "/metrics"));
-  if (settings.admin.listen) lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/replicas"));
+  if (settings.admin.listen) lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/live"));
   return lines;
 }
 

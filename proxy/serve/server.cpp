@@ -117,7 +117,6 @@ class Server {
   void take_parts(int left);
   void warn_of_few_descriptors(const config::Limits& limits) const;
   std::string why_not_ready() const;
-  control::Standing standing() const;
   live::Surroundings surroundings() const;
   void look_after_log(Clock::time_point now);
 
@@ -144,8 +143,8 @@ class Server {
   control::Rollouts rollouts_{context_, fleet_, history_, slow_answers_, std::move(kept_rollouts_)};
   live::Live live_{fleet_, exposition_, threads_, [this] { return surroundings(); }, Clock::now(),
                    std::chrono::system_clock::now()};
-  control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because, auto now) {
-    return control::incident::data(live_, reload_.settings(), control::incident::longest, because, now);
+  control::incident::Recorder recorder_{live_, slow_answers_, [this](std::string_view because) {
+    return control::incident::data(live_, reload_.settings(), control::incident::longest, because);
   }};
   control::AdminSources admin_sources_{exposition_,
                                        fleet_,
@@ -155,8 +154,7 @@ class Server {
                                        rollouts_,
                                        live_,
                                        shared_.bypass,
-                                       [this] { return why_not_ready(); },
-                                       [this] { return standing(); }};
+                                       [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
@@ -259,10 +257,6 @@ void Server::ignore_signals() {
 std::string Server::why_not_ready() const {
   if (shutdown_->begun()) return "draining";
   return accepting_ ? "" : "starting";
-}
-
-control::Standing Server::standing() const {
-  return {shutdown_->begun(), reload_errors_, log_.account(), log_watch_.loses()};
 }
 
 live::Surroundings Server::surroundings() const {

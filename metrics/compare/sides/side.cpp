@@ -115,8 +115,8 @@ void add_cost(Side& side, const std::map<samples::Names::Name, samples::Names::N
   }
 }
 
-}  // namespace
-
+/// Times to the first token count whatever became of the request; what is known at its end, of served requests alone.
+/// Costs O(n).
 Quantiles quantiles_of(Samples samples) {
   std::vector<float> ttft, ttft_client, tpot, e2e, speed, prompt, output, reasoning;
   const auto add = [](std::vector<float>& values, float value) {
@@ -147,6 +147,8 @@ Quantiles quantiles_of(Samples samples) {
   found.reasoning_tokens = statistics::distribution_of(reasoning);
   return found;
 }
+
+}  // namespace
 
 std::optional<double> cached_share_of(Samples samples) {
   std::uint64_t cached = 0, known = 0;

@@ -29,16 +29,12 @@ struct Prefill {
   std::uint64_t requests = 0;
 };
 
-/// Quantiles over a range of requests. Reports and /api/replicas take theirs from here, so that they say the same.
+/// Quantiles over a range of requests.
 struct Quantiles {
   statistics::Distribution ttft, ttft_client, tpot, e2e;  ///< In seconds.
   statistics::Distribution decode_speed;                  ///< In tokens per second.
   statistics::Distribution prompt_tokens, output_tokens, reasoning_tokens;  ///< Served requests only.
 };
-
-/// Times to the first token count whatever became of the request; what is known at its end, of served requests alone.
-/// Costs O(n).
-Quantiles quantiles_of(Samples samples);
 
 struct Side : Quantiles {
   std::string name;

@@ -82,14 +82,12 @@ void Recorder::tick(const std::string& folder, metrics::Moment now) {
   if (live_.serial() == std::exchange(serial_, live_.serial())) return;
   const auto incident = incident_in(live_.now());
   const bool due = when_.is_due(incident.empty(), live_.now().weir.draining, now);
-  if (folder.empty()) return;
-  live_.looked(now);
-  if (due) write(folder, incident, now);
+  if (due && !folder.empty()) write(folder, incident);
 }
 
-void Recorder::write(const std::string& folder, const std::string& incident, metrics::Moment now) {
+void Recorder::write(const std::string& folder, const std::string& incident) {
   const auto name = file_name(live_.now().time);
-  auto make = [folder, name, data = make_(incident, now)] {
+  auto make = [folder, name, data = make_(incident)] {
     auto why = write_whole(folder, name, page(data), for_operators);
     remove_old_reports(folder);
     return why;

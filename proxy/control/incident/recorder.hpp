@@ -42,19 +42,18 @@ class Recorder {
  public:
   /// `make` returns a report's data; `live` and `slow` outlive the object.
   Recorder(live::Live& live, SlowAnswers& slow,
-           std::function<std::string(std::string_view because, metrics::Moment now)> make)
+           std::function<std::string(std::string_view because)> make)
       : live_(live), slow_(slow), make_(std::move(make)) {}
 
-  /// Does what is due in a second. `folder` is [admin] reports; "" means that nothing is recorded. While there is a
-  /// folder the live view keeps its window.
+  /// Does what is due in a second. `folder` is [admin] reports; "" means that nothing is recorded.
   void tick(const std::string& folder, metrics::Moment now);
 
  private:
-  void write(const std::string& folder, const std::string& incident, metrics::Moment now);
+  void write(const std::string& folder, const std::string& incident);
 
   live::Live& live_;
   SlowAnswers& slow_;
-  const std::function<std::string(std::string_view, metrics::Moment)> make_;
+  const std::function<std::string(std::string_view)> make_;
   WhenToRecord when_;
   std::string folder_;
   std::uint64_t serial_ = 0;

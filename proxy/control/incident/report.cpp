@@ -4,13 +4,12 @@
 #include <ctime>
 #include <iterator>
 
-#include "metrics/compare/page/frame.hpp"
 #include "metrics/wire/json/writer.hpp"
 #include "proxy/control/api.hpp"
 #include "proxy/control/live_api.hpp"
-#include "proxy/control/incident/assets.hpp"
 #include "proxy/control/incident/machine.hpp"
 #include "proxy/events/events.hpp"
+#include "proxy/live/page/files.hpp"
 
 namespace weir::proxy::control::incident {
 namespace {
@@ -26,8 +25,8 @@ std::string events_json(const live::Live& live, std::chrono::seconds last) {
 }  // namespace
 
 std::string data(live::Live& live, const config::Settings& settings, std::chrono::seconds last,
-                 std::string_view because, metrics::Moment now) {
-  const auto document = live.document(now);
+                 std::string_view because) {
+  const auto document = live.document();
   if (!document) return "";
   auto listed = settings_answer(settings).body;
   while (listed.ends_with('\n')) listed.pop_back();
@@ -43,14 +42,11 @@ std::string data(live::Live& live, const config::Settings& settings, std::chrono
 }
 
 std::string page(std::string_view data) {
-  const std::string_view scripts[]{assets::page_js};
-  return metrics::compare::page::framed(
-      {"weir report",
-       "This page draws itself by JavaScript. Its data lies in the page as JSON, in the element #report.",
-       "By <code>weir report</code>. What each figure means: docs/reference/api.md and docs/reference/metrics.md. What "
-       "to do about a finding: docs/guides/alerts.md. Times are UTC.",
-       scripts},
-      data);
+  std::string page(live::page::before_saved());
+  // A name may hold "</script>". In JSON a '<' stands only in strings, where it may be an escape.
+  for (const char letter : data) letter == '<' ? page.append("\\u003c") : page.append(1, letter);
+  for (const auto part : live::page::behind_saved()) page.append(part);
+  return page;
 }
 
 std::string file_name(std::chrono::system_clock::time_point time) {

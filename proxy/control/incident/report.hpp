@@ -1,6 +1,5 @@
-// The report of an incident: one page that needs no network, with the charts of the last minutes, events, findings, the
-// slowest and the failed requests, the settings without secrets, and the machine. docs/reference/api.md defines its
-// data.
+// The report of an incident: the live page of the last minutes, all events, the settings without secrets, and the
+// machine, in one file that needs no network. docs/reference/api.md defines its data.
 #pragma once
 
 #include <chrono>
@@ -13,13 +12,13 @@
 
 namespace weir::proxy::control::incident {
 
-inline constexpr std::chrono::seconds longest{live::Window::seconds};
+inline constexpr std::chrono::seconds longest{live::Seconds::window};
 
 /// Returns the report's data as JSON; "" before weir's first second. `because` says why it was made. On the control
 /// thread; the cost is at most that of an answer of /api/live, of the largest one of /api/live/window, and of all
 /// events.
 std::string data(live::Live& live, const config::Settings& settings, std::chrono::seconds last,
-                 std::string_view because, metrics::Moment now);
+                 std::string_view because);
 
 /// Returns the page of such data. On any thread.
 std::string page(std::string_view data);

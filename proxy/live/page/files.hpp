@@ -15,4 +15,8 @@ struct File {
 
 std::span<const File> files();
 
+/// Return the page of a saved report, one file: what stands before the report's data, and the parts of what stands behind.
+std::string_view before_saved();
+std::span<const std::string_view> behind_saved();
+
 }  // namespace weir::proxy::live::page

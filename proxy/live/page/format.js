@@ -73,10 +73,13 @@ export function bytes(count) {
   return mebi < 1024 ? (mebi < 10 ? mebi.toFixed(1) : mebi.toFixed(0)) + " MiB" : (mebi / 1024).toFixed(1) + " GiB";
 }
 
+/** A saved report is read elsewhere: its times are UTC. */
+export const zone = { utc: false };
+
 /** Writes an RFC 3339 time as the clock of this browser shows it. */
 export function clock(time) {
   const date = new Date(time);
-  return Number.isNaN(date.getTime()) ? unknown : date.toTimeString().slice(0, 8);
+  return Number.isNaN(date.getTime()) ? unknown : zone.utc ? date.toISOString().slice(11, 19) : date.toTimeString().slice(0, 8);
 }
 
 /** Returns the seconds between two RFC 3339 times; null if one is unknown. */

@@ -1,4 +1,5 @@
-// The page: it has the stream of /api/live shown, once a second, and asks for the window that the charts are of.
+// The page: it has the stream of /api/live shown, once a second, and asks for the window that the charts are of. In a
+// saved report all of that lies in the page.
 import { Actions } from "./actions.js";
 import { Bar } from "./bar.js";
 import { key_grid, key_rows } from "./clients.js";
@@ -16,6 +17,7 @@ import { matcher } from "./order.js";
 import { pool_grid, pool_rows } from "./pools.js";
 import { replica_grid, replica_rows } from "./replicas.js";
 import { legend, request_grid, request_rows } from "./requests.js";
+import { saved_report } from "./saved.js";
 import { longest, Series } from "./series.js";
 import { seconds_shown } from "./sparkline.js";
 
@@ -25,7 +27,7 @@ const late_ms = 3500, old_ms = 15000;
 /** The window is asked for so often. */
 const window_every_ms = 2000;
 
-const series = new Series(), actions = new Actions();
+const saved = saved_report(), series = new Series(), actions = new Actions();
 let live = null, filter = () => true, drawing = false;
 const cost = { last: 0, sum: 0, count: 0, most: 0 };
 
@@ -67,6 +69,7 @@ const page = {
   },
   help: show_help,
   runbook: async () => {
+    if (saved) return saved.runbook;
     const answer = await fetch("/page/runbook.md");
     if (!answer.ok) throw new Error("status " + answer.status);
     return answer.text();
@@ -152,14 +155,14 @@ function draw_soon() {
 
 function show_age() {
   const old = live?.received === null || !live ? Infinity : performance.now() - live.received;
-  const state = old === Infinity ? "none" : old > old_ms ? "old" : old > late_ms ? "late" : "fresh";
+  const state = saved ? "fresh" : old === Infinity ? "none" : old > old_ms ? "old" : old > late_ms ? "late" : "fresh";
   if (document.body.dataset.age !== state) document.body.dataset.age = state;
   const of = live?.document ? `as of ${clock(live.document.time)}` + (state === "fresh" ? "" : `, ${age(old / 1000)} ago`) : "";
   const wait = live?.tries_at ? Math.max(0, Math.ceil((live.tries_at - performance.now()) / 1000)) : null;
   const trouble = live?.trouble ? live.trouble + (wait === null ? "" : `; asks again in ${wait} s`) : "";
-  put(by_id("age"), [of, trouble].filter(Boolean).join(": "));
+  put(by_id("age"), saved ? `saved ${of} UTC` : [of, trouble].filter(Boolean).join(": "));
   const seconds = Math.max(1, performance.now() / 1000);
-  put(by_id("cost"), cost.count ? `This page: ${(cost.sum / cost.count).toFixed(1)} ms to draw a second, at most ${cost.most.toFixed(1)}; ` +
+  put(by_id("cost"), saved ? "Times are UTC. What each figure means: docs/reference/api.md" : cost.count ? `This page: ${(cost.sum / cost.count).toFixed(1)} ms to draw a second, at most ${cost.most.toFixed(1)}; ` +
     `${bytes((live?.bytes ?? 0) / seconds)}/s read from weir's stream` : "");
 }
 
@@ -167,6 +170,7 @@ let asked = 0, asking = false, asked_row = null;
 
 /** Asks for what the charts lack. */
 async function ask_window() {
+  if (saved) return detail.draw();
   if (asking || document.hidden || !live?.document || performance.now() - live.received > late_ms) return;
   asking = true;
   asked = performance.now();
@@ -229,6 +233,16 @@ async function connect(token) {
   live.run();
 }
 
+function show_saved() {
+  live = saved;
+  actions.use(saved);
+  by_id("report").hidden = by_id("more-events").hidden = true;
+  series.take(saved.window);
+  events.show_all(saved.events);
+  saved.show();
+  draw_soon();
+}
+
 function set_theme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
@@ -285,8 +299,12 @@ function begin() {
   addEventListener("online", () => live?.retry());
   setInterval(show_age, 500);
   listen(page);
-  connect(kept_token());
-  if (route_of(location.hash)) detail.go(route_of(location.hash));
+  if (saved) show_saved();
+  else connect(kept_token());
+  if (route_of(location.hash)) {
+    detail.go(route_of(location.hash));
+    ask_window();
+  }
 }
 
 begin();

@@ -222,7 +222,7 @@ void Town::something_happens() {
     ++scrapes_;
     static_cast<void>(weir_->metrics());
   } else if (kind < 55) {
-    for (const auto* page : {"/api/replicas", "/api/settings", "/api/compare", "/"})
+    for (const auto* page : {"/api/live", "/api/settings", "/api/compare", "/"})
       static_cast<void>(get_admin(admin_, page));
   } else if (kind < 60) {
     ++switches_;

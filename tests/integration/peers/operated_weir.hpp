@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ class OperatedWeir : public testing::Test {
     words.insert(words.end(), {"--admin", at_loopback(admin)});
     return run_weir(std::move(words));
   }
-  std::string replicas() const { return get_admin(admin, "/api/replicas").body; }
+  boost::json::value live() const { return boost::json::parse(get_admin(admin, "/api/live").body); }
+  std::string replicas() const { return boost::json::serialize(live().at("replicas")); }
 
   const StreamScript script = vllm_chat(4);
   const std::uint16_t admin = free_port();

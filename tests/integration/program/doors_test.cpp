@@ -46,7 +46,7 @@ class Doors : public testing::Test {
 
 TEST_F(Doors, OffLoopbackTheAdminListenerNeedsItsToken) {
   WeirUnderTest weir(listening_at(admin_address("0.0.0.0"), token));
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready", "/api/replicas", "/api/settings", "/nowhere"}) {
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready", "/api/live", "/api/settings", "/nowhere"}) {
     for (const auto& fields : {std::string(), bearer("0123456789abcdef-t0keN"), bearer(""),
                                std::string("Authorization: ") + token + "\r\n"}) {
       const auto refused = fetch(admin, get(path, fields), "GET");
@@ -200,7 +200,7 @@ TEST_F(Doors, BypassRelaysAndCountsUntilItIsSwitchedOff) {
   EXPECT_THAT(on.output, StartsWith("bypass is on"));
   weir.wait_until_said("BYPASS is on");
   EXPECT_EQ(weir.metrics().sum("weir_bypass"), 1);
-  EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, HasSubstr("\"bypass\":true"));
+  EXPECT_THAT(fetch(admin, get("/api/live"), "GET").body, HasSubstr("\"bypass\":true"));
   look_until("the bypass in the status", [&] {
     return run_weir({"status", "--admin", at}).output.find("BYPASS is on") != std::string::npos;
   });

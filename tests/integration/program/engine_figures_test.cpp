@@ -105,17 +105,18 @@ TEST_F(EngineFigures, AreOnWeirsPageAndInTheListOfReplicas) {
   EXPECT_EQ(now.sum("weir_ledger_divergence_requests"), 4) << "all of them are others'";
   EXPECT_GT(now.sum("weir_engine_scrape_duration_seconds"), 0);
   weir.wait_until_said("replica 'r0' is vLLM 0.10.2, model 'm?\"x', KV cache of 1600 tokens, context of 4096");
-  const auto shown = boost::json::parse(get_admin(admin, "/api/replicas").body).at("replicas").at(0).as_object();
+  const auto shown = boost::json::parse(get_admin(admin, "/api/live").body).at("replicas").at("r0").as_object();
   EXPECT_EQ(member(shown, "address"), at_loopback(replica.port()));
   const auto engine = shown.at("engine").as_object();
   for (const auto& [name, value] : {std::pair{"name", "vLLM"},
                                     {"version", "0.10.2"},
                                     {"model", "m?\"x"},
-                                    {"kv_tokens", "1600"},
                                     {"max_context", "4096"}})
     EXPECT_EQ(member(engine, name), value) << name;
-  for (const auto& [name, value] : {std::pair{"running", 3.0}, {"waiting", 1.0}, {"kv_usage", 0.25}})
+  for (const auto& [name, value] : {std::pair{"running", 3.0}, {"waiting", 1.0}})
     EXPECT_EQ(engine.at(name).to_number<double>(), value) << name;
+  for (const auto& [name, value] : {std::pair{"usage", 0.25}, {"tokens", 1600.0}})
+    EXPECT_EQ(shown.at("kv").at(name).to_number<double>(), value) << name;
 }
 
 TEST_F(EngineFigures, NothingIsAskedWhereThePathIsEmpty) {
@@ -194,7 +195,7 @@ TEST_F(EngineFigures, AnEngineThatSleepsGetsNothingWhileAnotherIsAwake) {
   WeirUnderTest weir(with_admin(both, admin));
   weir.wait_until_said("replica 'r0' says that it sleeps");
   for (int i = 0; i < 8; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica"), "r1");
-  const auto shown = boost::json::parse(get_admin(admin, "/api/replicas").body).at("replicas").at(0).as_object();
+  const auto shown = boost::json::parse(get_admin(admin, "/api/live").body).at("replicas").at("r0").as_object();
   EXPECT_EQ(member(shown, "reason"), "it says that it sleeps");
   EXPECT_EQ(member(shown, "state"), "up");
 }

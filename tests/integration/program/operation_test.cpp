@@ -117,14 +117,14 @@ TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
     attackers.emplace_back(weir.metrics_port());
     attackers.back().send("GET /metrics HTTP/1.1\r\nX: ");
     if (i % 50 == 49) {
-      EXPECT_EQ(status(admin, "/api/replicas"), 200u);
+      EXPECT_EQ(status(admin, "/api/live"), 200u);
       EXPECT_EQ(status(weir.metrics_port(), "/-/healthy"), 200u);
     }
   }
   EXPECT_EQ(command({"status"}).exit.code, 0);
   weir.wait_until_said("64 connections to the metrics listener are open: the oldest goes");
-  for (int i = 0; i < 200; ++i) attackers.emplace_back(admin).send("GET /api/replicas HTTP/1.1\r\nX: ");
-  EXPECT_EQ(status(admin, "/api/replicas"), 200u) << "and those of its own keep nobody out either";
+  for (int i = 0; i < 200; ++i) attackers.emplace_back(admin).send("GET /api/live HTTP/1.1\r\nX: ");
+  EXPECT_EQ(status(admin, "/api/live"), 200u) << "and those of its own keep nobody out either";
   EXPECT_TRUE(attackers.back().closed_by_server()) << "5 s are over";
 }
 

@@ -82,7 +82,7 @@ class Secrets : public testing::Test {
   /// its own log.
   std::string hear_all(WeirUnderTest& weir, std::size_t log_lines) {
     const auto file = weir.settings_file().string(), at = admin_address();
-    for (const auto* target : {"/api/settings", "/api/replicas", "/api/compare", "/metrics", "/"})
+    for (const auto* target : {"/api/settings", "/api/live", "/api/compare", "/metrics", "/"})
       ask_admin("GET", target);
     hear("/metrics", fetch(weir.metrics_port(), get("/metrics"), "GET").body);
     program({"check", "--config", file});
@@ -298,7 +298,7 @@ TEST_F(Secrets, LabelsNeverComeFromAClient) {
   EXPECT_THAT(weir.log_text(), AllOf(HasSubstr(secret("model")), HasSubstr(secret("id"))))
       << "they were planted in vain";
   hear("/metrics", fetch(weir.metrics_port(), get("/metrics"), "GET").body);
-  for (const auto* target : {"/metrics", "/api/replicas"}) ask_admin("GET", target);
+  for (const auto* target : {"/metrics", "/api/live"}) ask_admin("GET", target);
   program({"status", "--admin", admin_address()});
 }
 

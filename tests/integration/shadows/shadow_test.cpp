@@ -277,9 +277,9 @@ SHADOW_TEST(IsSwitchedOffAndOnAndEndsByItself) {
   EXPECT_EQ(candidate.requests().size(), 1u);
   EXPECT_EQ(post_admin(admin, "/api/shadow/fp9/on").status, 404u);
   EXPECT_EQ(get_admin(admin, "/api/shadow/fp8/on").status, 405u);
-  const auto listed = boost::json::parse(get_admin(admin, "/api/replicas").body).as_object();
-  EXPECT_EQ(listed.at("shadows").as_array().at(0).at("on"), false);
-  EXPECT_EQ(listed.at("shadows").as_array().at(0).at("finished"), 1);
+  const auto listed = boost::json::parse(get_admin(admin, "/api/live").body).as_object();
+  EXPECT_EQ(listed.at("shadows").at("fp8").at("on"), false);
+  EXPECT_EQ(listed.at("shadows").at("fp8").at("pairs"), 1);
 }
 
 SHADOW_TEST(AReloadAddsAndRemovesIt) {

@@ -49,7 +49,7 @@ class Listener {
 
 std::string why_none(const Admin& admin) {
   try {
-    ask_admin(admin, "GET", "/api/replicas");
+    ask_admin(admin, "GET", "/api/live");
   } catch (const NoWeir& nobody) {
     return nobody.what();
   }

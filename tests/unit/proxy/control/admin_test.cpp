@@ -89,8 +89,7 @@ class AdminConnections : public ::testing::Test {
                        rollouts,
                        live,
                        bypass,
-                       [] { return std::string(); },
-                       [] { return Standing(); }};
+                       [] { return std::string(); }};
 };
 
 TEST_F(AdminConnections, GoOnWithOneRequestAfterAnother) {
@@ -141,7 +140,7 @@ class AdminRoutes : public AdminConnections {
 TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
   EXPECT_EQ(
       ask("GET", "/metric").body,
-      "known here: / /metrics /-/healthy /-/ready /api/replicas /api/live /api/live/stream /api/live/window "
+      "known here: / /metrics /-/healthy /-/ready /api/live /api/live/stream /api/live/window "
       "/api/events /api/report /api/settings /api/compare /api/gate /api/rollout, and by POST "
       "/api/rollout/NAME/start /api/rollout/NAME/pause /api/rollout/NAME/promote /api/rollout/NAME/abort /-/reload "
       "/api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on /api/shadow/NAME/off "
@@ -152,7 +151,7 @@ TEST_F(AdminRoutes, AreListedToWhoAsksForAnother) {
 
 TEST_F(AdminRoutes, TakeTheirMethods) {
   live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
-  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/replicas", "/api/settings", "/api/rollout",
+  for (const auto* path : {"/metrics", "/-/healthy", "/-/ready?x", "/api/settings", "/api/rollout",
                            "/api/live", "/api/live/window", "/api/events", "/api/report"}) {
     EXPECT_EQ(ask("GET", path).status, "200") << path;
     EXPECT_EQ(ask("HEAD", path).body, "") << path;
@@ -211,7 +210,7 @@ TEST_F(AdminRoutes, SendThePageWithWhatGuardsItAndOnlyOnce) {
 TEST_F(AdminRoutes, AreKeptByNobodyAndReadAsNothingElse) {
   live.tick("", std::chrono::steady_clock::now(), std::chrono::system_clock::now());
   for (const auto* path :
-       {"/api/replicas", "/api/report", "/api/report?format=json", "/metrics", "/nowhere", "/api/live/stream"}) {
+       {"/api/live", "/api/report", "/api/report?format=json", "/metrics", "/nowhere", "/api/live/stream"}) {
     auto one = connect(AdminScope::admin);
     one.sends("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     run(one);
@@ -234,7 +233,7 @@ class AdminTokens : public AdminConnections {
   Operator ask(const std::string& token) {
     auto one = connect(AdminScope::admin);
     const auto field = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
-    one.sends("GET /api/replicas HTTP/1.1\r\nHost: any\r\n" + field + "\r\n");
+    one.sends("GET /api/settings HTTP/1.1\r\nHost: any\r\n" + field + "\r\n");
     run(one);
     return one;
   }

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <cerrno>
 
 #include "proxy/commands/client.hpp"
 
@@ -39,18 +38,15 @@ class Api : public ::testing::Test {
   const metrics::Moment now = std::chrono::steady_clock::now();
   metrics::series::Exposition exposition{1, {"test", "test"}};
   fleet::Fleet fleet{settings(), exposition, 1};
-  metrics::record::RequestLog log{"", "weir"};
-  History history{log};
 };
 
 TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(drain("a").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(drain("a", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
-  const auto listed = replicas_answer(*fleet.snapshot(), Medians(history, now), now);
-  const auto parsed = boost::json::parse(listed.body);
-  const auto& first = parsed.at("replicas").at(0);
-  EXPECT_EQ(first.at("state").as_string(), "draining");
-  EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
+  const auto& pool = *fleet.snapshot()->pools[0];
+  const auto health = pool.balancer->health().of(pool.replicas[0]->key, now);
+  EXPECT_EQ(health.state, metrics::ReplicaState::draining);
+  EXPECT_EQ(health.reason, "it was told to drain");
   EXPECT_EQ(undrain("a").body, R"({"changed":true,"name":"a","draining":false,"pardoned":false,"state":"starting",)"
                                R"("reason":"it drains no more"})"
                                "\n");
@@ -78,38 +74,6 @@ TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
   EXPECT_EQ(told.at("pardoned").as_bool(), false);
   EXPECT_EQ(told.at("state").as_string(), "down");
   EXPECT_EQ(told.at("reason").as_string(), "it refuses connections");
-}
-
-TEST_F(Api, TellsHowWeirStands) {
-  Standing standing;
-  const auto told = [&] {
-    return boost::json::parse(replicas_answer(*fleet.snapshot(), Medians(history, now), now, false, standing).body)
-        .at("weir");
-  };
-  EXPECT_EQ(boost::json::serialize(told()),
-            R"({"drains":false,"last_reload_errors":[],"log":{"lines_lost":0,"loses":false,"waits_for_reader":false,)"
-            R"("why":null}})");
-  standing = {true, {"f:1:2: a"}, {3, 7, ENOSPC, false}, true};
-  EXPECT_EQ(boost::json::serialize(told()),
-            R"({"drains":true,"last_reload_errors":["f:1:2: a"],"log":{"lines_lost":7,"loses":true,)"
-            R"("waits_for_reader":false,"why":"No space left on device"}})");
-}
-
-TEST_F(Api, ShowsTheMediansOfTheLastRecords) {
-  metrics::record::FinishedRecords finished;
-  metrics::record::RequestRecord record;
-  record.pool = "chat";
-  record.replica = "b";
-  record.facts.stream = true;
-  record.received = now;
-  record.sent = now;
-  record.answer.first_token = now + std::chrono::milliseconds(250);
-  finished.put(std::move(record));
-  history.take(finished, now);
-  const auto listed = boost::json::parse(replicas_answer(*fleet.snapshot(), Medians(history, now), now).body);
-  EXPECT_TRUE(listed.at("replicas").at(0).at("ttft_p50_seconds").is_null());
-  EXPECT_DOUBLE_EQ(listed.at("replicas").at(1).at("ttft_p50_seconds").to_number<double>(), 0.25);
-  EXPECT_TRUE(listed.at("replicas").at(1).at("tpot_p50_seconds").is_null());
 }
 
 TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {

@@ -87,15 +87,14 @@ class Report : public ::testing::Test {
   live::Live live{fleet, exposition, 1, [this] { return around; }, now, time};
   boost::asio::io_context context;
   SlowAnswers slow{context};
-  Recorder recorder{live, slow, [this](std::string_view because, metrics::Moment at) {
-    return data(live, settings, longest, because, at);
-  }};
+  Recorder recorder{live, slow,
+                    [this](std::string_view because) { return data(live, settings, longest, because); }};
 };
 
 TEST_F(Report, HasAllThatIsKnownAndNoSecret) {
-  EXPECT_EQ(data(live, settings, longest, "nothing", now), "") << "before the first second";
+  EXPECT_EQ(data(live, settings, longest, "nothing"), "") << "before the first second";
   for (int i = 0; i < 30; ++i) second();
-  const auto text = data(live, settings, minutes(15), "a </script> \"reason\"", now);
+  const auto text = data(live, settings, minutes(15), "a </script> \"reason\"");
   EXPECT_THAT(text, Not(HasSubstr("sesame")));
   const auto all = json::parse(text);
   EXPECT_EQ(all.at("because").as_string(), "a </script> \"reason\"");
@@ -111,7 +110,7 @@ TEST_F(Report, HasAllThatIsKnownAndNoSecret) {
 
 TEST_F(Report, IsOfSoMuchAsIsAskedFor) {
   for (int i = 0; i < 60; ++i) second();
-  const auto ask = [&](const std::string& query) { return report_answer(query, live, settings, now); };
+  const auto ask = [&](const std::string& query) { return report_answer(query, live, settings); };
   EXPECT_THAT(ask("").content_type, HasSubstr("text/html"));
   const auto of = json::parse(ask("last=20s&format=json").body);
   EXPECT_EQ(of.at("last_s").to_number<int>(), 20);
@@ -127,7 +126,7 @@ TEST_F(Report, OfManyReplicasHasMeansOfSeconds) {
   fleet::Fleet large(many, of_many, 1);
   live::Live view(large, of_many, 1, [this] { return around; }, now, time);
   for (int i = 0; i < 900; ++i) view.tick("report-test-" + std::to_string(::getpid()), now += seconds(1), time += seconds(1));
-  const auto all = json::parse(data(view, many, longest, "asked", now));
+  const auto all = json::parse(data(view, many, longest, "asked"));
   const auto step = all.at("window").at("step_s").to_number<std::size_t>();
   EXPECT_GT(step, 1u);
   std::size_t numbers = 0;
@@ -252,19 +251,6 @@ TEST_F(Report, IsOfNobodyWithoutAFolder) {
   recorder.tick("", now);
   EXPECT_EQ(slow.under_way(), 0u);
   EXPECT_EQ(said.take(), "");
-}
-
-TEST_F(Report, KeepsTheWindowWhileThereIsAFolder) {
-  for (int i = 0; i < 2 * 3600 + 10; ++i) {
-    second();
-    recorder.tick(folder, now);
-  }
-  EXPECT_NE(live.window(), nullptr);
-  for (int i = 0; i < 3600 + 10; ++i) {
-    second();
-    recorder.tick("", now);
-  }
-  EXPECT_EQ(live.window(), nullptr);
 }
 
 TEST_F(Report, LeavesTheLatestTwentyAndNoOtherFile) {

@@ -55,6 +55,7 @@ Now full() {
   now.pools.emplace_back().name = "chat";
   now.pools[0].slo = PoolNow::Objective{"fast", 9, 1};
   now.pools[0].outcomes_60s = {{"ok", 3}};
+  now.pools[0].peaks = {{"in_flight", 1}, {"waiting", 2}, {"requests_per_s", 3}, {"tokens_out_per_s", 4}};
   auto& replica = now.replicas.emplace_back();
   replica.row = replica.name = "gpu0";
   replica.pool = "chat";
@@ -107,10 +108,8 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
   failed[0].tried.emplace_back();
   auto now = full();
   now.weir.reload_errors = {"no"};
-  Window window;
-  window.add(now);
   const auto text =
-      document_of(now, &window, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
+      document_of(now, {failed[0]}, failed, {Finding{"late_loop", "weir", {}, {}, {}, {}}}, {events::Event{}})
           .json();
   std::map<std::string, json::value> paths;
   paths_in(json::parse(text), "", paths);
@@ -124,13 +123,12 @@ TEST(LiveDocument, HasTheMembersOfItsDefinition) {
 }
 
 TEST(LiveDocument, UnknownIsNull) {
-  const auto value = json::parse(document_of(full(), nullptr, {}, {}, {}, {}).json());
+  const auto value = json::parse(document_of(full(), {}, {}, {}, {}).json());
   const auto& replica = value.at("replicas").at("gpu0");
   for (const auto* name : {"in_prefill", "silent_s", "share", "cached_share", "max_in_flight", "gpu", "shadow"})
     EXPECT_TRUE(replica.at(name).is_null()) << name;
   EXPECT_TRUE(replica.at("ttft_s").at("p95").is_null());
   EXPECT_TRUE(replica.at("engine").at("name").is_null());
-  EXPECT_TRUE(value.at("pools").at("chat").at("peak").is_null());
   EXPECT_TRUE(value.at("pools").at("chat").at("oldest_waiting_s").is_null());
   EXPECT_EQ(value.at("time").as_string(), "2025-11-24T16:00:00.123Z");
 }
@@ -139,7 +137,7 @@ TEST(LiveDocument, SaysWhoseWordItIsAndHowBadAnEventIs) {
   auto now = full();
   now.replicas[0].kv_usage = 0.5;
   const auto source = [&] {
-    const auto value = json::parse(document_of(now, nullptr, {}, {}, {}, {}).json());
+    const auto value = json::parse(document_of(now, {}, {}, {}, {}).json());
     return std::string(value.at("replicas").at("gpu0").at("kv").at("source").as_string());
   };
   EXPECT_EQ(source(), "weir");
@@ -183,7 +181,7 @@ TEST(LiveDocument, APatchMakesTheNextOfTheOneBefore) {
     std::vector<RequestRow> slowest(random() % 3);
     std::vector<Finding> findings;
     if (random() % 2 == 0) findings.push_back({"late_loop", "weir", {}, {}, std::to_string(random() % 2), {}});
-    return document_of(now, nullptr, slowest, {}, findings, {});
+    return document_of(now, slowest, {}, findings, {});
   };
   auto before = next();
   auto client = json::parse(before.json());

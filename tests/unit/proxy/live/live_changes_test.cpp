@@ -106,8 +106,9 @@ TEST_F(LiveTest, RequestsOfAReplicaThatLeftCountInItsRow) {
 
 TEST_F(LiveTest, RequestsThatGotNoReplicaCountForTheObjective) {
   second();
-  fleet.snapshot()->pools[0]->unassigned->shard(0).settle(
-      record_of(metrics::Outcome::upstream_error, milliseconds(5000)));
+  auto record = record_of(metrics::Outcome::upstream_error, milliseconds(5000));
+  record.replica = "";
+  live.finished(record, now);
   second();
   EXPECT_EQ(document().at("pools").at("chat").at("slo").at("bad_60s").to_number<int>(), 1);
 }

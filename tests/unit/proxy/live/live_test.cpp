@@ -60,19 +60,29 @@ TEST_F(LiveTest, SaysOfAReplicaThatItSleeps) {
   EXPECT_FALSE(all.at("replicas").at("gpu1").at("asleep").as_bool());
 }
 
-TEST_F(LiveTest, TheWindowIsLetGoWhenNobodyLooksForAnHourAndBeginsAnew) {
-  second(30);
-  ASSERT_NE(live.window(), nullptr) << "kept from the start";
-  second(3600);
-  EXPECT_EQ(live.window(), nullptr);
-  EXPECT_TRUE(document().at("pools").at("chat").at("peak").is_object()) << "a look brings it back";
+TEST_F(LiveTest, StatesAndBooksAreOfNowForWhoAsks) {
   second(2);
-  const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
-  EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 2u);
-  second(3700);
-  EXPECT_EQ(control::window_answer("replica=gpu0", live, now).status, 503u) << "a window without a second names nobody";
+  const auto asked = [&] {
+    now += milliseconds(100);
+    return json::parse(control::live_answer("", live, now).body);
+  };
+  const auto in_flight = [](const json::value& all) { return all.at("pools").at("chat").at("in_flight").to_number<int>(); };
+  EXPECT_EQ(in_flight(asked()), 0);
+  const auto held = lease();
+  finish(metrics::Outcome::ok, milliseconds(100));
+  const auto serial = live.serial();
+  for (int i = 0; i < 3; ++i) {
+    const auto all = asked();
+    EXPECT_EQ(in_flight(all), 1);
+    EXPECT_EQ(all.at("pools").at("chat").at("outcomes_60s").at("ok").to_number<int>(), 1);
+    EXPECT_EQ(all.at("replicas").at("gpu0").at("requests_60s").to_number<int>(), 1);
+  }
+  EXPECT_EQ(live.serial(), serial);
+  EXPECT_EQ(in_flight(document()), 0) << "a stream has one document a second";
+  now -= milliseconds(400);
   second();
-  EXPECT_EQ(control::window_answer("replica=gpu0", live, now).status, 200u);
+  EXPECT_EQ(document().at("pools").at("chat").at("outcomes_60s").at("ok").to_number<int>(), 1) << "counted once";
+  EXPECT_EQ(live.figures().row(Rows::pools, "chat")->numbers(0, 900), (std::vector<float>{0, 1, 0}));
 }
 
 TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
@@ -83,8 +93,8 @@ TEST_F(LiveTest, TakesNothingTwiceInASecondAndMissedSecondsAreUnknown) {
   now += seconds(4);
   second();
   EXPECT_EQ(live.serial(), serial + 5) << "a reader of the window knows by it how many numbers are new";
-  const auto figure = *Window::number_of(Window::Rows::pools, "in_flight");
-  EXPECT_EQ(live.window()->last(Window::Rows::pools, "chat", figure, 900).size(), 6u);
+  const auto figure = *Figures::number_of(Rows::pools, "in_flight");
+  EXPECT_EQ(live.figures().row(Rows::pools, "chat")->numbers(figure, 900).size(), 6u);
 }
 
 TEST_F(LiveTest, TellsTheFirstHitOfALimit) {
@@ -246,9 +256,9 @@ TEST_F(LiveTest, AStreamSendsTheWholeAndThenWhatHasChanged) {
 }
 
 TEST_F(LiveTest, TheWindowIsAskedByNamesAndBounded) {
-  EXPECT_EQ(control::window_answer("", live, now).status, 503u);
+  EXPECT_EQ(control::window_answer("", live).status, 503u);
   second(5);
-  const auto ask = [&](std::string_view query) { return control::window_answer(query, live, now); };
+  const auto ask = [&](std::string_view query) { return control::window_answer(query, live); };
   const auto all = json::parse(ask("seconds=3").body);
   EXPECT_EQ(all.at("replicas").at("gpu1").at("in_decode").as_array().size(), 3u);
   EXPECT_EQ(all.at("weir").at("memory_bytes").as_array().size(), 3u);
@@ -270,24 +280,55 @@ TEST_F(LiveTest, AWindowOfTooManyNumbersIsRefused) {
   for (int i = 0; i < 200; ++i) names.push_back("many" + std::to_string(i));
   fleet.adopt(settings_of(names));
   second();
-  EXPECT_EQ(control::window_answer("seconds=900", live, now).status, 400u);
-  EXPECT_EQ(control::window_answer("seconds=900&figures=tokens_out_per_s", live, now).status, 200u);
-  EXPECT_EQ(control::window_answer("seconds=900&replica=many3", live, now).status, 200u);
-  EXPECT_EQ(control::window_answer("seconds=60", live, now).status, 200u);
+  EXPECT_EQ(control::window_answer("seconds=900", live).status, 400u);
+  EXPECT_EQ(control::window_answer("seconds=900&figures=tokens_out_per_s", live).status, 200u);
+  EXPECT_EQ(control::window_answer("seconds=900&replica=many3", live).status, 200u);
+  EXPECT_EQ(control::window_answer("seconds=60", live).status, 200u);
+}
+
+/// Members of a host's name come and go, and each has a name of its own.
+TEST_F(LiveTest, RowsThatAreThereHaveThePlacesOfThoseThatHaveGone) {
+  second();
+  for (std::size_t round = 0; round < 4; ++round) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < Figures::most_drawn / 2; ++i)
+      names.push_back("pod" + std::to_string(round) + "-" + std::to_string(i));
+    fleet.adopt(settings_of(names));
+    for (std::size_t i = 1; i <= 3; ++i) {
+      second();
+      EXPECT_LE(live.figures().names(Rows::replicas).size(), Figures::most_drawn);
+      for (const auto& name : names) {
+        const auto* const row = live.figures().row(Rows::replicas, name);
+        ASSERT_NE(row, nullptr) << name;
+        ASSERT_EQ(row->numbers(0, 900).size(), i) << name;
+      }
+    }
+  }
+  EXPECT_EQ(live.figures().row(Rows::weir, "")->numbers(0, 900).size(), 13u) << "a row that stays loses nothing";
+}
+
+TEST_F(LiveTest, FiveHundredReplicasTakeLessThanSixteenMebibytes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 500; ++i) names.push_back("gpu" + std::to_string(i));
+  fleet.adopt(settings_of(names));
+  second(2);
+  EXPECT_EQ(live.now().replicas.size(), 500u);
+  EXPECT_EQ(live.figures().names(Rows::replicas).size(), Figures::most_drawn - 2) << "weir and the pool have two";
+  EXPECT_LT(live.figures().bytes(), 16u << 20);
 }
 
 TEST_F(LiveTest, EventsAreAskedByNumber) {
-  const auto before = json::parse(control::events_answer("", live, now).body).at("last").to_number<std::uint64_t>();
+  const auto before = json::parse(control::events_answer("", live).body).at("last").to_number<std::uint64_t>();
   events::info(events::What::reload, "", "reload: one");
   events::info(events::What::reload, "", "reload: two");
-  const auto two = json::parse(control::events_answer("since=" + std::to_string(before), live, now).body);
+  const auto two = json::parse(control::events_answer("since=" + std::to_string(before), live).body);
   ASSERT_EQ(two.at("events").as_array().size(), 2u);
   EXPECT_EQ(two.at("events").at(1).at("text").as_string(), "reload: two");
   EXPECT_EQ(two.at("events").at(1).at("seq").to_number<std::uint64_t>(), before + 2);
   EXPECT_TRUE(two.at("events").at(1).at("who").is_null());
-  EXPECT_EQ(json::parse(control::events_answer("limit=1", live, now).body).at("events").as_array().size(), 1u);
-  EXPECT_EQ(control::events_answer("since=-1", live, now).status, 400u);
-  EXPECT_EQ(control::events_answer("until=1", live, now).status, 400u);
+  EXPECT_EQ(json::parse(control::events_answer("limit=1", live).body).at("events").as_array().size(), 1u);
+  EXPECT_EQ(control::events_answer("since=-1", live).status, 400u);
+  EXPECT_EQ(control::events_answer("until=1", live).status, 400u);
 }
 
 TEST_F(LiveTest, StreamsHavePlacesAndGiveThemBack) {

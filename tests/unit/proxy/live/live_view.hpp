@@ -80,7 +80,7 @@ class LiveTest : public ::testing::Test {
     auto offered = fleet.snapshot()->pools[0]->balancer->offer(placement, now);
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
-  json::value document() { return json::parse(live.document(now)->json()); }
+  json::value document() { return json::parse(live.document()->json()); }
 
   Said said;
   metrics::series::Exposition exposition{1, {"0.1", "test"}, settings_of({}).slos};

@@ -14,9 +14,9 @@
 
 #include "bucket_counts.hpp"
 #include "metrics/series/buckets.hpp"
+#include "proxy/live/figures.hpp"
 #include "proxy/live/peers.hpp"
 #include "proxy/live/recent.hpp"
-#include "proxy/live/replica_figures.hpp"
 
 namespace weir::proxy::live {
 namespace {
@@ -58,9 +58,9 @@ struct Fleet {
     for (auto n = poisson(requests * 15); n > 0; --n)
       one.gaps.observe(static_cast<std::uint64_t>(one.gap * std::exp(one.drift) * noise(0.3) * 1e9), 10);
     one.recent_gap.take(one.gaps.bounds(), counts_of(one.gaps), fade_in(recent_seconds, 1),
-                        ReplicaFigures::most_gaps);
+                        Figures::most_gaps);
     one.recent_ttft.take(one.ttfts.bounds(), counts_of(one.ttfts), fade_in(recent_ttft_seconds, 1),
-                         ReplicaFigures::most_ttfts);
+                         Figures::most_ttfts);
     row.row = row.name = row.config = one.name;
     row.pool = "chat";
     row.state = one.state;

@@ -73,7 +73,7 @@ TEST(Announcement, NamesListeners) {
   EXPECT_THAT(
       listening_lines(some),
       testing::ElementsAre("serving on http://127.0.0.1:8080", "serving on http://[::1]:80",
-                           "metrics on http://127.0.0.1:9090/metrics", "admin on http://127.0.0.1:9091/api/replicas"));
+                           "metrics on http://127.0.0.1:9090/metrics", "admin on http://127.0.0.1:9091/api/live"));
   auto by_path = some;
   by_path.server.listen.front() = {"", 0, "/run/weir/weir.sock"};
   by_path.admin.listen = config::ListenAddress{"", 0, "/run/weir/admin.sock"};

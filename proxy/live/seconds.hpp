@@ -1,0 +1,84 @@
+// The last seconds of one row, such as a replica: a number a second of each column. Rates, sums and peaks are made of
+// these numbers. A plain value without a clock.
+//
+// A column keeps the last minute. The first columns may be drawn, and keep 15 minutes while the row is wide: 4 bytes a
+// second, so 32 kB a replica.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace weir::proxy::live {
+
+class Seconds {
+ public:
+  static constexpr std::size_t minute = 60, window = 900;
+  /// Means are those of so many seconds.
+  static constexpr std::size_t mean_of = 10;
+
+  /// The first `drawn` of the columns are those that may be drawn.
+  Seconds(std::size_t columns, std::size_t drawn)
+      : drawn_(drawn), numbers_(columns * minute, unknown), now_(columns), before_(columns, unknown) {}
+
+  /// Begins a second. `passed` is above 1 where others before it were missed; with 0 the last one goes on.
+  void step(std::size_t passed);
+  /// Counts in the second that put() begins next.
+  void add(std::size_t column, double n = 1) { now_[column] += static_cast<float>(n); }
+  /// The row is there in this second: columns begin with what has been added. A row without put() is unknown.
+  void put();
+  /// Returns by how much a counter has grown since the last look, 0 at the first look and where it is smaller.
+  double grown(std::size_t column, double counter);
+  /// Counts that growth. To be called after put(), and so is set().
+  void follow(std::size_t column, double counter) { at(column) += static_cast<float>(grown(column, counter)); }
+  void set(std::size_t column, std::optional<double> value) {
+    at(column) = value ? static_cast<float>(*value) : unknown;
+  }
+  /// Counters are others from now on: the next look at each is the first one.
+  void look_anew();
+  /// Another thing has the row's name: sums leave out what was before this second.
+  void begin_anew();
+  /// Sums of this column begin with this second.
+  void clear(std::size_t column);
+
+  /// Returns the number of the last second; nothing if it is unknown.
+  std::optional<double> last(std::size_t column) const;
+  /// Returns the sum of the last seconds, 60 at most.
+  double sum(std::size_t column, std::size_t seconds = minute) const;
+  double lately(std::size_t column) const { return sum(column, mean_of); }
+  /// Returns the mean of the last seconds; of those that there were, in the first ones.
+  double per_second(std::size_t column) const {
+    return lately(column) / static_cast<double>(known_ < mean_of ? known_ : mean_of);
+  }
+
+  /// Returns the last `most` numbers of a drawn column, the latest at the end; NaN is unknown. There are fewer where the
+  /// row is younger.
+  std::vector<float> numbers(std::size_t column, std::size_t most) const;
+  /// Returns the greatest of them; nothing if none is known.
+  std::optional<double> peak(std::size_t column) const;
+
+  bool is_put() const { return put_; }
+  std::size_t absent() const { return absent_; }  ///< For so many seconds the row has not been there.
+  bool is_wide() const { return wide_; }
+  void set_wide(bool wide);
+  /// Nothing of it is left.
+  bool is_gone() const { return absent_ >= (wide_ ? window : minute); }
+  std::size_t bytes() const { return numbers_.size() * sizeof(float); }
+
+ private:
+  static constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+
+  std::size_t depth(std::size_t column) const { return column < drawn_ && wide_ ? window : minute; }
+  std::size_t place(std::size_t column, std::size_t back) const;
+  float& at(std::size_t column) { return numbers_[place(column, 0)]; }
+
+  std::size_t drawn_;
+  std::vector<float> numbers_, now_;
+  std::vector<double> before_;  ///< Counters as they were, NaN before the first look.
+  std::size_t second_ = 0, known_ = 1, absent_ = 0;
+  bool put_ = false, wide_ = false;
+};
+
+}  // namespace weir::proxy::live
