@@ -229,7 +229,6 @@ Concurrency LeaseBook::end(const LedgerEntry& entry, const LeaseEnd& reported) n
   --pool_.in_flight;
   pool_.split.end_wait(entry.ticket);
   if (failed) replica.evidence.begin_rest(entry.caller, pool_.latest);
-  if (end.cause != EndCause::unsent) retry_after_.note_lasted(metrics::seconds(pool_.latest - entry.since));
   if (entry.prefix) {
     const PrefixChoice& choice = *entry.prefix;
     if (choice.prompt && was_computed(closed, end))

@@ -15,7 +15,6 @@
 #include "balancer/policy/policy.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/replica_view.hpp"
-#include "balancer/retry_after.hpp"
 #include "balancer/starts.hpp"
 #include "balancer/token_estimator.hpp"
 
@@ -24,9 +23,9 @@ namespace weir::balancer {
 class LeaseBook {
  public:
   /// `owner` is the owner of all leases. `seed` feeds ties and the random policies.
-  LeaseBook(PoolState& pool, Starts& starts, RetryAfter& retry_after, LeaseOwner& owner,
+  LeaseBook(PoolState& pool, Starts& starts, LeaseOwner& owner,
             std::uint64_t seed)
-      : pool_(pool), starts_(starts), retry_after_(retry_after), owner_(owner), random_(seed) {}
+      : pool_(pool), starts_(starts), owner_(owner), random_(seed) {}
 
   void set_policy(config::Policy policy);
 
@@ -54,7 +53,6 @@ class LeaseBook {
 
   PoolState& pool_;
   Starts& starts_;
-  RetryAfter& retry_after_;
   LeaseOwner& owner_;
   policy::Random random_;
   std::unique_ptr<policy::Policy> policy_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "balancer/retry_after.hpp"
+
 namespace weir::balancer {
 
 std::shared_ptr<Pool> Pool::make(config::Policy policy, std::uint64_t seed, GrantSink* sink) {
@@ -93,12 +95,12 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
     switch (narrowed.eligibility) {
       case Eligibility::no_replica:
         if (!can_wait || !pool.limits.expects_replicas)
-          return parts.retry_after.refuse(Refused::Reason::no_replica, request);
+          return refuse(parts.state, Refused::Reason::no_replica, request);
         break;
       case Eligibility::too_long:
         return Refused{Refused::Reason::too_long};
       case Eligibility::busy:
-        if (!can_wait) return parts.retry_after.refuse(Refused::Reason::busy, request);
+        if (!can_wait) return refuse(parts.state, Refused::Reason::busy, request);
         break;
       case Eligibility::some:
       case Eligibility::kv_full:
@@ -114,7 +116,7 @@ std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
   return core_.free_room(now, [&](PoolParts& parts) -> std::optional<Refused> {
     const auto request = parts.state.waiting.leave(ticket);
     if (!request) return std::nullopt;
-    return parts.retry_after.refuse(Refused::Reason::expired, *request);
+    return refuse(parts.state, Refused::Reason::expired, *request);
   });
 }
 

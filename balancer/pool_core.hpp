@@ -11,13 +11,12 @@
 #include "balancer/pending_grants.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/queue_server.hpp"
-#include "balancer/retry_after.hpp"
 #include "balancer/starts.hpp"
 
 namespace weir::balancer {
 
 struct PoolParts {
-  PoolParts(LeaseOwner& owner, std::uint64_t seed) : leases(state, starts, retry_after, owner, seed) {}
+  PoolParts(LeaseOwner& owner, std::uint64_t seed) : leases(state, starts, owner, seed) {}
 
   void apply_policy() {
     state.counts_cached = state.prefix_aware && state.policy == config::Policy::least_queued_tokens;
@@ -28,10 +27,9 @@ struct PoolParts {
 
   PoolState state;
   Starts starts{state};
-  RetryAfter retry_after{state};
   LeaseBook leases;
   Candidates candidates{state};
-  QueueServer queue{state, candidates, leases, retry_after};
+  QueueServer queue{state, candidates, leases};
 };
 
 class PoolCore {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "balancer/rendezvous.hpp"
+#include "balancer/retry_after.hpp"
 
 namespace weir::balancer {
 
@@ -62,7 +63,7 @@ Offered QueueServer::wait(WaitingRequest waiting, PendingGrants& grants) {
   if (const WaitingRequest* const request = pool_.waiting.find(ticket); request && comes_too_late(*request)) {
     const bool expired = request->deadline <= pool_.latest;
     const auto left = pool_.waiting.leave(ticket);
-    return retry_after_.refuse(expired ? Refused::Reason::expired : Refused::Reason::too_late, *left);
+    return refuse(pool_, expired ? Refused::Reason::expired : Refused::Reason::too_late, *left);
   }
   bound(grants);
   auto decided = grants.take_kept();
@@ -80,7 +81,7 @@ bool QueueServer::comes_too_late(const WaitingRequest& request) const {
   if (!rate || pool_.replicas.none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(request.deadline - pool_.latest);
   if (static_cast<double>(pool_.waiting.tokens()) <= tokens_in_time) return false;
-  return static_cast<double>(pool_.waiting.ahead_of(request.key).tokens) > tokens_in_time;
+  return static_cast<double>(pool_.waiting.ahead_of(request.key)) > tokens_in_time;
 }
 
 void QueueServer::bound(PendingGrants& grants) noexcept {
@@ -90,7 +91,7 @@ void QueueServer::bound(PendingGrants& grants) noexcept {
     const bool requests = waiting.size() > pool_.limits.queue;
     auto [ticket, request] = waiting.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
     const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
-    const Refused refused = retry_after_.refuse(reason, request);
+    const Refused refused = refuse(pool_, reason, request);
     grants.add(ticket, std::move(request.waiter), refused);
   }
   bool any_dropped = false;

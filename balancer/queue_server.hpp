@@ -13,17 +13,15 @@
 #include "balancer/pending_grants.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/reservations.hpp"
-#include "balancer/retry_after.hpp"
 
 namespace weir::balancer {
 
 class QueueServer {
  public:
-  QueueServer(PoolState& pool, Candidates& candidates, LeaseBook& leases, RetryAfter& retry_after)
+  QueueServer(PoolState& pool, Candidates& candidates, LeaseBook& leases)
       : pool_(pool),
         candidates_(candidates),
         leases_(leases),
-        retry_after_(retry_after),
         reservations_(pool, candidates) {}
 
   /// Puts the request into the queue and serves that. The request may have been granted then, or be refused. Throws
@@ -55,7 +53,6 @@ class QueueServer {
   PoolState& pool_;
   Candidates& candidates_;
   LeaseBook& leases_;
-  RetryAfter& retry_after_;
   Reservations reservations_;
   Bounds bounds_;  ///< The replicas', see note_fits().
 };

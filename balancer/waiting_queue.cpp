@@ -286,17 +286,13 @@ Tokens WaitingQueue::shortest() const { return by_prompt_.begin()->request.uncac
 
 /// In the meantime the requests of another key cost no more than those of this one, by their shares, up to a turn. The
 /// key's own requests are within that.
-Work WaitingQueue::ahead_of(std::uint64_t key, double further) const {
+Tokens WaitingQueue::ahead_of(std::uint64_t key) const {
   const Flow* const found = find_flow(key);
-  const double turns = (found ? *found : beyond_).cost_by_share() + further + double{quantum};
-  double requests = 0, tokens = 0;
-  for (const Flow& flow : turns_) {
-    const double part = std::min(1.0, turns / flow.cost_by_share());
-    requests += part * static_cast<double>(flow.requests);
-    tokens += part * static_cast<double>(flow.tokens);
-  }
-  return {front_of_queue_.requests + static_cast<std::size_t>(std::llround(requests)),
-          front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens))};
+  const double turns = (found ? *found : beyond_).cost_by_share() + double{quantum};
+  double tokens = 0;
+  for (const Flow& flow : turns_)
+    tokens += std::min(1.0, turns / flow.cost_by_share()) * static_cast<double>(flow.tokens);
+  return front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens));
 }
 
 }  // namespace weir::balancer
