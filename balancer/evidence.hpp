@@ -51,8 +51,8 @@ using Topic = std::uint64_t;
 /// `route` is the path where weir does not know the API, else the API's name.
 Topic topic_of(std::string_view model, std::string_view route);
 
-/// True if chance does not explain a row of bad ends where ends are bad as rarely as in these counts: its probability
-/// is below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
+/// True if the probability of a row of bad ends is below 1e-5 where ends are bad as rarely as in these counts. The rate
+/// is estimated by Laplace's rule of succession.
 bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row);
 
 /// Stands for any status of a refusal.

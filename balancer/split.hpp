@@ -22,8 +22,8 @@
 
 namespace weir::balancer {
 
-/// The attempts that showed something of one side's replicas while the pool was split. Those whose client left or that
-/// found no room are none of them.
+/// The attempts that showed something of one side's replicas while the pool was split. Those whose client left, that
+/// found no room, or whose request two replicas failed are none of them.
 struct SideCounts {
   std::uint64_t ended = 0;
   /// Failures among them, by the replica's own fault. A conversation fails once while the share stays as it is, for it
