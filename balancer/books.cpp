@@ -224,7 +224,6 @@ Concurrency PoolParts::end(const LedgerEntry& entry, LeaseEnd end) {
   --state.in_flight;
   state.split.end_wait(entry.ticket);
   if (failed) replica.evidence.begin_rest(entry.caller, state.latest);
-  if (end.cause != EndCause::unsent) retry_after.note_lasted(metrics::seconds(state.latest - entry.since));
   learn_prefix(entry, end, closed);
   if (entry.model.id != 0) {
     const bool streamed = closed.first_token.has_value();

@@ -60,10 +60,6 @@ void Evidence::Row::add_lately(const Caller& caller, Moment now, bool of_served)
   add(caller, now, of_served);
 }
 
-bool Evidence::Cell::is_bad(Moment now) const {
-  return keeps_away(now) || row.length > 0 || outdone.length > 0 || guilty.length > 0;
-}
-
 /// An address without an end for `age` is forgotten, unless requests have kept away so long.
 Evidence::Cell& Evidence::cell_for(Client client, Topic topic, const Caller& caller, Moment now) {
   for (std::size_t i = 0; i < most_cells; ++i) {
@@ -90,15 +86,16 @@ const Evidence::Cell* Evidence::find(Client client, Topic topic) const {
 /// bad ends, as long as those with some are not nearly all; else the oldest of those.
 std::size_t Evidence::victim(Moment now) const {
   std::size_t bad = 0;
-  for (const Cell& cell : cells_) bad += cell.is_bad(now) ? 1 : 0;
+  const auto is_bad = [now](const Cell& cell) { return cell.keeps_away(now) || cell.fails(); };
+  for (const Cell& cell : cells_) bad += is_bad(cell) ? 1 : 0;
   const bool mostly_bad = 4 * bad > 3 * most_cells;
   const auto worth = [&](std::size_t i) {
     const Key& key = keys_[i];
     if (key.used == never) return 0;
     const auto same = static_cast<std::size_t>(std::ranges::count(keys_, key.made_by, &Key::made_by));
-    const bool is_bad = cells_[i].is_bad(now);
-    if (key.made_by && 4 * same > most_cells) return is_bad ? 2 : 1;
-    return is_bad == mostly_bad ? 3 : 4;
+    const bool this_is_bad = is_bad(cells_[i]);
+    if (key.made_by && 4 * same > most_cells) return this_is_bad ? 2 : 1;
+    return this_is_bad == mostly_bad ? 3 : 4;
   };
   // The cell of a topic stays where another one was used at the same moment.
   const auto rank = [&](std::size_t i) { return std::tuple(worth(i), keys_[i].used, !keys_[i].client); };
@@ -173,7 +170,10 @@ void Evidence::good(const Caller& caller, bool plenty, Moment now) {
     cell.good = now;
     cell.infers |= caller.infers;
     cell.row = cell.outdone = cell.refused = cell.full = {};
-    if (plenty) cell.empties = cell.guilty = {};
+    if (plenty) {
+      cell.empties = {};
+      cell.gives_nothing = false;
+    }
     const bool asked_for = &cell == cells.own && caller.client && cell.told;
     if (!asked_for) cell.full_until = never;
     cell.avoid_until = cell.rest_until = never;
@@ -230,20 +230,17 @@ void Evidence::outdone(const Caller& caller, Moment now) {
   });
 }
 
-void Evidence::empty(const Caller& caller, bool of_all, Moment now) {
+void Evidence::empty(const Caller& caller, bool in_row, Moment now) {
   answered(now);
   const Three cells = cells_of(caller, now);
-  each(cells, [&](Cell& cell) {
-    count(cell, &Counts::empty);
-    if (of_all || &cell == cells.own) cell.empties.add(caller, now);
-  });
+  each(cells, [](Cell& cell) { count(cell, &Counts::empty); });
+  if (in_row) cells.topic->empties.add(caller, now);
 }
 
-void Evidence::gives_nothing(const Caller& caller, bool to_all, Moment now) {
+void Evidence::gives_nothing(const Caller& caller, Moment now) {
   const Three cells = cells_of(caller, now);
-  if (caller.client) avoid(*cells.own, now);
-  cells.topic->guilty.add(caller, now);
-  if (to_all && cells.topic != cells.all) avoid(*cells.topic, now);
+  cells.topic->gives_nothing = true;
+  if (cells.topic != cells.all) avoid(*cells.topic, now);
 }
 
 /// One client's word is for itself, whatever time it was told. The replica is full for all clients of the topic once
@@ -284,18 +281,6 @@ void Evidence::begin_rest(const Caller& caller, Moment now) {
   if (cells.topic != cells.own && (several || !works)) rests(*cells.topic);
 }
 
-void Evidence::end_rest(const Caller& caller) {
-  for (std::size_t i = 0; i < most_cells; ++i)
-    if (keys_[i].topic == caller.topic && (!keys_[i].client || keys_[i].client == caller.client))
-      cells_[i].rest_until = never;
-  if (caller.topic == 0) all_.rest_until = never;
-}
-
-void Evidence::absolved(const Caller& caller, Moment now) {
-  end_rest(caller);
-  each_of_topic(cells_of(caller, now), [&](Cell& cell) { cell.absolved.add_lately(caller, now); });
-}
-
 Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
   Advice advice;
   if (now >= any_until_) return advice;
@@ -308,11 +293,6 @@ Evidence::Advice Evidence::advise(const Caller& caller, Moment now) const {
     advice.rests_for_queue |= now < cell->rest_until && cell->rests_for_queue;
   }
   return advice;
-}
-
-bool Evidence::absolves(const Caller& caller, Moment now) const {
-  const auto young = [now](const Cell&, const Row& row) { return row.is_young(now); };
-  return of_it_or_several(caller, &Cell::absolved, young);
 }
 
 bool Evidence::refuses(const Caller& caller, Moment now) const {
@@ -340,26 +320,23 @@ bool Evidence::serves_others(const Caller& caller, Moment now) const {
 
 bool Evidence::answers_other_topics(Topic topic, Moment now) const {
   if (topic == 0) return false;
-  const auto fails = [](const Cell& cell) {
-    return cell.row.length > 0 || cell.outdone.length > 0 || cell.guilty.length > 0;
-  };
   const auto is_another = [&](std::size_t i) {
     return is_within(keys_[i].used, age, now) && !keys_[i].client && keys_[i].topic != topic;
   };
   const auto surely_fails = [](const Cell& cell) {
     return cell.row.several || cell.row.length >= failures_in_a_row || cell.outdone.several ||
-           cell.outdone.length >= outdone_in_a_row || cell.guilty.length > 0;
+           cell.outdone.length >= outdone_in_a_row || cell.gives_nothing;
   };
   constexpr std::size_t several = 3;  // So many topics fail, of which each has few requests.
   std::chrono::seconds time = age;
   std::size_t failing = 0;
   for (std::size_t i = 0; i < most_cells; ++i) {
     if (!is_another(i)) continue;
-    failing += fails(cells_[i]) ? 1 : 0;
+    failing += cells_[i].fails() ? 1 : 0;
     if (surely_fails(cells_[i]) || failing >= several) time = some_fail;
   }
   for (std::size_t i = 0; i < most_cells; ++i)
-    if (is_another(i) && cells_[i].infers && !fails(cells_[i]) && is_within(cells_[i].good, time, now)) return true;
+    if (is_another(i) && cells_[i].infers && !cells_[i].fails() && is_within(cells_[i].good, time, now)) return true;
   return false;
 }
 
@@ -376,25 +353,14 @@ Evidence::Counts Evidence::counts(Client client, Topic topic, Moment now) const 
   return sum;
 }
 
-std::uint32_t Evidence::empties(const Caller& caller, bool to_all) const {
-  const Cell* const cell = to_all ? find({}, caller.topic) : find(caller.client, caller.topic);
+std::uint32_t Evidence::empties(Topic topic) const {
+  const Cell* const cell = find({}, topic);
   return cell != nullptr ? cell->empties.length : 0;
 }
 
 bool Evidence::empty_for_several(const Caller& caller, Moment now) const {
   const Cell* const cell = find({}, caller.topic);
-  return cell != nullptr && is_of_several(cell->empties, caller, now);
-}
-
-bool Evidence::was_kept_away(const Caller& caller, Moment now) const {
-  const Cell* const own = caller.client ? find(caller.client, caller.topic) : nullptr;
-  return own != nullptr && own->times_avoided > 0 && now >= own->avoid_until;
-}
-
-bool Evidence::gives_several_nothing(const Caller& caller) const {
-  const Cell* const cell = find({}, caller.topic);
-  if (cell == nullptr) return false;
-  return cell->guilty.several || (cell->guilty.length > 0 && cell->guilty.client != caller.said_by());
+  return cell != nullptr && (cell->empties.several || !serves_others(caller, now));
 }
 
 }  // namespace weir::balancer

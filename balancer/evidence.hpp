@@ -51,8 +51,8 @@ using Topic = std::uint64_t;
 /// `route` is the path where weir does not know the API, else the API's name.
 Topic topic_of(std::string_view model, std::string_view route);
 
-/// True if chance does not explain a row of bad ends where ends are bad as rarely as in these counts: its probability
-/// is below 1e-5. By Laplace's rule of succession ends of which few are known may be bad, too.
+/// True if the probability of a row of bad ends is below 1e-5 where ends are bad as rarely as in these counts. The rate
+/// is estimated by Laplace's rule of succession.
 bool is_no_chance(std::uint32_t good, std::uint32_t bad, std::uint32_t row);
 
 /// Stands for any status of a refusal.
@@ -100,7 +100,7 @@ class Evidence {
 
   // Ends of requests.
 
-  /// `plenty`: the answer has more than a token, or is of a kind that has none. Else empty() has counted it.
+  /// `plenty`: the answer has a token, or is of a kind that has none. Else empty() has counted it.
   void good(const Caller& caller, bool plenty, Moment now);
   /// An answer to a request that gave the engine no work: it shows that the server is there, and no more.
   void answered(Moment now);
@@ -109,19 +109,15 @@ class Evidence {
   void failed(const Caller& caller, Moment now);
   /// Another replica answered well what this one had refused.
   void outdone(const Caller& caller, Moment now);
-  /// An answer with nothing in it, or nearly nothing. Whether that is bad its peers tell: see gives_nothing().
-  /// `of_all`: it belongs to the rows of all clients.
-  void empty(const Caller& caller, bool of_all, Moment now);
-  /// The empty answers are the replica's fault, for this client, or `to_all`.
-  void gives_nothing(const Caller& caller, bool to_all, Moment now);
+  /// An answer with nothing in it. Whether that is bad its peers tell: see gives_nothing(). `in_row`: it belongs to the
+  /// row of its topic.
+  void empty(const Caller& caller, bool in_row, Moment now);
+  /// The empty answers on this topic are the replica's fault.
+  void gives_nothing(const Caller& caller, Moment now);
   /// The replica has no room for this request; `told`: for so long.
   void full(const Caller& caller, std::optional<std::chrono::duration<double>> told, Moment now);
   /// The replica rests, since a request has just failed there. failed() follows once the request's blame is known.
   void begin_rest(const Caller& caller, Moment now);
-  /// The request is to blame for its failure, and the replica does not rest.
-  void end_rest(const Caller& caller);
-  /// Other replicas fail the request, too.
-  void absolved(const Caller& caller, Moment now);
   /// The failures so far and those to come are of different rows.
   void end_row() { all_.row = {}; }
   void clear() { *this = {}; }
@@ -136,8 +132,6 @@ class Evidence {
     bool rests = false, rests_for_queue = false;
   };
   Advice advise(const Caller& caller, Moment now) const;
-  /// Requests of this client, or of two, fail at all replicas.
-  bool absolves(const Caller& caller, Moment now) const;
   /// The replica refused this client lately on this topic with this status, or two clients, and did not answer it
   /// since.
   bool refuses(const Caller& caller, Moment now) const;
@@ -162,13 +156,10 @@ class Evidence {
   /// Another replica answered well enough requests in a row that this one had refused; and those of two clients.
   bool is_outdone() const { return all_.outdone.length >= outdone_in_a_row; }
   bool outdone_for_several() const { return all_.outdone.several; }
-  /// Returns how many answers in a row to this client, or to all clients, on this topic had nothing in them.
-  std::uint32_t empties(const Caller& caller, bool to_all) const;
+  /// Returns how many answers in a row on this topic had nothing in them.
+  std::uint32_t empties(Topic topic) const;
+  /// They were two clients', or the replica serves nobody else.
   bool empty_for_several(const Caller& caller, Moment now) const;
-  /// The client kept away from the replica on this topic, and has come back without a good answer since.
-  bool was_kept_away(const Caller& caller, Moment now) const;
-  /// The empty answers to another client on this topic were found to be the replica's fault.
-  bool gives_several_nothing(const Caller& caller) const;
 
  private:
   static constexpr Moment never = Moment::min();
@@ -189,7 +180,7 @@ class Evidence {
 
   /// What is known of an address.
   struct Cell {
-    Row row, outdone, empties, guilty, refused, absolved, full;
+    Row row, outdone, empties, refused, full;
     Counts last;
     Moment good = never;
     Moment full_until = never, avoid_until = never, rest_until = never;
@@ -198,9 +189,10 @@ class Evidence {
     bool rests_for_queue = false;
     bool told = false;  ///< The replica said how long it is full.
     bool infers = false;
+    bool gives_nothing = false;  ///< Of a topic: see Evidence::gives_nothing().
 
     bool keeps_away(Moment now) const { return now < full_until || now < avoid_until || now < rest_until; }
-    bool is_bad(Moment now) const;
+    bool fails() const { return row.length > 0 || outdone.length > 0 || gives_nothing; }
   };
 
   /// The address of a cell. No client: of all clients.

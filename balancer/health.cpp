@@ -15,49 +15,55 @@ constexpr std::size_t most_changes = 64;
 
 Health::Health(const config::Health& settings, bool known, Moment now)
     : settings_(settings),
-      state_(known ? ReplicaState::up : ReplicaState::starting),
+      state_(known ? State(Up{}) : State(Starting{})),
       since_(now),
       reason_(known ? "it was there from the start" : "it is new"),
       in_since_(now) {
   if (!known) back_since_ = now;
 }
 
-void Health::change(ReplicaState to, std::string_view reason, Moment now) {
-  if (to == state_) {
-    if (to == ReplicaState::down) reason_ = reason;  // Why it is down may change: its name has no address, it refuses.
+void Health::enter(State next, std::string_view reason, Moment now) {
+  const ReplicaState before = state();
+  state_ = std::move(next);
+  if (state() != before) {
+    if (changes_.size() < most_changes) changes_.push_back({before, state(), std::string(reason), now});
+    since_ = now;
+  } else if (before != ReplicaState::down) {
     return;
   }
-  if (changes_.size() < most_changes)
-    changes_.push_back({state_, to, std::string(reason), now});
-  state_ = to;
-  since_ = now;
-  reason_ = reason;
+  reason_ = reason;  // Why it is down may change: its name has no address, it refuses.
+}
+
+/// Returns the state of being down in which the replica is, or to which it goes from its own one.
+Health::Down Health::gone_down() const {
+  if (const auto* const down = std::get_if<Down>(&state_)) return *down;
+  const auto* const ejected = std::get_if<Ejected>(&state_);
+  return ejected != nullptr ? Down{.time_out = ejected->time_out} : Down{};
 }
 
 void Health::advance(Moment now) {
-  if (state_ == ReplicaState::ejected && now >= ejected_until_ && (!hung_ || proved_))
-    come_back(hung_ ? "its time out is over, and a probe has passed" : "its time out is over", now);
-  if (state_ == ReplicaState::starting && now - since_ >= longest_start) started(now);
+  if (const auto* const ejected = std::get_if<Ejected>(&state_)) {
+    const TimeOut& time_out = ejected->time_out;
+    if (now >= time_out.until && (!time_out.hangs || time_out.proved))
+      come_back(time_out.hangs ? "its time out is over, and a probe has passed" : "its time out is over", now);
+  }
+  if (std::holds_alternative<Starting>(state_) && now - since_ >= longest_start) started(now);
 }
 
 void Health::come_back(std::string_view reason, Moment now) {
   ill_probes_ = 0;
-  if ((hung_ || !crash_loop_.empty()) && now < ejected_until_) {
-    proved_ = true;
-    refuses_ = false;
-    refused_probes_ = 0;
-    return change(ReplicaState::ejected,
-                  hung_ ? "it lives, and its time out for hanging is not over" : "it lives again, but " + crash_loop_,
-                  now);
+  if (const auto* const down = std::get_if<Down>(&state_);
+      down != nullptr && down->time_out.outlasts_a_restart() && now < down->time_out.until) {
+    TimeOut time_out = down->time_out;
+    time_out.proved = true;
+    const std::string why = time_out.hangs ? "it lives, and its time out for hanging is not over"
+                                           : "it lives again, but " + time_out.crash_loop;
+    return enter(Ejected{std::move(time_out)}, why, now);
   }
-  hung_ = proved_ = false;
-  crash_loop_.clear();
-  refuses_ = false;
-  refused_probes_ = failures_ = connect_timeouts_ = failed_probes_ = 0;
-  finished_ = 0;
-  ejected_until_ = in_since_ = now;
+  failures_ = connect_timeouts_ = failed_probes_ = 0;
+  in_since_ = now;
   back_since_ = now;
-  change(ReplicaState::starting, reason, now);
+  enter(Starting{}, reason, now);
 }
 
 void Health::drained(Moment now) {
@@ -66,9 +72,7 @@ void Health::drained(Moment now) {
 
 bool Health::pardon(Moment now) {
   advance(now);
-  if (state_ != ReplicaState::ejected) return false;
-  hung_ = proved_ = false;
-  crash_loop_.clear();
+  if (!std::holds_alternative<Ejected>(state_)) return false;
   crashes_ = 0;
   next_ejection_ = first_ejection;
   come_back("an operator took it back before its time", now);
@@ -76,12 +80,16 @@ bool Health::pardon(Moment now) {
 }
 
 void Health::started(Moment now) {
-  if (state_ == ReplicaState::starting) change(ReplicaState::up, "it keeps up with its peers", now);
+  if (std::holds_alternative<Starting>(state_)) enter(Up{}, "it keeps up with its peers", now);
 }
 
-void Health::eject(std::string_view reason, Moment now, std::string_view until) {
+/// `until`: a clause that follows the length of the time out.
+void Health::eject(std::string_view reason, Moment now, std::string_view until, bool hangs) {
+  if (out()) return;
   forgive(now);
-  change(ReplicaState::ejected, begin_time_out(std::string(reason), now) + std::string(until), now);
+  Ejected ejected{{.hangs = hangs}};
+  const auto why = begin(ejected.time_out, std::string(reason), now) + std::string(until);
+  enter(std::move(ejected), why, now);
 }
 
 /// The minutes in which it was in make its next time out shorter.
@@ -92,9 +100,9 @@ void Health::forgive(Moment now) {
 }
 
 /// Returns the reason with the length of the time out.
-std::string Health::begin_time_out(std::string reason, Moment now) {
+std::string Health::begin(TimeOut& time_out, std::string reason, Moment now) {
   const auto length = std::exchange(next_ejection_, std::min(2 * next_ejection_, longest_ejection));
-  ejected_until_ = std::max(ejected_until_, now + length);
+  time_out.until = std::max(time_out.until, now + length);
   return std::move(reason) + ", so it is out for " + std::to_string(length.count()) + " s";
 }
 
@@ -104,7 +112,7 @@ void Health::lives(Moment now) {
 
 /// The replica refuses connections from now on. One that has not lived since the last time has not crashed: it was not
 /// started yet, or its time out is not over.
-void Health::crashed(Moment now) {
+void Health::crashed(TimeOut& time_out, Moment now) {
   if (!lives_since_) return;
   const bool again = crashes_ > 0 && now - *lives_since_ < healthy;
   lives_since_.reset();
@@ -115,56 +123,46 @@ void Health::crashed(Moment now) {
   }
   if (++crashes_ == 1) return;
   const auto within = std::chrono::ceil<std::chrono::seconds>(now - first_crash_);
-  crash_loop_ = begin_time_out("it crashed " + std::to_string(crashes_) + " times in " +
-                                   std::to_string(within.count()) + " s", now);
-}
-
-void Health::odd_one_out(std::string_view reason, Moment now) {
-  if (!out()) eject(reason, now);
+  time_out.crash_loop = begin(
+      time_out,
+      "it crashed " + std::to_string(crashes_) + " times in " + std::to_string(within.count()) + " s", now);
 }
 
 void Health::hung(std::string_view reason, Moment now) {
-  if (state_ != ReplicaState::down) {
-    hung_ = true;
-    proved_ = false;
+  const bool was_out = out();
+  if (auto* const ejected = std::get_if<Ejected>(&state_)) {
+    ejected->time_out.hangs = true;
+    ejected->time_out.proved = false;
   }
-  if (!out()) {
-    eject(reason, now, " and until a probe passes");
-    if (!changes_.empty() && changes_.back().at == now) changes_.back().hung = true;
-  } else if (changes_.size() < most_changes) {
-    changes_.push_back({state_, state_, std::string(reason), now, true});
-  }
+  eject(reason, now, " and until a probe passes", true);
+  if (!was_out && !changes_.empty() && changes_.back().at == now) changes_.back().hung = true;
+  if (was_out && changes_.size() < most_changes) changes_.push_back({state(), state(), std::string(reason), now, true});
 }
 
 void Health::showed(Sign sign, bool may_eject, Moment now) {
   switch (sign) {
     case Sign::answered:
     case Sign::empty:
-    case Sign::meagre:
       failures_ = 0;
       [[fallthrough]];
     case Sign::client_error:  // Engines whose work fails still refuse what is wrong.
       connect_timeouts_ = failed_probes_ = 0;
       // A replica that refuses connections may still finish what it had begun: no sign that it takes more.
-      if (state_ == ReplicaState::down && !refuses_ && !is_ill()) come_back("it answers requests", now);
+      if (is_mute()) come_back("it answers requests", now);
       return lives(now);
     case Sign::failed:
       connect_timeouts_ = 0;
       if (now - std::exchange(failed_at_, now) >= Evidence::age) failures_ = 0;
-      if (++failures_ >= Evidence::failures_in_a_row && may_eject && !out())
+      if (++failures_ >= Evidence::failures_in_a_row && may_eject)
         eject(std::to_string(failures_) + " requests in a row failed", now);
       return;
     case Sign::connect_timed_out:
-      if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject && !out())
+      if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject)
         eject("it did not take " + std::to_string(connect_timeouts_) + " connections in a row", now);
       return;
     case Sign::probe_refused:
-      if (refuses_) ++refused_probes_;
-      [[fallthrough]];
     case Sign::refused:
-      passed_probes_ = ill_probes_ = 0;
-      if (!std::exchange(refuses_, true)) crashed(now);
-      return change(ReplicaState::down, crash_loop_.empty() ? "it refuses connections" : crash_loop_, now);
+      return refused(sign == Sign::probe_refused, now);
     case Sign::full:
       connect_timeouts_ = 0;
       return;
@@ -172,16 +170,14 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       connect_timeouts_ = failed_probes_ = 0;
       return;
     case Sign::outdone:
-    case Sign::absolved:
-    case Sign::failed_alone:
       return;
     case Sign::probe_passed:
       failed_probes_ = 0;
-      if (state_ != ReplicaState::down) ill_probes_ = 0;
-      if (state_ == ReplicaState::ejected) proved_ = true;
-      if (state_ == ReplicaState::down && ++passed_probes_ >= settings_.up_after) {
-        passed_probes_ = 0;
-        come_back("its probes pass", now);
+      if (auto* const down = std::get_if<Down>(&state_)) {
+        if (++down->passed_probes >= settings_.up_after) come_back("its probes pass", now);
+      } else {
+        ill_probes_ = 0;
+        if (auto* const ejected = std::get_if<Ejected>(&state_)) ejected->time_out.proved = true;
       }
       return lives(now);
     case Sign::probe_failed:
@@ -189,33 +185,46 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
   }
 }
 
+void Health::refused(bool by_probe, Moment now) {
+  ill_probes_ = 0;
+  Down next = gone_down();
+  next.passed_probes = 0;
+  if (next.refuses && by_probe) ++next.refused_probes;
+  if (!std::exchange(next.refuses, true)) crashed(next.time_out, now);
+  const std::string reason = next.time_out.crash_loop.empty() ? "it refuses connections" : next.time_out.crash_loop;
+  enter(std::move(next), reason, now);
+}
+
 void Health::unresolved(std::string_view reason, Moment now) {
-  passed_probes_ = 0;
-  refuses_ = true;
-  change(ReplicaState::down, reason, now);
+  Down next = gone_down();
+  next.passed_probes = 0;
+  next.refuses = true;
+  enter(std::move(next), reason, now);
 }
 
 void Health::ill(unsigned status, Moment now) {
   ++ill_probes_;
-  if (is_ill()) change(ReplicaState::down, "its health path answers " + std::to_string(status), now);
+  if (is_ill()) enter(gone_down(), "its health path answers " + std::to_string(status), now);
   probe_failed(now);
 }
 
 void Health::probe_failed(Moment now) {
-  passed_probes_ = 0;
-  proved_ = false;
-  if (refuses_) {  // It takes connections again, and no more than that.
-    refuses_ = false;
-    refused_probes_ = 0;
+  ++failed_probes_;
+  if (auto* const ejected = std::get_if<Ejected>(&state_)) ejected->time_out.proved = false;
+  if (auto* const down = std::get_if<Down>(&state_)) {
+    down->passed_probes = 0;
+    if (std::exchange(down->refuses, false)) down->refused_probes = 0;  // It takes connections again, and no more.
+  } else if (failed_probes_ >= settings_.down_after) {
+    enter(gone_down(), std::to_string(failed_probes_) + " probes in a row failed", now);
   }
-  if (++failed_probes_ < settings_.down_after || state_ == ReplicaState::down) return;
-  change(ReplicaState::down, std::to_string(failed_probes_) + " probes in a row failed", now);
 }
 
 std::chrono::duration<double> Health::probe_after() const {
-  if (!refuses_) return settings_.interval;
+  const auto* const down = std::get_if<Down>(&state_);
+  if (down == nullptr || !down->refuses) return settings_.interval;
   const std::chrono::duration<double> first = first_probe_after_refusal;
-  return std::min<std::chrono::duration<double>>(first * std::exp2(std::min(refused_probes_, 30U)), settings_.interval);
+  const double times = std::exp2(std::min(down->refused_probes, 30U));
+  return std::min<std::chrono::duration<double>>(first * times, settings_.interval);
 }
 
 std::vector<Health::Change> Health::take_changes() { return std::exchange(changes_, {}); }

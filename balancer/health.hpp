@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "balancer/evidence.hpp"
@@ -33,9 +34,6 @@ enum class Sign : std::uint8_t {
   client_error,       ///< A refusal of such a request: no failure by itself, but see ReplicaSet::is_odd().
   outdone,            ///< Another replica answered well what it had refused.
   empty,              ///< An answer with nothing in it.
-  meagre,             ///< An answer with one token, where more was asked for.
-  absolved,           ///< Another replica failed in the same way: the request was to blame for what it showed.
-  failed_alone,       ///< An error of the replica's own, and no second replica was asked: see PoolHealth::report.
   failed,             ///< The replica broke off, took too long, or answered with an error of its own.
   refused,            ///< The replica refused a request's connection.
   connect_timed_out,  ///< The replica did not take a connection in time.
@@ -77,11 +75,13 @@ class Health {
   /// Its health path has answered with an error. Tokens do not excuse that, as they excuse a probe without an answer.
   void ill(unsigned status, Moment now);
   /// Its answers are not like its peers'. `reason` is a clause.
-  void odd_one_out(std::string_view reason, Moment now);
+  void odd_one_out(std::string_view reason, Moment now) { eject(reason, now); }
   /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is
   /// out already stays so.
   void hung(std::string_view reason, Moment now);
-  void prompt_finished(Tokens prompt) { finished_ += prompt; }
+  void prompt_finished(Tokens prompt) {
+    if (auto* const starting = std::get_if<Starting>(&state_)) starting->finished += prompt;
+  }
   /// The replica takes requests again after a drain, in which it may have been restarted: if it was in, it starts
   /// slowly.
   void drained(Moment now);
@@ -91,56 +91,86 @@ class Health {
   /// The replica has finished enough to hold as much as its peers do.
   void started(Moment now);
 
-  ReplicaState state() const { return state_; }
+  ReplicaState state() const {
+    constexpr ReplicaState of[] = {ReplicaState::up, ReplicaState::starting, ReplicaState::ejected, ReplicaState::down};
+    return of[state_.index()];
+  }
   Moment since() const { return since_; }
   const std::string& reason() const { return reason_; }
-  bool refuses() const { return refuses_; }
-  /// True if its health path answers errors, so that it takes nothing new. It may serve what it has.
-  bool is_ill() const { return ill_probes_ >= settings_.down_after; }
-  bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
+  /// The replica refuses connections, or its name has no address.
+  bool refuses() const {
+    const auto* const down = std::get_if<Down>(&state_);
+    return down != nullptr && down->refuses;
+  }
+  /// The replica is down because its probes get no answer. One whose health path answers errors may serve what it has.
+  bool is_mute() const { return std::holds_alternative<Down>(state_) && !refuses() && !is_ill(); }
+  bool out() const { return std::holds_alternative<Ejected>(state_) || std::holds_alternative<Down>(state_); }
   /// The replica came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
   /// Returns how many requests in a row have failed.
   std::uint32_t failures() const { return failures_; }
   /// Returns the prompt tokens that the replica has finished since it began to start.
-  Tokens finished() const { return finished_; }
+  Tokens finished() const {
+    const auto* const starting = std::get_if<Starting>(&state_);
+    return starting != nullptr ? starting->finished : 0;
+  }
   /// Returns when to probe it again after a probe, or after it has refused a connection.
   std::chrono::duration<double> probe_after() const;
   /// Returns the changes since the last call, in order.
   std::vector<Change> take_changes();
 
  private:
-  void change(ReplicaState to, std::string_view reason, Moment now);
-  void eject(std::string_view reason, Moment now, std::string_view until = "");
+  /// The time for which a replica is out. A restart ends it, unless the replica hung, or crashes again and again.
+  struct TimeOut {
+    Moment until{};
+    std::string crash_loop{};  ///< A clause, if the replica crashes again and again.
+    bool hangs = false;      ///< The replica hung: a probe has to pass, too.
+    bool proved = false;     ///< One has passed since.
+
+    bool outlasts_a_restart() const { return hangs || !crash_loop.empty(); }
+  };
+  struct Up {};
+  struct Starting {
+    Tokens finished = 0;
+  };
+  struct Ejected {
+    TimeOut time_out;
+  };
+  struct Down {
+    TimeOut time_out{};  ///< May run since before.
+    bool refuses = false;
+    std::uint32_t refused_probes = 0, passed_probes = 0;  ///< In a row; the former since it refuses.
+  };
+  using State = std::variant<Up, Starting, Ejected, Down>;
+
+  void enter(State next, std::string_view reason, Moment now);
+  Down gone_down() const;
+  void eject(std::string_view reason, Moment now, std::string_view until = "", bool hangs = false);
   void forgive(Moment now);
-  std::string begin_time_out(std::string reason, Moment now);
+  std::string begin(TimeOut& time_out, std::string reason, Moment now);
   void lives(Moment now);
-  void crashed(Moment now);
+  void crashed(TimeOut& time_out, Moment now);
+  void refused(bool by_probe, Moment now);
   void probe_failed(Moment now);
   void come_back(std::string_view reason, Moment now);
+  bool is_ill() const { return ill_probes_ >= settings_.down_after; }
 
   config::Health settings_;
-  ReplicaState state_;
+  State state_;
   Moment since_;
   std::string reason_;
   std::vector<Change> changes_;
 
-  bool refuses_ = false;
-  std::uint32_t refused_probes_ = 0;  ///< In a row, since it refuses.
-  std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
+  std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0;  ///< In a row.
   std::uint32_t ill_probes_ = 0;  ///< In a row of those that were answered: errors.
-  Moment failed_at_{};  ///< A request last failed.
-  Moment ejected_until_ = Moment::min();
+  Moment failed_at_{};            ///< A request last failed.
+  // The history that says how long the replica is out the next time.
   std::chrono::seconds next_ejection_ = first_ejection;
-  bool hung_ = false;    ///< Ejected as hung, and not back yet.
-  bool proved_ = false;  ///< A probe has passed since.
+  Moment in_since_;  ///< Since when no ejection has been running.
+  std::optional<Moment> back_since_;
   std::optional<Moment> lives_since_;  ///< The first sign of life, while it is in, since it last refused.
   std::uint32_t crashes_ = 0;          ///< In a row, each within `healthy` of the return from the one before.
   Moment first_crash_;                 ///< Of these.
-  std::string crash_loop_;             ///< A clause, if it is out because it crashes again and again.
-  std::optional<Moment> back_since_;
-  Moment in_since_;  ///< Since when no ejection has been running.
-  Tokens finished_ = 0;
 };
 
 }  // namespace weir::balancer

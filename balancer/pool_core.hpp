@@ -24,7 +24,6 @@
 #include "balancer/policy/policy.hpp"
 #include "balancer/pool_state.hpp"
 #include "balancer/replica_view.hpp"
-#include "balancer/retry_after.hpp"
 #include "balancer/starts.hpp"
 #include "balancer/token_estimator.hpp"
 
@@ -40,7 +39,6 @@ class PoolParts {
 
   PoolState state;
   Starts starts{state};
-  RetryAfter retry_after{state};
 
   void set_policy(config::Policy policy);
   void set_prefix_aware(bool aware);

@@ -44,14 +44,6 @@ bool peers_fail(const ReplicaSet& replicas, const PoolReplica& replica, const Ca
 
 }  // namespace
 
-/// Judges an error of which no second replica was asked.
-Sign PoolHealth::judged(const PoolState& pool, Sign sign, const Caller& caller) {
-  if (sign != Sign::failed_alone) return sign;
-  // Requests that no replica can answer are about.
-  const auto absolves = [&](const PoolReplica& one) { return one.evidence.absolves(caller, pool.latest); };
-  return std::ranges::any_of(pool.replicas.named(), absolves) ? Sign::absolved : Sign::failed;
-}
-
 void PoolHealth::failed(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
                         Moment now) {
   Evidence& evidence = replica.evidence;
@@ -72,42 +64,28 @@ void PoolHealth::outdone(const ReplicaSet& replicas, PoolReplica& replica, const
     replica.health.odd_one_out("it answers 4xx where its peers answer the same requests well", now);
 }
 
-/// Returns true if an answer with nothing in it, or nearly nothing, is the replica's fault: the peers give the same
-/// client more, or all clients, so that chance does not explain the row. Short answers may be what some clients ask
-/// for, so a longer row of them is needed to speak for all.
-bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, Sign sign, const Caller& caller,
-                              bool may_eject, Moment now) {
-  constexpr std::uint32_t short_ones_in_a_row = 20;
+/// Returns true if an answer with nothing in it is the replica's fault: its peers give so much more on this topic that
+/// chance does not explain the row.
+bool PoolHealth::gave_nothing(const ReplicaSet& replicas, PoolReplica& replica, const Caller& caller, bool may_eject,
+                              Moment now) {
   Evidence& evidence = replica.evidence;
   Evidence::Counts to_client, to_all;
   for (const PoolReplica& peer : replicas.peers_of(replica)) {
-    Evidence::Counts own;
-    if (caller.client) own = peer.evidence.counts(caller.client, caller.topic, now);
+    if (caller.client) to_client += peer.evidence.counts(caller.client, caller.topic, now);
     // A peer that gives nothing now, either, is no witness.
-    if (peer.evidence.empties(caller, false) > 1) own.good = 0;
-    to_client += own;
-    if (peer.evidence.empties(caller, true) < 2) to_all += peer.evidence.counts({}, caller.topic, now);
+    if (peer.evidence.empties(caller.topic) < 2) to_all += peer.evidence.counts({}, caller.topic, now);
   }
   // A client that gets nothing from the peers, either, asks for nothing.
   evidence.empty(caller, to_client.empty <= to_client.good, now);
-  const bool client_gets_more = is_no_chance(to_client.good, to_client.empty, evidence.empties(caller, false));
-  const std::uint32_t row = evidence.empties(caller, true);
-  const bool all_get_more = evidence.empty_for_several(caller, now) && is_no_chance(to_all.good, to_all.empty, row) &&
-                            (sign == Sign::empty || row >= short_ones_in_a_row);
-  if (!client_gets_more && !all_get_more) return false;
-  const bool was_away = evidence.was_kept_away(caller, now);
-  const bool of_topic = all_get_more || evidence.gives_several_nothing(caller) || !evidence.serves_others(caller, now);
-  evidence.gives_nothing(caller, of_topic, now);
-  // Where only other clients get more, what this replica's clients ask for may be short; and one client may send its
-  // short questions here, and others elsewhere. They go elsewhere for a time, and show it.
-  const bool is_sure =
-      sign == Sign::empty || (client_gets_more && (was_away || evidence.gives_several_nothing(caller)));
-  if (is_sure && of_topic && may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
+  if (!evidence.empty_for_several(caller, now)) return false;
+  if (!is_no_chance(to_all.good, to_all.empty, evidence.empties(caller.topic))) return false;
+  evidence.gives_nothing(caller, now);
+  if (may_eject && !replica.health.out() && !evidence.answers_other_topics(caller.topic, now))
     replica.health.odd_one_out("its answers are empty where its peers' are not", now);
   return true;
 }
 
-void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
+void PoolHealth::report(const ReplicaKey& key, Sign sign, Moment now,
                         std::optional<std::chrono::duration<double>> full_for, const Caller& caller) {
   core_.free_room(now, [&](PoolParts& parts) {
     PoolState& pool = parts.state;
@@ -120,11 +98,10 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
     const bool may_eject = replica->spec.health.eject && replicas.may_eject();
     health.advance(latest);
     // A storm of connections fills the backlog of a replica that works.
-    if (shown == Sign::connect_timed_out && silence::lives(*replica, latest)) return;
+    if (sign == Sign::connect_timed_out && silence::lives(*replica, latest)) return;
     const bool was_out = health.out();
-    const Sign sign = judged(pool, shown, caller);
-    const bool nothing = sign == Sign::empty || sign == Sign::meagre;
-    const bool gave_nothing_alone = nothing && gave_nothing(replicas, *replica, sign, caller, may_eject, latest);
+    const bool nothing = sign == Sign::empty;
+    const bool gave_nothing_alone = nothing && gave_nothing(replicas, *replica, caller, may_eject, latest);
     if (pool.split.is_on())
       pool.split.note(replica->spec.candidate, gave_nothing_alone ? Sign::failed : sign, caller.number);
     if (caller.refused_content) pool.split.note_refused(caller.number);
@@ -134,7 +111,6 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
         break;
       case Sign::answered:
       case Sign::empty:
-      case Sign::meagre:
         if (caller.gives_work && !gave_nothing_alone)
           evidence.good(caller, !nothing, latest);
         else
@@ -154,10 +130,6 @@ void PoolHealth::report(const ReplicaKey& key, Sign shown, Moment now,
       case Sign::full:
         evidence.full(caller, full_for, latest);
         health.showed(sign, may_eject, latest);
-        break;
-      case Sign::absolved:
-        // An error that is absolved by earlier ones adds nothing to them.
-        shown == Sign::absolved ? evidence.absolved(caller, latest) : evidence.end_rest(caller);
         break;
       case Sign::refused:
       case Sign::probe_refused:

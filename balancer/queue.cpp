@@ -26,12 +26,12 @@ Offered PoolParts::offer(const PlacementRequest& placement, bool can_wait, Pendi
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
       if (!can_wait || !state.limits.expects_replicas)
-        return retry_after.refuse(Refused::Reason::no_replica, request);
+        return refuse(state, Refused::Reason::no_replica, request);
       break;
     case Eligibility::too_long:
       return Refused{Refused::Reason::too_long};
     case Eligibility::busy:
-      if (!can_wait) return retry_after.refuse(Refused::Reason::busy, request);
+      if (!can_wait) return refuse(state, Refused::Reason::busy, request);
       break;
     case Eligibility::some:
     case Eligibility::kv_full:
@@ -51,7 +51,7 @@ Offered PoolParts::wait(WaitingRequest waiting, PendingGrants& grants) {
   if (const WaitingRequest* const request = state.waiting.find(ticket); request && comes_too_late(*request)) {
     const bool expired = *request->deadline <= state.latest;
     const auto left = state.waiting.leave(ticket);
-    return retry_after.refuse(expired ? Refused::Reason::expired : Refused::Reason::too_late, *left);
+    return refuse(state, expired ? Refused::Reason::expired : Refused::Reason::too_late, *left);
   }
   bound(grants);
   auto decided = grants.take_kept();
@@ -63,7 +63,7 @@ Offered PoolParts::wait(WaitingRequest waiting, PendingGrants& grants) {
 std::optional<Refused> PoolParts::leave(WaitTicket ticket) {
   const auto request = state.waiting.leave(ticket);
   if (!request) return std::nullopt;
-  return retry_after.refuse(Refused::Reason::expired, *request);
+  return refuse(state, Refused::Reason::expired, *request);
 }
 
 /// By the rate of the last seconds, the newest request has its turn after its deadline. The rate says nothing while no
@@ -75,7 +75,7 @@ bool PoolParts::comes_too_late(const WaitingRequest& request) const {
   if (!rate || state.replicas.none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(*request.deadline - state.latest);
   if (static_cast<double>(state.waiting.tokens()) <= tokens_in_time) return false;
-  return static_cast<double>(state.waiting.ahead_of(request.fair_key).tokens) > tokens_in_time;
+  return static_cast<double>(state.waiting.ahead_of(request.fair_key)) > tokens_in_time;
 }
 
 void PoolParts::bound(PendingGrants& grants) {
@@ -85,7 +85,7 @@ void PoolParts::bound(PendingGrants& grants) {
     const bool requests = waiting.size() > state.limits.queue;
     auto [ticket, request] = waiting.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
     const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
-    const Refused refused = retry_after.refuse(reason, request);
+    const Refused refused = refuse(state, reason, request);
     grants.add(ticket, std::move(request.waiter), refused);
   }
   if (drop_reservations()) serve(grants);

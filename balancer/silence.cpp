@@ -47,8 +47,7 @@ std::optional<std::string> judge(PoolReplica& replica, Moment now) {
     makes_nothing = still && is_too_long(other->silent_seconds, std::max(takes, all));
     is_late = is_too_long(other->silent_seconds, may_take, least_convicting_unstreamed_seconds);
   }
-  const Health& health = replica.health;
-  const bool down = health.state() == ReplicaState::down && !health.refuses() && !health.is_ill();
+  const bool down = replica.health.is_mute();
   stands = stands || (down && longest >= least_suspect_seconds);
   doubted = doubted || stands;
   if (!doubted || !replica.spec.health.eject) {

@@ -1,8 +1,12 @@
-// The judgment of silent replicas. Silence makes a replica suspect, and witnesses are asked (suspicion.hpp). A replica
-// hangs if a witness confirms a silence that its books do not explain, if neither its door nor its page answers for 10
-// s and for as long as its books explain once, if its probes have failed so often that it is down, or if nothing
-// explains a silence as long as this. An answer that is not streamed shows nothing while it is made: where the engine's
-// counters do not stand still, it is given many times what the longest output that it may have takes.
+// The judgment of silent replicas. A replica that is silent for 5 s is suspected, and witnesses are asked
+// (suspicion.hpp). The suspicion stands once the silence is four times the predicted time to first token, or an answer
+// that is not streamed is overdue, or failed probes took the replica down. The replica hangs if
+//
+// 1. the suspicion stands, and a probe gets no answer or an error, or the replica is down, or mute for 10 s;
+// 2. neither probe nor metrics page is answered for 10 s and for the predicted time to first token;
+// 3. its own counters stand still for 60 s and eight times what an answer that is not streamed takes;
+// 4. no stream got a token for 60 s and eight times what all of its work takes;
+// 5. an answer that is not streamed is due for 300 s and eight times what the longest such output takes.
 //
 // A Pool calls it under its mutex, for each replica and often.
 #pragma once

@@ -24,7 +24,7 @@
 namespace weir::balancer {
 
 /// The attempts that showed something of one side's replicas while the pool was split. Those whose client left, that
-/// found no room, or whose request fails everywhere are none of them.
+/// found no room, or whose request two replicas failed are none of them.
 struct SideCounts {
   std::uint64_t ended = 0;
   /// Failures among them, by the replica's own fault. A conversation fails once while the share stays as it is, for it
@@ -80,7 +80,6 @@ struct Split : SplitFigures {
     switch (sign) {
       case Sign::answered:
       case Sign::empty:
-      case Sign::meagre:
       case Sign::client_error:
         ++side.ended;
         return;

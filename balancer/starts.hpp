@@ -1,5 +1,5 @@
-// The ends of replicas' starts. A replica that starts is up once it may hold as much as its peers do in the median, or,
-// without peers, all that is there and all that waits. A Pool owns it and calls it under its mutex.
+// The ends of replicas' starts. A starting replica is up once its allowance reaches the median prefill_left of its
+// peers; without peers, its own prefill_left and the queue. A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <span>

@@ -1,7 +1,6 @@
 // Every file of balancer/ uses these words.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "metrics/moment.hpp"
@@ -10,17 +9,6 @@ namespace weir::balancer {
 
 using metrics::Moment;
 using Tokens = std::uint64_t;
-
-/// Some requests, and the tokens of their prompts.
-struct Work {
-  std::size_t requests = 0;
-  Tokens tokens = 0;
-
-  void add(const Work& more) {
-    requests += more.requests;
-    tokens += more.tokens;
-  }
-};
 
 /// A replica's place in its pool. It is stable while the replica is there; a place is used again when its replica is
 /// gone.

@@ -183,18 +183,14 @@ QueueFigures WaitingQueue::figures(Moment now) const {
 
 /// In the meantime the requests of another key cost no more than those of this one, by their shares, up to a turn. The
 /// key's own requests are within that.
-Work WaitingQueue::ahead_of(std::uint64_t key, double further) const {
+Tokens WaitingQueue::ahead_of(std::uint64_t key) const {
   auto found = flows_.find(key);
   if (found == flows_.end()) found = flows_.find(shared_key);
-  const double turns = (found == flows_.end() ? 0 : found->second->cost_by_share()) + further + double{quantum};
-  double requests = 0, tokens = 0;
-  for (const Flow& flow : turns_) {
-    const double part = std::min(1.0, turns / flow.cost_by_share());
-    requests += part * static_cast<double>(flow.entries.size());
-    tokens += part * static_cast<double>(flow.tokens);
-  }
-  return {front_of_queue_.entries.size() + static_cast<std::size_t>(std::llround(requests)),
-          front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens))};
+  const double turns = (found == flows_.end() ? 0 : found->second->cost_by_share()) + double{quantum};
+  double tokens = 0;
+  for (const Flow& flow : turns_)
+    tokens += std::min(1.0, turns / flow.cost_by_share()) * static_cast<double>(flow.tokens);
+  return front_of_queue_.tokens + static_cast<Tokens>(std::llround(tokens));
 }
 
 }  // namespace weir::balancer

@@ -114,10 +114,9 @@ class WaitingQueue {
   QueueFigures figures(Moment now) const;
   /// Returns the shortest prompt that waits. There is at least one.
   Tokens shortest() const { return *prompts_.begin(); }
-  /// Returns about what is to go until the newest request of that key has its turn, itself included; with a price,
-  /// until a further request of that price by share has its turn, that one left out. Of each other key it takes the
-  /// mean request. Costs some nanoseconds for each key that waits.
-  Work ahead_of(std::uint64_t key, double further = 0) const;
+  /// Returns about the prompt tokens that are to go until the newest request of that key has its turn, itself included.
+  /// Of each other key it takes the mean request. Costs some nanoseconds for each key that waits.
+  Tokens ahead_of(std::uint64_t key) const;
 
  private:
   struct Flow;

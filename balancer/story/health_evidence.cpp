@@ -59,31 +59,16 @@ bool may_be_the_requests_fault(const AttemptOver& over) {
   return (over.status >= 500 || is_failure(over.status) || refused_in_band) && sign_of(over) == Sign::failed;
 }
 
-/// True if the answer has a token or two at most, the end of the sequence counted. That is unknown of an answer that is
-/// not streamed and has no usage. An answer whose text came in one piece has more.
-static bool is_meagre(const metrics::record::Answer& answer) {
-  constexpr std::uint64_t most_tokens = 2, least_chars = 16;
-  if (!answer.output_tokens && answer.events == 0) return false;
-  return answer.output_tokens.value_or(answer.counted_tokens) <= most_tokens && answer.output_chars < least_chars;
-}
-
 bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
   auto sign = sign_of(over);
   if (!sign) return false;
-  if (sign == Sign::answered && !may_be_short_ && is_meagre(over.answer)) sign = Sign::meagre;
   if (sign == Sign::empty && may_be_empty_) sign = Sign::answered;
   if (may_be_the_requests_fault(over)) {
-    if (!request_is_to_blame_ && blamed_.serial != 0 && blamed_.serial != replica.serial) {
-      request_is_to_blame_ = true;
-      health.report(blamed_, Sign::absolved, now, {}, caller_);
-    }
-    if (request_is_to_blame_) health.report(replica, Sign::absolved, now, {}, caller_);
+    request_is_to_blame_ |= blamed_.serial != 0 && blamed_.serial != replica.serial;
     blamed_ = request_is_to_blame_ ? ReplicaKey() : replica;
     return false;
   }
-  // A replica that had no room, or refused the request, gives no opinion on the other one's error.
-  const bool says = *sign != Sign::full && *sign != Sign::client_error && over.end != End::unconnected;
-  settle(health, says ? Sign::failed : Sign::failed_alone, now);
+  settle(health, now);
   // A request that was not sent has no part in the failure.
   auto caller = over.end == End::unconnected ? Caller() : caller_;
   caller.status = static_cast<std::uint16_t>(over.told_status());
@@ -98,9 +83,9 @@ bool HealthEvidence::report(PoolHealth& health, const ReplicaKey& replica, const
   return state == ReplicaState::down || state == ReplicaState::ejected;
 }
 
-void HealthEvidence::settle(PoolHealth& health, Sign as, Moment now) {
+void HealthEvidence::settle(PoolHealth& health, Moment now) {
   const ReplicaKey replica = std::exchange(blamed_, {});
-  if (replica.serial != 0) health.report(replica, as, now, {}, caller_);
+  if (replica.serial != 0) health.report(replica, Sign::failed, now, {}, caller_);
 }
 
 }  // namespace weir::balancer::story

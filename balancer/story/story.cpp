@@ -24,19 +24,16 @@ bool comes_from_the_queue(Refused::Reason reason) {
 
 /// A body of more bytes is costly to send again.
 constexpr std::uint64_t large = 64 * 1024;
-/// So many tokens a request may ask for, and be answered with one.
-constexpr std::uint64_t few_tokens = 3;
+/// A request that sets no limit asks for more tokens than one.
+constexpr std::uint64_t many_tokens = 2;
 
 Story::Story(const Shared& shared, Request request)
     : shared_(shared),
       request_(std::move(request)),
       evidence_(request_.caller,
-                metrics::generates(request_.facts->api) && request_.facts->max_tokens.value_or(few_tokens) <= 1,
-                request_.facts->max_tokens.value_or(few_tokens + 1) <= few_tokens) {
+                metrics::generates(request_.facts->api) && request_.facts->max_tokens.value_or(many_tokens) <= 1) {
   request_.caller.number = Split::number_of(*request_.facts, request_.lot);
 }
-
-void Story::identify(std::uint64_t body) { identity_ = identity_of(body); }
 
 std::uint64_t Story::identity_of(std::uint64_t body) const {
   std::uint64_t hash = 1;
@@ -49,31 +46,36 @@ std::uint64_t Story::identity_of(std::uint64_t body) const {
 std::uint64_t Story::stream_identity() const { return identity_of(request_.facts->conversation * 31 + request_.bytes); }
 
 void Story::note_loss(Moment now) {
-  ++lost_;
+  ++toll_.lost;
   const Serial serial = replica().key.serial;
-  lost_by_two_ = lost_by_two_ || (lost_by_ != 0 && lost_by_ != serial);
-  lost_by_ = serial;
-  lost_alone_ = shared_.pool.health().is_lost_alone(replica().key, now) && lost_alone_;
+  toll_.by_two = toll_.by_two || (toll_.lost_by != 0 && toll_.lost_by != serial);
+  toll_.lost_by = serial;
+  toll_.alone = shared_.pool.health().is_lost_alone(replica().key, now) && toll_.alone;
 }
 
 void Story::note_error() {
-  if (std::exchange(erred_, replica().key.serial) != replica().key.serial) ++errors_;
+  if (std::exchange(toll_.erred, replica().key.serial) != replica().key.serial) ++toll_.errors;
 }
 
-Command Story::begin(Moment now) {
+void Story::look_at_cutting() {
+  cutting_ = cutting_ || (shared_.cutting != nullptr && shared_.cutting->load(std::memory_order_relaxed));
+}
+
+Command Story::resume(Event event, Moment now) {
+  look_at_cutting();
+  if (const auto began = std::exchange(wait_began_, std::nullopt)) waited_ += now - *began;
+  return std::visit([&](auto& one) { return on(std::move(one), now); }, event);
+}
+
+Command Story::on(Begun, Moment now) {
   if (identity_ == 0) return Command::ask_pool;
   auto known = shared_.poison.look(identity_, shared_.pool.can_spare_one(), now);
   if (known == PoisonMemory::Known::no) known = shared_.poison.look(stream_identity(), false, now);
   if (known == PoisonMemory::Known::no) return Command::ask_pool;
-  lost_by_two_ = true;
-  lost_ = most_lost - 1;
-  if (known == PoisonMemory::Known::lost_once) return Command::ask_pool;
-  if (known == PoisonMemory::Known::on_trial) {
-    was_on_trial_ = true;
-    return Command::ask_pool;
-  }
-  lost_ = most_lost;
-  return end_unserved(Told::poison, Outcome::bad_request, now);
+  toll_.by_two = true;
+  toll_.on_trial = known == PoisonMemory::Known::on_trial;
+  toll_.lost = known == PoisonMemory::Known::poison ? most_lost : most_lost - 1;
+  return is_poison() ? end_unserved(Told::poison, Outcome::bad_request, now) : Command::ask_pool;
 }
 
 PlacementRequest Story::placement() const {
@@ -91,25 +93,24 @@ PlacementRequest Story::placement() const {
   return placement;
 }
 
-Command Story::leased(Lease&& lease, UsageOption& usage, Moment now) {
+Command Story::on(Leased event, Moment now) {
+  Lease& lease = event.lease;
   // Copies of the request may have cost two replicas while this one waited, or was at work elsewhere.
   const bool is_known =
-      identity_ != 0 && !was_on_trial_ && shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison;
+      identity_ != 0 && !toll_.on_trial && shared_.poison.look(identity_, false, now) == PoisonMemory::Known::poison;
   const bool ended_two = made_ >= most_lost && replicas_gone(now) >= most_lost;
   if (is_known || ended_two) {
-    lost_by_two_ = true;
+    toll_.by_two = true;
     lease.end(LeaseEnd(EndCause::unsent), now);
-    lost_ = most_lost;
+    toll_.lost = most_lost;
     return end_unserved(Told::poison, Outcome::bad_request, now);
   }
   if (front_of_queue_ && !deadline_) deadline_ = now + shared_.queue_time;
-  // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
-  repeats_ = std::exchange(repeats_for_, std::nullopt).has_value();
   prompt_estimate_ = lease.prompt_estimate();
   home_ = lease.home();
   prefix_ = lease.prefix_tokens();
   predicted_ = lease.predicted();
-  const ReplicaRef to{lease.subject(), lease.key(), &usage, lease.doubted()};
+  const ReplicaRef to{lease.subject(), lease.key(), event.usage, lease.doubted()};
   begin(to, std::move(lease), now);
   return Command::connect;
 }
@@ -134,12 +135,15 @@ void Story::begin(const ReplicaRef& replica, Lease&& lease, Moment now) {
   lacked_last_ = false;
 }
 
-void Story::queued(Moment deadline) {
-  deadline_ = deadline;
+Command Story::on(Waiting event, Moment now) {
+  deadline_ = event.deadline;
+  wait_began_ = now;
   give_retry_back();
+  return Command::wait;
 }
 
-Command Story::refused(const Refused& refused, Moment now) {
+/// No replica takes the request, or none in time.
+Command Story::on(Refused refused, Moment now) {
   const bool from_the_queue = comes_from_the_queue(refused.reason);
   // The last replica's failure is reported, unless no connection was made and the queue refused.
   const bool failed = reached_a_replica() || (last_ && !from_the_queue);
@@ -152,29 +156,30 @@ Command Story::refused(const Refused& refused, Moment now) {
                       refused.reason == Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected, now);
 }
 
-Command Story::client_left(Moment now) {
+Command Story::on(ClientLeft, Moment now) {
   const auto command = end_unserved(Told::nothing, Outcome::client_abort, now);
   last_->verdict.phase = metrics::Phase::queue;
   return command;
 }
 
-Command Story::cut_in_queue(Moment now) {
-  cut();
+Command Story::on(CutInQueue, Moment now) {
+  cutting_ = true;
   return reached_a_replica() ? end(now) : end_unserved(Told::stopping, Outcome::rejected, now);
 }
 
-std::optional<Story::Repeat> Story::take_repeat() {
-  if (!std::exchange(repeats_, false)) return std::nullopt;
-  const auto& before = *(attempts_.end() - 2);
-  return Repeat{before.replica, *before.why};
+Story::Plan Story::plan() const {
+  const Attempt* const before = attempts_.size() > 1 ? &*(attempts_.end() - 2) : nullptr;
+  const Serial serial = replica().key.serial;
+  return {.may_reuse_connection = request_.may_go_twice && connected_to_ != serial,
+          .may_add_option = option_refused_by_ != serial,
+          .handed_out = {request_.hands_out ? shared_.homes : nullptr, home_},
+          .repeats = before != nullptr && before->why ? before : nullptr};
 }
 
 const ReplicaRef* Story::told_replica() const {
   if (!tells_replica_) return nullptr;
   return told_ == Told::kept_error ? &best_->replica : &replica();
 }
-
-bool Story::may_reuse_connection() const { return request_.may_go_twice && connected_to_ != replica().key.serial; }
 
 Lease Story::take_lease() {
   connected_to_ = replica().key.serial;
@@ -187,15 +192,16 @@ bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
   if (second_opinion_on_.status != 0) accepted_second_opinion(status, now);
   // An engine that ignores the id would have any id noted, so the answer counts only after another replica's 404.
   if (sought_ && status < 300 && shared_.homes != nullptr) shared_.homes->note(request_.state, home_, now);
-  if (status < 500 && !is_failure(status)) evidence_.settle(shared_.pool.health(), Sign::failed, now);
+  if (status < 500 && !is_failure(status)) evidence_.settle(shared_.pool.health(), now);
   if (status >= 300) return false;
   if (added_option) replica().usage->note_taken(request_.facts->api);
-  return !may_add_option() && replica().usage->refuse();
+  return option_refused_by_ == replica().key.serial && replica().usage->refuse();
 }
 
 bool Story::spend_retry_on_error(unsigned status, Moment now) {
+  look_at_cutting();
   if (is_failure(status)) note_error();
-  early_retry_ = take_retry_after(status, now);
+  early_retry_ = takes(price_after_error(status, now), now);
   return *early_retry_ || best_;
 }
 
@@ -211,22 +217,20 @@ void Story::list(const AttemptOver& over, Moment now) {
   if (over.status != 0) replica_status_ = static_cast<std::uint16_t>(over.status);
 }
 
-Command Story::attempt_over(AttemptOver over, Moment now) {
-  if (over.end == End::unconnected) over.connect = now - attempts_.back().started;
+Command Story::on(AttemptOver over, Moment now) {
+  const bool unconnected = over.end == End::unconnected;
+  if (unconnected) over.connect = now - attempts_.back().started;
   list(over, now);
   connect_ += over.connect;
   paused_ += over.paused;
   const bool cut = cutting_ || over.replica_cut;
   const bool tells = !cut && !lacks_state(over.told_status());
   const bool out = tells && evidence_.report(shared_.pool.health(), replica().key, over, now);
-  if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
-  stale_on_ = 0;
-  if (!cut && (was_lost(over) || stood_still(over))) {
-    note_loss(now);
-    const auto life = shared_.pool.health().last_life(replica().key, now);
-    too_slow_ |= over.retry_reason == Retry::first_token && life && *life > attempts_.back().started;
+  if (unconnected) {
+    over.verdict = verdict_of_connecting(over.connect_failure);
+    over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
   }
-  if (!cut && may_be_the_requests_fault(over)) note_error();
+  note_harm(over, cut, now);
   switch (over.end) {
     case End::stale:
       --made_;
@@ -235,11 +239,32 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
     case End::option_refused:
       option_refused_by_ = replica().key.serial;
       return send_again(std::move(over.lease), Retry::injection_refused, now);
+    case End::client_left:
+      return relayed(std::move(over), now);
     default:
-      break;
+      return over.reply == Reply::relayed ? relayed(std::move(over), now) : go_on(std::move(over), out, now);
   }
-  if (over.end != End::client_left && over.reply == Reply::error) return error_came(std::move(over), now);
-  if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
+}
+
+/// Notes what the attempt cost its replica, if anything. `cut`: weir or the replica's drain ended it.
+void Story::note_harm(const AttemptOver& over, bool cut, Moment now) {
+  const bool was_stale = std::exchange(stale_on_, 0) == replica().key.serial;
+  if (over.end == End::unconnected) {
+    // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
+    if (over.connect_failure == ConnectFailure::refused && was_stale) note_loss(now);
+    return;
+  }
+  if (cut) return;
+  if (was_lost(over) || stood_still(over)) {
+    note_loss(now);
+    const auto life = shared_.pool.health().last_life(replica().key, now);
+    toll_.too_slow |= over.retry_reason == Retry::first_token && life && *life > attempts_.back().started;
+  }
+  if (may_be_the_requests_fault(over)) note_error();
+}
+
+/// The client has the answer, or as much of it as there was.
+Command Story::relayed(AttemptOver over, Moment now) {
   replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
   if (over.verdict.blame == Blame::nobody && over.end != End::client_left) {
     shared_.poison.forget(identity_);
@@ -253,99 +278,124 @@ Command Story::attempt_over(AttemptOver over, Moment now) {
 /// The request goes to the same replica once more, under the same lease and at nobody's expense.
 Command Story::send_again(Lease lease, Retry reason, Moment now) {
   attempts_.back().why = reason;
-  repeats_ = true;
   const auto again = replica();
   begin(again, std::move(lease), now);
   return Command::connect;
 }
 
-/// Nothing was sent, so another replica may have the request at no cost: such a retry takes nothing from the budget. A
-/// connection that took limits.connect to fail does, or a client might wait for one replica after the other.
-Command Story::not_connected(AttemptOver over, bool out, Moment now) {
-  const bool unsent = over.connect_failure == ConnectFailure::local_shortage;
-  over.verdict = verdict_of_connecting(over.connect_failure);
-  over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
-  // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
-  const bool was_stale = std::exchange(stale_on_, 0) == replica().key.serial;
-  if (over.connect_failure == ConnectFailure::refused && was_stale) note_loss(now);
+/// The table at the top of the header. `out`: the attempt has put its replica out.
+Story::Terms Story::terms_of(const AttemptOver& over, bool out, Moment now) {
+  const Price if_out_free = out ? Price::first_free : Price::budget;
+  if (over.end == End::unconnected) {
+    // A client might wait for one replica after the other.
+    if (over.connect_failure == ConnectFailure::timed_out) return {if_out_free, Waits::yes};
+    return {Price::free, over.connect_failure == ConnectFailure::local_shortage ? Waits::no : Waits::yes};
+  }
+  if (over.reply == Reply::error) {
+    const auto waits = over.kept != nullptr && has_no_room(over.told_status()) ? Waits::yes : Waits::no;
+    if (const auto settled = std::exchange(early_retry_, std::nullopt))
+      return {*settled ? Price::taken : Price::none, waits};
+    return {over.retry_reason ? price_after_error(over.told_status(), now) : Price::none, waits};
+  }
+  // Few requests end so, and only after a long time: a budget that was used up would make an error of them. Another
+  // replica that had the request before may have room by now.
+  if (stood_still(over) || over.retry_reason == Retry::drain) return {Price::free, Waits::for_another};
+  // The first requests that fail when an engine dies arrive before the pool marks the replica down.
+  if (was_lost(over)) return {Price::first_free, Waits::yes};
+  return {over.retry_reason ? if_out_free : Price::none, Waits::no};
+}
+
+/// Returns the price of another attempt after an error of this replica. A client with a misspelt model must not spend
+/// the budget with each of its requests.
+Story::Price Story::price_after_error(unsigned status, Moment now) {
+  if (lacks_state(status) && is_tied()) {
+    sought_ = true;
+    return Price::each_once;
+  }
+  if (!refuses_the_request(status)) return Price::budget;
+  const bool is_first = second_opinion_on_.status == 0;
+  if (is_first)
+    second_opinion_on_ = {replica().key, status};
+  else if (second_opinion_on_.key.serial == replica().key.serial)
+    return Price::none;  // No other replica had room for the request.
+  if (!needs_second_opinion(status)) return is_first ? Price::budget : Price::none;
+  Caller caller = request_.caller;
+  caller.status = static_cast<std::uint16_t>(status);
+  const bool same = is_first || second_opinion_on_.status == status;
+  const bool is_agreed = same && shared_.pool.health().refused_everywhere(replica().key, caller, now);
+  return is_agreed ? Price::none : Price::second_opinion;
+}
+
+/// Pays the price. Returns true if another replica is to be asked.
+bool Story::takes(Price price, Moment now) {
+  if (price == Price::none) return false;
+  if (price == Price::taken) return !cutting_;
+  if (!another_is_left()) return false;
+  // A request that was refused has done nothing, so all may be asked: after weir has begun anew all clients seek.
+  if (price == Price::each_once)
+    return request_.ties.seeks && !cutting_ && (request_.bytes <= large || holds_retry(now));
+  if (!may_go_on()) return false;
   // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
-  const bool again = over.connect_failure == ConnectFailure::timed_out
-                         ? take_retry(now, out)
-                         : replica_is_untried() && another_is_left() && may_go_on();
-  const bool waits = !again && !unsent && may_wait();
-  last_ = std::make_unique<AttemptOver>(std::move(over));
-  if (!again && !waits) return end(now);
-  // A want of weir's own is no failure of the replica's, and counts as no repeat.
-  return waits ? requeue(now) : ask_another(unsent ? std::nullopt : std::optional(Retry::connect));
+  if (price == Price::free) return replica_is_untried();
+  if (price == Price::first_free && tried_.empty()) return true;
+  if (retries_ >= most_retries) return false;
+  const bool is_small_opinion = price == Price::second_opinion && request_.bytes <= large;
+  if (is_small_opinion ? !shared_.budget.allows_any() : !holds_retry(now)) return false;
+  ++retries_;
+  return true;
 }
 
-/// An error answer is kept until there is a better one, and another replica is asked.
-Command Story::error_came(AttemptOver over, Moment now) {
-  const auto status = over.told_status();
-  lacked_last_ = lacks_state(status);
-  const auto reason = over.retry_reason;
-  const bool keeps = over.kept != nullptr, no_room = has_no_room(status);
-  keep_in_short(over);
-  // Any other error comes from a replica that may have the state.
-  const auto rank = [this](unsigned one) { return lacks_state(one) ? -1 : error_rank(one); };
-  if (keeps && (!best_ || rank(status) > rank(best_->over.told_status())))
-    best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
-  const auto settled = std::exchange(early_retry_, std::nullopt);
-  const bool again = settled ? *settled && !cutting_ : reason && take_retry_after(status, now);
-  if (again) return ask_another(lacked_last_ && is_tied() ? std::nullopt : reason);
+/// True if the request holds a retry of the budget. It holds one at most.
+bool Story::holds_retry(Moment now) {
+  if (!held_retry_) held_retry_ = shared_.budget.take(now);
+  return held_retry_.has_value();
+}
+
+/// Nothing of an answer has reached the client, or an error that is kept: another attempt, a wait for one, or the end.
+Command Story::go_on(AttemptOver over, bool out, Moment now) {
+  const bool is_error = over.end != End::unconnected && over.reply == Reply::error;
+  if (is_error) lacked_last_ = lacks_state(over.told_status());
+  const Terms terms = terms_of(over, out, now);
+  const bool again = takes(terms.price, now);
+  const bool waits = !again && terms.waits != Waits::no && may_go_on() && shared_.queues &&
+                     (terms.waits == Waits::yes || shared_.pool.another_is_left({}, replica().key.serial));
+  // A want of weir's own is no failure of the replica's, and counts as no repeat; nor does a search.
+  const bool counts = over.connect_failure != ConnectFailure::local_shortage && !(again && lacked_last_ && is_tied());
+  const auto why = counts ? std::optional(over.retry_reason.value_or(Retry::connect)) : std::nullopt;
   // A request that finds no room a second time has no more right than others.
-  return keeps && no_room && may_wait() ? requeue(now, !std::exchange(had_no_room_, true)) : end(now);
-}
-
-/// Nothing of an answer has reached the client, and nothing more of it will come.
-Command Story::failed(AttemptOver over, bool out, Moment now) {
-  const auto reason = over.retry_reason;
-  // Few requests end so, and only after a long time: a budget that was used up would make an error of them.
-  const bool stands = stood_still(over);
-  // A replica that drains has not failed.
-  const bool is_free = stands || reason == Retry::drain;
-  // The first requests that fail when an engine dies arrive before the pool marks the replica down.
-  const bool lost = was_lost(over), gone = out || lost;
-  const bool for_free = replica_is_untried() && another_is_left() && may_go_on();
-  const bool again = reason && (is_free ? for_free : take_retry(now, gone));
-  // Where a replica stood still or is to drain, another that had the request before may have room by now.
-  const bool waits =
-      !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));
-  if (again || waits) {
-    keep_in_short(over);
-    return waits ? requeue(now) : ask_another(reason);
-  }
-  last_ = std::make_unique<AttemptOver>(std::move(over));
-  return end(now);
-}
-
-/// Keeps what is told of an attempt that another one follows.
-void Story::keep_in_short(const AttemptOver& over) {
-  last_ = std::make_unique<AttemptOver>();
-  last_->end = over.end;
-  last_->reply = over.reply;
-  last_->retry_reason = over.retry_reason;
-  last_->verdict = over.verdict;
-  last_->concurrency = over.concurrency;
-}
-
-Command Story::ask_another(std::optional<Retry> reason) {
+  const bool in_front = waits && !(is_error && std::exchange(had_no_room_, true));
+  keep(std::move(over), again || waits);
+  if (!again && !waits) return end(now);
   if (replica_is_untried()) tried_.push_back(replica().key.serial);
-  any_retry_ = true;
-  repeats_for_ = attempts_.back().why = reason;
-  front_of_queue_ = false;
+  front_of_queue_ = in_front;
+  if (waits && deadline_ && now >= *deadline_) {
+    limit_hit_ = Refused::Reason::expired;
+    return end(now);
+  }
+  attempts_.back().why = why;
   return Command::ask_pool;
 }
 
-/// The request goes back into the queue, and to its head with `in_front`, while the queue's time lasts.
-Command Story::requeue(Moment now, bool in_front) {
-  static_cast<void>(ask_another(last_->retry_reason.value_or(Retry::connect)));
-  front_of_queue_ = in_front;
-  if (!deadline_ || now < *deadline_) return Command::ask_pool;
-  limit_hit_ = Refused::Reason::expired;
-  attempts_.back().why.reset();
-  return end(now);
+/// Keeps the attempt: whole if the request ends, else in short. An error is kept until there is a better one.
+void Story::keep(AttemptOver over, bool goes_on) {
+  const bool is_error = over.reply == Reply::error;
+  if (!goes_on && !is_error) {
+    last_ = std::make_unique<AttemptOver>(std::move(over));
+    return;
+  }
+  last_ = std::make_unique<AttemptOver>();
+  last_->end = over.end;
+  last_->reply = over.reply;
+  last_->connect_failure = over.connect_failure;
+  last_->connect_error = over.connect_error;
+  last_->retry_reason = over.retry_reason;
+  last_->verdict = over.verdict;
+  last_->concurrency = over.concurrency;
+  // Any other error comes from a replica that may have the state.
+  const auto rank = [this](unsigned one) { return lacks_state(one) ? -1 : error_rank(one); };
+  if (is_error && over.kept && (!best_ || rank(over.told_status()) > rank(best_->over.told_status())))
+    best_ = std::make_unique<Kept>(Kept{std::move(over), replica()});
 }
 
 /// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error
@@ -376,13 +426,14 @@ Command Story::done(Told told, Moment now) {
   told_ = told;
   give_retry_back();
   // Where all are slow, a request that took too long twice may be served a minute later.
-  if (is_poison() && made_ > 0 && lost_by_two_ && identity_ != 0 && !too_slow_)
-    shared_.poison.note(identity_, !lost_alone_ && !was_on_trial_, now);
+  if (is_poison() && made_ > 0 && toll_.by_two && identity_ != 0 && !toll_.too_slow)
+    shared_.poison.note(identity_, !toll_.alone && !toll_.on_trial, now);
   // Where nothing tells a client's requests apart but their size, many would be taken for one.
-  if (told == Told::relayed && lost_ == 1 && lost_by_ != 0 && request_.repeatable && request_.facts->conversation != 0)
+  const bool broke_off = told == Told::relayed && toll_.lost == 1 && toll_.lost_by != 0;
+  if (broke_off && request_.repeatable && request_.facts->conversation != 0)
     shared_.poison.note(stream_identity(), false, now, true);
-  if (was_on_trial_ && !is_poison()) shared_.poison.give_trial_back(identity_);
-  evidence_.settle(shared_.pool.health(), Sign::failed_alone, now);
+  if (toll_.on_trial && !is_poison()) shared_.poison.give_trial_back(identity_);
+  evidence_.settle(shared_.pool.health(), now);
   return Command::done;
 }
 
@@ -424,56 +475,8 @@ bool Story::replica_is_untried() const { return std::ranges::find(tried_, replic
 /// True if there is a replica beside this one that has not had the request. It may have come since the request began.
 bool Story::another_is_left() const { return shared_.pool.another_is_left(tried_, replica().key.serial); }
 
-/// True if the request may be sent once more: there is a replica for it, and the budget allows it. `gone`: the last
-/// replica broke off with the request, or is out.
-bool Story::take_retry(Moment now, bool gone) {
-  if (!another_is_left() || !may_go_on()) return false;
-  if (gone && !any_retry_) return true;
-  if (retries_ >= most_retries) return false;
-  if (!held_retry_) held_retry_ = shared_.budget.take(now);
-  if (!held_retry_) return false;
-  ++retries_;
-  return true;
-}
-
 void Story::give_retry_back() {
   if (const auto retry = std::exchange(held_retry_, std::nullopt)) shared_.budget.give_back(*retry);
-}
-
-/// Takes a retry after an error of this replica. Returns true if another one is to be asked. A client with a misspelt
-/// model must not spend the budget with each of its requests.
-bool Story::take_retry_after(unsigned status, Moment now) {
-  if (lacks_state(status) && is_tied()) return seek(now);
-  if (!refuses_the_request(status)) return take_retry(now);
-  const bool is_first = second_opinion_on_.status == 0;
-  if (is_first)
-    second_opinion_on_ = {replica().key, status};
-  else if (second_opinion_on_.key.serial == replica().key.serial)
-    return false;  // No other replica had room for the request.
-  if (!needs_second_opinion(status)) return is_first && take_retry(now);
-  Caller caller = request_.caller;
-  caller.status = static_cast<std::uint16_t>(status);
-  const bool same = is_first || second_opinion_on_.status == status;
-  return !(same && shared_.pool.health().refused_everywhere(replica().key, caller, now)) && take_second_opinion(now);
-}
-
-/// The same as take_retry(), outside the budget: a replica that refuses does no work, and requests for a model that few
-/// replicas have would use the budget up together. A large body is sent again within the budget.
-bool Story::take_second_opinion(Moment now) {
-  if (request_.bytes > large) return take_retry(now);
-  if (!shared_.budget.allows_any() || !another_is_left() || !may_go_on() || retries_ >= most_retries) return false;
-  ++retries_;
-  return true;
-}
-
-/// Returns true if another replica is to be asked for the state that this one does not have. A request that was refused
-/// has done nothing, so all replicas may be asked, each once, outside the budget: after weir has begun anew all clients
-/// seek at once. A large body is sent again within the budget.
-bool Story::seek(Moment now) {
-  sought_ = true;
-  if (!request_.ties.seeks || cutting_ || !another_is_left()) return false;
-  if (request_.bytes > large && !held_retry_) held_retry_ = shared_.budget.take(now);
-  return request_.bytes <= large || held_retry_;
 }
 
 /// An answer is on its way to the client after another replica had refused the request. If it is a good one, the other

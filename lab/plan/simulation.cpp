@@ -154,38 +154,38 @@ void Simulation::follow(std::size_t i, Command command) {
   for (bool goes_on = true; goes_on;) {
     switch (command) {
       case Command::ask_pool:
-        goes_on = ask(i, command);
+        command = ask(i);
         break;
       case Command::connect:
         goes_on = connect(i, command);
         break;
+      case Command::wait:
+        return;
       case Command::done:
         return finish(i);
     }
   }
 }
 
-/// Asks the pool. Returns false if the request waits.
-bool Simulation::ask(std::size_t i, Command& next) {
+/// Asks the pool.
+Command Simulation::ask(std::size_t i) {
   Request& request = requests_[i];
   auto placement = request.story->placement();
   placement.waiter = std::make_shared<std::size_t>(i);
   auto offered = request.pool->offer(placement, moment());
-  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) {
-    auto& usage = *usage_[admitted->lease.replica()];
-    next = request.story->leased(std::move(admitted->lease), usage, moment());
-    return true;
-  }
-  if (const auto* const refused = std::get_if<balancer::Refused>(&offered)) {
-    next = request.story->refused(*refused, moment());
-    return true;
-  }
+  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(i, std::move(admitted->lease));
+  if (const auto* const refused = std::get_if<balancer::Refused>(&offered))
+    return request.story->resume(*refused, moment());
   const auto& waiting = std::get<balancer::Waiting>(offered);
   request.ticket = waiting.ticket;
   request.deadline = std::chrono::duration<double>(waiting.deadline - Moment{}).count();
-  request.story->queued(waiting.deadline);
   waiting_.insert(i);
-  return false;
+  return request.story->resume(waiting, moment());
+}
+
+Command Simulation::leased(std::size_t i, balancer::Lease lease) {
+  auto* const usage = usage_[lease.replica()].get();
+  return requests_[i].story->resume(story::Leased{std::move(lease), usage}, moment());
 }
 
 /// Sends the request to its replica. Returns false if the replica works on it.
@@ -288,7 +288,7 @@ Command Simulation::over(std::size_t i, story::AttemptOver over) {
     end.output_tokens = over.answer.output_tokens;
     over.concurrency = request.lease.end(end, moment());
   }
-  return request.story->attempt_over(std::move(over), moment());
+  return request.story->resume(std::move(over), moment());
 }
 
 /// The replica's work for the request is lost.
@@ -325,13 +325,14 @@ void Simulation::ended(std::size_t i) {
 void Simulation::finish(std::size_t i) {
   ended(i);
   const auto story = std::move(requests_[i].story);
+  const auto ending = story->ending();
   if (setup_.watcher != nullptr) {
-    const bool was_refused = story->told() == story::Told::refused;
-    setup_.watcher->finished(i, was_refused ? metrics::Outcome::rejected : story->told_attempt().verdict.outcome);
+    const bool was_refused = ending.told == story::Told::refused;
+    setup_.watcher->finished(i, was_refused ? metrics::Outcome::rejected : ending.attempt->verdict.outcome);
   }
-  switch (story->told()) {
+  switch (ending.told) {
     case story::Told::relayed:
-      if (story->told_attempt().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
+      if (ending.attempt->verdict.outcome != metrics::Outcome::ok) ++results_.broken;
       break;
     case story::Told::refused:
       ++results_.refused;
@@ -442,12 +443,10 @@ void Simulation::take_grants() {
     Request& request = requests_[i];
     request.ticket.reset();
     waiting_.erase(i);
-    if (auto* const lease = std::get_if<balancer::Lease>(&one.what)) {
-      auto& usage = *usage_[lease->replica()];
-      follow(i, request.story->leased(std::move(*lease), usage, moment()));
-    } else {
-      follow(i, request.story->refused(std::get<balancer::Refused>(one.what), moment()));
-    }
+    if (auto* const lease = std::get_if<balancer::Lease>(&one.what))
+      follow(i, leased(i, std::move(*lease)));
+    else
+      follow(i, request.story->resume(std::get<balancer::Refused>(one.what), moment()));
   }
 }
 
@@ -507,7 +506,7 @@ void Simulation::tick() {
     if (!refused) continue;
     waiting_.erase(i);
     request.ticket.reset();
-    follow(i, request.story->refused(*refused, moment()));
+    follow(i, request.story->resume(*refused, moment()));
   }
 }
 

@@ -191,7 +191,8 @@ class Simulation final : public balancer::GrantSink {
 
   void arrive(std::size_t i);
   void follow(std::size_t i, balancer::story::Command command);
-  bool ask(std::size_t i, balancer::story::Command& next);
+  balancer::story::Command ask(std::size_t i);
+  balancer::story::Command leased(std::size_t i, balancer::Lease lease);
   bool connect(std::size_t i, balancer::story::Command& next);
   void ask_plainly(std::size_t i);
   void ask_peer(std::size_t i);

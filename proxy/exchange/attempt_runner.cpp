@@ -44,8 +44,8 @@ struct AttemptRunner::Running : metrics::Recycled<Running> {
 
 net::Awaitable<void> AttemptRunner::run(Command command) {
   while (command != Command::done) {
-    if (cutting()) story_.cut();
     if (command == Command::connect) {
+      if (const auto* const before = story_.plan().repeats) count(*before);
       int error = 0;
       const auto running = begin_attempt(error);
       if (!running) {
@@ -56,56 +56,51 @@ net::Awaitable<void> AttemptRunner::run(Command command) {
       command = ended(*running);
       continue;
     }
-    if (const auto at_once = ask()) {
-      command = *at_once;
+    if (command == Command::ask_pool) {
+      command = ask();
       continue;
     }
     co_await wait_->wait(net::use_awaitable);
-    if (cutting()) story_.cut();
     command = end_wait();
   }
-  if (const auto limit = story_.limit_hit())
+  if (const auto limit = story_.ending().limit_hit)
     if (const auto hit = limit_of(*limit, pool_.settings)) loop_.shard.limit_hits.add(*hit);
 }
 
-/// Asks the pool for a replica. Returns nothing if the request has to wait.
-std::optional<Command> AttemptRunner::ask() {
+/// Asks the pool for a replica.
+Command AttemptRunner::ask() {
   const auto now = Clock::now();
   auto placement = story_.placement();
   std::shared_ptr<Waiter> waiter;
   if (pool_.settings.queue.requests > 0 && !cutting()) placement.waiter = waiter = waiter_of(loop_);
   auto offered = pool_.balancer->offer(placement, now);
   if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
-    story_.queued(waiting->deadline);
     waiter->wait = wait_ = std::make_shared<QueueWait>(loop_, client_, *pool_.balancer, *waiting, sender_.key_use(),
                                                        sender_.early_head());
-    return std::nullopt;
+    return story_.resume(*waiting, now);
   }
   if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease), now);
-  return story_.refused(std::get<balancer::Refused>(offered), now);
+  return story_.resume(std::get<balancer::Refused>(offered), now);
 }
 
 Command AttemptRunner::leased(balancer::Lease&& lease, Moment now) {
   if (story_.wants_identity()) sender_.identify();
-  auto& usage = replica_of(lease).state->usage;
-  const auto command = story_.leased(std::move(lease), usage, now);
-  if (const auto repeat = story_.take_repeat()) count(*repeat);
-  return command;
+  auto* const usage = &replica_of(lease).state->usage;
+  return story_.resume(story::Leased{std::move(lease), usage}, now);
 }
 
 Command AttemptRunner::end_wait() {
   const auto wait = std::move(wait_);
   const auto now = Clock::now();
-  story_.add_wait(wait->waited());
   switch (wait->end()) {
     case QueueWait::End::admitted:
       return leased(wait->lease(), now);
     case QueueWait::End::refused:
-      return story_.refused(wait->refused(), now);
+      return story_.resume(wait->refused(), now);
     case QueueWait::End::client_left:
-      return story_.client_left(now);
+      return story_.resume(story::ClientLeft{}, now);
     default:
-      return story_.cut_in_queue(now);
+      return story_.resume(story::CutInQueue{}, now);
   }
 }
 
@@ -136,7 +131,7 @@ Command AttemptRunner::ended(Running& running) {
 
 /// Returns what the replica is asked to report in addition.
 metrics::wire::Ask AttemptRunner::wanted() const {
-  if (!story_.may_add_option()) return metrics::wire::Ask::nothing;
+  if (!story_.plan().may_add_option) return metrics::wire::Ask::nothing;
   return replica().state->usage.ask({replica().inject_usage, replica().inject_continuous_usage},
                                     story_.request().facts->api);
 }
@@ -146,8 +141,8 @@ AttemptRunner::Connection AttemptRunner::connect() {
   auto destination = replica().destination();
   if (!destination) return {.to = {}, .channel = nullptr, .error = net::name_unknown};
   Connection connection{.to = std::move(*destination), .channel = nullptr};
-  if (story_.may_reuse_connection()) {
-    connection.channel = loop_.idle.take(*replica().state, connection.to, story_.attempt_started());
+  if (story_.plan().may_reuse_connection) {
+    connection.channel = loop_.idle.take(*replica().state, connection.to, story_.attempts().back().started);
     connection.reused = connection.channel != nullptr;
     if (connection.reused) return connection;
   }
@@ -174,13 +169,13 @@ AnswerHandler::Options AttemptRunner::options(bool reused) {
   to_replica.asked = asked_;
   to_replica.injection_proven = replica().state->usage.was_taken(facts.api);
   to_replica.reused = reused;
-  to_replica.handed_out = story_.handed_out();
+  to_replica.handed_out = story_.plan().handed_out;
   to_replica.choices = facts.n;
   to_replica.prompts = facts.prompts;
-  to_replica.started = story_.attempt_started();
+  to_replica.started = story_.attempts().back().started;
   options.client.api = facts.api;
-  if (story_.leaves_hung()) options.leaves = &replica().state->leaves;
-  options.keep_errors = story_.keeps_errors();
+  if (story_.request().leaves_hung) options.leaves = &replica().state->leaves;
+  options.keep_errors = story_.request().keeps_errors();
   options.doubted = story_.replica().doubted;
   options.client.early = sender_.early_head();
   sender_.describe(options, replica());
@@ -194,19 +189,16 @@ void AttemptRunner::answer_accepted(unsigned status) {
 }
 
 bool AttemptRunner::spend_retry_on_error(unsigned status) {
-  if (cutting()) story_.cut();
   return story_.spend_retry_on_error(status, Clock::now());
 }
 
 Command AttemptRunner::over(story::AttemptOver over, Moment now) {
-  if (cutting()) story_.cut();
   over.replica_cut = over.end == story::End::cut || replica().state->cut.load(std::memory_order_relaxed);
   note(over, now);
   const bool was_poison = story_.is_poison();
   const auto& name = replica().settings.name;
-  const auto command = story_.attempt_over(std::move(over), now);
+  const auto command = story_.resume(std::move(over), now);
   if (!was_poison && story_.is_poison()) note_poison(loop_.shared.poison_line, sender_.id(), name, now);
-  if (const auto repeat = story_.take_repeat()) count(*repeat);
   return command;
 }
 
@@ -229,8 +221,8 @@ void AttemptRunner::note(const story::AttemptOver& over, Moment now) {
 }
 
 /// Every repeat counts as the replica's that had a part in it.
-void AttemptRunner::count(const story::Story::Repeat& repeat) const {
-  replica_of(repeat.replica).series->shard(loop_.index).retries.add(repeat.reason);
+void AttemptRunner::count(const story::Attempt& repeated) const {
+  replica_of(repeated.replica).series->shard(loop_.index).retries.add(*repeated.why);
 }
 
 }  // namespace weir::proxy::exchange

@@ -82,7 +82,7 @@ class AttemptRunner final : Relay::Owner {
     int error = 0;  ///< Why there is no channel.
   };
 
-  std::optional<story::Command> ask();
+  story::Command ask();
   story::Command leased(balancer::Lease&& lease, Moment now);
   story::Command end_wait();
   struct Running;
@@ -94,7 +94,7 @@ class AttemptRunner final : Relay::Owner {
   AnswerHandler::Options options(bool reused);
   story::Command over(story::AttemptOver over, Moment now);
   void note(const story::AttemptOver& over, Moment now);
-  void count(const story::Story::Repeat& repeat) const;
+  void count(const story::Attempt& repeated) const;
   metrics::wire::Ask wanted() const;
   bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
   const fleet::Replica& replica() const { return replica_of(story_.replica()); }

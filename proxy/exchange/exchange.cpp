@@ -86,7 +86,7 @@ std::shared_ptr<const std::string> share(ClientMessage& message) {
 
 story::Story::Shared shared_by(Loop& loop, const fleet::PoolRuntime& pool) {
   return {*pool.balancer, loop.shared.fleet.retries(), *pool.poison, pool.settings.queue.requests > 0,
-          metrics::ticks(pool.settings.queue.time), &loop.shared.fleet.homes()};
+          metrics::ticks(pool.settings.queue.time), &loop.shared.fleet.homes(), &loop.shared.cutting};
 }
 
 story::Story::Request story_of(Loop& loop, ClientMessage& message, const ClientIdentity& client,
@@ -251,13 +251,14 @@ static void tell_not_to_retry(std::string& answer) {
 
 ExchangeEnd Exchange::conclude() {
   ExchangeEnd end;
-  const auto& over = story_.told_attempt();
-  if (story_.told() == Told::kept_error) {
+  const auto ending = story_.ending();
+  const auto& over = *ending.attempt;
+  if (ending.told == Told::kept_error) {
     end.kept = over.kept;
     end.keep_alive = over.client_keep_alive;
-    const bool failed = story_.has_failed_twice() && over.status >= 500 && over.status != 503;
+    const bool failed = ending.failed_twice && over.status >= 500 && over.status != 503;
     if (story_.is_poison() || failed) tell_not_to_retry(*end.kept);
-  } else if (story_.told() == Told::relayed) {
+  } else if (ending.told == Told::relayed) {
     end.keep_alive = over.client_keep_alive;
     end.reset = over.client_reset;
   } else if ((end.own = own_answer())) {
@@ -282,7 +283,7 @@ void Exchange::tell_inside(ExchangeEnd& end) {
     const bool chunked = parsed && parsed->framing == http::Framing::chunked;
     const bool goes_on = chunked && parsed->status == 200 &&
                          (*parsed)[http::FieldName::content_type].starts_with("text/event-stream");
-    const unsigned status = story_.told_attempt().status;
+    const unsigned status = story_.ending().attempt->status;
     rest = goes_on ? std::string(body) : closing(api, status, error_in(status, chunked ? std::string_view() : body));
   } else {
     rest = kept;
@@ -294,11 +295,11 @@ void Exchange::tell_inside(ExchangeEnd& end) {
 
 /// Returns weir's own answer; null if the client left before there was any.
 std::unique_ptr<http::OwnAnswer> Exchange::own_answer() {
-  const auto& over = story_.told_attempt();
-  const auto* const ref = story_.told_replica();
-  const std::string name = ref != nullptr ? AttemptRunner::replica_of(*ref).settings.name : "";
+  const auto ending = story_.ending();
+  const auto& over = *ending.attempt;
+  const std::string name = ending.replica != nullptr ? AttemptRunner::replica_of(*ending.replica).settings.name : "";
   const auto answer = [](http::OwnAnswer own) { return std::make_unique<http::OwnAnswer>(std::move(own)); };
-  switch (story_.told()) {
+  switch (ending.told) {
     case Told::unconnected:
       return answer(unconnected_answer(name, over.connect_error));
     case Told::failed:
@@ -321,7 +322,7 @@ http::OwnAnswer Exchange::refusal() {
   const auto now_known = loop_.shared.fleet.snapshot();  // The pool may have other replicas by now.
   const auto* const pool_now = now_known->pool_of(*pool_.balancer);
   const bool up = fleet::any_up(pool_now != nullptr ? *pool_now : pool_, std::chrono::steady_clock::now());
-  return refusal_answer(story_.refusal(), pool_.settings, up, loop_.random_from(1, 1.5));
+  return refusal_answer(story_.ending().refusal, pool_.settings, up, loop_.random_from(1, 1.5));
 }
 
 /// Counts and logs the request.
@@ -329,7 +330,7 @@ void Exchange::record(ExchangeEnd& end) {
   auto record = begin_record(request_, body_size_);
   record.pool = pool_.settings.name;
   auto* series = pool_.unassigned.get();
-  if (const auto* const ref = story_.told_replica()) {
+  if (const auto* const ref = story_.ending().replica) {
     const auto& replica = AttemptRunner::replica_of(*ref);
     record.replica = replica.settings.name;
     record.config = replica.settings.config;

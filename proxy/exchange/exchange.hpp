@@ -41,7 +41,7 @@ class Exchange final : Sender, public metrics::Recycled<Exchange> {
   /// Runs to the request's end. Then conclude() is to be called.
   net::Awaitable<void> run() {
     if (story_.wants_identity()) identify();
-    return runner_.run(story_.begin(std::chrono::steady_clock::now()));
+    return runner_.run(story_.resume(story::Begun{}, std::chrono::steady_clock::now()));
   }
   /// Records the request, and returns what is left to do.
   ExchangeEnd conclude();

@@ -60,7 +60,10 @@ Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr
       shadow_(std::move(shadow)),
       id_(loop.new_id()),
       set_(std::move(set)),
-      story_({*shadow_->pool->balancer, loop.shared.fleet.retries(), *shadow_->pool->poison},
+      story_({.pool = *shadow_->pool->balancer,
+              .budget = loop.shared.fleet.retries(),
+              .poison = *shadow_->pool->poison,
+              .cutting = &loop.shared.cutting},
              {.facts = job_->facts,
               .caller = job_->caller,
               .bytes = job_->body->size(),
@@ -71,8 +74,8 @@ Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr
 }
 
 net::Awaitable<void> Mirror::run(balancer::Lease lease) {
-  auto& usage = AttemptRunner::replica_of(lease).state->usage;
-  const auto first = story_.leased(std::move(lease), usage, std::chrono::steady_clock::now());
+  auto* const usage = &AttemptRunner::replica_of(lease).state->usage;
+  const auto first = story_.resume(story::Leased{std::move(lease), usage}, std::chrono::steady_clock::now());
   co_await runner_.run(first);
   finish();
 }

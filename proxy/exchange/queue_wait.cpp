@@ -41,11 +41,11 @@ QueueWait::~QueueWait() {
 
 void QueueWait::ended(End end) {
   end_ = end;
-  waited_ = Clock::now() - since_;
   if (key_use_) {
+    const metrics::Nanoseconds waited = Clock::now() - since_;
     key_use_->waiting.fetch_sub(1, std::memory_order_relaxed);
     key_use_->waits.fetch_add(1, std::memory_order_relaxed);
-    key_use_->waited_nanoseconds.fetch_add(static_cast<std::uint64_t>(waited_.count()), std::memory_order_relaxed);
+    key_use_->waited_nanoseconds.fetch_add(static_cast<std::uint64_t>(waited.count()), std::memory_order_relaxed);
   }
   client_.listen(nullptr);
   unlink();

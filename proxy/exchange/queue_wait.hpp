@@ -64,7 +64,6 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
   End end() const { return end_; }
   balancer::Lease lease() { return std::move(lease_); }
   const balancer::Refused& refused() const { return refused_; }
-  metrics::Nanoseconds waited() const { return waited_; }
 
  private:
   metrics::Moment deadline() const override;
@@ -85,7 +84,6 @@ class QueueWait final : net::Timed, ClientWatch::Listener {
   net::Completion<> completion_;
   balancer::Lease lease_;
   balancer::Refused refused_;
-  metrics::Nanoseconds waited_{};
   End end_ = End::none;
 };
 

@@ -255,8 +255,6 @@ TEST(Evidence, AReplicaRestsAfterAFailureForThoseOfTheQueueOnlyIfItFailsAgainOrA
   works.begin_rest(from(3), at(20));
   EXPECT_TRUE(advice(works, from(2)).rests) << "two clients, of whom it has served one";
   EXPECT_FALSE(works.advise(from(2), at(21)).rests);
-  works.absolved(from(3), at(20));
-  EXPECT_FALSE(advice(works, from(2)).rests);
 }
 
 TEST(Evidence, AReplicaThatIsFullForOneClientRestsForNoOther) {
@@ -420,8 +418,7 @@ class PoolEvidence : public PoolWithKeys {
 
 // The law. Whatever a replica does to one client, on whatever topic: no other that it answers notices.
 TEST_F(PoolEvidence, WhatReplicasDoToOneClientChangesNothingForThoseWhomTheyAnswer) {
-  constexpr Sign signs[] = {Sign::failed, Sign::failed_alone, Sign::client_error, Sign::outdone,
-                            Sign::full,   Sign::empty,        Sign::meagre,       Sign::absolved};
+  constexpr Sign signs[] = {Sign::failed, Sign::client_error, Sign::outdone, Sign::full, Sign::empty};
   for (int round = 0; round < 200; ++round) {
     begin(2 + below(4));
     const Caller limited = from(99, below(2));
@@ -507,41 +504,9 @@ TEST_F(PoolEvidence, AnswersThatAreEmptyForEverybodyEverywhereAreNobodysFault) {
   begin(3);
   for (int i = 0; i < 300; ++i)
     for (const std::size_t replica : {0U, 1U, 2U}) {
-      report(replica, below(2) == 0 ? Sign::empty : Sign::meagre, from(below(9)), 1 + 0.01 * i);
+      report(replica, Sign::empty, from(below(9)), 1 + 0.01 * i);
       ASSERT_FALSE(is_out(replica, 1 + 0.01 * i));
     }
-}
-
-// Each of many clients asks a few times, so that no peer remembers what it gave them.
-TEST_F(PoolEvidence, AnswersOfOneTokenAreAFaultOnceTwentyOfSeveralClientsHadThemInARow) {
-  for (const bool several : {false, true}) {
-    begin(2);
-    for (std::uint64_t i = 0; i < 40; ++i) report(1, Sign::answered, from(1000 + i), 1);
-    for (std::uint64_t i = 0; i < 19; ++i) report(0, Sign::meagre, from(several ? i : 0), 1);
-    EXPECT_EQ(chosen(from(50), 1), all());
-    report(0, Sign::meagre, from(several ? 19 : 0), 1);
-    EXPECT_EQ(chosen(from(50), 1), several ? std::set<ReplicaIndex>{1} : all());
-    EXPECT_FALSE(is_out(0, 1)) << "they may be classifiers, whose common beginning brings them there";
-  }
-  begin(2);
-  for (std::uint64_t i = 0; i < 100; ++i)
-    for (const std::size_t replica : {0U, 1U}) report(replica, i % 3 == 0 ? Sign::answered : Sign::meagre, from(i), 1);
-  for (std::uint64_t i = 0; i < 40; ++i) report(0, Sign::meagre, from(500 + i), 1);
-  EXPECT_EQ(chosen(from(50), 1), all()) << "peers give many clients no more";
-}
-
-TEST_F(PoolEvidence, AnswersOfOneTokenAreAFaultWhereTheSameClientGetsMoreElsewhere) {
-  begin(2);
-  for (const std::uint64_t client : {1U, 2U}) report(1, Sign::answered, from(client), 20, 1);
-  report(0, Sign::answered, from(9), 1);
-  report(0, Sign::meagre, from(1), 6, 1);
-  EXPECT_FALSE(is_out(0, 1)) << "one client";
-  EXPECT_EQ(chosen(from(1), 1), std::set<ReplicaIndex>{1});
-  EXPECT_EQ(chosen(from(2), 1), all());
-  report(0, Sign::meagre, from(2), 6, 1);
-  EXPECT_TRUE(is_out(0, 1));
-  EXPECT_EQ(pool->health().of(keys[0], at(1)).reason,
-            "its answers are empty where its peers' are not, so it is out for 10 s");
 }
 
 // Such a client asks for what has no answer. Two of them come to one replica by their common beginning.

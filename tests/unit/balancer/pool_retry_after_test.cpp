@@ -244,40 +244,5 @@ TEST_F(PoolTells, TheLearnedRateOfThoseThatAreIn) {
   }
 }
 
-// A request lasts 30 s, and two have a place: the next one has half of that to wait.
-TEST_F(PoolTells, ThePlacesOfThoseThatAreInAndOfThePoolAtMost) {
-  PoolLimits few = queue_of(0), many = queue_of(0);
-  few.max_in_flight = 2;
-  many.max_in_flight = 8;
-  const struct {
-    std::vector<ReplicaSpec> replicas;
-    PoolLimits limits;
-  } cases[]{{{places("a", 1), places("b", 1)}, queue_of(0)},
-            {{places("a", 2), draining(places("b", 2))}, queue_of(0)},
-            {{replica("a"), replica("b")}, few},
-            {{places("a", 2), places("b", 2)}, few},
-            {{places("a", 1), places("b", 1)}, many}};
-  for (std::size_t i = 0; i < std::size(cases); ++i) {
-    SCOPED_TRACE(i);
-    held_.clear();
-    begin(cases[i].replicas, cases[i].limits);
-    answered(admit({.name = "lasts 30 s"}, 0), 30);
-    for (int place = 0; place < 2; ++place) held_.push_back(admit({.name = "held"}, 30));
-    EXPECT_EQ(told({.name = "refused", .key = 1}, 30), 13u);
-  }
-}
-
-// The queue would have let the client's next request past most of them.
-TEST_F(PoolQueue, WhoWaitedInVainIsNotToldToWaitForAllThatAnotherKeyHasWaiting) {
-  begin({places("a", 1)});
-  running = admit({.name = "running", .key = 1}, 0);
-  for (int i = 0; i < 100; ++i) wait({.name = "h" + std::to_string(i), .key = 1}, 0);
-  const auto ticket = wait({.name = "honest", .key = 2, .deadline = at(1)}, 0).ticket;
-  const auto refused = pool->leave(ticket, at(1));
-  ASSERT_TRUE(refused);
-  EXPECT_LE(refused->retry_after, 12u);
-  EXPECT_GE(refused->retry_after, 2u);
-}
-
 }  // namespace
 }  // namespace weir::balancer

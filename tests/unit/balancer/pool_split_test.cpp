@@ -157,18 +157,6 @@ TEST_F(PoolSplit, WhatAttemptsShowIsCountedBySide) {
   EXPECT_EQ(pool->split().stable.failed, 0u);
 }
 
-/// A request that no replica can answer says nothing of the candidate, however often its client sends it.
-TEST_F(PoolSplit, ARequestThatFailsEverywhereIsNotCounted) {
-  begin(0.5);
-  for (int i = 0; i < 20; ++i) {
-    pool->health().report(pool->figures().key(2), Sign::absolved, at(i));
-    pool->health().report(pool->figures().key(0), Sign::absolved, at(i));
-    pool->health().report(pool->figures().key(2), Sign::failed_alone, at(i + 0.5));
-  }
-  EXPECT_EQ(pool->split().candidate.failed, 0u);
-  EXPECT_EQ(pool->split().stable.failed, 0u);
-}
-
 // It may be what fails everywhere, and no other side ever has it.
 TEST_F(PoolSplit, FailuresCountOncePerConversation) {
   begin(0.5);

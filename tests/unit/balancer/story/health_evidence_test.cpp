@@ -122,7 +122,7 @@ class SignsOfOneRequest : public testing::Test {
     HealthEvidence signs(nobody);
     const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(pool->health(), key(replica), error, now));
-    signs.settle(pool->health(), Sign::failed_alone, now);
+    signs.settle(pool->health(), now);
   }
   bool is_out(ReplicaIndex replica) const {
     return pool->health().of(key(replica), now).state == ReplicaState::ejected;
@@ -137,31 +137,6 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
   for (int i = 0; i < 4; ++i) request_fails_at({2});
   request_fails_at({2, 2});
   EXPECT_TRUE(is_out(2));
-}
-
-TEST_F(SignsOfOneRequest, CountAsThoseOfOneReplicaWhereTheSecondGaveNoOpinion) {
-  const auto error = ended(End::whole, Reply::error, Outcome::upstream_error, 500);
-  const auto well = ended(End::whole, Reply::relayed, Outcome::ok, 200);
-  for (const unsigned second : {429U, 400U, 200U}) {
-    pool->health().pardon(key(2), now);
-    for (std::uint64_t i = 0; i < 40; ++i) {
-      const Caller caller{.client = i % 2, .topic = 1};
-      HealthEvidence everywhere(caller);
-      for (const ReplicaIndex replica : {0U, 1U}) everywhere.report(pool->health(), key(replica), error, now);
-      for (const ReplicaIndex replica : {0U, 1U, 3U})
-        HealthEvidence(caller).report(pool->health(), key(replica), well, now);
-    }
-    for (std::uint64_t i = 0; i < 8; ++i) {
-      const Caller caller{.client = i % 2, .topic = 1};
-      HealthEvidence signs(caller);
-      signs.report(pool->health(), key(2), error, now);
-      const auto refused = second == 429 ? Outcome::replica_refused : Outcome::client_error;
-      const auto outcome = second == 200 ? Outcome::ok : refused;
-      signs.report(pool->health(), key(3), ended(End::whole, Reply::relayed, outcome, second), now);
-      signs.settle(pool->health(), Sign::failed_alone, now);
-    }
-    EXPECT_EQ(is_out(2), second == 200) << second << ": such errors are about";
-  }
 }
 
 TEST_F(SignsOfOneRequest, OfNoTokenAreNoEmptyAnswersWhereOneAtMostWasAskedFor) {
@@ -195,34 +170,6 @@ TEST_F(SignsOfOneRequest, CountAgainstNobodyOnceTwoHaveFailedItHoweverManyFollow
     for (ReplicaIndex replica = 0; replica < 4; ++replica)
       EXPECT_FALSE(is_out(replica)) << replica << " of " << replicas.size();
   }
-}
-
-TEST_F(SignsOfOneRequest, OfOneTokenAreEmptyAnswersWhereMoreWasAskedFor) {
-  const auto gives = [&](std::optional<std::uint64_t> tokens, std::uint32_t events, std::uint64_t chars, bool asks_for_more) {
-    pool->health().pardon(key(0), now);
-    auto over = ended(End::whole, Reply::relayed, Outcome::ok, 200);
-    for (const std::uint64_t client : {1U, 2U}) {
-      over.answer.output_tokens = 50;
-      for (int i = 0; i < 20; ++i)
-        HealthEvidence(Caller{.client = client}, false, false).report(pool->health(), key(1), over, now);
-      over.answer.output_tokens = tokens;
-      over.answer.events = events;
-      over.answer.counted_tokens = events > 0 ? 1 : 0;
-      over.answer.output_chars = chars;
-      for (int i = 0; i < 5; ++i)
-        HealthEvidence(Caller{.client = client}, false, !asks_for_more).report(pool->health(), key(0), over, now);
-      over.answer = {};
-    }
-    return is_out(0);
-  };
-  EXPECT_FALSE(gives(1, 2, 1, false)) << "no more was asked for";
-  EXPECT_FALSE(gives({}, 0, 0, true)) << "a document without usage";
-  EXPECT_FALSE(gives({}, 1, 400, true)) << "all text in one event";
-  EXPECT_FALSE(gives(3, 4, 5, true));
-  EXPECT_FALSE(gives(2, 3, 16, true));
-  EXPECT_TRUE(gives(2, 3, 2, true)) << "two blanks";
-  EXPECT_TRUE(gives(1, 2, 1, true));
-  EXPECT_TRUE(gives({}, 1, 1, true)) << "a stream without usage";
 }
 
 /// Refusals are evidence in a rollout: of a request's content alone.

@@ -129,7 +129,7 @@ class Town {
     if (behind_gateway_) about.caller.voice = 1;
     // The well-behaved send no request twice.
     request->story = of_.begin(about, client < 100 ? 1000 + ++sent_ : client);
-    follow(request, request->story->begin(of_.now));
+    follow(request, request->story->resume(Begun{}, of_.now));
   }
 
   void follow(const std::shared_ptr<Request>& request, std::optional<Command> next) {
@@ -140,15 +140,15 @@ class Town {
       if (auto* const admitted = std::get_if<Admitted>(&offered)) {
         next = of_.leased(*request->story, std::move(admitted->lease));
       } else if (const auto* const refused = std::get_if<Refused>(&offered)) {
-        next = request->story->refused(*refused, of_.now);
+        next = request->story->resume(*refused, of_.now);
       } else {
         const auto& waiting = std::get<Waiting>(offered);
         request->ticket = waiting.ticket;
-        request->story->queued(waiting.deadline);
+        request->story->resume(waiting, of_.now);
         in(std::chrono::duration<double>(waiting.deadline - of_.now).count(), [this, request, ticket = waiting.ticket] {
           if (request->ticket != ticket || !of_.pool->leave(ticket, of_.now)) return;
           request->ticket.reset();
-          follow(request, request->story->refused({Refused::Reason::expired}, of_.now));
+          follow(request, request->story->resume(Refused{Refused::Reason::expired}, of_.now));
         });
         return;
       }
@@ -165,7 +165,7 @@ class Town {
         if (auto* const lease = std::get_if<Lease>(&granted.what))
           follow(request, of_.leased(*request->story, std::move(*lease)));
         else
-          follow(request, request->story->refused(std::get<Refused>(granted.what), of_.now));
+          follow(request, request->story->resume(std::get<Refused>(granted.what), of_.now));
       }
   }
 
@@ -255,7 +255,7 @@ class Town {
     const auto state = ++states_ + 10'000;
     last_state_[request.client] = state;
     made_at_[state] = request.story->replica().key.index;
-    const auto& [homes, home] = request.story->handed_out();
+    const auto& [homes, home] = request.story->plan().handed_out;
     const bool is_forgotten = state % 8 == 0;
     if (!is_forgotten) homes->note(state, home, of_.now);
   }
@@ -274,7 +274,7 @@ class Town {
   }
 
   void finish(const Request& request) {
-    const bool served = request.story->told() == Told::relayed;
+    const bool served = request.story->ending().told == Told::relayed;
     if (request.fate == Fate::partial_model) ++(served ? found : not_found);
     if (request.client < 100) {
       ++(served ? good : bad);
@@ -283,8 +283,8 @@ class Town {
     }
     if (request.fate == Fate::converses) return served ? note_state(request) : void(++lost_states);
     // A library sends a request that failed twice more, unless it is told not to.
-    const Told told = request.story->told();
-    if (request.tries < 2 && told == Told::failed && !request.story->has_failed_twice())
+    const Told told = request.story->ending().told;
+    if (request.tries < 2 && told == Told::failed && !request.story->ending().failed_twice)
       in(0.5, [this, client = request.client, fate = request.fate, tries = request.tries] {
         come(client, fate, tries + 1);
       });

@@ -87,12 +87,12 @@ TEST(Opinions, AReplicaIsToldByTheStatusThatItsRefusalNames) {
     EXPECT_EQ(of.over(*story, refusal_in_band(404)), Command::ask_pool);
     of.leased_at(*story, 1);
     EXPECT_EQ(of.over(*story, refusal_in_band(404)), Command::done);
-    EXPECT_EQ(story->told_attempt().verdict.outcome, Outcome::client_error);
+    EXPECT_EQ(story->ending().attempt->verdict.outcome, Outcome::client_error);
   }
   EXPECT_EQ(refused_at(of, 0, from(3)), Command::done) << "two clients were refused with 404";
 }
 
-TEST(Opinions, AnErrorOfItsOwnCountsOnceAnotherReplicaDoesBetter) {
+TEST(Opinions, AnErrorOfItsOwnCountsUnlessAnotherReplicaFailsToo) {
   for (const unsigned status : {200u, 404u, 500u, 502u}) {
     Stories of;
     for (int i = 0; i < 6 && !of.is_out(0); ++i) {
@@ -105,19 +105,6 @@ TEST(Opinions, AnErrorOfItsOwnCountsOnceAnotherReplicaDoesBetter) {
     }
     EXPECT_EQ(of.is_out(0), status < 500) << status;
     EXPECT_FALSE(of.is_out(1));
-  }
-}
-
-TEST(Opinions, AnErrorOfWhichNobodyWasAskedCountsUnlessSuchAreAbout) {
-  for (const bool about : {false, true}) {
-    Stories of(3, 0);
-    if (about) of.report(2, Sign::absolved, 1);
-    for (int i = 0; i < 6 && !of.is_out(0); ++i) {
-      const auto story = of.begin();
-      of.leased_at(*story, 0);
-      ASSERT_EQ(of.over(*story, error(500)), Command::done);
-    }
-    EXPECT_EQ(of.is_out(0), !about);
   }
 }
 
@@ -182,7 +169,7 @@ TEST(Opinions, BlameTheReplicaThatAnotherOutdidWhereNoRetryIsLeft) {
     const auto story = of.begin(from(1));
     of.leased_at(*story, 0);
     EXPECT_EQ(of.over(*story, error(404)), Command::done);
-    EXPECT_EQ(story->told_attempt().verdict.outcome, outdone ? Outcome::replica_refused : Outcome::client_error);
+    EXPECT_EQ(story->ending().attempt->verdict.outcome, outdone ? Outcome::replica_refused : Outcome::client_error);
   }
 }
 

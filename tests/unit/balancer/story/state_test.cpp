@@ -49,11 +49,11 @@ TEST(StoryState, IsNotSaidToBeUnknownWhileAReplicaThatMayHaveItWasNotHeard) {
     of.leased_at(*story, 0);
     EXPECT_EQ(of.over(*story, error(404)), Command::ask_pool);
     ends(of, *story);
-    return story->told();
+    return story->ending().told;
   };
   using enum Refused::Reason;
   for (const auto reason : {expired, queue_full, too_late})
-    EXPECT_EQ(after_404([&](Stories& of, Story& story) { story.refused({reason}, of.now); }), Told::refused);
+    EXPECT_EQ(after_404([&](Stories& of, Story& story) { story.resume(Refused{reason}, of.now); }), Told::refused);
   EXPECT_EQ(after_404([](Stories& of, Story& story) {
               of.leased_at(story, 1);
               of.over(story, ended_by(End::bad_framing));
@@ -94,11 +94,11 @@ TEST(StoryState, IsSoughtByWhatIsNoInferenceToo) {
   request.repeatable = request.leaves_hung = request.may_go_twice = false;
   const auto story = of.begin(std::move(request));
   of.leased_at(*story, 0);
-  EXPECT_TRUE(story->keeps_errors());
+  EXPECT_TRUE(story->request().keeps_errors());
   EXPECT_EQ(of.over(*story, error(404)), Command::ask_pool);
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, error(500)), Command::done) << "the request may have done something there";
-  EXPECT_EQ(story->told_attempt().status, 500u) << "the one that has the state, by all that is known";
+  EXPECT_EQ(story->ending().attempt->status, 500u) << "the one that has the state, by all that is known";
 }
 
 TEST(StoryState, IsWaitedForWhereNoReplicaIsThere) {
@@ -145,12 +145,14 @@ TEST(StoryState, IsHandedOutByTheReplicaOfTheAttempt) {
   Stories of(3);
   auto request = Stories::inference();
   request.lot = 5;
-  EXPECT_EQ(of.begin(request)->handed_out().homes, nullptr);
+  const auto keeps_none = of.begin(request);
+  of.leased_at(*keeps_none, 2);
+  EXPECT_EQ(keeps_none->plan().handed_out.homes, nullptr);
   request.hands_out = true;
   const auto story = of.begin(request);
   of.leased_at(*story, 2);
-  EXPECT_EQ(story->handed_out().homes, &of.homes);
-  EXPECT_EQ(story->handed_out().home, (Home{identity(2), 5}));
+  EXPECT_EQ(story->plan().handed_out.homes, &of.homes);
+  EXPECT_EQ(story->plan().handed_out.home, (Home{identity(2), 5}));
 }
 
 }  // namespace

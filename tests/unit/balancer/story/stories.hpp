@@ -112,11 +112,13 @@ class Stories final : public GrantSink {
     request.repeatable = request.leaves_hung = request.may_go_twice = true;
     return request;
   }
-  /// `body`: its hash, once the driver has told it.
-  std::unique_ptr<Story> begin(Story::Request request = inference(), std::uint64_t body = 0) {
+  /// `body`: its hash, once the driver has told it. `cut`: null is `cutting`.
+  std::unique_ptr<Story> begin(Story::Request request = inference(), std::uint64_t body = 0,
+                               const std::atomic<bool>* cut = nullptr) {
     if (!request.caller.client) request.caller.client = ++clients;  // Each request comes from another client.
     request.fair_key = *request.caller.client;
-    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30), &homes};
+    if (cut == nullptr) cut = &cutting;
+    const Story::Shared shared{*pool, budget, poison, queues, std::chrono::seconds(30), &homes, cut};
     auto story = std::make_unique<Story>(shared, std::move(request));
     if (body != 0) story->identify(body);
     return story;
@@ -127,12 +129,13 @@ class Stories final : public GrantSink {
     if (queues) placement.waiter = std::make_shared<int>();
     auto offered = pool->offer(placement, now);
     if (const auto* waiting = std::get_if<Waiting>(&offered)) {
-      story.queued(waiting->deadline);
+      EXPECT_EQ(story.resume(*waiting, now), Command::wait);
       return std::nullopt;
     }
     if (auto* admitted = std::get_if<Admitted>(&offered)) return leased(story, std::move(admitted->lease));
-    return story.refused(std::get<Refused>(offered), now);
+    return story.resume(std::get<Refused>(offered), now);
   }
+  void waits(Story& story, Moment deadline) { EXPECT_EQ(story.resume(Waiting{1, deadline}, now), Command::wait); }
   /// Plays a story to its end: replicas answer with these statuses, and 0 breaks off within an answer. Returns what the
   /// client gets.
   template <class Statuses>
@@ -152,11 +155,11 @@ class Stories final : public GrantSink {
     metrics::record::RequestRecord record;
     story->complete(record, now);
     outcome = record.outcome;
-    return story->told_attempt().status;
+    return story->ending().attempt->status;
   }
   Command leased(Story& story, Lease lease) {
-    auto& learned = *usage[lease.key().index];
-    return story.leased(std::move(lease), learned, now);
+    auto* const learned = usage[lease.key().index].get();
+    return story.resume(Leased{std::move(lease), learned}, now);
   }
   /// The story gets this replica.
   Command leased_at(Story& story, ReplicaIndex replica) {
@@ -178,7 +181,7 @@ class Stories final : public GrantSink {
     } else {
       lease.end(LeaseEnd(cause_of(result.verdict)), now);
     }
-    return story.attempt_over(std::move(result), now);
+    return story.resume(std::move(result), now);
   }
   void grant(std::vector<Granted> some) noexcept override {
     for (auto& one : some) granted.push_back(std::move(one));
@@ -209,6 +212,7 @@ class Stories final : public GrantSink {
   }
 
   Moment now = at(0);
+  std::atomic<bool> cutting{false};
   RetryBudget budget;
   PoisonMemory poison;
   Homes homes;

@@ -49,14 +49,14 @@ TEST(StoryRefused, TellsOfTheLastReplicaUnlessNoneWasReachedAndTheQueueRefuses) 
       SCOPED_TRACE(testing::Message() << static_cast<int>(reason) << " after " << static_cast<int>(before));
       Stories of(4);
       const auto story = begin_after(before, of);
-      EXPECT_EQ(story->refused({reason, 7}, of.now), Command::done);
-      EXPECT_EQ(story->told(), told);
-      EXPECT_EQ(story->limit_hit(), limit ? std::optional(reason) : std::nullopt);
-      EXPECT_EQ(story->told_replica() != nullptr, told != Told::refused);
-      if (story->told_replica() != nullptr) EXPECT_EQ(story->told_replica()->key.index, 0u);
+      EXPECT_EQ(story->resume(Refused{reason, 7}, of.now), Command::done);
+      EXPECT_EQ(story->ending().told, told);
+      EXPECT_EQ(story->ending().limit_hit, limit ? std::optional(reason) : std::nullopt);
+      EXPECT_EQ(story->ending().replica != nullptr, told != Told::refused);
+      if (story->ending().replica != nullptr) EXPECT_EQ(story->ending().replica->key.index, 0u);
       if (told != Told::refused) continue;
-      EXPECT_EQ(story->refusal().reason, reason);
-      EXPECT_EQ(story->refusal().retry_after, 7u);
+      EXPECT_EQ(story->ending().refusal.reason, reason);
+      EXPECT_EQ(story->ending().refusal.retry_after, 7u);
       EXPECT_EQ(record_of(*story, of.now).outcome, reason == too_long ? Outcome::bad_request : Outcome::rejected);
     }
   }
@@ -66,9 +66,9 @@ TEST(StoryWaiting, EndsWithItsClient) {
   for (const auto before : {Before::nothing, Before::unsent, Before::failure, Before::error}) {
     Stories of;
     const auto story = begin_after(before, of);
-    EXPECT_EQ(story->client_left(of.now), Command::done);
-    EXPECT_EQ(story->told(), Told::nothing);
-    EXPECT_EQ(story->told_replica() != nullptr, before == Before::failure || before == Before::error);
+    EXPECT_EQ(story->resume(ClientLeft{}, of.now), Command::done);
+    EXPECT_EQ(story->ending().told, Told::nothing);
+    EXPECT_EQ(story->ending().replica != nullptr, before == Before::failure || before == Before::error);
     const auto record = record_of(*story, of.now);
     EXPECT_EQ(record.outcome, Outcome::client_abort);
     EXPECT_EQ(record.phase, metrics::Phase::queue);
@@ -83,9 +83,9 @@ TEST(StoryWaiting, EndsWhenAllIsCutAndAnErrorIsPassedOn) {
   for (const auto& [before, told] : rows) {
     Stories of;
     const auto story = begin_after(before, of);
-    EXPECT_EQ(story->cut_in_queue(of.now), Command::done);
-    EXPECT_EQ(story->told(), told);
-    EXPECT_EQ(story->told_replica() != nullptr, told != Told::stopping);
+    EXPECT_EQ(story->resume(CutInQueue{}, of.now), Command::done);
+    EXPECT_EQ(story->ending().told, told);
+    EXPECT_EQ(story->ending().replica != nullptr, told != Told::stopping);
     if (told == Told::stopping) EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::rejected);
   }
 }
@@ -103,7 +103,7 @@ TEST(StoryPlacement, SaysWhatThePoolIsToKnow) {
   EXPECT_EQ(first.bytes, 77u);
   EXPECT_FALSE(first.front_of_queue);
   EXPECT_TRUE(first.tried.empty());
-  story->queued(at(9));
+  of.waits(*story, at(9));
   EXPECT_EQ(story->placement().deadline, at(9)) << "the pool's";
   of.leased_at(*story, 1);
   of.over(*story, broken());
@@ -136,16 +136,16 @@ TEST(StoryConnection, IsAnIdleOneUnlessTheReplicaHadTheRequestLastOrItMayGoOnce)
     request.may_go_twice = twice;
     const auto story = of.begin(request);
     of.leased_at(*story, 0);
-    EXPECT_EQ(story->may_reuse_connection(), twice);
+    EXPECT_EQ(story->plan().may_reuse_connection, twice);
     EXPECT_EQ(of.over(*story, ended_by(End::stale)), Command::connect);
-    EXPECT_FALSE(story->may_reuse_connection());
+    EXPECT_FALSE(story->plan().may_reuse_connection);
     EXPECT_EQ(of.over(*story, broken()), Command::ask_pool);
     of.leased_at(*story, 1);
-    EXPECT_EQ(story->may_reuse_connection(), twice);
+    EXPECT_EQ(story->plan().may_reuse_connection, twice);
     of.over(*story, error(503));
     of.now += seconds(2);
     of.leased_at(*story, 0);
-    EXPECT_EQ(story->may_reuse_connection(), twice) << "another was there meanwhile";
+    EXPECT_EQ(story->plan().may_reuse_connection, twice) << "another was there meanwhile";
   }
 }
 
@@ -163,9 +163,9 @@ TEST(StoryUsageOption, IsLeftOutForTheReplicaThatRefusedItAndKnownOnceItTookTheO
 
     const auto story = of.begin();
     of.leased_at(*story, 1);
-    EXPECT_TRUE(story->may_add_option());
+    EXPECT_TRUE(story->plan().may_add_option);
     EXPECT_EQ(of.over(*story, ended_by(End::option_refused)), Command::connect);
-    EXPECT_FALSE(story->may_add_option());
+    EXPECT_FALSE(story->plan().may_add_option);
     EXPECT_EQ(story->answer_accepted(status, false, of.now), good);
     EXPECT_EQ(of.usage[1]->is_refused(), good);
     EXPECT_FALSE(of.usage[1]->was_taken(api));
@@ -176,7 +176,7 @@ TEST(StoryUsageOption, IsLeftOutForTheReplicaThatRefusedItAndKnownOnceItTookTheO
   of.over(*story, ended_by(End::option_refused));
   of.over(*story, broken());
   of.leased_at(*story, 1);
-  EXPECT_TRUE(story->may_add_option()) << "another replica may take it";
+  EXPECT_TRUE(story->plan().may_add_option) << "another replica may take it";
 }
 
 TEST(StoryUsageOption, IsNeededNoMoreWhereTheReplicaTellsItsCounts) {
@@ -200,7 +200,7 @@ TEST(StoryBudget, IsHeldFromTheDecisionUntilAnAnswerFlowsOrTheRequestWaitsOrEnds
       of.leased_at(*story, 2);
       story->answer_accepted(200, false, of.now);
     } else if (until == 1) {
-      story->queued(at(9));
+      of.waits(*story, at(9));
     } else {
       story.reset();
     }
@@ -214,13 +214,13 @@ constexpr std::uint64_t body = 4;
 void lose_two(Stories& of, const Story::Request& request, const AttemptOver (*how)()) {
   const auto story = of.begin(request);
   EXPECT_FALSE(story->wants_identity());
-  ASSERT_EQ(story->begin(of.now), Command::ask_pool);
+  ASSERT_EQ(story->resume(Begun{}, of.now), Command::ask_pool);
   of.leased_at(*story, 0);
   ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
   story->identify(body);
   of.leased_at(*story, 1);
   ASSERT_EQ(of.over(*story, how()), Command::done);
-  EXPECT_EQ(story->told(), Told::poison);
+  EXPECT_EQ(story->ending().told, Told::poison);
 }
 
 Story::Request of_a_client() {
@@ -233,28 +233,28 @@ Story::Request of_a_client() {
 TEST(StoryPoison, IsWhatTwoReplicasAnsweredThatAreDownSince) {
   Stories of(4, 1, 10);
   const auto story = of.begin(of_a_client(), body);
-  ASSERT_EQ(story->begin(of.now), Command::ask_pool);
+  ASSERT_EQ(story->resume(Begun{}, of.now), Command::ask_pool);
   for (const ReplicaIndex replica : {0U, 1U}) {
     ASSERT_EQ(of.leased_at(*story, replica), Command::connect);
     ASSERT_EQ(of.over(*story, error(503)), Command::ask_pool);
     of.report(replica, Sign::probe_refused, 1);
   }
   EXPECT_EQ(of.leased_at(*story, 2), Command::done);
-  EXPECT_EQ(story->told(), Told::poison);
+  EXPECT_EQ(story->ending().told, Told::poison);
   EXPECT_EQ(of.pool->figures().in_flight(), 0u);
-  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::done) << "for a minute";
+  EXPECT_EQ(of.begin(of_a_client(), body)->resume(Begun{}, of.now), Command::done) << "for a minute";
 }
 
 TEST(StoryPoison, IsNoticedByACopyThatWaited) {
   Stories of;
   const auto request = of_a_client();
   const auto copy = of.begin(request);
-  ASSERT_EQ(copy->begin(of.now), Command::ask_pool);
+  ASSERT_EQ(copy->resume(Begun{}, of.now), Command::ask_pool);
   lose_two(of, request, []() -> const AttemptOver { return broken(); });
   EXPECT_TRUE(copy->wants_identity());
   copy->identify(body);
   EXPECT_EQ(of.leased_at(*copy, 2), Command::done);
-  EXPECT_EQ(copy->told(), Told::poison);
+  EXPECT_EQ(copy->ending().told, Told::poison);
   EXPECT_EQ(of.pool->figures().in_flight(), 0u) << "the lease came back";
 }
 
@@ -263,7 +263,7 @@ TEST(StoryPoison, IsNoRequestThatOnlyTookTooLong) {
   for (const bool others_had_tokens : {true, false}) {
     Stories of;
     const auto story = of.begin(of_a_client());
-    ASSERT_EQ(story->begin(of.now), Command::ask_pool);
+    ASSERT_EQ(story->resume(Begun{}, of.now), Command::ask_pool);
     for (const ReplicaIndex replica : {0U, 1U}) {
       of.leased_at(*story, replica);
       story->identify(body);
@@ -276,8 +276,9 @@ TEST(StoryPoison, IsNoRequestThatOnlyTookTooLong) {
       }
       of.over(*story, broken(End::timed_out, Retry::first_token));
     }
-    EXPECT_EQ(story->told(), Told::poison);
-    EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), others_had_tokens ? Command::ask_pool : Command::done);
+    EXPECT_EQ(story->ending().told, Told::poison);
+    const auto again = of.begin(of_a_client(), body)->resume(Begun{}, of.now);
+    EXPECT_EQ(again, others_had_tokens ? Command::ask_pool : Command::done);
   }
 }
 
@@ -292,12 +293,12 @@ TEST(StoryPoison, IsKnownForAMinuteByClientTopicAndBody) {
     const auto first = [&](const Story::Request& one, std::uint64_t bytes = body) {
       const auto story = of.begin(one, bytes);
       EXPECT_EQ(story->wants_identity(), bytes == 0);
-      return story->begin(of.now);
+      return story->resume(Begun{}, of.now);
     };
     const auto again = of.begin(request, body);
-    ASSERT_EQ(again->begin(of.now), Command::done);
-    EXPECT_EQ(again->told(), Told::poison);
-    EXPECT_EQ(again->told_replica(), nullptr);
+    ASSERT_EQ(again->resume(Begun{}, of.now), Command::done);
+    EXPECT_EQ(again->ending().told, Told::poison);
+    EXPECT_EQ(again->ending().replica, nullptr);
     metrics::record::RequestRecord record;
     again->complete(record, of.now);
     EXPECT_TRUE(record.suspect);
@@ -323,14 +324,14 @@ TEST(StoryPoison, ThatWasNotAloneMayComeOnceMoreAndIsRefusedIfItCostsAThird) {
     of.leased_at(*beside, 1);
     lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
     const auto trial = of.begin(of_a_client(), body);
-    ASSERT_EQ(trial->begin(of.now), Command::ask_pool);
-    EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::done) << "one at a time";
+    ASSERT_EQ(trial->resume(Begun{}, of.now), Command::ask_pool);
+    EXPECT_EQ(of.begin(of_a_client(), body)->resume(Begun{}, of.now), Command::done) << "one at a time";
     const auto beside_the_trial = of.begin();
     of.leased_at(*beside_the_trial, 2);
     of.leased_at(*trial, 2);
     EXPECT_EQ(of.over(*trial, answered ? answer_of() : broken()), Command::done);
     for (int times = 0; times < 2; ++times)
-      EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), answered ? Command::ask_pool : Command::done);
+      EXPECT_EQ(of.begin(of_a_client(), body)->resume(Begun{}, of.now), answered ? Command::ask_pool : Command::done);
     of.over(*beside, answer_of());
     of.over(*beside_the_trial, answer_of());
   }
@@ -343,9 +344,9 @@ TEST(StoryPoison, IsTriedAgainWhereTheTrialHasShownNothing) {
   lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
   for (int times = 0; times < 3; ++times) {
     const auto trial = of.begin(of_a_client(), body);
-    ASSERT_EQ(trial->begin(of.now), Command::ask_pool) << times;
-    trial->queued(at(9));
-    trial->client_left(of.now);
+    ASSERT_EQ(trial->resume(Begun{}, of.now), Command::ask_pool) << times;
+    of.waits(*trial, at(9));
+    trial->resume(ClientLeft{}, of.now);
   }
   of.over(*beside, answer_of());
 }
@@ -355,7 +356,7 @@ TEST(StoryPoison, IsTriedOnlyWhereThePoolCanSpareAReplica) {
   const auto beside = of.begin();
   of.leased_at(*beside, 1);
   lose_two(of, of_a_client(), []() -> const AttemptOver { return broken(); });
-  const auto first = [&] { return of.begin(of_a_client(), body)->begin(of.now); };
+  const auto first = [&] { return of.begin(of_a_client(), body)->resume(Begun{}, of.now); };
   for (const ReplicaIndex lost : {0U, 1U}) of.report(lost, Sign::refused, 1);
   EXPECT_EQ(first(), Command::done) << "the third of five would be the one too many";
   of.report(1, Sign::probe_passed, 5);
@@ -373,26 +374,26 @@ TEST(StoryPoison, IsAStreamThatBrokeOffWithTwoReplicas) {
     request.facts = shared(facts);
     const auto breaks_off = [&](ReplicaIndex at) {
       const auto story = of.begin(request, body);
-      EXPECT_EQ(story->begin(of.now), Command::ask_pool);
+      EXPECT_EQ(story->resume(Begun{}, of.now), Command::ask_pool);
       of.leased_at(*story, at);
       story->answer_accepted(200, false, of.now);
       auto over = broken();
       over.reply = Reply::relayed;
       EXPECT_EQ(of.over(*story, std::move(over)), Command::done);
-      EXPECT_EQ(story->told(), Told::relayed);
+      EXPECT_EQ(story->ending().told, Told::relayed);
       return story->is_poison();
     };
     EXPECT_FALSE(breaks_off(0));
     if (answered) {
       const auto story = of.begin(request, body);
-      EXPECT_EQ(story->begin(of.now), Command::ask_pool);
+      EXPECT_EQ(story->resume(Begun{}, of.now), Command::ask_pool);
       of.leased_at(*story, 2);
       of.over(*story, answer_of());
     }
     EXPECT_EQ(breaks_off(1), !answered);
-    EXPECT_EQ(of.begin(request, body)->begin(of.now), answered ? Command::ask_pool : Command::done);
+    EXPECT_EQ(of.begin(request, body)->resume(Begun{}, of.now), answered ? Command::ask_pool : Command::done);
     request.bytes += 1;
-    EXPECT_EQ(of.begin(request, body + 1)->begin(of.now), Command::ask_pool) << "another request";
+    EXPECT_EQ(of.begin(request, body + 1)->resume(Begun{}, of.now), Command::ask_pool) << "another request";
   }
 }
 
@@ -404,7 +405,7 @@ TEST(StoryPoison, IsNoRequestThatOneReplicaLostTwice) {
     EXPECT_EQ(of.over(*story, broken()), next);
     of.now += std::chrono::seconds(2);
   }
-  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::ask_pool);
+  EXPECT_EQ(of.begin(of_a_client(), body)->resume(Begun{}, of.now), Command::ask_pool);
 }
 
 TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
@@ -414,19 +415,19 @@ TEST(StoryPoison, IsNoRequestThatTwoReplicasAnsweredWithErrors) {
   of.over(*story, error(500));
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, error(500)), Command::done);
-  EXPECT_TRUE(story->has_failed_twice());
+  EXPECT_TRUE(story->ending().failed_twice);
   EXPECT_FALSE(story->is_poison());
-  EXPECT_EQ(of.begin(of_a_client(), body)->begin(of.now), Command::ask_pool);
+  EXPECT_EQ(of.begin(of_a_client(), body)->resume(Begun{}, of.now), Command::ask_pool);
 }
 
 TEST(StoryErrors, OfOneReplicaCountOnceThoughItsErrorWasTooLargeToKeep) {
   auto [of, story] = Started(4);
   EXPECT_TRUE(story->spend_retry_on_error(500, of.now));
   EXPECT_EQ(of.over(*story, error(500, false)), Command::ask_pool);
-  EXPECT_FALSE(story->has_failed_twice());
+  EXPECT_FALSE(story->ending().failed_twice);
   of.leased_at(*story, 1);
   of.over(*story, error(500));
-  EXPECT_TRUE(story->has_failed_twice());
+  EXPECT_TRUE(story->ending().failed_twice);
 }
 
 // A client over its limit at the engines went before all others again and again.
@@ -445,7 +446,7 @@ TEST(StoryNoRoom, TheSecondTimeHasLostTheHeadOfTheQueue) {
 TEST(StoryBudget, ThatIsSpentIsAskedAgainForTheNextRetry) {
   auto [of, story] = Started(4);
   EXPECT_EQ(of.over(*story, error(408)), Command::ask_pool);
-  story->queued(at(9));
+  of.waits(*story, at(9));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(of.budget.take(of.now));
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, error(408)), Command::done);
@@ -462,21 +463,20 @@ TEST(StoryRepeats, CountOnceTheNextAttemptBeginsForTheReplicaThatHadAPartInThem)
       {[] { return unconnected(ConnectFailure::local_shortage); }, std::nullopt}};
   for (const auto& [how, reason] : rows) {
     auto [of, story] = Started();
-    EXPECT_FALSE(story->take_repeat()) << "the first is no repeat";
+    EXPECT_EQ(story->plan().repeats, nullptr) << "the first is no repeat";
     ASSERT_EQ(of.over(*story, how()), Command::ask_pool);
-    EXPECT_FALSE(story->take_repeat()) << "the client may leave meanwhile";
+    EXPECT_EQ(story->plan().repeats, nullptr) << "the client may leave meanwhile";
     of.leased_at(*story, 1);
-    const auto repeat = story->take_repeat();
-    ASSERT_EQ(repeat.has_value(), reason.has_value());
-    if (repeat) {
-      EXPECT_EQ(repeat->reason, *reason);
-      EXPECT_EQ(repeat->replica.key.index, 0u);
+    const auto* const repeated = story->plan().repeats;
+    ASSERT_EQ(repeated != nullptr, reason.has_value());
+    if (repeated != nullptr) {
+      EXPECT_EQ(repeated->why, reason);
+      EXPECT_EQ(repeated->replica.key.index, 0u);
     }
-    EXPECT_FALSE(story->take_repeat());
     EXPECT_EQ(story->attempts()[0].why, reason);
     of.over(*story, unconnected(ConnectFailure::local_shortage));
     of.leased_at(*story, 2);
-    EXPECT_FALSE(story->take_repeat()) << "none is counted twice";
+    EXPECT_EQ(story->plan().repeats, nullptr) << "none is counted twice";
   }
   for (const auto& [end, reason] :
        {std::pair(End::stale, Retry::stale_connection), std::pair(End::option_refused, Retry::injection_refused)}) {
@@ -484,10 +484,10 @@ TEST(StoryRepeats, CountOnceTheNextAttemptBeginsForTheReplicaThatHadAPartInThem)
     const auto story = of.begin();
     of.leased_at(*story, 2);
     ASSERT_EQ(of.over(*story, ended_by(end)), Command::connect);
-    const auto repeat = story->take_repeat();
-    ASSERT_TRUE(repeat);
-    EXPECT_EQ(repeat->reason, reason);
-    EXPECT_EQ(repeat->replica.key.index, 2u);
+    const auto* const repeated = story->plan().repeats;
+    ASSERT_NE(repeated, nullptr);
+    EXPECT_EQ(repeated->why, reason);
+    EXPECT_EQ(repeated->replica.key.index, 2u);
     EXPECT_EQ(story->attempts()[0].why, reason);
   }
 }
@@ -551,11 +551,12 @@ TEST(StoryRecord, HasAllThatTheStoryKnows) {
   Stories of;
   auto request = Stories::inference();
   const auto story = of.begin(request);
-  story->queued(at(3));
-  story->add_wait(milliseconds(20));
+  of.waits(*story, at(3));
+  of.now += milliseconds(20);
   of.leased_at(*story, 0);
   of.over(*story, measured(broken()));
-  story->add_wait(milliseconds(30));
+  of.waits(*story, at(3));
+  of.now += milliseconds(30);
   of.leased_at(*story, 1);
   EXPECT_EQ(of.over(*story, measured(answer_of(201))), Command::done);
   const auto record = record_of(*story, at(8));
@@ -595,7 +596,7 @@ TEST(StoryRecord, OfAnotherEndHasTheMomentAndNoStatusOfWhatTheClientDidNotGet) {
   EXPECT_EQ(of_kept.status, 503u);
   EXPECT_EQ(of_kept.ended, at(8));
   EXPECT_EQ(of_kept.bytes_out, 321u);
-  third->refused({}, at(7));
+  third->resume(Refused{}, at(7));
   const auto of_refused = record_of(*third, at(8));
   EXPECT_EQ(of_refused.attempt, 0u);
   EXPECT_EQ(of_refused.prompt_tokens_estimate, std::nullopt);
@@ -616,11 +617,11 @@ TEST(StoryRecord, OfARequestThatIsRefusedAfterAFailureHasThatFailure) {
   auto over = unconnected(ConnectFailure::refused);
   over.connect_error = ECONNREFUSED;
   of.over(*story, std::move(over));
-  EXPECT_EQ(story->told_attempt().connect_error, ECONNREFUSED);
+  EXPECT_EQ(story->ending().attempt->connect_error, ECONNREFUSED);
   of.leased_at(*story, 1);
   of.over(*story, broken(End::timed_out, Retry::hung));
-  story->refused({}, of.now);
-  EXPECT_EQ(story->told_attempt().end, End::timed_out);
+  story->resume(Refused{}, of.now);
+  EXPECT_EQ(story->ending().attempt->end, End::timed_out);
   EXPECT_EQ(record_of(*story, of.now).outcome, Outcome::timeout);
 }
 
@@ -637,7 +638,7 @@ TEST(StoryCut, BetweenALargeErrorAndItsEndAsksNobodyElse) {
   for (const bool cut : {false, true}) {
     auto [of, story] = Started(2);
     ASSERT_TRUE(story->spend_retry_on_error(500, of.now));
-    if (cut) story->cut();
+    if (cut) of.cutting = true;
     EXPECT_EQ(of.over(*story, error(500, false)), cut ? Command::done : Command::ask_pool);
   }
 }

@@ -14,7 +14,8 @@ constexpr std::size_t replicas = 4;
 struct OnItsWay {
   enum class At { pool, queue, replica, accepted } at = At::pool;
   std::unique_ptr<Story> story;
-  bool repeatable = true, may_go_twice = true, cutting = false;
+  bool repeatable = true, may_go_twice = true;
+  std::atomic<bool> cutting{false};
   WaitTicket ticket = 0;
   Moment deadline{};
   std::vector<ReplicaIndex> had{};  ///< Each attempt had this replica; stale ones are the next one's.
@@ -68,15 +69,12 @@ class Storm {
     auto& one = *on_their_way_.emplace_back(std::make_unique<OnItsWay>());
     one.repeatable = request.repeatable = below(8) != 0;
     one.may_go_twice = request.may_go_twice = below(8) != 0;
-    one.story = of_.begin(std::move(request));
+    one.story = of_.begin(std::move(request), 0, &one.cutting);
   }
   void act(OnItsWay& one) {
     if (one.at == At::pool) return ask(one);
     if (one.at == At::queue) return wait(one);
-    if (below(40) == 0) {
-      one.story->cut();
-      one.cutting = true;
-    }
+    if (below(40) == 0) one.cutting = true;
     if (one.at == At::replica && below(4) == 0) {
       one.story->answer_accepted(200, false, of_.now);
       one.at = At::accepted;
@@ -93,7 +91,7 @@ class Storm {
     if (auto* admitted = std::get_if<Admitted>(&offered)) return lease(one, std::move(admitted->lease));
     if (const auto* refused = std::get_if<Refused>(&offered)) return refuse(one, *refused);
     const auto& waiting = std::get<Waiting>(offered);
-    one.story->queued(waiting.deadline);
+    EXPECT_EQ(one.story->resume(waiting, of_.now), Command::wait);
     one.at = At::queue;
     one.ticket = waiting.ticket;
     one.deadline = waiting.deadline;
@@ -104,15 +102,20 @@ class Storm {
     ASSERT_TRUE(of_.pool->leave(one.ticket, of_.now)) << "grants are taken at once";
     if (late) return refuse(one, {Refused::Reason::expired});
     if (below(2) == 0) {
-      EXPECT_EQ(one.story->client_left(of_.now), Command::done);
+      EXPECT_EQ(one.story->resume(ClientLeft{}, of_.now), Command::done);
       return end(one, Told::nothing);
     }
     one.cutting = true;
-    EXPECT_EQ(one.story->cut_in_queue(of_.now), Command::done);
+    EXPECT_EQ(one.story->resume(CutInQueue{}, of_.now), Command::done);
     end(one, reached(one) ? after_attempts(one) : Told::stopping);
   }
   void take_grants() {
-    for (auto& granted : std::exchange(of_.granted, {})) {
+    // A lease that comes back may be granted at once.
+    while (!of_.granted.empty()) take_each(std::exchange(of_.granted, {}));
+    std::erase_if(on_their_way_, [](const auto& one) { return one->story == nullptr; });
+  }
+  void take_each(std::vector<Granted> all) {
+    for (auto& granted : all) {
       auto& one = **std::static_pointer_cast<OnItsWay*>(granted.waiter);
       if (auto* given = std::get_if<Lease>(&granted.what)) {
         lease(one, std::move(*given));
@@ -120,7 +123,6 @@ class Storm {
         refuse(one, std::get<Refused>(granted.what));
       }
     }
-    std::erase_if(on_their_way_, [](const auto& one) { return one->story == nullptr; });
   }
   void lease(OnItsWay& one, Lease given) {
     one.had.push_back(given.key().index);
@@ -143,8 +145,8 @@ class Storm {
       over.reply = Reply::relayed;
       return over;
     }
-    if (one.story->may_reuse_connection() && below(6) == 0) return ended_by(End::stale);
-    if (one.story->may_add_option() && below(8) == 0) return ended_by(End::option_refused);
+    if (one.story->plan().may_reuse_connection && below(6) == 0) return ended_by(End::stale);
+    if (one.story->plan().may_add_option && below(8) == 0) return ended_by(End::option_refused);
     if (one.repeatable && below(3) == 0) {
       static constexpr unsigned statuses[] = {404, 408, 429, 500, 503};
       return error(statuses[below(5)], below(5) != 0);
@@ -173,7 +175,7 @@ class Storm {
     if (const bool stale = over.end == End::stale; stale || over.end == End::option_refused) {
       EXPECT_EQ(of_.over(*one.story, std::move(over)), Command::connect);
       EXPECT_EQ(one.story->replica().key.index, at);
-      EXPECT_FALSE(one.story->may_reuse_connection());
+      EXPECT_FALSE(one.story->plan().may_reuse_connection);
       one.last.emplace();
       one.stale_on = stale ? std::optional(serial) : std::nullopt;
       return;
@@ -211,10 +213,10 @@ class Storm {
   }
   void refuse(OnItsWay& one, const Refused& refused) {
     using enum Refused::Reason;
-    EXPECT_EQ(one.story->refused(refused, of_.now), Command::done);
+    EXPECT_EQ(one.story->resume(refused, of_.now), Command::done);
     const bool queue = refused.reason >= queue_full;
     const bool failed = reached(one) || (one.last && !queue);
-    EXPECT_EQ(one.story->limit_hit().has_value(), queue || !failed);
+    EXPECT_EQ(one.story->ending().limit_hit.has_value(), queue || !failed);
     end(one, failed ? after_attempts(one) : Told::refused);
   }
 
@@ -226,11 +228,11 @@ class Storm {
     return one.last->end == End::cut && one.cutting ? Told::stopping : Told::failed;
   }
   void end(OnItsWay& one, Told told) {
-    EXPECT_EQ(one.story->told(), told);
+    EXPECT_EQ(one.story->ending().told, told);
     EXPECT_EQ(one.story->is_poison(), one.lost >= 2);
     if (told == Told::kept_error) {
-      EXPECT_EQ(one.story->told_replica()->key.index, one.best->second);
-      EXPECT_NE(one.story->told_attempt().kept, nullptr);
+      EXPECT_EQ(one.story->ending().replica->key.index, one.best->second);
+      EXPECT_NE(one.story->ending().attempt->kept, nullptr);
     }
     metrics::record::RequestRecord record;
     one.story->complete(record, of_.now);

@@ -127,9 +127,9 @@ void play(const std::vector<Course>& rows) {
     turns.back().next = Next::end;
     Played played(row.setting);
     played.turns(turns);
-    EXPECT_EQ(played.story->told(), row.told);
-    ASSERT_NE(played.story->told_replica(), nullptr);
-    EXPECT_EQ(played.story->told_replica()->key.index, row.by);
+    EXPECT_EQ(played.story->ending().told, row.told);
+    ASSERT_NE(played.story->ending().replica, nullptr);
+    EXPECT_EQ(played.story->ending().replica->key.index, row.by);
     const auto record = played.record();
     EXPECT_EQ(record.attempt, row.attempts);
     EXPECT_EQ(record.suspect, row.suspect);
@@ -259,9 +259,9 @@ TEST(Story, WaitsNoLongerThanTheQueuesTime) {
       EXPECT_EQ(played.story->placement().deadline, deadline);
       of.now = deadline + std::chrono::milliseconds(std::lround(late * 1000));
       EXPECT_EQ(of.over(*played.story, how()), late < 0 ? Command::ask_pool : Command::done);
-      EXPECT_EQ(played.story->limit_hit(), late < 0 ? std::nullopt : std::optional(Reason::expired));
-      if (late < 0) played.story->refused({Reason::expired}, of.now);
-      EXPECT_EQ(played.story->told(), Told::kept_error);
+      EXPECT_EQ(played.story->ending().limit_hit, late < 0 ? std::nullopt : std::optional(Reason::expired));
+      if (late < 0) played.story->resume(Refused{Reason::expired}, of.now);
+      EXPECT_EQ(played.story->ending().told, Told::kept_error);
     }
 }
 
@@ -294,7 +294,7 @@ TEST(Story, OfAnErrorThatCannotBeKeptIsSettledBeforeItsEnd) {
   played.of.leased_at(*played.story, 1);
   EXPECT_TRUE(played.story->spend_retry_on_error(500, played.of.now)) << "there is a better one";
   EXPECT_EQ(played.of.over(*played.story, error(500, false)), Command::done);
-  EXPECT_EQ(played.story->told(), Told::kept_error);
+  EXPECT_EQ(played.story->ending().told, Told::kept_error);
 }
 
 TEST(Story, PaysNothingForTheFirstRetryWhereTheFailureHasPutItsReplicaOut) {
@@ -321,17 +321,17 @@ TEST(Story, OnceAllIsCutTriesNothingAgainAndBlamesNobody) {
       Played played({.queue = queue});
       played.of.report(0, Sign::failed, 4);
       played.of.leased_at(*played.story, 0);
-      played.story->cut();
+      played.of.cutting = true;
       EXPECT_EQ(played.of.over(*played.story, how()), Command::done);
-      EXPECT_EQ(played.story->told(), told);
+      EXPECT_EQ(played.story->ending().told, told);
       EXPECT_FALSE(played.of.is_out(0));
     }
   Played kept({.replicas = 2});
   kept.turns({{0, says(503)}});
   kept.of.leased_at(*kept.story, 1);
-  kept.story->cut();
+  kept.of.cutting = true;
   EXPECT_EQ(kept.of.over(*kept.story, drains()), Command::done);
-  EXPECT_EQ(kept.story->told(), Told::kept_error);
+  EXPECT_EQ(kept.story->ending().told, Told::kept_error);
 }
 
 TEST(Story, BlamesNoReplicaThatIsCutAtTheEndOfItsDrain) {
@@ -352,12 +352,12 @@ TEST(Story, EndsWithItsClient) {
     Played played;
     played.turns(
         {{0, rubbish}, {1, [&] { return ended_by(End::client_left, begun ? Reply::relayed : Reply::none); }, end}});
-    EXPECT_EQ(played.story->told(), Told::relayed) << "as much as there was";
+    EXPECT_EQ(played.story->ending().told, Told::relayed) << "as much as there was";
     EXPECT_EQ(played.record().outcome, Outcome::client_abort);
   }
   Played keeping;
   keeping.turns({{0, says(503)}, {1, [] { return ended_by(End::client_left, Reply::error); }, end}});
-  EXPECT_EQ(keeping.story->told(), Told::relayed);
+  EXPECT_EQ(keeping.story->ending().told, Told::relayed);
 }
 
 TEST(Story, KeepsThePrefixUntilAnAnswerIsOnItsWay) {

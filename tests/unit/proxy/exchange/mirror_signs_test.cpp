@@ -43,11 +43,6 @@ TEST_F(SignsOfMirrors, ErrorsOfManyClientsEjectNobodyWhereAllFail) { EXPECT_EQ(o
 
 TEST_F(SignsOfMirrors, ErrorsOfOneClientEjectNobodyWhereAllFail) { EXPECT_EQ(out_after(40, true, broken), 0); }
 
-TEST_F(SignsOfMirrors, NobodyIsAskedASecondTimeSoErrorsAreNobodysWhileTheyAreAbout) {
-  pool().balancer->health().report(pool().replicas.front()->key, Sign::absolved, serve::Clock::now());
-  EXPECT_EQ(out_after(24, false, broken), 0);
-}
-
 TEST_F(SignsOfMirrors, RefusalsAndWhatWeirLacksSayNothing) {
   EXPECT_EQ(out_after(12, false, whole_answer("422 No", "{}")), 0);
   proxy.refuses_at_once[2] = proxy.refuses_at_once[3] = EMFILE;
