@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "balancer/pool_core.hpp"
+#include "balancer/retry_after.hpp"
 
 namespace weir::balancer {
 
