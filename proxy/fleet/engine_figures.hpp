@@ -1,5 +1,5 @@
 // The figures that an engine reports of itself and of its load, as last read. The engine reader publishes them; the
-// metrics page, /api/replicas and /api/live show it.
+// metrics page and /api/live show it.
 #pragma once
 
 #include <chrono>
