@@ -213,7 +213,7 @@ class Drain(Stage):
         place.until(lambda: place.run("weir status | grep -q '[0-9]+[0-9]*$'")[0] == 0, "the engines' own figures are there")
         place.run("weir drain gpu0")
         told = lambda: [line.split() for line in place.run("weir status")[1].splitlines() if line.startswith("gpu")]
-        place.until(lambda: all(row[9] != "-" for row in told()), "the second of the load is in the figures")
+        place.until(lambda: all(row[9] != "-" and "k" not in row[8] for row in told()), "the load is in the figures, and its rate falls")
         lines = place.run("weir status")[1].splitlines()
         first = next(i for i, line in enumerate(lines) if line.startswith("REPLICA"))
         return "\n".join(lines[first:first + 4]) + "\n"
