@@ -17,8 +17,7 @@ constexpr std::chrono::milliseconds between_looks{200};
 
 bool takes_requests(std::string_view state) { return state == "up" || state == "starting"; }
 
-/// Calls look(replica) for the rows of /api/live of this name; a replica that leaves the settings may have a namesake in
-/// them.
+/// Calls look(replica) for the rows of /api/live of this name; one that leaves the settings may have a namesake there.
 template <class Look>
 void each_row(const Admin& admin, const std::string& name, const Look& look) {
   const auto answer = body_of(ask_admin(admin, "GET", "/api/live"));

@@ -20,7 +20,8 @@ ApiAnswer not_yet();
 /// Answers with the states and books of now.
 ApiAnswer live_answer(std::string_view query, live::Live& live, metrics::Moment now);
 ApiAnswer window_answer(std::string_view query, const live::Live& live);
-/// Returns the last seconds of every figure, as window_answer writes them. Where these would be more than `most_window_numbers`, "step_s" is above 1, and each number is the mean of so many seconds.
+/// Returns the last seconds of every figure, as window_answer writes them. Where these would be more than
+/// `most_window_numbers`, "step_s" is above 1, and each number is the mean of so many seconds.
 std::string whole_window_json(const live::Live& live, std::size_t seconds);
 /// Returns the means of `step` numbers each, of those that are known (not NaN). The last mean ends where the numbers
 /// end.

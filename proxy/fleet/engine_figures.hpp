@@ -1,5 +1,5 @@
-// The figures that an engine reports of itself and of its load, as last read. The watcher publishes them; the
-// metrics page, /api/replicas and /api/live show it.
+// The figures that an engine reports of itself and of its load, as last read. The watcher publishes them; the metrics
+// page and /api/live show them.
 #pragma once
 
 #include <chrono>

@@ -130,7 +130,8 @@ std::string replica_json(const ReplicaNow& one) {
   write_quantiles(json, one.latencies);
   json.key("peers").open('{').key("ttft").fixed(one.ttft_by_peers, of_rates);
   json.key("icl").fixed(one.gap_by_peers, of_rates);
-  json.close('}').key("prediction_error").fixed(one.prediction_error, of_shares).key("cached_share").fixed(one.cached_share, of_shares);
+  json.close('}').key("prediction_error").fixed(one.prediction_error, of_shares);
+  json.key("cached_share").fixed(one.cached_share, of_shares);
   json.key("estimate_ratio").fixed(one.estimate_ratio, of_rates);
   json.key("engine").open('{').key("name").known_text(one.engine).key("version").known_text(one.engine_version);
   json.key("model").known_text(one.model).key("max_context").count(one.max_context);

@@ -309,7 +309,8 @@ void Figures::take_shadow(Now& now, const fleet::ShadowRuntime& shadow) {
   double dropped = 0;
   for (std::size_t i = 0; i < ms::mirrored_names.size(); ++i) {
     const auto column = columns::shadow_mirrored + i;
-    own.follow(column, sum_of(series->shards(), [&](const ms::ReplicaShard& s) -> const auto& { return s.mirrored[i]; }));
+    const auto mirrored = [&](const ms::ReplicaShard& s) -> const auto& { return s.mirrored[i]; };
+    own.follow(column, sum_of(series->shards(), mirrored));
     const auto last = own.last(column).value_or(0), sum = own.sum(column);
     if (i == static_cast<std::size_t>(ms::Mirrored::sent)) {
       row.sent_60s = sum;

@@ -48,8 +48,8 @@ class Figures {
   /// Counts a finished request, of a client or a shadow.
   void finished(const metrics::record::RequestRecord& record, const metrics::record::Figures& figures, Moment now);
 
-  /// Returns the figures of the second that ends now; so many have passed since the last call. 0 looks again within that
-  /// second: states and books are those of now, and means of a second stay what they are.
+  /// Returns the figures of the second that ends now; so many have passed since the last call. 0 looks again within
+  /// that second: states and books are those of now, and means of a second stay what they are.
   Now take(const fleet::Snapshot& snapshot, const Surroundings& around, const std::string& instance,
            std::size_t passed, Moment now, Wall time);
   /// Adds what nobody but a reader needs: quantiles, peaks, all keys with requests, open descriptors. It costs

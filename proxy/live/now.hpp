@@ -136,7 +136,8 @@ struct ReplicaTimes {
   std::optional<double> recent_ttft{}, recent_gap{};  ///< Medians of the last seconds, in seconds.
   double recent_ttfts = 0, recent_gaps = 0;           ///< Of so many observations.
   std::optional<double> ttft_by_peers{}, gap_by_peers{};
-  std::optional<double> prediction_error{};  ///< Half of the predicted times to first token were right within this share.
+  /// Half of the predicted times to first token were right within this share.
+  std::optional<double> prediction_error{};
   std::optional<double> estimate_ratio{};
   double estimates = 0;  ///< The ratio is of so many requests.
 };

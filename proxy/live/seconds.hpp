@@ -53,8 +53,8 @@ class Seconds {
     return lately(column) / static_cast<double>(known_ < mean_of ? known_ : mean_of);
   }
 
-  /// Returns the last `most` numbers of a drawn column, the latest at the end; NaN is unknown. There are fewer where the
-  /// row is younger.
+  /// Returns the last `most` numbers of a drawn column, the latest at the end; NaN is unknown. There are fewer where
+  /// the row is younger.
   std::vector<float> numbers(std::size_t column, std::size_t most) const;
   /// Returns the greatest of them; nothing if none is known.
   std::optional<double> peak(std::size_t column) const;

@@ -212,7 +212,8 @@ class Drain(Stage):
         place.load("--requests", "200", "--concurrency", "10")
         place.until(lambda: place.run("weir status | grep -q '[0-9]+[0-9]*$'")[0] == 0, "the engines' own figures are there")
         place.run("weir drain gpu0")
-        place.until(lambda: "draining" in place.run("weir status")[1], "the drain is in the figures")
+        told = lambda: [line.split() for line in place.run("weir status")[1].splitlines() if line.startswith("gpu")]
+        place.until(lambda: all(row[9] != "-" and "k" not in row[8] for row in told()), "the load is in the figures, and its rate falls")
         lines = place.run("weir status")[1].splitlines()
         first = next(i for i, line in enumerate(lines) if line.startswith("REPLICA"))
         return "\n".join(lines[first:first + 4]) + "\n"

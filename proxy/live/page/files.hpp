@@ -15,7 +15,7 @@ struct File {
 
 std::span<const File> files();
 
-/// Return the page of a saved report, one file: what stands before the report's data, and the parts of what stands behind.
+/// Return the page of a saved report, one file: its part before the report's data, and its parts behind them.
 std::string_view before_saved();
 std::span<const std::string_view> behind_saved();
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/integration/peers/keys_file.hpp"
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/operated_weir.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 

@@ -66,7 +66,9 @@ TEST_F(LiveTest, StatesAndBooksAreOfNowForWhoAsks) {
     now += milliseconds(100);
     return json::parse(control::live_answer("", live, now).body);
   };
-  const auto in_flight = [](const json::value& all) { return all.at("pools").at("chat").at("in_flight").to_number<int>(); };
+  const auto in_flight = [](const json::value& all) {
+    return all.at("pools").at("chat").at("in_flight").to_number<int>();
+  };
   EXPECT_EQ(in_flight(asked()), 0);
   const auto held = lease();
   finish(metrics::Outcome::ok, milliseconds(100));

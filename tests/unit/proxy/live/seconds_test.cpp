@@ -36,7 +36,9 @@ TEST(Seconds, HaveTheSumsAndTheNumbersOfTheLastSeconds) {
       } else {
         all.emplace_back();
       }
-      const auto last = [&](std::size_t n) { return std::vector(all.end() - static_cast<std::ptrdiff_t>(std::min(n, all.size())), all.end()); };
+      const auto last = [&](std::size_t n) {
+        return std::vector(all.end() - static_cast<std::ptrdiff_t>(std::min(n, all.size())), all.end());
+      };
       const auto sum = [&](std::size_t n) {
         double sum = 0;
         for (const auto& one : last(n)) sum += one.value_or(0);
